@@ -1,0 +1,58 @@
+"""Publish datasets on object stores, all or nothing, from plain Python, on any engine.
+
+::
+
+    with magicfs.Job("s3://bucket/sales", conflict="append") as job:
+        with job.task(0) as task:
+            pyarrow.dataset.write_dataset(table, task.path, filesystem=task.filesystem, format="parquet")
+
+Names are loaded when first used: importing ``magicfs`` imports no SDK, no engine and not even fsspec.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from magicfs.errors import MagicError as MagicError
+from magicfs.errors import UsageError as UsageError
+from magicfs.version import __version__
+
+if TYPE_CHECKING:
+    from magicfs.filesystem import MagicFileSystem as MagicFileSystem
+    from magicfs.job import Job as Job
+    from magicfs.report import JobReport as JobReport
+    from magicfs.task import Task as Task
+    from magicfs.task_commit import TaskCommit as TaskCommit
+
+_HOMES = {
+    "Job": "magicfs.job",
+    "JobReport": "magicfs.report",
+    "MagicFileSystem": "magicfs.filesystem",
+    "Task": "magicfs.task",
+    "TaskCommit": "magicfs.task_commit",
+}
+_ROOMS = {"errors", "spark", "testing"}
+
+__all__ = [
+    "Job",
+    "JobReport",
+    "MagicError",
+    "MagicFileSystem",
+    "Task",
+    "TaskCommit",
+    "UsageError",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"magicfs.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'magicfs' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

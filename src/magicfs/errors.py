@@ -1,0 +1,212 @@
+"""Every error that magicfs raises on purpose.
+
+::
+
+    MagicError
+    ├── UsageError(ValueError)        fix the call
+    │     └── ProtocolViolation       calls out of order: commit after abort, one task committed twice
+    ├── FormatError(ValueError)       a persisted file cannot be believed: path, field
+    ├── StoreError(OSError)           the store refused or did not answer: key, operation, retryable
+    │     ├── ObjectNotFound(FileNotFoundError)
+    │     ├── ObjectExists(FileExistsError)
+    │     ├── PermissionDenied(PermissionError)
+    │     ├── PreconditionFailed      a conditional request met another version
+    │     ├── UploadNotFound          never a FileNotFoundError: the object may well be there
+    │     ├── Unsupported             this store cannot do it at all
+    │     └── Unavailable             try again later
+    └── CommitError                   carries done, failed, not_started
+          ├── OutputExists            the conflict mode says no; nothing was changed
+          ├── CommitDenied            another attempt or driver was chosen
+          ├── CommitFailed            known not to have happened; cleaning up is safe
+          └── CommitOutcomeUnknown    may have happened; nothing may be deleted
+
+Classes are sorted by what their reader does next. Every message ends with what to do. Every error
+pickles with all its attributes, because engines ship errors between processes.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+__all__ = [
+    "CommitDenied",
+    "CommitError",
+    "CommitFailed",
+    "CommitOutcomeUnknown",
+    "FormatError",
+    "MagicError",
+    "ObjectExists",
+    "ObjectNotFound",
+    "OutputExists",
+    "PermissionDenied",
+    "PreconditionFailed",
+    "ProtocolViolation",
+    "StoreError",
+    "Unavailable",
+    "Unsupported",
+    "UploadNotFound",
+    "UsageError",
+]
+
+
+class MagicError(Exception):
+    """Base of the tree. ``str(error)`` is one sentence or two: what happened, then what to do."""
+
+    message: str
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Keyword-only constructor arguments do not survive BaseException's own pickling.
+        return _rebuild, (type(self), self.args, self.__dict__.copy())
+
+
+def _rebuild(cls: type[MagicError], args: tuple[Any, ...], state: dict[str, Any]) -> MagicError:
+    error = cls.__new__(cls)
+    error.args = args
+    error.__dict__.update(state)
+    if isinstance(error, StoreError):
+        error.errno = error.code  # a slot of OSError, so it is not in the state
+    return error
+
+
+class UsageError(MagicError, ValueError):
+    """The call cannot work as it was made: an option, a path, a mode. Nothing was changed."""
+
+
+class ProtocolViolation(UsageError):
+    """Calls out of order, such as a task committed twice or a commit after an abort."""
+
+
+class FormatError(MagicError, ValueError):
+    """A persisted file cannot be believed.
+
+    Attributes:
+        path: Where the file was read from.
+        field: The field at fault, dotted and indexed (``commits[3].etags``); empty for the whole file.
+    """
+
+    def __init__(self, path: str, field: str, problem: str) -> None:
+        where = f"{path}: {field}" if field else path
+        super().__init__(f"{where}: {problem}")
+        self.path = path
+        self.field = field
+        self.problem = problem
+
+
+class StoreError(MagicError, OSError):
+    """The store refused an operation, or did not answer it.
+
+    Attributes:
+        key: ``bucket/key`` the operation was about.
+        operation: The port's name of it, such as ``put_part``.
+        retryable: Whether the same request may succeed later without any change.
+    """
+
+    default_hint: ClassVar[str] = "look at the store's answer above"
+    code: ClassVar[int] = errno.EIO
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, operation: str, key: str, problem: str, *, hint: str = "") -> None:
+        super().__init__(f"{operation} of {key}: {problem}; {hint or self.default_hint}")
+        self.operation = operation
+        self.key = key
+        self.problem = problem
+        self.hint = hint or self.default_hint
+        self.errno = self.code
+
+
+class ObjectNotFound(StoreError, FileNotFoundError):
+    """No object at this key, or no such bucket."""
+
+    default_hint = "check the bucket and the key"
+    code = errno.ENOENT
+
+
+class ObjectExists(StoreError, FileExistsError):
+    """A create-only write met an object."""
+
+    default_hint = "choose another name, or allow overwriting"
+    code = errno.EEXIST
+
+
+class PermissionDenied(StoreError, PermissionError):
+    """The credentials are missing, wrong, expired or not allowed to do this."""
+
+    default_hint = (
+        "check the credentials (environment, profile, role or storage_options) and the policy of the bucket"
+    )
+    code = errno.EACCES
+
+
+class PreconditionFailed(StoreError):
+    """A conditional request met another version than the one it named."""
+
+    default_hint = "read the object again and decide anew"
+
+
+class UploadNotFound(StoreError):
+    """The multipart upload is not known: aborted, expired, or completed already."""
+
+    default_hint = "read the object itself before concluding anything"
+
+
+class Unsupported(StoreError):
+    """The store has no such operation."""
+
+    default_hint = "use another store, or another committer"
+    code = errno.ENOTSUP
+
+
+class Unavailable(StoreError):
+    """The store is throttling, failing or out of reach."""
+
+    default_hint = "try again later"
+    code = errno.EAGAIN
+    retryable = True
+
+
+class CommitError(MagicError):
+    """A task or job commit that did not succeed.
+
+    Attributes:
+        done: Keys that were published.
+        failed: Keys whose publication failed.
+        not_started: Keys that were not tried.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        done: Iterable[str] = (),
+        failed: Iterable[str] = (),
+        not_started: Iterable[str] = (),
+    ) -> None:
+        super().__init__(message)
+        self.done = tuple(done)
+        self.failed = tuple(failed)
+        self.not_started = tuple(not_started)
+
+
+class OutputExists(CommitError):
+    """The conflict mode forbids publishing onto what is there. Nothing was changed."""
+
+
+class CommitDenied(CommitError):
+    """Another attempt or another driver has been chosen. Nothing of this one was published."""
+
+
+class CommitFailed(CommitError):
+    """Known not to have happened as a whole; what had been published is named in ``done``."""
+
+
+class CommitOutcomeUnknown(CommitError):
+    """The store did not say whether the commit took place; nothing was deleted."""

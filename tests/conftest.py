@@ -1,0 +1,3 @@
+from __future__ import annotations
+
+pytest_plugins = ["magicfs.testing.fixtures", "magicfs.testing.exam_summary"]

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+from magicfs import errors
+
+HEAVY = "fsspec", "s3fs", "botocore", "aiobotocore", "aiohttp", "pyarrow", "pandas", "pyspark", "numpy"
+
+
+def modules_after(code: str) -> set[str]:
+    shown = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {name.split(".")[0] for name in shown.stdout.split()}
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["import magicfs", "import magicfs.errors", "from magicfs import UsageError", "import magicfs.cli"],
+)
+def test_importing_pulls_in_nothing_heavy(code: str) -> None:
+    assert not modules_after(code) & set(HEAVY)
+
+
+def test_the_protocol_and_the_formats_need_nothing_heavy() -> None:
+    code = "import magicfs.protocol.plan, magicfs.protocol.readback, magicfs.formats.kinds"
+    assert not modules_after(code) & set(HEAVY)
+
+
+def test_memory_jobs_need_no_sdk() -> None:
+    code = "import magicfs; magicfs.Job('memory://b/d', conflict='append').setup()"
+    assert not modules_after(code) & (set(HEAVY) - {"fsspec"})
+
+
+def test_public_names_are_there_and_unknown_ones_are_not() -> None:
+    import magicfs
+
+    for name in magicfs.__all__:
+        assert getattr(magicfs, name) is not None
+        assert name in dir(magicfs)
+    with pytest.raises(AttributeError, match="no attribute 'Jobs'"):
+        _ = magicfs.Jobs
+
+
+def every_error() -> list[type[errors.MagicError]]:
+    return [value for name in errors.__all__ if isinstance(value := getattr(errors, name), type)]
+
+
+def make(kind: type[errors.MagicError]) -> errors.MagicError:
+    if issubclass(kind, errors.StoreError):
+        return kind("put_part", "bucket/é %", "refused", hint="do this")
+    if issubclass(kind, errors.FormatError):
+        return kind("bucket/x.pending", "etags[0]", "empty")
+    if issubclass(kind, errors.CommitError):
+        return kind("half", done=["a"], failed=["b"], not_started=["c"])
+    return kind("wrong; do this")
+
+
+@pytest.mark.parametrize("kind", every_error())
+def test_every_error_pickles_with_everything_it_knows(kind: type[errors.MagicError]) -> None:
+    error = make(kind)
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is kind
+    assert str(again) == str(error)
+    assert again.__dict__ == error.__dict__
+    assert getattr(again, "errno", None) == getattr(error, "errno", None)
+
+
+@pytest.mark.parametrize("kind", every_error())
+def test_every_error_stands_in_the_drawn_tree(kind: type[errors.MagicError]) -> None:
+    assert errors.__doc__ is not None
+    assert f" {kind.__name__}" in errors.__doc__ or kind is errors.MagicError
+
+
+def test_builtin_classes_where_users_expect_them() -> None:
+    assert issubclass(errors.UsageError, ValueError)
+    assert issubclass(errors.ObjectNotFound, FileNotFoundError)
+    assert issubclass(errors.ObjectExists, FileExistsError)
+    assert issubclass(errors.PermissionDenied, PermissionError)
+    assert not issubclass(errors.UploadNotFound, FileNotFoundError)

@@ -1,0 +1,27 @@
+"""What tox lets through to the tests."""
+
+from __future__ import annotations
+
+import configparser
+import os
+from pathlib import Path
+
+TOX = configparser.ConfigParser(interpolation=None)
+TOX.read(Path(__file__).parents[2] / "tox.ini")
+
+
+def test_ci_arrives_as_it_is_outside() -> None:
+    assert os.environ.get("CI", "") == os.environ.get("MAGICFS_CI_OUTSIDE", os.environ.get("CI", ""))
+
+
+def test_java_home_and_npm_pass_and_credentials_never_do() -> None:
+    passed = {
+        section: TOX[section]["pass_env"].split() for section in TOX.sections() if "pass_env" in TOX[section]
+    }
+    assert passed == {"testenv": ["CI", "JAVA_HOME", "npm_config_*"]}
+    if "TOX_ENV_NAME" in os.environ:
+        assert not [name for name in os.environ if name.startswith("AWS_")]
+
+
+def test_a_plain_run_is_lint_types_imports_and_tests() -> None:
+    assert TOX["tox"]["env_list"] == "lint, types, imports, tests"
