@@ -1,0 +1,120 @@
+"""Identifiers of jobs, tasks and attempts.
+
+The identifiers are text, safe as one element of any key: letters, digits, ``.``, ``_`` and ``-``, not
+beginning with a dot. Randomness comes from the caller, so this module stays pure.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NewType
+
+from magicfs.errors import UsageError
+
+__all__ = [
+    "AttemptId",
+    "JobId",
+    "TaskId",
+    "attempt_id",
+    "check_attempt",
+    "contains_token",
+    "is_random",
+    "job_id",
+    "task_id",
+    "task_of_attempt",
+]
+
+JobId = NewType("JobId", str)
+TaskId = NewType("TaskId", str)
+AttemptId = NewType("AttemptId", str)
+
+# Hadoop's longest id is 43 characters; a key has 1,024 bytes and holds several ids.
+ID_LENGTH_MAX = 100
+_SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*\Z")
+_ATTEMPT = re.compile(r"attempt-(?P<task>.+)-(?P<random>[0-9a-z]+)\Z")
+_UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
+_TOKEN_CHARACTER = re.compile(r"[A-Za-z0-9]")
+
+
+def job_id(value: object) -> JobId:
+    """Check a job id: text, or a random UUID.
+
+    Raises:
+        UsageError: Not safe as an element of a key.
+    """
+    return JobId(_check("job id", str(value)))
+
+
+def task_id(value: int | str) -> TaskId:
+    """Make the id of a task: a number becomes six digits, text is checked and kept.
+
+    Raises:
+        UsageError: Negative, or not safe as an element of a key.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise UsageError(f"{value!r} is no task id; give a number or text")
+    if isinstance(value, int):
+        if value < 0:
+            raise UsageError(f"{value} is no task id; number tasks from 0")
+        return TaskId(f"{value:06d}")
+    return TaskId(_check("task id", value))
+
+
+def attempt_id(task: TaskId, random: str) -> AttemptId:
+    """Make the id of one attempt of a task from a random suffix of lower-case letters and digits."""
+    if not re.fullmatch(r"[0-9a-z]+", random):
+        raise UsageError(f"{random!r} is no attempt suffix; use lower-case letters and digits")
+    return AttemptId(_check("attempt id", f"attempt-{task}-{random}"))
+
+
+def check_attempt(value: str) -> AttemptId:
+    """Check an attempt id that came from elsewhere, Hadoop's own form included."""
+    return AttemptId(_check("attempt id", value))
+
+
+def task_of_attempt(attempt: str) -> TaskId:
+    """The task that an attempt belongs to, in our form or in Hadoop's.
+
+    Hadoop's ``attempt_202601010000_0001_m_000003_0`` belongs to ``task_202601010000_0001_m_000003``
+    (``TaskAttemptID.getTaskID``).
+
+    Raises:
+        UsageError: Neither form.
+    """
+    if match := _ATTEMPT.match(attempt):
+        return TaskId(match["task"])
+    if attempt.startswith("attempt_") and attempt.count("_") == 5:
+        return TaskId("task_" + attempt.removeprefix("attempt_").rpartition("_")[0])
+    raise UsageError(f"{attempt!r} is no attempt id; it should read attempt-<task>-<suffix>")
+
+
+def contains_token(name: str, token: str) -> bool:
+    """Whether a name contains a token that letters and digits do not run into.
+
+    ``part-0-<uuid>.parquet`` contains ``<uuid>``; ``x<uuid>`` and ``<uuid>0`` do not. This decides which
+    uploads a job may call its own, so it errs on the side of no.
+    """
+    start = name.find(token)
+    while token and start >= 0:
+        before, after = name[start - 1 : start], name[start + len(token) : start + len(token) + 1]
+        if not _TOKEN_CHARACTER.match(before) and not _TOKEN_CHARACTER.match(after):
+            return True
+        start = name.find(token, start + 1)
+    return False
+
+
+def is_random(job: JobId) -> bool:
+    """Whether a job id holds a UUID, so that nobody else's file name contains it by chance.
+
+    Only then may uploads be told by their names: ``daily`` is part of many a name.
+    """
+    return _UUID.search(job) is not None
+
+
+def _check(what: str, value: str) -> str:
+    if not _SAFE.match(value) or len(value) > ID_LENGTH_MAX:
+        raise UsageError(
+            f"{value!r} is no {what}; use at most {ID_LENGTH_MAX} letters, digits, '.', '_' and '-', "
+            "not beginning with '.'"
+        )
+    return value

@@ -1,0 +1,152 @@
+"""Where a job keeps its work, and what a work path tells of its job and task.
+
+::
+
+    DEST/__magic_job-<job>/job-<job>/<NN>/tasks/<attempt>/__base/<relative>           marker
+    DEST/__magic_job-<job>/job-<job>/<NN>/tasks/<attempt>/__base/<relative>.pending   the upload
+    DEST/__magic_job-<job>/job-<job>/<NN>/sets/<attempt>.pendingset                   a committed attempt
+    DEST/__magic_job-<job>/job-<job>/<NN>/<task>.pendingset                           its copy for Hadoop
+
+``layout="__magic"`` puts ``__magic`` in place of the first element, as Hadoop did before 3.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from magicfs.errors import UsageError
+from magicfs.protocol import ids, paths
+from magicfs.protocol.ids import AttemptId, JobId, TaskId
+from magicfs.protocol.magic import BASE, MAGIC, MAGIC_JOB, PENDING_SET, MagicPath
+
+__all__ = ["SUCCESS", "AttemptPlace", "LayoutName", "WorkLayout", "place_of", "unique_name"]
+
+SUCCESS = "_SUCCESS"
+LayoutName = Literal["__magic_job", "__magic"]
+_JOB = "job-"
+_TASKS = "tasks"
+_SETS = "sets"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkLayout:
+    """The keys of one job attempt's work, all in the bucket of its destination.
+
+    Attributes:
+        destination: The destination directory; empty for a whole bucket.
+        job: The job.
+        attempt: Number of the job attempt, from 0.
+        name: Which of Hadoop's two layouts.
+    """
+
+    destination: str
+    job: JobId
+    attempt: int = 0
+    name: LayoutName = "__magic_job"
+
+    def __post_init__(self) -> None:
+        if self.name not in get_args(LayoutName):
+            raise UsageError(
+                f"layout={self.name!r} is unknown; choose one of {', '.join(get_args(LayoutName))}"
+            )
+        if not 0 <= self.attempt <= 9999:
+            raise UsageError(f"attempt={self.attempt} is no job attempt; number them from 0")
+
+    @property
+    def magic_directory(self) -> str:
+        """The magic directory: of this job alone, or shared by all jobs with ``layout="__magic"``."""
+        element = MAGIC if self.name == "__magic" else f"{MAGIC_JOB}{self.job}"
+        return paths.join(self.destination, element)
+
+    @property
+    def job_directory(self) -> str:
+        """Everything that this job writes besides its output lies under here."""
+        return f"{self.magic_directory}/{_JOB}{self.job}"
+
+    @property
+    def attempt_directory(self) -> str:
+        """The job attempt's directory."""
+        return f"{self.job_directory}/{self.attempt:02d}"
+
+    @property
+    def sets_directory(self) -> str:
+        """Where committed task attempts leave their pending sets."""
+        return f"{self.attempt_directory}/{_SETS}"
+
+    def task_attempt_directory(self, attempt: AttemptId) -> str:
+        """What belongs to one task attempt until it commits."""
+        return f"{self.attempt_directory}/{_TASKS}/{attempt}"
+
+    def work_directory(self, attempt: AttemptId) -> str:
+        """Where a task attempt writes: its relative paths become the destination's."""
+        return f"{self.task_attempt_directory(attempt)}/{BASE}"
+
+    def set_key(self, attempt: AttemptId) -> str:
+        """The pending set of a committed task attempt."""
+        return f"{self.sets_directory}/{attempt}{PENDING_SET}"
+
+    def hadoop_set_key(self, task: TaskId) -> str:
+        """The pending set where Hadoop's job commit looks for it: one per task, the last commit wins."""
+        return f"{self.attempt_directory}/{task}{PENDING_SET}"
+
+    def attempt_of_set(self, key: str) -> AttemptId | None:
+        """The attempt whose pending set a key is; None for any other key."""
+        prefix = paths.prefix_of(self.sets_directory)
+        name = key.removeprefix(prefix)
+        if name == key or "/" in name or not name.endswith(PENDING_SET):
+            return None
+        return AttemptId(name.removesuffix(PENDING_SET))
+
+    @property
+    def success_key(self) -> str:
+        """The completion marker of the destination."""
+        return paths.join(self.destination, SUCCESS)
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptPlace:
+    """What a path in the committer's own layout tells.
+
+    Attributes:
+        job: The job.
+        task: The task.
+        attempt: The task attempt.
+        directory: ``bucket/key`` of the task attempt's directory.
+    """
+
+    job: JobId
+    task: TaskId
+    attempt: AttemptId
+    directory: str
+
+
+def place_of(path: MagicPath) -> AttemptPlace | None:
+    """The job, task and attempt that a magic path belongs to; None if the layout is not a committer's."""
+    children = path.children
+    if len(children) < 5 or children[4] != BASE or children[2] != _TASKS or not children[0].startswith(_JOB):
+        return None
+    try:
+        job = ids.job_id(children[0].removeprefix(_JOB))
+        attempt = ids.check_attempt(children[3])
+        task = ids.task_of_attempt(attempt)
+    except UsageError:
+        return None
+    directory = "/".join((path.bucket, *path.parents, path.magic, *children[:4]))
+    return AttemptPlace(job, task, attempt, directory)
+
+
+def unique_name(relative: tuple[str, ...], task: TaskId, job: JobId) -> tuple[str, ...]:
+    """Put ``-<task>-<job>`` before the first dot of the last element.
+
+    Writers call their files ``part-0.parquet`` in every task of every job; without this the last one to
+    be completed would be all that is left. A relative path that names the job already is kept, so a
+    second call changes nothing (``Paths.addUUID`` of Hadoop, plus the task).
+    """
+    if any(job in element for element in relative):
+        return relative
+    *parents, last = relative
+    # A name such as ``.hidden`` has its first dot at the front; the suffix still goes before the extension.
+    lead = len(last) - len(last.lstrip("."))
+    stem, dot, extension = last[lead:].partition(".")
+    return (*parents, f"{last[:lead]}{stem}-{task}-{job}{dot}{extension}")

@@ -1,0 +1,156 @@
+"""What a magic path means.
+
+A write to ``DEST/__magic_job-<id>/…/__base/year=2026/part.parquet`` is a delayed upload to
+``DEST/year=2026/part.parquet``. The rules are those of Hadoop's ``MagicCommitPaths``: the first magic
+element counts; ``__base`` is looked for only after it, and the first one counts; without ``__base`` the
+destination is what stands before the magic element plus the last element. (The architecture paper says
+that the last ``__base`` counts; Hadoop's code takes the first, and so do we:
+``docs/design/001-first-base.md``.)
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from magicfs.errors import UsageError
+from magicfs.protocol import paths
+
+__all__ = ["BASE", "MAGIC", "MAGIC_JOB", "PENDING", "PENDING_SET", "Dialect", "MagicPath", "locate"]
+
+MAGIC = "__magic"
+MAGIC_JOB = "__magic_job-"
+BASE = "__base"
+PENDING = ".pending"
+PENDING_SET = ".pendingset"
+
+_RELEASE = re.compile(r"(\d+)\.(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """Which elements are magic.
+
+    Attributes:
+        plain: Whether a bare ``__magic`` counts, as in the paper and in Hadoop up to 3.3.
+        job: Whether ``__magic_job-<id>`` counts, as in Hadoop from 3.4 (HADOOP-18797).
+    """
+
+    plain: bool = True
+    job: bool = True
+
+    @classmethod
+    def of_hadoop(cls, release: str | None) -> Dialect:
+        """The elements that a Hadoop release takes for magic; both kinds when none is named.
+
+        Raises:
+            UsageError: The release does not read like ``3.4``.
+        """
+        if release is None:
+            return cls()
+        match = _RELEASE.match(release)
+        if match is None:
+            raise UsageError(f"hadoop={release!r} is no release; write it like '3.4'")
+        job = (int(match[1]), int(match[2])) >= (3, 4)
+        return cls(plain=not job, job=job)
+
+    def is_magic(self, element: str) -> bool:
+        """Whether one element of a path is magic."""
+        return (self.plain and element == MAGIC) or (self.job and element.startswith(MAGIC_JOB))
+
+
+@dataclass(frozen=True, slots=True)
+class MagicPath:
+    """A path with a magic element, taken apart.
+
+    Attributes:
+        bucket: The bucket.
+        key: The key that was named.
+        parents: The elements before the magic one: the destination directory.
+        magic: The magic element.
+        children: The elements after it.
+    """
+
+    bucket: str
+    key: str
+    parents: tuple[str, ...]
+    magic: str
+    children: tuple[str, ...]
+
+    @property
+    def path(self) -> str:
+        """``bucket/key``."""
+        return f"{self.bucket}/{self.key}"
+
+    @property
+    def is_delayed(self) -> bool:
+        """Whether a write here is delayed; the committer's own files are ordinary writes."""
+        return not (self.children and self.children[-1].endswith((PENDING, PENDING_SET)))
+
+    @property
+    def pending_key(self) -> str:
+        """Key of the ``.pending`` file that describes the upload."""
+        return self.key + PENDING
+
+    @property
+    def destination(self) -> str:
+        """The destination directory."""
+        return "/".join(self.parents)
+
+    @property
+    def relative(self) -> tuple[str, ...]:
+        """The elements of the final key below the destination directory.
+
+        Raises:
+            UsageError: Nothing follows the magic element, or ``__base`` comes last.
+        """
+        if not self.children:
+            raise UsageError(
+                f"{self.path}: no file is named after {self.magic!r}; add a task directory and a name"
+            )
+        if BASE not in self.children:
+            return self.children[-1:]
+        below = self.children[self.children.index(BASE) + 1 :]
+        if not below:
+            raise UsageError(f"{self.path}: no file is named after {BASE!r}; add a name")
+        return below
+
+    @property
+    def final_key(self) -> str:
+        """The key at which the upload will appear.
+
+        Raises:
+            UsageError: As for ``relative``.
+        """
+        return "/".join((*self.parents, *self.relative))
+
+
+def locate(path: str, dialect: Dialect | None = None) -> MagicPath | None:
+    """Take a path apart at its first magic element.
+
+    Args:
+        path: ``bucket/key``, without a scheme, not encoded.
+        dialect: Which elements are magic; both kinds by default.
+
+    Returns:
+        None for an ordinary path.
+
+    Raises:
+        UsageError: The bucket is empty or itself a magic element, or the path of a magic write contains
+            ``.``, ``..`` or ``::`` (which no chained URL could name again).
+    """
+    dialect = dialect or Dialect()
+    bucket, _, key = path.partition("/")
+    names = paths.elements(key)
+    if dialect.is_magic(bucket):
+        raise UsageError(f"{path!r} has the magic element {bucket!r} as its bucket; put the bucket before it")
+    index = next((i for i, name in enumerate(names) if dialect.is_magic(name)), None)
+    if index is None:
+        return None
+    if not bucket:
+        raise UsageError(f"{path!r} has no bucket; write it as bucket/dataset/{names[index]}/…")
+    if "::" in path:
+        raise UsageError(f"{path!r} contains '::', which separates chained URLs; choose another name")
+    if any(name in {".", ".."} for name in names):
+        raise UsageError(f"{path!r} contains a '.' or '..' element; write the path out")
+    return MagicPath(bucket, key, names[:index], names[index], names[index + 1 :])

@@ -1,0 +1,80 @@
+"""Hive-style partition directories, ``month=1/carrier=AA``, named as Spark and Hive name them.
+
+Names and values are escaped so that any text is one element of a key and reads back as itself
+(``ExternalCatalogUtils`` of Spark, ``FileUtils`` of Hive): ``%`` and two hexadecimal digits for control
+characters and for those that mean something in paths, globs or URLs. All else stands as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date, datetime
+from decimal import Decimal
+
+from magicfs.errors import UsageError
+
+__all__ = ["HIVE_DEFAULT_PARTITION", "PartitionValue", "directory", "escape", "text_of", "unescape"]
+
+HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+"""The value of a partition whose rows hold null, or empty text, in its column."""
+
+PartitionValue = str | int | bool | Decimal | date | datetime | None
+
+_ESCAPED = "".join(map(chr, range(0x01, 0x20))) + "\"#%'*/:=?\\\x7f{[]^"
+_ESCAPES = str.maketrans({character: f"%{ord(character):02X}" for character in _ESCAPED})
+_CODE = re.compile(r"%([0-9A-Fa-f]{2})")
+
+
+def escape(text: str) -> str:
+    """Make one element of a path of any text."""
+    return text.translate(_ESCAPES)
+
+
+def unescape(text: str) -> str:
+    """Undo ``escape``; a ``%`` that two hexadecimal digits do not follow stands for itself."""
+    return _CODE.sub(lambda match: chr(int(match[1], 16)), text)
+
+
+def directory(names: Sequence[str], values: Sequence[PartitionValue]) -> str:
+    """The relative directory of one partition, such as ``month=1/carrier=AA``.
+
+    Args:
+        names: The columns, outermost first.
+        values: Their values.
+
+    Raises:
+        UsageError: A value that no store can have in a key.
+    """
+    return "/".join(_element(name, text_of(value)) for name, value in zip(names, values, strict=True))
+
+
+def text_of(value: PartitionValue) -> str | None:
+    """The text that Spark makes of a value when it casts it to a string; None for null.
+
+    Moments are written as they are, in whatever zone they bear: ``2026-01-31 08:00:00.5``.
+    """
+    match value:
+        case None:
+            return None
+        case bool():
+            return "true" if value else "false"
+        case datetime():
+            text = value.strftime("%H:%M:%S")
+            fraction = f".{value.microsecond:06d}".rstrip("0").rstrip(".")
+            return f"{value.date().isoformat()} {text}{fraction}"
+        case date():
+            return value.isoformat()
+        case Decimal():
+            return f"{value:f}"
+        case _:
+            return str(value)
+
+
+def _element(name: str, text: str | None) -> str:
+    if text is not None and "\0" in text:
+        raise UsageError(
+            f"a value of partition column {name!r} holds the character U+0000, which no key may; "
+            "replace it, or partition by another column"
+        )
+    return f"{escape(name)}={escape(text) if text else HIVE_DEFAULT_PARTITION}"

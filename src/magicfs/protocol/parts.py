@@ -1,0 +1,66 @@
+"""How a stream of unknown length is cut into parts.
+
+A multipart upload has a limited number of parts, and the length is not known when the first one is sent.
+So parts keep their first size for a tenth of the limit and then double after every further tenth: with
+8 MiB parts and S3's 10,000 the stream may grow to 7.8 TiB, while all but huge files see one size only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from magicfs.errors import UsageError
+
+__all__ = ["DEFAULT_PART_SIZE", "PartLimits", "part_size"]
+
+# A stream holds a few parts in memory and users open many files; S3 gains little from larger parts.
+DEFAULT_PART_SIZE = 8 * 2**20
+_STEPS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class PartLimits:
+    """What a store allows; sizes in bytes.
+
+    Attributes:
+        size_min: Smallest part that is not the last.
+        size_max: Largest part.
+        count_max: Most parts in one upload.
+        object_max: Largest object.
+        equal_sizes: Whether all parts but the last must have one size (Cloudflare R2).
+    """
+
+    size_min: int = 5 * 2**20
+    size_max: int = 5 * 2**30
+    count_max: int = 10_000
+    object_max: int = 50 * 10**12
+    equal_sizes: bool = False
+
+    def check(self, part_size: int) -> None:
+        """Refuse a part size that the store would refuse.
+
+        Raises:
+            UsageError: Too small or too large.
+        """
+        if not self.size_min <= part_size <= self.size_max:
+            raise UsageError(
+                f"part_size={part_size} is outside what the store takes; "
+                f"choose between {self.size_min} and {self.size_max} bytes"
+            )
+
+
+def part_size(number: int, first: int, limits: PartLimits) -> int:
+    """Size in bytes that part ``number`` (from 1) should be filled to, given the size of the first.
+
+    Raises:
+        UsageError: The upload would need more parts than the store allows.
+    """
+    if number > limits.count_max:
+        raise UsageError(
+            f"the file needs more than {limits.count_max} parts of {first} bytes or more; "
+            "write it again with a larger part_size"
+        )
+    if limits.equal_sizes:
+        return first
+    doublings = (number - 1) * _STEPS // limits.count_max
+    return min(first << doublings, limits.size_max)

@@ -1,0 +1,127 @@
+"""Algebra of URLs, buckets and keys.
+
+A *path* is ``bucket/key`` without a scheme, as fsspec uses it. A *key* is what the store calls an object:
+raw text, never percent-encoded, without a leading slash. A *directory* is a key without a trailing slash;
+the prefix that lists what lies under it always ends with one, so that ``dataset1`` never meets ``dataset10``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from magicfs.errors import UsageError
+
+__all__ = [
+    "Location",
+    "elements",
+    "is_under",
+    "is_visible",
+    "join",
+    "parse_path",
+    "parse_url",
+    "prefix_of",
+    "relative_to",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a store.
+
+    Attributes:
+        scheme: The fsspec protocol, such as ``s3``; empty for a bare path.
+        bucket: The first element of the path.
+        key: The rest, possibly empty for the bucket itself.
+    """
+
+    scheme: str
+    bucket: str
+    key: str
+
+    @property
+    def path(self) -> str:
+        """``bucket/key``, the form that fsspec filesystems take."""
+        return f"{self.bucket}/{self.key}" if self.key else self.bucket
+
+    @property
+    def url(self) -> str:
+        """``scheme://bucket/key``."""
+        return f"{self.scheme}://{self.path}" if self.scheme else self.path
+
+
+def parse_url(url: str) -> Location:
+    """Split ``scheme://bucket/key``; slashes at the end are dropped, nothing is decoded.
+
+    Raises:
+        UsageError: No scheme, no bucket, a chained URL, or an element that is ``.`` or ``..``.
+    """
+    scheme, separator, path = url.partition("://")
+    if not separator or not scheme:
+        raise UsageError(f"{url!r} has no scheme; write it as s3://bucket/key")
+    if "::" in scheme:
+        raise UsageError(f"{url!r} is a chained URL; give the plain URL of the destination")
+    location = parse_path(path)
+    return Location(scheme, location.bucket, location.key)
+
+
+def parse_path(path: str) -> Location:
+    """Split ``bucket/key``; slashes at the end are dropped, nothing is decoded.
+
+    Raises:
+        UsageError: No bucket, or an element that is ``.`` or ``..`` (stores take them literally, local
+            filesystems do not: such a name would mean two places).
+    """
+    bucket, _, key = path.partition("/")
+    key = key.rstrip("/")
+    if not bucket:
+        raise UsageError(f"{path!r} has no bucket; write it as bucket/key")
+    if any(element in {".", ".."} for element in key.split("/")):
+        raise UsageError(f"{path!r} contains a '.' or '..' element; write the key out")
+    return Location("", bucket, key)
+
+
+def elements(key: str) -> tuple[str, ...]:
+    """The elements of a key. Empty ones are dropped, as Hadoop's ``Path`` drops them."""
+    return tuple(element for element in key.split("/") if element)
+
+
+def join(*keys: str) -> str:
+    """Join keys with single slashes, leaving out empty ones."""
+    return "/".join(key.strip("/") for key in keys if key.strip("/"))
+
+
+def prefix_of(directory: str) -> str:
+    """The prefix under which a directory's objects are listed: ends with a slash, empty for the bucket."""
+    directory = directory.rstrip("/")
+    return f"{directory}/" if directory else ""
+
+
+def is_under(key: str, directory: str) -> bool:
+    """Whether a key lies inside a directory, the directory's own name not counted."""
+    prefix = prefix_of(directory)
+    return key.startswith(prefix) and len(key) > len(prefix)
+
+
+def relative_to(key: str, directory: str) -> str:
+    """The key relative to a directory that it lies under.
+
+    Raises:
+        UsageError: The key lies elsewhere.
+    """
+    if not is_under(key, directory):
+        raise UsageError(f"{key!r} does not lie under {directory!r}; write below the destination")
+    return key[len(prefix_of(directory)) :]
+
+
+def is_visible(key: str, directory: str) -> bool:
+    """Whether readers of a directory take the key for data.
+
+    That is a key under the directory with no element below it that begins with ``_`` or ``.``, the rule
+    of Spark, Hive and pyarrow.
+    """
+    return is_under(key, directory) and not _hidden(elements(relative_to(key, directory)))
+
+
+def _hidden(names: Iterable[str]) -> bool:
+    return any(name.startswith(("_", ".")) for name in names)

@@ -1,0 +1,75 @@
+"""Plans: what to do to the store, as values.
+
+A step names one change. Steps of one stage do not depend on each other; the next stage starts when the
+last one has succeeded as a whole. A stage may hold a million steps: they are drawn from its iterator as
+they are carried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["Abort", "Complete", "Delete", "Put", "Stage", "Step"]
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """Make a pending upload visible at its key.
+
+    Attributes:
+        key: The final key.
+        upload_id: The upload.
+        etags: ETags of its parts, in order.
+        length: Size of the object in bytes.
+        write_id: Identity in the object's metadata; None for uploads of Hadoop.
+        checksums: Algorithm and value of each part; empty if the upload was opened without.
+    """
+
+    key: str
+    upload_id: str
+    etags: tuple[str, ...]
+    length: int
+    write_id: str | None = None
+    checksums: tuple[tuple[str, str] | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """Discard a pending upload. One that is gone already counts as discarded."""
+
+    key: str
+    upload_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Write a small object."""
+
+    key: str
+    body: bytes
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    if_absent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete objects in one request. Those that are gone already count as deleted."""
+
+    keys: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """The first of the keys, for messages."""
+        return self.keys[0]
+
+
+Step = Complete | Abort | Put | Delete
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Independent steps under one name, which progress and reports show."""
+
+    name: str
+    steps: Iterable[Step] | AsyncIterable[Step]

@@ -1,0 +1,70 @@
+"""What to believe after a request to complete an upload was not plainly confirmed.
+
+No single answer proves anything: a repeated complete may answer 200 for an object that has since been
+deleted, 404 after it won, 412 against its own object. Every upload carries a write id in its metadata from
+the moment it is created, so one HEAD of the destination tells whether *this* upload landed. (Icechunk's
+design 017 and FoundationDB's S3 client reached the same rule.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, UploadNotFound
+
+__all__ = ["WRITE_ID", "Found", "Outcome", "resolve"]
+
+WRITE_ID = "magicfs-write-id"
+"""Name of the user metadata that carries the write id."""
+
+
+class Outcome(Enum):
+    """What became of a request to complete."""
+
+    DONE = "done"
+    CONFLICT = "conflict"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a HEAD of the destination showed.
+
+    Attributes:
+        exists: Whether an object is there.
+        write_id: Its write id; None when it bears none.
+        size: Its length in bytes.
+        etag: Its ETag.
+    """
+
+    exists: bool
+    write_id: str | None = None
+    size: int | None = None
+    etag: str | None = None
+
+
+def resolve(error: StoreError, write_id: str | None, found: Found | None) -> Outcome:
+    """Decide what became of a complete that ended in an error.
+
+    Args:
+        error: The answer to the complete, or the lack of one.
+        write_id: The upload's own; None for uploads that bear none (Hadoop's).
+        found: What a HEAD showed afterwards; None if the HEAD failed too.
+
+    Returns:
+        DONE only if the object bears our write id. CONFLICT if a conditional complete met somebody else's
+        object. FAILED only if the answer itself rules the upload out. UNKNOWN otherwise: silence, even
+        together with a missing object, does not prove that the request will not land yet.
+    """
+    if found is not None and found.exists and write_id is not None and found.write_id == write_id:
+        return Outcome.DONE
+    if found is None or error.retryable:
+        return Outcome.UNKNOWN
+    if isinstance(error, (PreconditionFailed, ObjectExists)):
+        return Outcome.CONFLICT if found.exists else Outcome.UNKNOWN
+    if isinstance(error, (UploadNotFound, ObjectNotFound)) and write_id is None and found.exists:
+        # Without a write id the object may be ours from a reply that was lost.
+        return Outcome.UNKNOWN
+    return Outcome.FAILED

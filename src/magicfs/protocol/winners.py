@@ -1,0 +1,111 @@
+"""Which committed attempts a job publishes, and what their pending sets must satisfy."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from magicfs.errors import CommitFailed, ProtocolViolation
+from magicfs.protocol import paths
+from magicfs.protocol.ids import AttemptId, JobId, TaskId
+
+__all__ = ["Attempt", "KeyCheck", "StoredSet", "check_attempts", "last_committed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A committed attempt, as its engine reports it.
+
+    Attributes:
+        job: The job it says it belongs to.
+        task: Its task.
+        attempt: Itself.
+    """
+
+    job: JobId
+    task: TaskId
+    attempt: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSet:
+    """A pending set that a listing showed.
+
+    Attributes:
+        key: Its key.
+        task: The task.
+        modified: When it was written, in seconds since the epoch.
+    """
+
+    key: str
+    task: TaskId
+    modified: float
+
+
+def check_attempts(job: JobId, attempts: Iterable[Attempt]) -> None:
+    """Refuse what no engine may accept together.
+
+    Raises:
+        ProtocolViolation: An attempt of another job, one attempt twice, or two attempts of one task.
+    """
+    chosen: dict[TaskId, AttemptId] = {}
+    for one in attempts:
+        if one.job != job:
+            raise ProtocolViolation(
+                f"task {one.task} was committed for job {one.job}, not {job}; pass this job's commits"
+            )
+        if one.task in chosen:
+            other = chosen[one.task]
+            twice = "twice" if other == one.attempt else f"by two attempts, {other} and {one.attempt}"
+            raise ProtocolViolation(f"task {one.task} was committed {twice}; pass the one commit that counts")
+        chosen[one.task] = one.attempt
+
+
+def last_committed(sets: Iterable[StoredSet]) -> list[StoredSet]:
+    """For each task the set that was written last (HADOOP-17258: an earlier attempt may have died silently).
+
+    Of two that were written at the same time, as the store tells it, the one of the greater key.
+    """
+    latest: dict[TaskId, StoredSet] = {}
+    for one in sets:
+        held = latest.get(one.task)
+        if held is None or (one.modified, one.key) > (held.modified, held.key):
+            latest[one.task] = one
+    return [latest[task] for task in sorted(latest)]
+
+
+@dataclass(slots=True)
+class KeyCheck:
+    """Checks the destination keys of a job, one by one, in 16 bytes of memory each.
+
+    Attributes:
+        bucket: The job's bucket.
+        destination: The directory that every key must lie under.
+    """
+
+    bucket: str
+    destination: str
+    _seen: set[bytes] = field(default_factory=set)
+
+    def add(self, bucket: str, key: str, source: str) -> None:
+        """Check one more key.
+
+        Raises:
+            CommitFailed: It lies outside the destination, or another task writes it too. Nothing was
+                published.
+        """
+        if bucket != self.bucket or not paths.is_under(key, self.destination):
+            raise CommitFailed(
+                f"{source} names {bucket}/{key}, which lies outside {self.bucket}/{self.destination}; "
+                "nothing was published; find out who wrote the file",
+                failed=[key],
+            )
+        digest = hashlib.blake2b(key.encode(), digest_size=16).digest()
+        if digest in self._seen:
+            raise CommitFailed(
+                f"{key} is written by two tasks ({source} is the second); nothing was published; "
+                "use unique_names=True or other file names",
+                failed=[key],
+            )
+        self._seen.add(digest)
