@@ -1,0 +1,152 @@
+"""Strict reading and compact writing of the JSON documents that magicfs persists.
+
+``parse`` turns bytes into a mapping or raises ``FormatError``, ``Fields`` takes it apart, and ``render`` is
+the way back: one line of UTF-8, as Hadoop's ``JsonSerialization.toBytes`` writes it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+from magicfs.errors import FormatError, UsageError
+
+__all__ = ["kind_of", "member", "parse", "render", "shown", "walk", "with_unknown"]
+
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
+_SHOWN_NAME_LENGTH = 80
+
+
+def parse(path: str, raw: bytes, *, size_limit: int) -> dict[str, Any]:
+    """Read one JSON object, believing nothing.
+
+    Args:
+        path: Where ``raw`` was read from, for the error.
+        raw: The whole file.
+        size_limit: The most bytes that are looked at.
+
+    Raises:
+        FormatError: Too large, empty ("No data", as Hadoop says), not UTF-8, not JSON, nested too deeply, a
+            number that is not finite, a name that occurs twice in one object, text that UTF-8 cannot hold, or
+            anything but an object at the top.
+    """
+    if len(raw) > size_limit:
+        raise FormatError(path, "", f"{len(raw)} bytes, and at most {size_limit} are read")
+    if not raw:
+        raise FormatError(path, "", "No data")
+    try:
+        document = json.loads(
+            raw.decode("utf-8"),
+            object_pairs_hook=_unique_members,
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+        )
+    except RecursionError:
+        raise FormatError(path, "", "nested too deeply") from None
+    except ValueError as error:
+        raise FormatError(path, "", _explain(error)) from None
+    if not isinstance(document, dict):
+        raise FormatError(path, "", f"expected an object, found {kind_of(document)}")
+    if _SURROGATE_ESCAPE.search(raw) and (field := _unencodable(document)) is not None:
+        raise FormatError(path, field, "half a surrogate pair, which UTF-8 cannot hold")
+    return document
+
+
+def render(document: Mapping[str, object]) -> bytes:
+    """Write one compact line of UTF-8 without a newline at its end, members in their order.
+
+    Raises:
+        UsageError: Text with half a surrogate pair, or a number that is not finite.
+    """
+    try:
+        text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        field = _unencodable(document)
+        raise UsageError(
+            f"{field}: half a surrogate pair, which UTF-8 cannot hold; use a name that is valid Unicode"
+        ) from None
+    except ValueError as error:
+        raise UsageError(f"JSON cannot hold this value: {error}; use finite numbers") from None
+
+
+def with_unknown(document: dict[str, object], unknown: Mapping[str, object]) -> dict[str, object]:
+    """Add the fields of others behind our own, in the order in which they were read. Ours win."""
+    return document | {name: value for name, value in unknown.items() if name not in document}
+
+
+def kind_of(value: object) -> str:
+    """What an error calls a value: only its type, since the file may hold anything."""
+    kinds = {
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        str: "text",
+        list: "a list",
+        dict: "an object",
+    }
+    return kinds.get(type(value), "null")
+
+
+def shown(name: str) -> str:
+    """A name from a file as an error may show it: short, quoted, printable."""
+    return json.dumps(name[:_SHOWN_NAME_LENGTH])
+
+
+def member(field: str, name: str) -> str:
+    """What an error calls the member ``name`` of the object at ``field``."""
+    if name.isidentifier() and len(name) <= _SHOWN_NAME_LENGTH:
+        return f"{field}.{name}" if field else name
+    return f"{field}[{shown(name)}]"
+
+
+def walk(document: object) -> Iterator[tuple[str, object, int]]:
+    """Every value below ``document`` with its name and depth, and every name before what stands under it."""
+    pending: list[tuple[str, object, int]] = [("", document, 0)]
+    while pending:
+        field, value, depth = pending.pop()
+        yield field, value, depth
+        if isinstance(value, Mapping):
+            for name in value:
+                yield field, name, depth
+            pending.extend((member(field, name), child, depth + 1) for name, child in value.items())
+        elif isinstance(value, list | tuple):
+            pending.extend((f"{field}[{index}]", child, depth + 1) for index, child in enumerate(value))
+
+
+def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        [(name, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"{shown(name)} occurs twice in one object")
+    return members
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError("a number too large to hold")
+    return number
+
+
+def _explain(error: ValueError) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return f"not UTF-8: {error.reason} at byte {error.start}"
+    if isinstance(error, json.JSONDecodeError):
+        return f"not JSON: {error.msg} at character {error.pos}"
+    return f"not JSON that can be read: {error}"
+
+
+def _unencodable(document: object) -> str | None:
+    for field, value, _ in walk(document):
+        if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+            return field
+    return None

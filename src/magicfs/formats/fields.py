@@ -1,0 +1,194 @@
+"""Typed access to the fields of a document: the right type, or an error that names the field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from magicfs.errors import FormatError
+from magicfs.formats.document import kind_of, member, walk
+
+__all__ = ["LONG_MAX", "LONG_MIN", "UNKNOWN_DEPTH_LIMIT", "Fields"]
+
+LONG_MIN = -(2**63)
+LONG_MAX = 2**63 - 1
+"""The range of Java's ``long``, which every integer of these files has to fit."""
+
+UNKNOWN_DEPTH_LIMIT = 64
+"""How deep the value of an unknown field may nest, so that what was read can always be written back."""
+
+
+class Fields:
+    """One JSON object of a persisted file, read field by field.
+
+    Each getter raises ``FormatError`` with the dotted and indexed name of the field when the value has
+    another type: a boolean is no integer, a number is no text. In a field that is not required null means
+    absent, as in Jackson. ``rest`` returns whatever no getter asked for.
+
+    Attributes:
+        path: Where the file was read from.
+    """
+
+    __slots__ = ("_members", "_prefix", "_taken", "path")
+
+    def __init__(self, path: str, members: dict[str, Any], prefix: str = "") -> None:
+        self.path = path
+        self._members = members
+        self._prefix = prefix
+        self._taken: set[str] = set()
+
+    def error(self, field: str, problem: str) -> FormatError:
+        """The error to raise about a field of this object."""
+        return FormatError(self.path, self._name(field), problem)
+
+    def version(self, expected: int) -> None:
+        """Check ``version``: absent is accepted, as Hadoop's readers do.
+
+        Raises:
+            FormatError: "Wrong version: N".
+        """
+        self._taken.add("version")
+        found = self._members.get("version", expected)
+        if type(found) is not int:
+            raise self._mistyped("version", "an integer", found)
+        if found != expected:
+            raise self.error("version", f"Wrong version: {found}, where {expected} is understood")
+
+    def required_text(self, field: str) -> str:
+        """Text that must be there and must not be empty."""
+        value = self._required(field)
+        if type(value) is not str:
+            raise self._mistyped(field, "text", value)
+        if not value:
+            raise self.error(field, "empty")
+        return value
+
+    def nullable_text(self, field: str) -> str | None:
+        """Text, or None where the file has null or nothing."""
+        value = self._take(field)
+        if value is not None and type(value) is not str:
+            raise self._mistyped(field, "text", value)
+        return value
+
+    def text(self, field: str) -> str:
+        """Text, empty when absent."""
+        return self.nullable_text(field) or ""
+
+    def required_integer(self, field: str, *, minimum: int = LONG_MIN) -> int:
+        """A 64-bit integer that must be there."""
+        return self._integer(field, self._required(field), minimum)
+
+    def integer(self, field: str, *, minimum: int = LONG_MIN) -> int:
+        """A 64-bit integer, zero when absent."""
+        value = self._take(field)
+        return 0 if value is None else self._integer(field, value, minimum)
+
+    def flag(self, field: str, *, default: bool) -> bool:
+        """A boolean."""
+        value = self._take(field)
+        if value is None:
+            return default
+        if type(value) is not bool:
+            raise self._mistyped(field, "true or false", value)
+        return value
+
+    def texts(self, field: str) -> tuple[str, ...]:
+        """A list of texts, empty when absent."""
+        values = self._list(field, self._take(field) or [])
+        for index, value in enumerate(values):
+            if type(value) is not str:
+                raise self._mistyped(f"{field}[{index}]", "text", value)
+        return tuple(values)
+
+    def text_map(self, field: str, *, null: str | None = None) -> dict[str, str]:
+        """A mapping of text to text, empty when absent; ``null`` is what a null reads as, unless refused."""
+        found = self._map(field)
+        for name, value in found.items():
+            if value is None and null is not None:
+                found[name] = null
+            elif type(value) is not str:
+                raise self._mistyped(member(field, name), "text", value)
+        return found
+
+    def integer_map(self, field: str) -> dict[str, int]:
+        """A mapping of text to 64-bit integers, empty when absent."""
+        found = self._map(field)
+        for name, value in found.items():
+            self._integer(member(field, name), value, LONG_MIN)
+        return found
+
+    def elements(self, field: str) -> list[Any]:
+        """A list that must be there, of anything."""
+        return self._list(field, self._required(field))
+
+    def object_at(self, field: str, value: object) -> Fields:
+        """The object ``value``, found in this one at ``field``."""
+        if not isinstance(value, dict):
+            raise self._mistyped(field, "an object", value)
+        return Fields(self.path, value, self._name(field))
+
+    def objects(self, field: str) -> Iterator[Fields]:
+        """The objects of a list that must be there."""
+        for index, value in enumerate(self.elements(field)):
+            yield self.object_at(f"{field}[{index}]", value)
+
+    def object_map(self, field: str) -> Iterator[tuple[str, Fields]]:
+        """The named objects of a mapping, none when absent."""
+        for name, value in self._map(field).items():
+            yield name, self.object_at(member(field, name), value)
+
+    def child(self, field: str) -> Fields:
+        """The object at ``field``, an empty one when absent."""
+        value = self._take(field)
+        return self.object_at(field, {} if value is None else value)
+
+    def skip(self, field: str) -> None:
+        """Ignore a field that is derived when the file is written."""
+        self._taken.add(field)
+
+    def rest(self) -> dict[str, object]:
+        """The fields that no getter asked for, to be kept and written back."""
+        if self._members.keys() <= self._taken:
+            return {}
+        unknown = {name: value for name, value in self._members.items() if name not in self._taken}
+        for name, value in unknown.items():
+            if any(depth > UNKNOWN_DEPTH_LIMIT for _, _, depth in walk(value)):
+                raise self.error(member("", name), f"nested deeper than {UNKNOWN_DEPTH_LIMIT}")
+        return unknown
+
+    def _name(self, field: str) -> str:
+        joint = "." if self._prefix and not field.startswith("[") else ""
+        return f"{self._prefix}{joint}{field}"
+
+    def _take(self, field: str) -> Any:
+        self._taken.add(field)
+        return self._members.get(field)
+
+    def _required(self, field: str) -> Any:
+        value = self._take(field)
+        if value is None:
+            raise self.error(field, "required, but missing or null")
+        return value
+
+    def _integer(self, field: str, value: object, minimum: int) -> int:
+        if type(value) is not int:
+            raise self._mistyped(field, "an integer", value)
+        if not minimum <= value <= LONG_MAX:
+            raise self.error(field, f"outside {minimum} to {LONG_MAX}")
+        return value
+
+    def _list(self, field: str, value: object) -> list[Any]:
+        if not isinstance(value, list):
+            raise self._mistyped(field, "a list", value)
+        return value
+
+    def _map(self, field: str) -> dict[str, Any]:
+        value = self._take(field)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise self._mistyped(field, "an object", value)
+        return dict(value)
+
+    def _mistyped(self, field: str, expected: str, found: object) -> FormatError:
+        return self.error(field, f"expected {expected}, found {kind_of(found)}")

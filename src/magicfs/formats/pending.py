@@ -1,0 +1,247 @@
+"""The ``.pending`` file: one upload that waits for its completion. Hadoop's ``SinglePendingCommit``.
+
+The directory and the form of the parts changed between Hadoop's releases, while the version stayed 2:
+
+==============================  ======================  ============================
+written by Hadoop               under                   each of ``etags``
+==============================  ======================  ============================
+3.1 to 3.3                      ``__magic``             text
+3.4.0 and 3.4.1                 ``__magic_job-<uuid>``  text
+3.5, and 3.4 with HADOOP-15224  ``__magic_job-<uuid>``  object: ``etag``,
+                                                        ``checksumAlgorithm``,
+                                                        ``checksum``
+==============================  ======================  ============================
+
+Either of Hadoop's readers fails on the other form, so a writer has to know its reader: ``EtagFormat``.
+magicfs reads both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, get_args
+
+from magicfs.errors import UsageError
+from magicfs.formats.dates import java_text
+from magicfs.formats.document import parse, render, with_unknown
+from magicfs.formats.fields import LONG_MAX, Fields
+from magicfs.formats.statistics import Statistics
+
+__all__ = [
+    "DEFAULT_ETAG_FORMAT",
+    "PENDING_SIZE_LIMIT",
+    "PENDING_SUFFIX",
+    "PENDING_VERSION",
+    "EtagFormat",
+    "Pending",
+    "UploadedPart",
+]
+
+EtagFormat = Literal["string", "object"]
+"""``string`` is read by Hadoop 3.1 to 3.4.1 and has no room for checksums, ``object`` by the later ones."""
+
+DEFAULT_ETAG_FORMAT: Final[EtagFormat] = "string"
+PENDING_VERSION: Final = 2
+PENDING_SUFFIX: Final = ".pending"
+
+PENDING_SIZE_LIMIT: Final = 16 * 1024**2
+"""Bytes: several times what 10,000 parts with checksums take."""
+
+
+@dataclass(frozen=True, slots=True)
+class UploadedPart:
+    """One acknowledged part (Hadoop's ``UploadEtag``). Its number is its place in the list, from 1.
+
+    Attributes:
+        etag: As the store returned it, so with quotation marks from S3.
+        checksum_algorithm: ``CRC32``, ``CRC32C``, ``SHA1`` or ``SHA256``; None without a checksum.
+        checksum: In base64, as the store returned it.
+        unknown: Fields of others; only the ``object`` form holds them.
+    """
+
+    etag: str
+    checksum_algorithm: str | None = None
+    checksum: str | None = None
+    unknown: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.etag:
+            raise UsageError(
+                "a part without an ETag cannot be completed; pass the one that the store returned"
+            )
+
+    def to_document(self) -> dict[str, object]:
+        """The ``object`` form."""
+        known: dict[str, object] = {
+            "etag": self.etag,
+            "checksumAlgorithm": self.checksum_algorithm,
+            "checksum": self.checksum,
+        }
+        return with_unknown(known, self.unknown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """One upload whose parts are all there and which becomes an object when it is completed.
+
+    A value: the mappings are never changed in place. What cannot be true cannot be made.
+
+    Attributes:
+        upload_id: The store's name for the multipart upload.
+        bucket: Where the object will be.
+        destination_key: Its key: raw text, no leading slash; nothing in it is interpreted, ``..`` included.
+        parts: At least one, in the order of their numbers.
+        length: Bytes of the object.
+        filename: The path of the ``.pending`` file as the file tells it; Hadoop's loader replaces it
+            by the one that it read.
+        uri: The path that the application opened, encoded as ``hadoop_uri`` does, for readers only.
+        created_ms: When it was made, in milliseconds since the epoch.
+        saved_ms: When it was saved, the same.
+        date: The same as text, never parsed.
+        job_id: Empty until the task commit.
+        task_id: The task *attempt*; empty until the task commit.
+        text: Notes.
+        extra_data: Free for committers; Hadoop's own leave it empty.
+        statistics: Of the stream that wrote it.
+        unknown: Fields of others, written back behind ours.
+    """
+
+    upload_id: str
+    bucket: str
+    destination_key: str
+    parts: tuple[UploadedPart, ...]
+    length: int
+    filename: str | None = None
+    uri: str = ""
+    created_ms: int = 0
+    saved_ms: int = 0
+    date: str = ""
+    job_id: str = ""
+    task_id: str = ""
+    text: str = ""
+    extra_data: Mapping[str, str] = field(default_factory=dict)
+    statistics: Statistics = field(default_factory=Statistics)
+    unknown: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.upload_id or not self.bucket:
+            raise UsageError("a pending upload needs an upload id and a bucket; pass what the store returned")
+        if not self.destination_key or self.destination_key.startswith("/"):
+            raise UsageError(
+                f"{self.destination_key!a} is no destination key; pass a key without a leading slash"
+            )
+        if not self.parts:
+            raise UsageError(
+                "an upload without parts cannot be completed; upload one empty part for an empty file"
+            )
+        if not all(0 <= number <= LONG_MAX for number in (self.length, self.created_ms, self.saved_ms)):
+            raise UsageError("a length or time is out of range; pass bytes, and milliseconds since the epoch")
+
+    def touched(self, now_ms: int) -> Pending:
+        """The same, created and saved at this moment, ``date`` included; Hadoop's ``touch``.
+
+        Args:
+            now_ms: Milliseconds since the epoch.
+        """
+        return replace(self, created_ms=now_ms, saved_ms=now_ms, date=java_text(now_ms))
+
+    @classmethod
+    def from_bytes(cls, path: str, raw: bytes, *, size_limit: int = PENDING_SIZE_LIMIT) -> Pending:
+        """Read a ``.pending`` file of any generation.
+
+        Raises:
+            FormatError: It cannot be believed.
+        """
+        return cls.from_fields(Fields(path, parse(path, raw, size_limit=size_limit)))
+
+    @classmethod
+    def from_fields(cls, fields: Fields) -> Pending:
+        """Read the JSON object. ``partCount`` is ignored, as in Hadoop.
+
+        Raises:
+            FormatError: Another version; no ``uploadId``, ``bucket``, ``destinationKey``, ``etags`` or
+                ``length``; a value that cannot be true, such as an empty list of parts.
+        """
+        fields.version(PENDING_VERSION)
+        fields.skip("partCount")
+        return cls(
+            filename=fields.nullable_text("filename"),
+            uri=fields.text("uri"),
+            upload_id=fields.required_text("uploadId"),
+            bucket=fields.required_text("bucket"),
+            destination_key=_destination_key(fields),
+            created_ms=fields.integer("created", minimum=0),
+            saved_ms=fields.integer("saved", minimum=0),
+            date=fields.text("date"),
+            job_id=fields.text("jobId"),
+            task_id=fields.text("taskId"),
+            text=fields.text("text"),
+            parts=_parts(fields),
+            extra_data=fields.text_map("extraData"),
+            length=fields.required_integer("length", minimum=0),
+            statistics=Statistics.from_fields(fields.child("iostatistics")),
+            unknown=fields.rest(),
+        )
+
+    def to_bytes(self, etag_format: EtagFormat = DEFAULT_ETAG_FORMAT) -> bytes:
+        """The whole file, fields in the order in which Hadoop emits them.
+
+        Raises:
+            UsageError: No such format, or text that UTF-8 cannot hold.
+        """
+        return render(self.to_document(etag_format))
+
+    def to_document(self, etag_format: EtagFormat = DEFAULT_ETAG_FORMAT) -> dict[str, object]:
+        """The JSON object. An upload with checksums, which cannot be completed without, has them always."""
+        if etag_format not in get_args(EtagFormat):
+            raise UsageError(f"no etag format {etag_format!r}; use one of {', '.join(get_args(EtagFormat))}")
+        as_text = etag_format == "string" and not any(part.checksum for part in self.parts)
+        known: dict[str, object] = {
+            "version": PENDING_VERSION,
+            "filename": self.filename,
+            "uri": self.uri,
+            "uploadId": self.upload_id,
+            "bucket": self.bucket,
+            "destinationKey": self.destination_key,
+            "created": self.created_ms,
+            "saved": self.saved_ms,
+            "date": self.date,
+            "jobId": self.job_id,
+            "taskId": self.task_id,
+            "text": self.text,
+            "etags": [part.etag if as_text else part.to_document() for part in self.parts],
+            "extraData": self.extra_data,
+            "length": self.length,
+            "iostatistics": self.statistics.to_document(),
+            "partCount": len(self.parts),
+        }
+        return with_unknown(known, self.unknown)
+
+
+def _destination_key(fields: Fields) -> str:
+    key = fields.required_text("destinationKey")
+    if key.startswith("/"):
+        raise fields.error("destinationKey", "starts with a slash, which no key of Hadoop's does")
+    return key
+
+
+def _parts(fields: Fields) -> tuple[UploadedPart, ...]:
+    elements = fields.elements("etags")
+    if not elements:
+        raise fields.error("etags", "empty: an upload without parts cannot be completed")
+    return tuple(_part(fields, f"etags[{index}]", element) for index, element in enumerate(elements))
+
+
+def _part(fields: Fields, name: str, element: object) -> UploadedPart:
+    if isinstance(element, str):
+        if not element:
+            raise fields.error(name, "empty")
+        return UploadedPart(element)
+    part = fields.object_at(name, element)
+    return UploadedPart(
+        etag=part.required_text("etag"),
+        checksum_algorithm=part.nullable_text("checksumAlgorithm"),
+        checksum=part.nullable_text("checksum"),
+        unknown=part.rest(),
+    )

@@ -1,0 +1,127 @@
+"""The ``.pendingset`` file: all pending uploads of one task attempt. Hadoop's ``PendingSet``.
+
+Version 3; Hadoop up to 3.3.0 wrote version 2, which its later readers refuse, and so does this one. The
+staging committers of Hadoop write the same content into a file without a suffix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from magicfs.errors import UsageError
+from magicfs.formats.document import parse, render, with_unknown
+from magicfs.formats.fields import Fields
+from magicfs.formats.pending import DEFAULT_ETAG_FORMAT, EtagFormat, Pending
+from magicfs.formats.statistics import Statistics
+
+__all__ = ["PENDINGSET_SIZE_LIMIT", "PENDINGSET_SUFFIX", "PENDINGSET_VERSION", "PendingSet"]
+
+PENDINGSET_VERSION: Final = 3
+PENDINGSET_SUFFIX: Final = ".pendingset"
+
+PENDINGSET_SIZE_LIMIT: Final = 256 * 1024**2
+"""Bytes: about 200,000 files of one part."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingSet:
+    """What a task attempt persists so that the job can publish it. A value, as ``Pending`` is.
+
+    Attributes:
+        job_id: The job's id; Hadoop's staging committers leave it empty.
+        commits: One per file; no two have the same destination key. Empty for a task that wrote nothing.
+        statistics: Sum of the commits' statistics.
+        extra_data: Written when not empty. Hadoop neither writes nor reads it.
+        unknown: Fields of others, written back behind ours.
+    """
+
+    job_id: str = ""
+    commits: tuple[Pending, ...] = ()
+    statistics: Statistics = field(default_factory=Statistics)
+    extra_data: Mapping[str, str] = field(default_factory=dict)
+    unknown: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if (twice := _written_twice(self.commits)) is not None:
+            key = self.commits[twice[1]].destination_key
+            raise UsageError(
+                f"Destination {key!a} is written to by more than one pending commit; keep one of them"
+            )
+
+    @classmethod
+    def merge(
+        cls, job_id: str, commits: Iterable[Pending], extra_data: Mapping[str, str] | None = None
+    ) -> PendingSet:
+        """Make a set into whose statistics those of the commits are moved, as by Hadoop's ``PendingSet.add``.
+
+        Raises:
+            UsageError: Two commits with one destination key.
+        """
+        given = tuple(commits)
+        return cls(
+            job_id=job_id,
+            commits=tuple(replace(commit, statistics=Statistics()) for commit in given),
+            statistics=Statistics.aggregate(commit.statistics for commit in given),
+            extra_data=dict(extra_data or {}),
+        )
+
+    @classmethod
+    def from_bytes(cls, path: str, raw: bytes, *, size_limit: int = PENDINGSET_SIZE_LIMIT) -> PendingSet:
+        """Read a pending set.
+
+        Raises:
+            FormatError: It cannot be believed; a commit's field is named ``commits[i].x``.
+        """
+        return cls.from_fields(Fields(path, parse(path, raw, size_limit=size_limit)))
+
+    @classmethod
+    def from_fields(cls, fields: Fields) -> PendingSet:
+        """Read the JSON object.
+
+        Raises:
+            FormatError: Another version, no ``commits``, a wrong commit, two with one destination key.
+        """
+        fields.version(PENDINGSET_VERSION)
+        commits = tuple(Pending.from_fields(child) for child in fields.objects("commits"))
+        if (twice := _written_twice(commits)) is not None:
+            first, second = twice
+            raise fields.error(
+                f"commits[{second}].destinationKey",
+                f"Destination {commits[second].destination_key!a} is written to by more than one pending "
+                f"commit, by commits[{first}] too",
+            )
+        return cls(
+            job_id=fields.text("jobId"),
+            commits=commits,
+            statistics=Statistics.from_fields(fields.child("iostatistics")),
+            extra_data=fields.text_map("extraData"),
+            unknown=fields.rest(),
+        )
+
+    def to_bytes(self, etag_format: EtagFormat = DEFAULT_ETAG_FORMAT) -> bytes:
+        """The whole file, fields in the order in which Hadoop emits them.
+
+        Raises:
+            UsageError: No such format, or text that UTF-8 cannot hold.
+        """
+        document: dict[str, object] = {
+            "version": PENDINGSET_VERSION,
+            "jobId": self.job_id,
+            "commits": [commit.to_document(etag_format) for commit in self.commits],
+            "iostatistics": self.statistics.to_document(),
+        }
+        if self.extra_data:
+            document["extraData"] = self.extra_data
+        return render(with_unknown(document, self.unknown))
+
+
+def _written_twice(commits: tuple[Pending, ...]) -> tuple[int, int] | None:
+    """The places of the first two commits with one destination key."""
+    places: dict[str, int] = {}
+    for place, commit in enumerate(commits):
+        first = places.setdefault(commit.destination_key, place)
+        if first != place:
+            return first, place
+    return None

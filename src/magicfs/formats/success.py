@@ -1,0 +1,146 @@
+"""The ``_SUCCESS`` file and the reports of jobs. Hadoop's ``SuccessData`` and ``ManifestSuccessData``.
+
+Both classes carry the same name and read each other's files. S3A's is one line with nulls written out, which
+is what we write; the manifest committer's is indented, in another order and without nulls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from magicfs.errors import FormatError
+from magicfs.formats.dates import java_text
+from magicfs.formats.document import parse, render, shown, with_unknown
+from magicfs.formats.fields import Fields
+from magicfs.formats.statistics import Statistics
+
+__all__ = ["SUCCESS_FILE", "SUCCESS_MARKER_FILE_LIMIT", "SUCCESS_NAME", "SUCCESS_SIZE_LIMIT", "SuccessData"]
+
+SUCCESS_FILE: Final = "_SUCCESS"
+SUCCESS_NAME: Final = "org.apache.hadoop.fs.s3a.commit.files.SuccessData/1"
+
+SUCCESS_MARKER_FILE_LIMIT: Final = 100
+"""How many file names are written."""
+
+SUCCESS_SIZE_LIMIT: Final = 16 * 1024**2
+"""Bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuccessData:
+    """How a job ended. A value, as ``Pending`` is.
+
+    Attributes:
+        success: Whether it succeeded: reports tell of failed jobs too.
+        timestamp_ms: When it ended, in milliseconds since the epoch.
+        date: The same as text: ``java.util.Date``'s from S3A, ISO 8601 from the manifest committer.
+        hostname: Where the job was committed.
+        committer: A short name from S3A (``magic``), a class from the manifest committer.
+        description: The role of the one who wrote it.
+        job_id: The job's id.
+        job_id_source: Where that came from.
+        metrics: Counts of the whole process.
+        diagnostics: Free text by name.
+        filenames: Some of the files: ``/`` and the raw key from S3A, URIs from the manifest committer. Only
+            the first ``SUCCESS_MARKER_FILE_LIMIT`` are written.
+        statistics: Of the job.
+        state: Where a report says so.
+        stage: Where a report says so.
+        unknown: Fields of others, written back behind ours.
+    """
+
+    success: bool = True
+    timestamp_ms: int = 0
+    date: str = ""
+    hostname: str = ""
+    committer: str = ""
+    description: str | None = None
+    job_id: str = ""
+    job_id_source: str = ""
+    metrics: Mapping[str, int] = field(default_factory=dict)
+    diagnostics: Mapping[str, str] = field(default_factory=dict)
+    filenames: tuple[str, ...] = ()
+    statistics: Statistics = field(default_factory=Statistics)
+    state: str | None = None
+    stage: str | None = None
+    unknown: Mapping[str, object] = field(default_factory=dict)
+
+    def touched(self, now_ms: int) -> SuccessData:
+        """The same at this moment, ``date`` included.
+
+        Args:
+            now_ms: Milliseconds since the epoch.
+        """
+        return replace(self, timestamp_ms=now_ms, date=java_text(now_ms))
+
+    @classmethod
+    def from_bytes(cls, path: str, raw: bytes, *, size_limit: int = SUCCESS_SIZE_LIMIT) -> SuccessData:
+        """Read what either of Hadoop's committers, or magicfs, wrote.
+
+        Raises:
+            FormatError: It cannot be believed, or it is empty.
+        """
+        if not raw:
+            raise FormatError(
+                path, "", "No data: the classic FileOutputCommitter wrote it, and tells only that it ended"
+            )
+        return cls.from_fields(Fields(path, parse(path, raw, size_limit=size_limit)))
+
+    @classmethod
+    def from_fields(cls, fields: Fields) -> SuccessData:
+        """Read the JSON object. A diagnostic that is null reads as empty.
+
+        Raises:
+            FormatError: Another ``name`` or none, or a value of the wrong type.
+        """
+        name = fields.nullable_text("name")
+        if name is None:
+            raise fields.error("name", "Incompatible file format: no 'name' field")
+        if name != SUCCESS_NAME:
+            raise fields.error(
+                "name", f"Incompatible file format: {shown(name)}, where {SUCCESS_NAME} is understood"
+            )
+        return cls(
+            success=fields.flag("success", default=True),
+            timestamp_ms=fields.integer("timestamp", minimum=0),
+            date=fields.text("date"),
+            hostname=fields.text("hostname"),
+            committer=fields.text("committer"),
+            description=fields.nullable_text("description"),
+            job_id=fields.text("jobId"),
+            job_id_source=fields.text("jobIdSource"),
+            metrics=fields.integer_map("metrics"),
+            diagnostics=fields.text_map("diagnostics", null=""),
+            filenames=fields.texts("filenames"),
+            statistics=Statistics.from_fields(fields.child("iostatistics")),
+            state=fields.nullable_text("state"),
+            stage=fields.nullable_text("stage"),
+            unknown=fields.rest(),
+        )
+
+    def to_bytes(self) -> bytes:
+        """The whole file as S3A writes it, fields in the order in which Hadoop emits them.
+
+        Raises:
+            UsageError: Text that UTF-8 cannot hold.
+        """
+        document: dict[str, object] = {
+            "name": SUCCESS_NAME,
+            "success": self.success,
+            "timestamp": self.timestamp_ms,
+            "date": self.date,
+            "hostname": self.hostname,
+            "committer": self.committer,
+            "description": self.description,
+            "jobId": self.job_id,
+            "jobIdSource": self.job_id_source,
+            "metrics": self.metrics,
+            "diagnostics": self.diagnostics,
+            "filenames": self.filenames[:SUCCESS_MARKER_FILE_LIMIT],
+            "iostatistics": self.statistics.to_document(),
+            "state": self.state,
+            "stage": self.stage,
+        }
+        return render(with_unknown(document, self.unknown))
