@@ -1,0 +1,244 @@
+"""The memory store: the definition of the port, in one process.
+
+What the port's docstrings leave to be understood, this module settles; the other stores are examined
+against it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from magicfs.errors import ObjectExists, ObjectNotFound, StoreError, UploadNotFound
+from magicfs.protocol.parts import PartLimits
+from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, UploadInfo
+
+__all__ = ["MemoryStore", "World", "default_world"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    info: ObjectInfo
+    body: bytes
+
+
+@dataclass(slots=True)
+class _Upload:
+    key: str
+    initiated: float
+    metadata: dict[str, str]
+    parts: dict[int, bytes] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Bucket:
+    objects: dict[str, _Object] = field(default_factory=dict)
+    uploads: dict[str, _Upload] = field(default_factory=dict)
+
+
+class World:
+    """The buckets of one memory store.
+
+    Args:
+        create_buckets: Whether a bucket comes into being when first named, as the directories of fsspec's
+            own memory filesystem do; otherwise an unknown one is an error, as on real stores.
+        capabilities: What the store claims and enforces; tests use small limits.
+        clock: Seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        *,
+        create_buckets: bool = False,
+        capabilities: Capabilities | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.capabilities = capabilities or Capabilities(parts=PartLimits(size_min=1))
+        self.clock = clock
+        self._create_buckets = create_buckets
+        self._buckets: dict[str, _Bucket] = {}
+        self._uploads_opened = 0
+        self._lock = threading.RLock()
+
+    def create_bucket(self, name: str) -> None:
+        """Create a bucket; one that exists already stays as it is."""
+        with self._lock:
+            self._buckets.setdefault(name, _Bucket())
+
+    def delete_bucket(self, name: str) -> None:
+        """Forget a bucket and everything in it; an unknown one counts as forgotten."""
+        with self._lock:
+            self._buckets.pop(name, None)
+
+    def buckets(self) -> list[str]:
+        """Names of all buckets, sorted."""
+        with self._lock:
+            return sorted(self._buckets)
+
+    def clear(self) -> None:
+        """Forget all buckets."""
+        with self._lock:
+            self._buckets.clear()
+
+    def next_upload_id(self) -> str:
+        """An id that no other upload of this world has."""
+        with self._lock:
+            self._uploads_opened += 1
+            return f"upload-{self._uploads_opened}"
+
+    def find(self, name: str) -> _Bucket | None:
+        """A bucket's contents, for ``MemoryStore``."""
+        with self._lock:
+            if self._create_buckets and name:
+                self.create_bucket(name)
+            return self._buckets.get(name)
+
+
+_DEFAULT = World(create_buckets=True)
+
+
+def default_world() -> World:
+    """The world behind ``memory://`` in this process."""
+    return _DEFAULT
+
+
+class MemoryStore:
+    """One bucket of a ``World``; see ``magicfs.stores.port.Store`` for the contract."""
+
+    name = "memory"
+
+    def __init__(self, bucket: str, world: World | None = None) -> None:
+        self.bucket = bucket
+        self.world = world or default_world()
+
+    @property
+    def capabilities(self) -> Capabilities:  # noqa: D102
+        return self.world.capabilities
+
+    async def create_upload(self, key: str, *, metadata: Mapping[str, str]) -> str:  # noqa: D102
+        contents = self._contents("create_upload", key)
+        upload_id = self.world.next_upload_id()
+        contents.uploads[upload_id] = _Upload(key, self.world.clock(), _lower(metadata))
+        return upload_id
+
+    async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:  # noqa: D102
+        upload = self._upload("put_part", key, upload_id)
+        limits = self.capabilities.parts
+        if not 1 <= number <= limits.count_max:
+            raise StoreError(
+                "put_part", self._path(key), f"part number {number} is not in 1..{limits.count_max}"
+            )
+        data = body.getvalue() if isinstance(body, io.BytesIO) else bytes(body)
+        if len(data) > limits.size_max:
+            raise StoreError("put_part", self._path(key), f"part of {len(data)} bytes is too large")
+        upload.parts[number] = data
+        return Part(number, _etag(upload.parts[number]))
+
+    async def complete_upload(self, key: str, upload_id: str, parts: Sequence[Part]) -> ObjectInfo:  # noqa: D102
+        upload = self._upload("complete_upload", key, upload_id)
+        self._check_parts(key, upload, parts)
+        body = b"".join(upload.parts[part.number] for part in parts)
+        digests = b"".join(bytes.fromhex(part.etag.strip('"')) for part in parts)
+        etag = f'"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(parts)}"'
+        contents = self._contents("complete_upload", key)
+        info = self._store(contents, key, body, etag, upload.metadata)
+        del contents.uploads[upload_id]
+        return info
+
+    async def abort_upload(self, key: str, upload_id: str) -> None:  # noqa: D102
+        contents = self._contents("abort_upload", key)
+        upload = contents.uploads.get(upload_id)
+        if upload is not None and upload.key == key:
+            del contents.uploads[upload_id]
+
+    async def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:  # noqa: D102
+        uploads = self._contents("list_uploads", prefix).uploads
+        found = [UploadInfo(u.key, i, u.initiated) for i, u in uploads.items() if u.key.startswith(prefix)]
+        for info in sorted(found, key=lambda info: (info.key, info.initiated)):
+            yield info
+
+    async def put(  # noqa: D102
+        self, key: str, body: Body, *, metadata: Mapping[str, str] | None = None, if_absent: bool = False
+    ) -> ObjectInfo:
+        contents = self._contents("put", key)
+        if if_absent and key in contents.objects:
+            raise ObjectExists("put", self._path(key), "an object is there")
+        data = bytes(body)
+        return self._store(contents, key, data, _etag(data), _lower(metadata or {}))
+
+    async def get(self, key: str, *, size_max: int | None = None) -> bytes:  # noqa: D102
+        return self._object("get", key).body[:size_max]
+
+    async def head(self, key: str) -> ObjectInfo:  # noqa: D102
+        return self._object("head", key).info
+
+    async def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:  # noqa: D102
+        objects = self._contents("list", prefix).objects
+        keys = sorted((key for key in objects if key.startswith(prefix)), key=str.encode)
+        infos: Iterator[ObjectInfo] = (replace(objects[key].info, metadata={}) for key in keys[:limit])
+        for info in list(infos):
+            yield info
+
+    async def delete(self, keys: Sequence[str]) -> None:  # noqa: D102
+        if len(keys) > self.capabilities.bulk_delete_max:
+            raise StoreError("delete", self._path(keys[0]), f"{len(keys)} keys are too many for one request")
+        contents = self._contents("delete", keys[0] if keys else "")
+        for key in keys:
+            contents.objects.pop(key, None)
+
+    def _path(self, key: str) -> str:
+        return f"{self.bucket}/{key}"
+
+    def _contents(self, operation: str, key: str) -> _Bucket:
+        contents = self.world.find(self.bucket)
+        if contents is None:
+            raise ObjectNotFound(
+                operation, self._path(key), f"no bucket {self.bucket!r}", hint="create the bucket first"
+            )
+        return contents
+
+    def _object(self, operation: str, key: str) -> _Object:
+        found = self._contents(operation, key).objects.get(key)
+        if found is None:
+            raise ObjectNotFound(operation, self._path(key), "no such object")
+        return found
+
+    def _upload(self, operation: str, key: str, upload_id: str) -> _Upload:
+        upload = self._contents(operation, key).uploads.get(upload_id)
+        if upload is None or upload.key != key:
+            raise UploadNotFound(operation, self._path(key), f"no upload {upload_id!r} of this key")
+        return upload
+
+    def _check_parts(self, key: str, upload: _Upload, parts: Sequence[Part]) -> None:
+        numbers = [part.number for part in parts]
+        if not numbers or numbers != sorted(set(numbers)):
+            raise StoreError(
+                "complete_upload", self._path(key), "parts must be named once each, in ascending order"
+            )
+        for part in parts:
+            body = upload.parts.get(part.number)
+            if body is None or _etag(body) != part.etag:
+                raise StoreError(
+                    "complete_upload", self._path(key), f"part {part.number} is unknown or its ETag differs"
+                )
+            if len(body) < self.capabilities.parts.size_min and part is not parts[-1]:
+                raise StoreError("complete_upload", self._path(key), f"part {part.number} is too small")
+
+    def _store(
+        self, contents: _Bucket, key: str, body: bytes, etag: str, metadata: dict[str, str]
+    ) -> ObjectInfo:
+        info = ObjectInfo(key, len(body), etag, self.world.clock(), metadata)
+        contents.objects[key] = _Object(info, body)
+        return info
+
+
+def _etag(body: bytes) -> str:
+    return f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
+
+
+def _lower(metadata: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in metadata.items()}

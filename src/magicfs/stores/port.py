@@ -1,0 +1,211 @@
+"""The port: what magicfs asks of an object store, one bucket at a time.
+
+A store is bound to one bucket. Keys are raw text. All methods are coroutines that run on fsspec's loop.
+Each docstring says what is true afterwards, what a second identical call does, which errors there are,
+and what is true after each of them. Any method may also raise:
+
+* ``PermissionDenied``: nothing changed.
+* ``Unavailable``: the store failed or stayed silent; whether a change took place is unknown.
+* ``StoreError``: refused for another reason, which the message quotes; nothing changed.
+
+Differences between stores are data, in ``Capabilities``.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from magicfs.protocol.parts import PartLimits
+
+__all__ = ["Body", "Capabilities", "ObjectInfo", "Part", "PartBody", "Store", "UploadInfo"]
+
+Body = bytes | bytearray | memoryview
+"""Content that is written in one request."""
+
+PartBody = Body | io.BytesIO
+"""Content of a part. A ``BytesIO`` is read from its start, as often as need be, and never changed: handing
+one over saves a copy of every part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a store can do.
+
+    Attributes:
+        multipart: Whether uploads can be opened by one process and completed by another.
+        bulk_delete_max: Most keys that one ``delete`` takes.
+        list_page_max: Most entries of one page of a listing.
+        parts: Limits of part sizes and counts.
+    """
+
+    multipart: bool = True
+    bulk_delete_max: int = 1000
+    list_page_max: int = 1000
+    parts: PartLimits = field(default_factory=PartLimits)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """An object as ``head``, ``put``, ``complete_upload`` and listings show it.
+
+    Attributes:
+        key: Its key.
+        size: Length in bytes; -1 where an answer has none.
+        etag: As the store gives it, quotes included; empty where an answer has none.
+        modified: Seconds since the epoch; None where an answer has none.
+        metadata: User metadata with lower-case names; only ``head`` fills it.
+    """
+
+    key: str
+    size: int
+    etag: str
+    modified: float | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part that the store has acknowledged.
+
+    Attributes:
+        number: From 1.
+        etag: As the store gave it, quotes included.
+        checksum: Algorithm and base64 value, if the upload was opened with one; completing needs it again.
+    """
+
+    number: int
+    etag: str
+    checksum: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UploadInfo:
+    """A pending upload as a listing shows it.
+
+    Attributes:
+        key: The key that it will have.
+        upload_id: The upload.
+        initiated: Seconds since the epoch.
+    """
+
+    key: str
+    upload_id: str
+    initiated: float
+
+
+class Store(Protocol):
+    """One bucket of an object store."""
+
+    @property
+    def name(self) -> str:
+        """What messages call the store, such as ``s3`` or ``memory``."""
+
+    @property
+    def bucket(self) -> str:
+        """The bucket."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can do."""
+
+    async def create_upload(self, key: str, *, metadata: Mapping[str, str]) -> str:
+        """Open a multipart upload and return its id.
+
+        Afterwards the upload is listed and nothing is visible at the key. A second call opens a second,
+        independent upload of the same key. After ``Unavailable`` an upload may be open whose id nobody
+        knows; only ``list_uploads`` finds it.
+
+        Raises:
+            ObjectNotFound: No such bucket.
+            Unsupported: The store has no multipart uploads.
+        """
+
+    async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
+        """Send one part, numbered from 1, in any order.
+
+        Afterwards the part is part of the upload. A second call replaces the part; the last
+        acknowledged one counts. After an error the part may or may not be there; sending it again is safe.
+
+        Raises:
+            UploadNotFound: Aborted or completed already.
+        """
+
+    async def complete_upload(self, key: str, upload_id: str, parts: Sequence[Part]) -> ObjectInfo:
+        """Make the upload visible, with the given parts in ascending order, at least one.
+
+        Afterwards the key holds exactly these parts and the metadata given at creation, replacing what
+        was there, and the upload is no longer listed. A second call either succeeds without change or
+        raises ``UploadNotFound``: only a HEAD that shows the write id tells what happened.
+        After ``Unavailable`` the object may be visible, or become visible later.
+
+        Raises:
+            UploadNotFound: Aborted, completed already, or never opened; nothing changed.
+            StoreError: A part is unknown, too small or its ETag differs, or parts are not named once each in
+                ascending order; the upload is still pending.
+        """
+
+    async def abort_upload(self, key: str, upload_id: str) -> None:
+        """Discard an upload and its parts.
+
+        Afterwards the upload is not listed and cannot be completed. One that is not there counts as
+        discarded, so a second call does nothing. After ``Unavailable`` it may still be pending.
+        """
+
+    def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:
+        """All pending uploads whose keys start with the prefix, whatever the number of pages.
+
+        Raises:
+            ObjectNotFound: No such bucket.
+        """
+
+    async def put(
+        self, key: str, body: Body, *, metadata: Mapping[str, str] | None = None, if_absent: bool = False
+    ) -> ObjectInfo:
+        """Write an object in one request.
+
+        Afterwards the key holds the body, replacing what was there. A second call does the same again.
+        With ``if_absent`` it succeeds only if the key was free; a lost reply makes a second call raise
+        ``ObjectExists`` against the caller's own object.
+
+        Raises:
+            ObjectExists: ``if_absent`` was given and something is there; nothing changed.
+            ObjectNotFound: No such bucket.
+        """
+
+    async def get(self, key: str, *, size_max: int | None = None) -> bytes:
+        """Read an object whole, or at most its first ``size_max`` bytes.
+
+        Raises:
+            ObjectNotFound: No such object or bucket.
+        """
+
+    async def head(self, key: str) -> ObjectInfo:
+        """Describe an object, its metadata included.
+
+        Raises:
+            ObjectNotFound: No such object or bucket.
+        """
+
+    def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
+        """Every object whose key starts with the prefix, flat, whatever the number of pages; no cache.
+
+        Args:
+            prefix: Plain text; a directory's ends with a slash.
+            limit: Stop after so many, without asking for more.
+
+        Raises:
+            ObjectNotFound: No such bucket.
+        """
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        """Delete objects, at most ``bulk_delete_max`` of them, in one request.
+
+        Afterwards none of the keys exists. Missing ones count as deleted, so a second call does nothing.
+
+        Raises:
+            StoreError: Some could not be deleted; the message names the first; the others are gone. Or
+                there are too many keys; nothing changed.
+        """

@@ -1,0 +1,143 @@
+"""From a URL or a filesystem to the store behind it. The only place that knows the stores by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from magicfs.errors import UsageError
+from magicfs.stores import forked
+from magicfs.stores.port import Store
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+__all__ = [
+    "SCHEMES",
+    "aliases",
+    "check",
+    "filesystem",
+    "open_store",
+    "options_of",
+    "secrets_of",
+    "without_secrets",
+]
+
+SCHEMES = frozenset({"s3", "s3a", "memory"})
+"""Schemes of the filesystems that can be wrapped."""
+
+_ALIASES = (frozenset({"s3", "s3a"}), frozenset({"memory"}))
+# Keys of customer-provided encryption.
+_IRREPLACEABLE = frozenset({"SSECustomerKey", "CopySourceSSECustomerKey"})
+# Options of s3fs that carry a secret, those that it hands on to its client included.
+_SECRETS = _IRREPLACEABLE | {
+    *("key", "secret", "token", "username", "password", "session"),
+    *("aws_access_key_id", "aws_secret_access_key", "aws_session_token"),
+}
+
+
+def filesystem(protocol: str, options: Mapping[str, Any]) -> AbstractFileSystem:
+    """The fsspec filesystem of a protocol.
+
+    Raises:
+        UsageError: The protocol cannot delay an upload, or its package is missing.
+    """
+    if protocol == "memory":
+        from magicfs.stores.memory_filesystem import MemoryFileSystem
+
+        return MemoryFileSystem(**options)
+    if protocol not in SCHEMES:
+        raise _cannot_delay(protocol)
+    import fsspec
+
+    try:
+        return fsspec.filesystem(protocol, **options)
+    except ImportError as error:
+        raise UsageError(
+            f"{protocol}:// needs a package that is not installed; pip install 'magicfs[s3]'"
+        ) from error
+
+
+def open_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
+    """The store of one bucket behind a filesystem.
+
+    Raises:
+        UsageError: The filesystem cannot delay an upload.
+    """
+    forked.keep_inherited_filesystems()
+    if callable(maker := getattr(filesystem, "store", None)):
+        store: Store = maker(bucket)
+        return store
+    if "s3" in _protocols(filesystem):
+        from magicfs.stores.s3 import S3Store
+
+        return S3Store(filesystem, bucket)
+    raise _cannot_delay(_protocols(filesystem)[0])
+
+
+def check(filesystem: AbstractFileSystem) -> None:
+    """Refuse a filesystem that cannot delay an upload, by its name.
+
+    Raises:
+        UsageError: It cannot.
+    """
+    protocols = _protocols(filesystem)
+    if "magic" in protocols:
+        raise UsageError("this filesystem is magic's already; wrap the one that it wraps, its attribute fs")
+    if not callable(getattr(filesystem, "store", None)) and "s3" not in protocols:
+        raise _cannot_delay(protocols[0])
+
+
+def aliases(protocol: str) -> frozenset[str]:
+    """All names of a protocol."""
+    return next((names for names in _ALIASES if protocol in names), frozenset({protocol}))
+
+
+def options_of(filesystem: AbstractFileSystem) -> dict[str, Any]:
+    """Everything that a filesystem was made with, by name, what was given by position included."""
+    names = list(inspect.signature(type(filesystem).__init__).parameters)[1:]
+    return {**dict(zip(names, filesystem.storage_args, strict=False)), **filesystem.storage_options}
+
+
+def secrets_of(options: Mapping[str, Any]) -> frozenset[str]:
+    """The names among the options, nested ones included, that carry a secret."""
+    found = {name for name, value in options.items() if name in _SECRETS and value is not None}
+    for value in options.values():
+        if isinstance(value, Mapping):
+            found |= secrets_of(value)
+    return frozenset(found)
+
+
+def without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that may be written down: endpoint, region, addressing, but no credentials.
+
+    Raises:
+        UsageError: One of them cannot be left out: without its key, data would be written in the clear.
+    """
+    if found := secrets_of(options) & _IRREPLACEABLE:
+        raise UsageError(
+            f"{', '.join(sorted(found))} is a secret that no other process can find by itself; set the "
+            "encryption of the bucket instead, or pass allow_secrets_in_pickles=True to MagicFileSystem"
+        )
+    return {
+        name: without_secrets(value) if isinstance(value, Mapping) else value
+        for name, value in options.items()
+        if name not in _SECRETS
+    }
+
+
+def _protocols(filesystem: AbstractFileSystem) -> tuple[str, ...]:
+    protocol = filesystem.protocol
+    return (protocol,) if isinstance(protocol, str) else tuple(protocol)
+
+
+def _cannot_delay(protocol: str) -> UsageError:
+    if protocol == "memory":
+        return UsageError(
+            "fsspec's own memory filesystem has no uploads that could be delayed; use magicfs's, with "
+            "target_protocol='memory' or a URL magic::memory://…"
+        )
+    return UsageError(
+        f"the filesystem {protocol!r} cannot delay an upload; magicfs works on {', '.join(sorted(SCHEMES))}"
+    )

@@ -1,0 +1,163 @@
+"""What went wrong with a request to S3, in the words of ``magicfs.errors``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from magicfs.errors import (
+    ObjectNotFound,
+    PermissionDenied,
+    PreconditionFailed,
+    StoreError,
+    Unavailable,
+    Unsupported,
+    UploadNotFound,
+)
+
+__all__ = ["CONFLICT", "kind_of", "translate", "translated"]
+
+CONFLICT = "ConditionalRequestConflict"
+"""Two conditional requests met; S3 asks that the request be repeated."""
+
+_LIFECYCLE = (
+    "the store answered that the upload is unknown: aborted, expired by a lifecycle rule, or completed"
+)
+_CREDENTIALS = (
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, or run with a role; "
+    "pickled filesystems leave inline secrets behind"
+)
+_REACH = "check that the endpoint is right and up, then try again"
+_REGION = "set the region of the bucket: client_kwargs={'region_name': …}"
+_SPACE = "free space on the store, then run the job again"
+
+# What the codes of the S3 API mean to us (Amazon S3 API reference, "Error responses").
+_KINDS: dict[str, type[StoreError]] = {
+    "404": ObjectNotFound,
+    "NoSuchKey": ObjectNotFound,
+    "NoSuchBucket": ObjectNotFound,
+    "NotFound": ObjectNotFound,
+    "NoSuchUpload": UploadNotFound,
+    "412": PreconditionFailed,
+    "PreconditionFailed": PreconditionFailed,
+    "401": PermissionDenied,
+    "403": PermissionDenied,
+    "AccessDenied": PermissionDenied,
+    "AccountProblem": PermissionDenied,
+    "AllAccessDisabled": PermissionDenied,
+    "ExpiredToken": PermissionDenied,
+    "Forbidden": PermissionDenied,
+    "InvalidAccessKeyId": PermissionDenied,
+    "InvalidSecurity": PermissionDenied,
+    "InvalidToken": PermissionDenied,
+    "NotSignedUp": PermissionDenied,
+    "RequestExpired": PermissionDenied,
+    "RequestTimeTooSkewed": PermissionDenied,
+    "SignatureDoesNotMatch": PermissionDenied,
+    "TokenRefreshRequired": PermissionDenied,
+    "405": Unsupported,
+    "501": Unsupported,
+    "MethodNotAllowed": Unsupported,
+    "NotImplemented": Unsupported,
+    # 403, but no matter of credentials: the object lies in an archive.
+    "InvalidObjectState": StoreError,
+    "507": StoreError,
+    # The body did not arrive as it was sent; nothing changed, and sending it again helps.
+    "BadDigest": Unavailable,
+    "IncompleteBody": Unavailable,
+    "XAmzContentSHA256Mismatch": Unavailable,
+    CONFLICT: Unavailable,
+    "InternalError": Unavailable,
+    "OperationAborted": Unavailable,
+    "RequestTimeout": Unavailable,
+    "ServiceUnavailable": Unavailable,
+    "SlowDown": Unavailable,
+    "Throttling": Unavailable,
+    "ThrottlingException": Unavailable,
+    "408": Unavailable,
+    "429": Unavailable,
+}
+_HINTS = {
+    # A HEAD has no body that could say more.
+    "400": "check that the credentials are not expired, and the region",
+    "301": _REGION,
+    "AuthorizationHeaderMalformed": _REGION,
+    "PermanentRedirect": _REGION,
+    "ExpiredToken": "renew the credentials",
+    "InsufficientStorage": _SPACE,
+    "507": _SPACE,
+    "InvalidObjectState": "restore the object from its archive first",
+    "KeyTooLongError": "choose a shorter name",
+    "NoSuchBucket": "create the bucket first, or correct its name",
+    "RequestTimeTooSkewed": "set this machine's clock",
+}
+
+
+def kind_of(code: str, status: str) -> type[StoreError]:
+    """The error for a code of the S3 API, and where the code is unknown for the HTTP status."""
+    known = _KINDS.get(code) or _KINDS.get(status)
+    return known or (Unavailable if status.startswith("5") else StoreError)
+
+
+@contextmanager
+def translated(operation: str, path: str) -> Iterator[None]:
+    """Raise what ``translate`` makes of exceptions within."""
+    try:
+        yield
+    except Exception as error:
+        known = translate(error, operation, path)
+        if known is error:
+            raise
+        raise known from error
+
+
+def translate(error: Exception, operation: str, path: str) -> Exception:
+    """The error of the port for an exception that a request of ``aiobotocore`` ended with.
+
+    Args:
+        error: What was raised.
+        operation: The port's name of what was tried.
+        path: ``bucket/key``.
+
+    Returns:
+        A ``StoreError``; the same exception where it is none of the client's.
+    """
+    import aiohttp
+    from botocore import exceptions as boto
+    from botocore.parsers import ResponseParserError
+
+    credentials = (
+        *(boto.NoCredentialsError, boto.PartialCredentialsError, boto.CredentialRetrievalError),
+        *(boto.NoAuthTokenError, boto.TokenRetrievalError, boto.SSOError, boto.ProfileNotFound),
+    )
+    unsent = (
+        *(boto.ParamValidationError, boto.ValidationError, boto.EndpointProviderError, boto.NoRegionError),
+        *(boto.ConfigNotFound, boto.ConfigParseError, boto.InvalidConfigError),
+    )
+    # Of everything else the client knows, some may happen after the request was sent.
+    unanswered = (boto.BotoCoreError, ResponseParserError, aiohttp.ClientError, OSError)
+    told = f"{type(error).__name__}: {error}"
+    if isinstance(error, boto.ClientError):
+        return _answered(error.response, operation, path)
+    if isinstance(error, credentials):
+        return PermissionDenied(operation, path, f"no usable credentials: {told}", hint=_CREDENTIALS)
+    if isinstance(error, unsent):
+        problem = f"the request cannot be made: {told}"
+        return StoreError(operation, path, problem, hint="correct the name or the option")
+    if isinstance(error, unanswered):
+        return Unavailable(operation, path, f"no sensible answer: {told}", hint=_REACH)
+    return error
+
+
+def _answered(response: Mapping[str, Any], operation: str, path: str) -> StoreError:
+    answer = response.get("Error", {})
+    status = str(response.get("ResponseMetadata", {}).get("HTTPStatusCode", ""))
+    code = str(answer.get("Code") or status)
+    kind = kind_of(code, status)
+    if kind is ObjectNotFound and operation in {"put_part", "complete_upload", "abort_upload"}:
+        kind = ObjectNotFound if code == "NoSuchBucket" else UploadNotFound
+    told = _LIFECYCLE if kind is UploadNotFound else str(answer.get("Message") or "").strip()
+    problem = f"{told or 'no message'} ({status} {code})"
+    by_status = "" if status == "400" else _HINTS.get(status, "")
+    return kind(operation, path, problem, hint=_HINTS.get(code) or by_status)
