@@ -1,0 +1,136 @@
+"""Where test servers are known to break the contract of the store port: one table per server.
+
+A row does not skip its test. The test must fail as the row says, so that a server that was mended, or that
+breaks in another way, shows up. No row may stand for ``memory``, which is the definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["DEVIATIONS", "Deviation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """One test that one server fails.
+
+    Attributes:
+        test: Name of the test in the exam.
+        server: Name of the server.
+        what: What the server does instead, for the reader.
+        seen: Regular expression that is found in the failure, written ``Type: message``.
+    """
+
+    test: str
+    server: str
+    what: str
+    seen: str
+
+
+_MINISTACK = (
+    Deviation(
+        "test_complete_with_a_small_part_before_the_last_leaves_the_upload_pending",
+        "ministack",
+        "takes parts of any size",
+        r"Failed: DID NOT RAISE StoreError",
+    ),
+)
+_MOTO = tuple(
+    Deviation(test, "moto", what, seen)
+    for test, what, seen in (
+        (
+            "test_part_of_an_aborted_upload_is_upload_not_found",
+            "answers 500 for an upload that it does not know",
+            r"Unavailable: put_part .* \(500 ",
+        ),
+        (
+            "test_part_of_a_completed_upload_is_upload_not_found",
+            "answers 500 for an upload that it does not know",
+            r"Unavailable: put_part .* \(500 ",
+        ),
+        (
+            "test_complete_after_abort_is_upload_not_found",
+            "answers 500 for an upload that it does not know",
+            r"Unavailable: complete_upload .* \(500 ",
+        ),
+        (
+            "test_complete_of_an_upload_that_was_never_opened_is_upload_not_found",
+            "answers 500 for an upload that it does not know",
+            r"Unavailable: complete_upload .* \(500 ",
+        ),
+        (
+            "test_second_complete_does_not_undo_a_later_write",
+            "answers 500 for an upload whose object has another ETag by now",
+            r"Unavailable: complete_upload .* \(500 ",
+        ),
+        (
+            "test_second_complete_does_not_undo_a_later_delete",
+            "answers 500 for an upload whose object is gone",
+            r"Unavailable: complete_upload .* \(500 ",
+        ),
+        (
+            "test_complete_under_another_key_is_upload_not_found",
+            "looks at the upload id alone",
+            r"Failed: DID NOT RAISE UploadNotFound",
+        ),
+        (
+            "test_abort_under_another_key_leaves_the_upload_pending",
+            "looks at the upload id alone",
+            r"AssertionError: the upload is gone",
+        ),
+        (
+            "test_upload_is_dated_when_it_was_opened",
+            "dates every upload 2010-11-10",
+            r"AssertionError: the upload is said to be [45]\d{8} s old",
+        ),
+    )
+)
+_SEAWEEDFS = tuple(
+    Deviation(test, "seaweedfs", what, seen)
+    for test, what, seen in (
+        (
+            "test_part_that_was_replaced_cannot_be_completed",
+            "keeps both parts, and the old ETag completes the old bytes",
+            r"Failed: DID NOT RAISE StoreError",
+        ),
+        (
+            "test_complete_where_objects_lie_below_the_key",
+            "takes the key for a directory; a PUT would be accepted",
+            r"Unavailable: complete_upload .* \(500 InternalError\)",
+        ),
+        (
+            "test_reading_a_name_that_ends_with_a_slash_is_object_not_found",
+            "shows directories as objects",
+            r"Failed: DID NOT RAISE ObjectNotFound",
+        ),
+        (
+            "test_key_of_one_element_of_1000_bytes_is_kept",
+            "takes 255 bytes of an element",
+            r"StoreError: put .* \(400 KeyTooLongError\)",
+        ),
+        (
+            "test_key_with_empty_elements_is_kept_apart",
+            "takes two slashes for one",
+            r"AssertionError: listed as \['a/b'\]",
+        ),
+        (
+            "test_key_with_a_backslash_is_kept_apart",
+            "takes a backslash for a slash",
+            r"AssertionError: listed as \['a/b'\]",
+        ),
+        (
+            "test_key_that_ends_with_a_slash_is_kept_apart",
+            "takes the key for a directory",
+            r"AssertionError: listed as \['a'\]",
+        ),
+    )
+)
+
+DEVIATIONS: Mapping[str, tuple[Deviation, ...]] = {
+    "ministack": _MINISTACK,
+    "moto": _MOTO,
+    "seaweedfs": _SEAWEEDFS,
+}
+"""The tables by the name of their server."""

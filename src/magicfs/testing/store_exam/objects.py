@@ -1,0 +1,214 @@
+"""The exam of whole objects: put, get, head, delete."""
+
+# ruff: noqa: D102 - the names of tests are sentences
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from magicfs.errors import ObjectExists, ObjectNotFound, StoreError
+from magicfs.testing.store_exam.base import Examined
+
+__all__ = ["DeleteExam", "PutExam", "ReadExam"]
+
+_KEY = "dataset1/_SUCCESS"
+_CLOCKS_APART_S = 300.0
+_RACERS = 8
+# SeaweedFS takes 2.4 s for each.
+_RACES = 4
+
+
+class PutExam(Examined):
+    """``put``."""
+
+    async def test_put_object_holds_the_body(self) -> None:
+        told = await self.store.put(_KEY, b"body")
+        head = await self.store.head(_KEY)
+        assert self.peek(_KEY) == b"body"
+        assert (told.key, told.size) == (_KEY, 4)
+        assert told.etag in {head.etag, ""}
+
+    @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+    async def test_put_takes_every_kind_of_body(self, kind: type) -> None:
+        await self.store.put(_KEY, kind(b"body\x00\xff"))
+        await self.store.put(f"{_KEY}.empty", kind(b""))
+        assert (self.peek(_KEY), self.peek(f"{_KEY}.empty")) == (b"body\x00\xff", b"")
+
+    async def test_put_replaces_the_object_and_its_metadata(self) -> None:
+        await self.store.put(_KEY, b"old and longer", metadata={"old": "1", "both": "old"})
+        await self.store.put(_KEY, b"new", metadata={"both": "new"})
+        assert (self.peek(_KEY), dict((await self.store.head(_KEY)).metadata)) == (b"new", {"both": "new"})
+        await self.store.put(_KEY, b"new")
+        assert dict((await self.store.head(_KEY)).metadata) == {}
+
+    async def test_second_put_does_the_same_again(self) -> None:
+        first = await self.store.put(_KEY, b"body", metadata={"a": "1"})
+        second = await self.store.put(_KEY, b"body", metadata={"a": "1"})
+        assert (first.etag, await self.listed()) == (second.etag, [_KEY])
+        assert self.peek(_KEY) == b"body"
+
+    async def test_object_and_objects_below_its_name_live_side_by_side(self) -> None:
+        for key in ("a/__magic", "a/__magic/b", "a/__magic/b/c"):
+            await self.store.put(key, key.encode())
+        await self.store.delete(["a/__magic/b"])
+        assert await self.listed() == ["a/__magic", "a/__magic/b/c"]
+        assert self.peek("a/__magic/b/c") == b"a/__magic/b/c"
+
+    async def test_put_if_absent_writes_where_nothing_is(self) -> None:
+        await self.store.put(_KEY, b"body", metadata={"a": "1"}, if_absent=True)
+        assert (self.peek(_KEY), dict((await self.store.head(_KEY)).metadata)) == (b"body", {"a": "1"})
+
+    async def test_put_if_absent_onto_an_object_changes_nothing(self) -> None:
+        self.poke(_KEY, b"old")
+        with pytest.raises(ObjectExists):
+            await self.store.put(_KEY, b"new", if_absent=True)
+        assert self.peek(_KEY) == b"old"
+
+    async def test_second_put_if_absent_meets_its_own_object(self) -> None:
+        await self.store.put(_KEY, b"body", if_absent=True)
+        with pytest.raises(ObjectExists):
+            await self.store.put(_KEY, b"body", if_absent=True)
+
+    async def test_put_if_absent_writes_where_an_upload_is_pending_or_an_object_was(self) -> None:
+        await self.upload(_KEY, b"pending")
+        self.poke(_KEY, b"old")
+        await self.store.delete([_KEY])
+        await self.store.put(_KEY, b"body", if_absent=True)
+        assert self.peek(_KEY) == b"body"
+
+    async def test_race_of_puts_if_absent_has_one_winner(self) -> None:
+        stores = [self.make_store() for _ in range(_RACERS)]
+        for race in range(_RACES):
+            key = f"race/{race}"
+            puts = (store.put(key, b"%d" % n, if_absent=True) for n, store in enumerate(stores))
+            answers = await asyncio.gather(*puts, return_exceptions=True)
+            winners = [n for n, answer in enumerate(answers) if not isinstance(answer, BaseException)]
+            refused = [answer for answer in answers if isinstance(answer, ObjectExists)]
+            assert (len(winners), len(refused)) == (1, _RACERS - 1), answers
+            assert self.peek(key) == b"%d" % winners[0]
+
+    async def test_put_into_an_unknown_bucket_is_object_not_found(self) -> None:
+        with pytest.raises(ObjectNotFound):
+            await self.unknown().put(_KEY, b"body")
+
+
+class ReadExam(Examined):
+    """``get`` and ``head``."""
+
+    async def test_get_returns_what_another_client_wrote(self) -> None:
+        body = bytes(range(256)) * 5000
+        self.poke(_KEY, body)
+        assert await self.store.get(_KEY) == body
+
+    async def test_get_with_a_size_returns_at_most_so_many_first_bytes(self) -> None:
+        self.poke(_KEY, b"0123456789")
+        for size, expected in (
+            (0, b""),
+            (1, b"0"),
+            (9, b"012345678"),
+            (10, b"0123456789"),
+            (11, b"0123456789"),
+        ):
+            assert await self.store.get(_KEY, size_max=size) == expected
+
+    async def test_get_with_a_size_reads_little_of_a_large_object(self) -> None:
+        self.poke(_KEY, b"x" * 2**20 + b"y" * 2**20)
+        assert await self.store.get(_KEY, size_max=2**20 + 1) == b"x" * 2**20 + b"y"
+
+    async def test_get_of_an_empty_object_is_empty(self) -> None:
+        self.poke(_KEY, b"")
+        assert await self.store.get(_KEY) == b""
+        assert await self.store.get(_KEY, size_max=7) == b""
+
+    async def test_head_describes_the_object(self) -> None:
+        await self.store.put(_KEY, b"12345", metadata={"magicfs-write-id": "abc", "length": "5"})
+        head = await self.store.head(_KEY)
+        assert (head.key, head.size) == (_KEY, 5)
+        assert dict(head.metadata) == {"magicfs-write-id": "abc", "length": "5"}
+        assert head.etag
+        assert head.modified is not None
+        assert abs(time.time() - head.modified) < _CLOCKS_APART_S
+
+    async def test_metadata_names_come_back_in_lower_case(self) -> None:
+        await self.store.put(_KEY, b"", metadata={"X-Hadoop-S3A-Magic-Data-Length": "5"})
+        assert dict((await self.store.head(_KEY)).metadata) == {"x-hadoop-s3a-magic-data-length": "5"}
+
+    async def test_etag_changes_with_the_body(self) -> None:
+        self.poke(_KEY, b"one")
+        first = await self.store.head(_KEY)
+        self.poke(_KEY, b"two")
+        assert (await self.store.head(_KEY)).etag != first.etag
+
+    @pytest.mark.parametrize("key", ["nothing", "dir", "dir/key/below", "dir/ke"])
+    async def test_reading_what_is_not_there_is_object_not_found(self, key: str) -> None:
+        self.poke("dir/key", b"")
+        with pytest.raises(ObjectNotFound):
+            await self.store.get(key)
+        with pytest.raises(ObjectNotFound):
+            await self.store.head(key)
+
+    async def test_reading_a_name_that_ends_with_a_slash_is_object_not_found(self) -> None:
+        self.poke("dir/key", b"")
+        with pytest.raises(ObjectNotFound):
+            await self.store.get("dir/")
+        with pytest.raises(ObjectNotFound):
+            await self.store.head("dir/")
+
+    async def test_reading_from_an_unknown_bucket_is_object_not_found(self) -> None:
+        with pytest.raises(ObjectNotFound):
+            await self.unknown().get(_KEY)
+        with pytest.raises(ObjectNotFound):
+            await self.unknown().head(_KEY)
+
+
+class DeleteExam(Examined):
+    """``delete``."""
+
+    async def test_deleted_objects_are_gone_and_their_neighbours_are_not(self) -> None:
+        keys = ["dataset1", "dataset10", "dataset1/a", "dataset1/b", "dataset10/a"]
+        for key in keys:
+            self.poke(key, b"")
+        await self.store.delete(["dataset1", "dataset1/b"])
+        assert await self.listed() == ["dataset1/a", "dataset10", "dataset10/a"]
+
+    async def test_missing_keys_count_as_deleted(self) -> None:
+        self.poke("there", b"")
+        await self.store.delete(["missing", "there", "missing/too", "missing"])
+        assert self.peek("there") is None
+
+    async def test_second_delete_does_nothing(self) -> None:
+        self.poke(_KEY, b"")
+        await self.store.delete([_KEY])
+        await self.store.delete([_KEY])
+        assert await self.listed() == []
+
+    async def test_delete_of_no_keys_does_nothing(self) -> None:
+        self.poke(_KEY, b"")
+        await self.store.delete([])
+        assert await self.listed() == [_KEY]
+
+    async def test_as_many_keys_as_the_store_takes_are_deleted_in_one_call(self) -> None:
+        most = self.store.capabilities.bulk_delete_max
+        self.poke("many/0", b"")
+        self.poke(f"many/{most - 1}", b"")
+        self.poke(f"many/{most}", b"")
+        await self.store.delete([f"many/{number}" for number in range(most)])
+        assert await self.listed() == [f"many/{most}"]
+
+    async def test_more_keys_than_the_store_takes_are_refused_and_stay(self) -> None:
+        most = self.store.capabilities.bulk_delete_max
+        self.poke("many/0", b"")
+        with pytest.raises(StoreError, match="delete") as caught:
+            await self.store.delete([f"many/{number}" for number in range(most + 1)])
+        assert not caught.value.retryable
+        assert self.peek("many/0") == b""
+
+    async def test_delete_leaves_pending_uploads_of_the_key(self) -> None:
+        upload_id, parts = await self.upload(_KEY, b"new")
+        self.poke(_KEY, b"old")
+        await self.store.delete([_KEY])
+        await self.store.complete_upload(_KEY, upload_id, parts)
+        assert self.peek(_KEY) == b"new"

@@ -1,0 +1,70 @@
+"""The store exam of every store that the tests rely on: the definition, and three servers behind s3fs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+from botocore.exceptions import ClientError
+from s3fs import S3FileSystem
+
+from magicfs.stores.memory import default_world
+from magicfs.stores.s3 import S3Store
+from magicfs.stores.wrappers import CountingStore
+from magicfs.testing.servers import Server
+from magicfs.testing.store_exam import MemoryStoreExam, StoreExam
+
+
+class TestMemoryStore(MemoryStoreExam):
+    subject = "memory"
+
+
+class TestCountingStore(MemoryStoreExam):
+    subject = "counting"
+
+    def make_store(self, bucket: str | None = None) -> CountingStore:
+        return CountingStore(super().make_store(bucket), Counter())
+
+
+class S3Exam(StoreExam):
+    @pytest.fixture(autouse=True)
+    def _bucket(self, server: Callable[[str], Server], bucket_factory: Callable[..., str]) -> Iterator[None]:
+        before = default_world().buckets()
+        self.running = server(self.subject)
+        self.bucket = bucket_factory(self.running)
+        # Few attempts: moto answers 500 to what it does not know, however often it is asked.
+        self.filesystem = S3FileSystem(
+            **self.running.storage_options(), config_kwargs={"retries": {"total_max_attempts": 2}}
+        )
+        yield
+        # A store that was resolved wrongly would pass in memory what it was to show on the server.
+        assert default_world().buckets() == before
+
+    def make_store(self, bucket: str | None = None) -> S3Store:
+        return S3Store(self.filesystem, bucket or self.bucket)
+
+    def peek(self, key: str) -> bytes | None:
+        try:
+            answer = self.running.boto3_client().get_object(Bucket=self.bucket, Key=key)
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "NoSuchKey":
+                raise
+            return None
+        body: bytes = answer["Body"].read()
+        return body
+
+    def poke(self, key: str, body: bytes) -> None:
+        self.running.boto3_client().put_object(Bucket=self.bucket, Key=key, Body=body)
+
+
+class TestMinistack(S3Exam):
+    subject = "ministack"
+
+
+class TestMoto(S3Exam):
+    subject = "moto"
+
+
+class TestSeaweedFS(S3Exam):
+    subject = "seaweedfs"

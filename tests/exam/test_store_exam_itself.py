@@ -1,0 +1,241 @@
+"""The exam finds broken stores, deviations that have ended, and exams that did not take place."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+import pytest
+
+from magicfs.errors import MagicError, UploadNotFound
+from magicfs.stores.memory import MemoryStore, World
+from magicfs.stores.port import Body, ObjectInfo, Part, UploadInfo
+from magicfs.testing.deviations import DEVIATIONS, Deviation
+from magicfs.testing.store_exam import MemoryStoreExam
+
+pytest_plugins = ["pytester"]
+
+
+class ForgetsConditions(MemoryStore):
+    async def put(
+        self, key: str, body: Body, *, metadata: Mapping[str, str] | None = None, if_absent: bool = False
+    ) -> ObjectInfo:
+        return await super().put(key, body, metadata=metadata)
+
+
+class ForgetsMetadata(MemoryStore):
+    async def create_upload(self, key: str, *, metadata: Mapping[str, str]) -> str:
+        return await super().create_upload(key, metadata={})
+
+
+class KeepsTheFirstPart(MemoryStore):
+    async def put_part(self, key: str, upload_id: str, number: int, body: Body) -> Part:
+        upload = self._upload("put_part", key, upload_id)
+        return await super().put_part(key, upload_id, number, upload.parts.get(number, body))
+
+
+class CompletesEverything(MemoryStore):
+    async def complete_upload(self, key: str, upload_id: str, parts: Sequence[Part]) -> ObjectInfo:
+        upload = self._upload("complete_upload", key, upload_id)
+        everything = [await self.put_part(key, upload_id, n, b) for n, b in sorted(upload.parts.items())]
+        return await super().complete_upload(key, upload_id, everything)
+
+
+class CompletesForgottenUploads(MemoryStore):
+    async def complete_upload(self, key: str, upload_id: str, parts: Sequence[Part]) -> ObjectInfo:
+        try:
+            return await super().complete_upload(key, upload_id, parts)
+        except UploadNotFound:
+            return await self.put(key, b"body")
+
+
+class AbortsByKey(MemoryStore):
+    async def abort_upload(self, key: str, upload_id: str) -> None:
+        for info in [info async for info in self.list_uploads(key)]:
+            await super().abort_upload(info.key, info.upload_id)
+
+
+class AbortsOnlyOnce(MemoryStore):
+    async def abort_upload(self, key: str, upload_id: str) -> None:
+        self._upload("abort_upload", key, upload_id)
+        await super().abort_upload(key, upload_id)
+
+
+class ListsOnePage(MemoryStore):
+    async def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:
+        found = [info async for info in super().list_uploads(prefix)]
+        for info in found[:1000]:
+            yield info
+
+    async def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
+        async for info in super().list(prefix, limit=min(limit or 1000, 1000)):
+            yield info
+
+
+class ListsDirectories(MemoryStore):
+    async def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
+        directory = prefix if not prefix or prefix.endswith("/") else f"{prefix}/"
+        async for info in super().list(directory, limit=limit):
+            yield info
+
+
+class DeletesByPrefix(MemoryStore):
+    async def delete(self, keys: Sequence[str]) -> None:
+        below = [info.key for key in keys async for info in self.list(key)]
+        await super().delete(below[: self.capabilities.bulk_delete_max])
+
+
+class DecodesKeys(MemoryStore):
+    async def put(
+        self, key: str, body: Body, *, metadata: Mapping[str, str] | None = None, if_absent: bool = False
+    ) -> ObjectInfo:
+        plain = key.replace("%2F", "/").replace("+", " ")
+        info = await super().put(plain, body, metadata=metadata, if_absent=if_absent)
+        return dataclasses.replace(info, key=key)
+
+
+class ReadsWhole(MemoryStore):
+    async def get(self, key: str, *, size_max: int | None = None) -> bytes:
+        return await super().get(key)
+
+
+class CreatesBuckets(MemoryStore):
+    def __init__(self, bucket: str, world: World) -> None:
+        super().__init__(bucket, world)
+        world.create_bucket(bucket)
+
+
+def exam_of(examined: type[MemoryStore], name: str = "memory") -> MemoryStoreExam:
+    class Exam(MemoryStoreExam):
+        subject = name
+        kind = examined
+
+    return Exam()
+
+
+@pytest.mark.parametrize(
+    ("kind", "tests"),
+    [
+        (
+            ForgetsConditions,
+            ["second_put_if_absent_meets_its_own_object", "race_of_puts_if_absent_has_one_winner"],
+        ),
+        (ForgetsMetadata, ["complete_replaces_the_object_and_its_metadata"]),
+        (KeepsTheFirstPart, ["part_sent_again_replaces_the_first"]),
+        (CompletesEverything, ["complete_takes_exactly_the_parts_that_it_names"]),
+        (
+            CompletesForgottenUploads,
+            [
+                "complete_after_abort_is_upload_not_found",
+                "second_complete_does_not_undo_a_later_write",
+                "second_complete_does_not_undo_a_later_delete",
+                "complete_under_another_key_is_upload_not_found",
+            ],
+        ),
+        (AbortsByKey, ["second_create_opens_an_independent_upload", "second_abort_does_nothing"]),
+        (AbortsOnlyOnce, ["second_abort_does_nothing", "abort_after_complete_leaves_the_object"]),
+        (
+            ListsOnePage,
+            [
+                "more_uploads_than_a_page_holds_are_all_listed",
+                "more_objects_than_a_page_holds_are_all_listed",
+            ],
+        ),
+        (ListsDirectories, ["objects_are_found_by_any_beginning_of_their_keys"]),
+        (DeletesByPrefix, ["deleted_objects_are_gone_and_their_neighbours_are_not"]),
+        (DecodesKeys, ["hostile_keys_live_side_by_side"]),
+        (ReadsWhole, ["get_with_a_size_returns_at_most_so_many_first_bytes"]),
+        (CreatesBuckets, ["create_in_an_unknown_bucket_is_object_not_found"]),
+    ],
+)
+def test_store_that_breaks_the_contract_fails_the_exam(kind: type[MemoryStore], tests: list[str]) -> None:
+    for test in tests:
+        getattr(exam_of(MemoryStore), f"test_{test}")()
+        with pytest.raises((AssertionError, MagicError, KeyError, pytest.fail.Exception)):
+            getattr(exam_of(kind), f"test_{test}")()
+
+
+def deviating(monkeypatch: pytest.MonkeyPatch, test: str, seen: str) -> None:
+    row = Deviation(f"test_{test}", "tried", "does it otherwise", seen)
+    monkeypatch.setattr("magicfs.testing.store_exam.base.DEVIATIONS", {"tried": (row,)})
+
+
+def test_stated_deviation_that_is_there_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    deviating(monkeypatch, "second_put_if_absent_meets_its_own_object", "DID NOT RAISE")
+    exam_of(ForgetsConditions, "tried").test_second_put_if_absent_meets_its_own_object()
+
+
+def test_stated_deviation_that_is_gone_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    deviating(monkeypatch, "second_put_if_absent_meets_its_own_object", "DID NOT RAISE")
+    with pytest.raises(pytest.fail.Exception, match="tried passes now: remove the row"):
+        exam_of(MemoryStore, "tried").test_second_put_if_absent_meets_its_own_object()
+
+
+def test_stated_deviation_that_looks_otherwise_fails_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    deviating(monkeypatch, "second_put_if_absent_meets_its_own_object", "Unavailable: put")
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        exam_of(ForgetsConditions, "tried").test_second_put_if_absent_meets_its_own_object()
+
+
+def test_deviation_of_a_test_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    deviating(monkeypatch, "that_was_renamed", "")
+    with pytest.raises(TypeError, match="test_that_was_renamed"):
+        exam_of(MemoryStore, "tried")
+
+
+def test_tables_name_their_own_server_and_never_the_definition() -> None:
+    for server, rows in DEVIATIONS.items():
+        assert {row.server for row in rows} <= {server}
+        assert len({row.test for row in rows}) == len(rows)
+    assert "memory" not in DEVIATIONS
+
+
+EXAM = """
+import pytest
+from magicfs.testing.store_exam import MemoryStoreExam
+
+class TestMine(MemoryStoreExam):
+    subject = "mine"
+    required = {required}
+
+    @pytest.fixture(autouse=True)
+    def _skipped(self, request):
+        if request.node.name == "test_delete_of_no_keys_does_nothing" and {skipped}:
+            pytest.skip("no server")
+        if request.node.name == "test_second_delete_does_nothing" and {failed}:
+            yield
+            raise ValueError("in the teardown")
+        yield
+"""
+
+
+def outcome(pytester: pytest.Pytester, **chosen: bool) -> tuple[int, str]:
+    pytester.makepyfile(EXAM.format(**({"required": True, "skipped": False, "failed": False} | chosen)))
+    arguments = ("-p", "magicfs.testing.exam_summary", "-p", "no:randomly", "-k", "delete", "-q")
+    result = pytester.runpytest_subprocess(*arguments)
+    return int(result.ret), str(result.stdout)
+
+
+def test_summary_counts_what_each_subject_did(pytester: pytest.Pytester) -> None:
+    status, told = outcome(pytester)
+    assert status == 0
+    assert "store exam: mine: 9 collected, 9 passed, 0 failed, 0 skipped" in told
+
+
+def test_skip_of_a_required_subject_fails_the_run(pytester: pytest.Pytester) -> None:
+    status, told = outcome(pytester, skipped=True)
+    assert status == 1
+    assert "store exam: mine: 9 collected, 8 passed, 0 failed, 1 skipped" in told
+    assert "the store exam of mine is required and was skipped in part" in told
+
+
+def test_skip_of_another_subject_is_only_counted(pytester: pytest.Pytester) -> None:
+    status, told = outcome(pytester, skipped=True, required=False)
+    assert status == 0
+    assert "store exam: mine: 9 collected, 8 passed, 0 failed, 1 skipped" in told
+
+
+def test_failure_after_a_test_counts_as_its_failure(pytester: pytest.Pytester) -> None:
+    status, told = outcome(pytester, failed=True)
+    assert status == 1
+    assert "store exam: mine: 9 collected, 8 passed, 1 failed, 0 skipped" in told

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from magicfs.testing import environments
+from magicfs.testing.environments import EnvironmentNotMade
+
+
+def make_wheel(directory: Path, name: str) -> str:
+    wheel = directory / f"{name}-1.0-py3-none-any.whl"
+    info = f"{name}-1.0.dist-info"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr(f"{name}.py", "")
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+    return str(wheel)
+
+
+@pytest.fixture
+def servers_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MAGICFS_SERVERS_HOME", str(tmp_path / "servers"))
+    return tmp_path / "servers"
+
+
+def test_an_environment_is_made_once_by_whoever_comes_first(servers_home: Path, tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "tinything")
+    program = f"from magicfs.testing.environments import ensure; print(ensure('tiny', ({wheel!r},)))"
+    runs = [
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
+    found = {run.communicate()[0].strip() for run in runs}
+    assert [run.returncode for run in runs] == [0, 0, 0]
+    (directory,) = map(Path, found)
+    assert directory.parent == servers_home
+    subprocess.run([directory / "bin" / "python", "-I", "-c", "import tinything"], check=True)
+    made = (directory / ".complete").stat().st_mtime_ns
+    assert environments.ensure("tiny", (wheel,)) == directory
+    assert (directory / ".complete").stat().st_mtime_ns == made
+
+
+def test_a_half_made_environment_is_made_again(servers_home: Path, tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "tinything")
+    directory = environments.ensure("tiny", (wheel,))
+    (directory / ".complete").unlink()
+    (directory / "rubbish").touch()
+    assert environments.ensure("tiny", (wheel,)) == directory
+    assert not (directory / "rubbish").exists()
+    assert environments.ensure("tiny", (make_wheel(tmp_path, "other"),)) != directory
+
+
+def test_a_failed_installation_is_explained_and_not_kept(servers_home: Path, tmp_path: Path) -> None:
+    wheel = tmp_path / "tinything-1.0-py3-none-any.whl"
+    with pytest.raises(EnvironmentNotMade, match="pip could not install") as failed:
+        environments.ensure("tiny", (str(wheel),))
+    assert "does not exist" in str(failed.value) or "No such file" in str(failed.value)
+    make_wheel(tmp_path, "tinything")
+    assert environments.ensure("tiny", (str(wheel),)).is_dir()
+
+
+def without_ensurepip(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = environments._run
+
+    def no_venv(*command: str) -> subprocess.CompletedProcess[str]:
+        if command[1:3] == ("-m", "venv"):
+            return subprocess.CompletedProcess(command, 1, stdout="... because ensurepip is not available.")
+        return run(*command)
+
+    monkeypatch.setattr(environments, "_run", no_venv)
+
+
+def test_virtualenv_helps_where_ensurepip_is_missing(
+    servers_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_ensurepip(monkeypatch)
+    assert (environments.ensure("tiny", (make_wheel(tmp_path, "tinything"),)) / "bin" / "python").exists()
+
+
+def test_without_ensurepip_and_virtualenv_the_package_is_named(
+    servers_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_ensurepip(monkeypatch)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(EnvironmentNotMade, match="python3-venv"):
+        environments.ensure("tiny", ("anything",))

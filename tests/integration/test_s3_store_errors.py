@@ -1,0 +1,293 @@
+"""The errors of ``S3Store`` as real servers and broken connections cause them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fsspec.asyn import get_loop, sync
+from s3fs import S3FileSystem
+
+from magicfs.errors import (
+    ObjectExists,
+    ObjectNotFound,
+    PermissionDenied,
+    StoreError,
+    Unavailable,
+)
+from magicfs.stores.port import Part
+from magicfs.stores.s3 import S3Store
+from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from magicfs.testing.servers import Server
+
+_KEY = "dataset1/day=1/a b%.parquet"
+REQUESTS: dict[str, Callable[[S3Store], Coroutine[Any, Any, Any]]] = {
+    "AbortMultipartUpload": lambda store: store.abort_upload(_KEY, "upload"),
+    "CompleteMultipartUpload": lambda store: store.complete_upload(_KEY, "upload", [Part(1, '"etag"')]),
+    "CreateMultipartUpload": lambda store: store.create_upload(_KEY, metadata={}),
+    "DeleteObjects": lambda store: store.delete([_KEY]),
+    "GetObject": lambda store: store.get(_KEY),
+    "HeadObject": lambda store: store.head(_KEY),
+    "ListMultipartUploads": lambda store: everything(store.list_uploads("dataset1/")),
+    "ListObjectsV2": lambda store: everything(store.list("dataset1/")),
+    "PutObject": lambda store: store.put(_KEY, b"x"),
+    "UploadPart": lambda store: store.put_part(_KEY, "upload", 1, b"x"),
+}
+"""Every request of the port, by its S3 operation."""
+WITHOUT_UPLOAD = sorted(set(REQUESTS) - {"AbortMultipartUpload", "CompleteMultipartUpload", "UploadPart"})
+# s3fs leaves botocore's default: five attempts. aiohttp sends a request of a kept connection twice.
+_ATTEMPTS = 5
+_SENT_AT_MOST = 2 * _ATTEMPTS
+# Measured: 5 to 12 s for five attempts; the pauses between them are random.
+_BOUND_S = 40.0
+
+
+@pytest.fixture
+def bucket(ministack: Server, bucket_factory: Callable[..., str]) -> str:
+    return bucket_factory(ministack)
+
+
+@pytest.fixture
+def proxy(ministack: Server) -> Iterator[FaultProxy]:
+    with FaultProxy(ministack.endpoint) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def store(ministack: Server, proxy: FaultProxy, bucket: str) -> S3Store:
+    return through(ministack, proxy.endpoint, bucket)
+
+
+@pytest.fixture
+def hasty(ministack: Server, proxy: FaultProxy, bucket: str) -> S3Store:
+    """A store that tries twice, for tests in which the number of attempts does not matter."""
+    return through(ministack, proxy.endpoint, bucket, retries={"total_max_attempts": 2})
+
+
+def through(server: Server, endpoint: str, bucket: str, **config: Any) -> S3Store:
+    options = server.storage_options() | {"endpoint_url": endpoint, "config_kwargs": config}
+    return S3Store(S3FileSystem(**options, skip_instance_cache=True), bucket)
+
+
+def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    return sync(get_loop(), lambda: coroutine)
+
+
+async def everything(items: AsyncIterator[Any]) -> list[Any]:
+    return [item async for item in items]
+
+
+@pytest.mark.parametrize("operation", REQUESTS)
+def test_request_with_a_wrong_secret_is_permission_denied(
+    seaweedfs: Server, bucket_factory: Callable[..., str], operation: str
+) -> None:
+    bucket = bucket_factory(seaweedfs)
+    seaweedfs.boto3_client().put_object(Bucket=bucket, Key=_KEY, Body=b"secret")
+    options = seaweedfs.storage_options() | {"secret": "not the secret"}
+    with pytest.raises(PermissionDenied, match="credentials") as caught:
+        run(REQUESTS[operation](S3Store(S3FileSystem(**options), bucket)))
+    assert "not the secret" not in str(caught.value)
+    assert seaweedfs.all_keys(bucket) == [_KEY]
+
+
+@pytest.mark.parametrize("operation", REQUESTS)
+def test_request_that_a_policy_forbids_is_permission_denied_at_once(
+    store: S3Store, proxy: FaultProxy, operation: str
+) -> None:
+    proxy.add(Rule("*", Action.ERROR, status=403, code="AccessDenied"))
+    with pytest.raises(PermissionDenied, match="policy of the bucket"):
+        run(REQUESTS[operation](store))
+    assert proxy.counts == {operation: 1}
+
+
+@pytest.mark.parametrize("operation", WITHOUT_UPLOAD)
+def test_request_to_an_unknown_bucket_is_object_not_found(ministack: Server, operation: str) -> None:
+    store = through(ministack, ministack.endpoint, "no-such-bucket")
+    with pytest.raises(ObjectNotFound, match="no-such-bucket"):
+        run(REQUESTS[operation](store))
+    buckets = ministack.boto3_client().list_buckets()["Buckets"]
+    assert "no-such-bucket" not in [bucket["Name"] for bucket in buckets]
+
+
+@pytest.mark.parametrize("operation", REQUESTS)
+def test_request_that_fails_for_ever_is_unavailable(
+    hasty: S3Store, proxy: FaultProxy, operation: str
+) -> None:
+    proxy.add(Rule("*", Action.ERROR, status=500))
+    with pytest.raises(Unavailable):
+        run(REQUESTS[operation](hasty))
+    assert proxy.counts == {operation: 2}
+
+
+@pytest.mark.parametrize(("status", "code"), [(500, "InternalError"), (503, "SlowDown")])
+def test_server_that_fails_for_ever_is_given_up_in_bounded_time(
+    store: S3Store, proxy: FaultProxy, status: int, code: str
+) -> None:
+    proxy.add(Rule("PutObject", Action.ERROR, status=status, code=code))
+    started = time.monotonic()
+    with pytest.raises(Unavailable, match=code):
+        run(store.put(_KEY, b"x"))
+    assert time.monotonic() - started < _BOUND_S
+    assert proxy.counts["PutObject"] == _ATTEMPTS
+
+
+@pytest.mark.parametrize("action", [Action.RESET, Action.LOST])
+def test_connection_that_breaks_for_ever_is_given_up_in_bounded_time(
+    store: S3Store, proxy: FaultProxy, action: Action
+) -> None:
+    proxy.add(Rule("PutObject", action))
+    started = time.monotonic()
+    with pytest.raises(Unavailable, match="endpoint is right and up"):
+        run(store.put(_KEY, b"x"))
+    assert time.monotonic() - started < _BOUND_S
+    assert _ATTEMPTS <= proxy.counts["PutObject"] <= _SENT_AT_MOST
+
+
+def test_server_that_stays_silent_is_given_up_after_the_read_timeouts(
+    ministack: Server, proxy: FaultProxy, bucket: str
+) -> None:
+    patience = {"read_timeout": 0.5, "retries": {"total_max_attempts": 2}}
+    store = through(ministack, proxy.endpoint, bucket, **patience)
+    proxy.add(Rule("PutObject", Action.HANG))
+    with pytest.raises(Unavailable, match="ReadTimeoutError"):
+        run(store.put(_KEY, b"x"))
+    assert proxy.counts["PutObject"] == 2
+
+
+def test_server_that_is_not_there_is_unavailable(ministack: Server, bucket: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    store = through(ministack, f"http://127.0.0.1:{port}", bucket, retries={"total_max_attempts": 2})
+    with pytest.raises(Unavailable, match="endpoint is right and up"):
+        run(store.put(_KEY, b"x"))
+
+
+def test_full_store_says_so_at_once_and_is_not_asked_again(store: S3Store, proxy: FaultProxy) -> None:
+    proxy.add(Rule("UploadPart", Action.ERROR, status=507, code="InsufficientStorage"))
+    upload_id = run(store.create_upload(_KEY, metadata={}))
+    with pytest.raises(StoreError, match="free space on the store") as caught:
+        run(store.put_part(_KEY, upload_id, 1, b"x"))
+    assert not caught.value.retryable
+    assert proxy.counts["UploadPart"] == 1
+
+
+def test_answer_that_is_cut_in_the_middle_of_a_body_is_unavailable() -> None:
+    half = b"Content-Length: 1000\r\nETag: x\r\n\r\nhalf"
+    with answering(half) as store, pytest.raises(Unavailable, match="get of bucket"):
+        run(store.get(_KEY))
+
+
+def test_keys_that_could_not_be_deleted_are_an_error_that_names_the_first() -> None:
+    refused = "".join(
+        f"<Error><Key>{key}</Key><Code>AccessDenied</Code><Message>Locked</Message></Error>"
+        for key in ("dataset1/a b%", "dataset1/c")
+    )
+    body = f"<DeleteResult>{refused}</DeleteResult>".encode()
+    with (
+        answering(b"Content-Length: %d\r\n\r\n%b" % (len(body), body)) as store,
+        pytest.raises(PermissionDenied, match="bucket/dataset1/a b%: 2 of 3 refused: AccessDenied Locked"),
+    ):
+        run(store.delete(["gone", "dataset1/a b%", "dataset1/c"]))
+
+
+def test_missing_keys_that_a_server_reports_as_errors_count_as_deleted() -> None:
+    body = b"<DeleteResult><Error><Key>gone</Key><Code>NoSuchKey</Code></Error></DeleteResult>"
+    with answering(b"Content-Length: %d\r\n\r\n%b" % (len(body), body)) as store:
+        run(store.delete(["gone"]))
+
+
+@contextmanager
+def answering(rest: bytes) -> Iterator[S3Store]:
+    """A store whose server says 200 to the first request, with the given headers and body, and leaves."""
+
+    def answer(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\n" + rest)
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(65536):
+                pass
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+        answered = pool.submit(answer, listener)
+        endpoint = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        options = {"key": "key", "secret": "secret", "endpoint_url": endpoint, "skip_instance_cache": True}
+        yield S3Store(S3FileSystem(**options), "bucket")
+        answered.result()
+
+
+def test_error_in_an_answer_of_200_to_a_complete_is_unavailable(hasty: S3Store, proxy: FaultProxy) -> None:
+    upload_id = run(hasty.create_upload(_KEY, metadata={}))
+    part = run(hasty.put_part(_KEY, upload_id, 1, b"x"))
+    proxy.add(Rule("CompleteMultipartUpload", Action.ERROR_IN_200))
+    with pytest.raises(Unavailable):
+        run(hasty.complete_upload(_KEY, upload_id, [part]))
+    assert [info.upload_id for info in run(everything(hasty.list_uploads("")))] == [upload_id]
+
+
+def test_conflict_of_conditional_puts_is_repeated_until_it_is_over(store: S3Store, proxy: FaultProxy) -> None:
+    conflict = {"status": 409, "code": "ConditionalRequestConflict"}
+    proxy.add(Rule("PutObject", Action.ERROR, times=2, **conflict))
+    run(store.put(_KEY, b"x", if_absent=True))
+    assert proxy.counts["PutObject"] == 3
+    assert run(store.get(_KEY)) == b"x"
+
+
+def test_conflict_of_conditional_puts_that_never_ends_is_unavailable(
+    store: S3Store, proxy: FaultProxy
+) -> None:
+    proxy.add(Rule("PutObject", Action.ERROR, status=409, code="ConditionalRequestConflict"))
+    with pytest.raises(Unavailable, match="ConditionalRequestConflict"):
+        run(store.put(_KEY, b"x", if_absent=True))
+    assert proxy.counts["PutObject"] == 5
+
+
+def test_lost_reply_of_a_conditional_put_meets_its_own_object(store: S3Store, proxy: FaultProxy) -> None:
+    proxy.add(Rule("PutObject", Action.LOST, times=1))
+    with pytest.raises(ObjectExists):
+        run(store.put(_KEY, b"ours", if_absent=True))
+    assert run(store.get(_KEY)) == b"ours"
+
+
+def test_lost_reply_of_a_create_leaves_an_upload_that_only_a_listing_finds(
+    store: S3Store, proxy: FaultProxy
+) -> None:
+    proxy.add(Rule("CreateMultipartUpload", Action.LOST, times=1))
+    known = run(store.create_upload(_KEY, metadata={}))
+    listed = {info.upload_id for info in run(everything(store.list_uploads(_KEY)))}
+    assert known in listed
+    assert len(listed) == 2
+
+
+def test_lost_reply_of_a_complete_and_of_an_abort_changes_nothing_when_repeated(
+    store: S3Store, proxy: FaultProxy
+) -> None:
+    kept, gone = (run(store.create_upload(key, metadata={})) for key in ("kept", "gone"))
+    part = run(store.put_part("kept", kept, 1, b"x"))
+    proxy.add(Rule("CompleteMultipartUpload", Action.LOST, times=1))
+    proxy.add(Rule("AbortMultipartUpload", Action.LOST, times=1))
+    run(store.complete_upload("kept", kept, [part]))
+    run(store.abort_upload("gone", gone))
+    assert [info.key for info in run(everything(store.list("")))] == ["kept"]
+    assert run(everything(store.list_uploads(""))) == []
+
+
+def test_missing_credentials_are_permission_denied_and_name_what_to_set(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "nothing"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    filesystem = S3FileSystem(endpoint_url="http://127.0.0.1:9", skip_instance_cache=True)
+    with pytest.raises(PermissionDenied, match="AWS_ACCESS_KEY_ID"):
+        run(S3Store(filesystem, "bucket").head(_KEY))
