@@ -1,0 +1,236 @@
+"""Carries plans out: bounded parallel requests, drained and never cancelled.
+
+A request that was sent cannot be unsent. So on a failure nothing new is started, everything in flight is
+waited for, and three lists tell what is done, what failed and what was not started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Sequence,
+)
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from magicfs.errors import ObjectNotFound, StoreError
+from magicfs.protocol.plan import Abort, Complete, Delete, Put, Stage, Step
+from magicfs.protocol.readback import WRITE_ID, Found, Outcome, resolve
+from magicfs.stores.port import Part, Store
+
+__all__ = ["Engine", "Event", "Failure", "Observer", "StageResult", "drained", "raise_first"]
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One finished step, for progress.
+
+    Attributes:
+        stage: Name of the stage.
+        step: What was done.
+        outcome: How it ended.
+    """
+
+    stage: str
+    step: Step
+    outcome: Outcome
+
+
+Observer = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A step that was not done.
+
+    Attributes:
+        step: The step.
+        outcome: CONFLICT, FAILED or UNKNOWN.
+        error: Why.
+    """
+
+    step: Step
+    outcome: Outcome
+    error: Exception
+
+
+@dataclass(slots=True)
+class StageResult:
+    """What became of a stage.
+
+    Attributes:
+        done: How many steps succeeded.
+        completed: The ``Complete`` steps among them, if the engine was asked to keep them.
+        failures: Steps that did not.
+        not_started: Steps that were drawn but not tried; those not even drawn are still in the iterator.
+    """
+
+    done: int = 0
+    completed: list[Complete] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    not_started: list[Step] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every step succeeded."""
+        return not self.failures and not self.not_started
+
+
+class Engine:
+    """Runs stages against one store.
+
+    Args:
+        store: The bucket.
+        concurrency: Most requests at once.
+        observer: Told of every finished step, on the loop; must be quick and must not raise.
+    """
+
+    def __init__(self, store: Store, concurrency: int, observer: Observer | None = None) -> None:
+        self.store = store
+        self.concurrency = concurrency
+        self._observer = observer
+
+    async def run(self, stage: Stage, *, stop_on_failure: bool = True, keep: bool = False) -> StageResult:
+        """Carry a stage out.
+
+        Args:
+            stage: Its steps are drawn as they are started.
+            stop_on_failure: Whether the first failure ends it; otherwise every step is tried.
+            keep: Whether to return the completed steps, which costs memory for every file.
+        """
+        result = StageResult()
+
+        async def one(step: Step) -> bool:
+            if stop_on_failure and result.failures:
+                result.not_started.append(step)
+                return False
+            outcome, error = await self._carry_out(step)
+            if error is None:
+                result.done += 1
+                if keep and isinstance(step, Complete):
+                    result.completed.append(step)
+            else:
+                result.failures.append(Failure(step, outcome, error))
+            if self._observer is not None:
+                self._observer(Event(stage.name, step, outcome))
+            return error is None or not stop_on_failure
+
+        await drained(stage.steps, one, self.concurrency)
+        return result
+
+    async def _carry_out(self, step: Step) -> tuple[Outcome, Exception | None]:
+        try:
+            match step:
+                case Complete():
+                    await self._complete(step)
+                case Abort():
+                    await self.store.abort_upload(step.key, step.upload_id)
+                case Put():
+                    await self.store.put(
+                        step.key, step.body, metadata=step.metadata, if_absent=step.if_absent
+                    )
+                case Delete():
+                    await self.store.delete(step.keys)
+        except StoreError as error:
+            if isinstance(step, Complete):
+                return await self._read_back(step, error)
+            return Outcome.UNKNOWN if error.retryable else Outcome.FAILED, error
+        except Exception as error:  # noqa: BLE001 - reported with the step it belongs to
+            return Outcome.UNKNOWN, error
+        return Outcome.DONE, None
+
+    async def _complete(self, step: Complete) -> None:
+        checksums = step.checksums or (None,) * len(step.etags)
+        known = zip(step.etags, checksums, strict=True)
+        parts = [Part(number, etag, checksum) for number, (etag, checksum) in enumerate(known, start=1)]
+        await self.store.complete_upload(step.key, step.upload_id, parts)
+
+    async def _read_back(self, step: Complete, error: StoreError) -> tuple[Outcome, Exception | None]:
+        found: Found | None
+        try:
+            info = await self.store.head(step.key)
+            found = Found(True, info.metadata.get(WRITE_ID), info.size, info.etag)
+        except ObjectNotFound:
+            found = Found(False)
+        except StoreError as second:
+            error.add_note(f"and reading it back failed: {second}")
+            found = None
+        outcome = resolve(error, step.write_id, found)
+        return outcome, None if outcome is Outcome.DONE else error
+
+
+async def drained(
+    items: Iterable[_Item] | AsyncIterable[_Item],
+    work: Callable[[_Item], Awaitable[bool]],
+    concurrency: int,
+) -> None:
+    """Apply ``work`` to items as they come, at most ``concurrency`` at once.
+
+    Stops drawing items once ``work`` has returned False or raised, or drawing has raised; waits for what is
+    in flight; then raises the first exception, others attached to it as notes. Only a caller that is itself
+    cancelled cancels what is in flight, and nothing runs on behind its back.
+    """
+    running: set[asyncio.Future[bool]] = set()
+    errors: list[BaseException] = []
+    source = aiter(items) if isinstance(items, AsyncIterable) else _one_by_one(items)
+    slots = asyncio.Semaphore(concurrency)
+    stopped = False
+
+    def ended(future: asyncio.Future[bool]) -> None:
+        nonlocal stopped
+        running.discard(future)
+        slots.release()
+        error = asyncio.CancelledError() if future.cancelled() else future.exception()
+        if error is not None:
+            errors.append(error)
+        stopped = stopped or error is not None or not future.result()
+
+    try:
+        while True:
+            await slots.acquire()
+            if stopped:
+                break
+            try:
+                item = await anext(source)
+            except StopAsyncIteration:
+                break
+            except Exception as error:  # noqa: BLE001 - raised below, after draining
+                errors.append(error)
+                break
+            started = asyncio.ensure_future(work(item))
+            running.add(started)
+            started.add_done_callback(ended)
+        while running:
+            await asyncio.wait(running)
+    except asyncio.CancelledError:
+        for future in running:
+            future.cancel()
+        while running:
+            await asyncio.wait(running)
+        raise
+    finally:
+        if isinstance(source, AsyncGenerator):
+            await source.aclose()
+    raise_first(errors)
+
+
+def raise_first(errors: Sequence[BaseException]) -> None:
+    """Raise the first of many errors, the others attached to it as notes; nothing if there are none."""
+    if errors:
+        first, *others = errors
+        for other in others:
+            first.add_note(f"and: {other}")
+        raise first
+
+
+async def _one_by_one(items: Iterable[_Item]) -> AsyncIterator[_Item]:
+    for item in items:
+        yield item

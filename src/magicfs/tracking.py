@@ -1,0 +1,121 @@
+"""What this process knows of the files that it writes under magic paths.
+
+Files are kept by *scope*: the directory of their task attempt, or the magic directory where the layout is
+not a committer's. With ``tracking="memory"`` this is the only place that knows a finished upload, as in
+Hadoop's ``InMemoryMagicCommitTracker``; with ``tracking="store"`` it tells which files are still open and
+which upload a second write of the same path replaced.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass, field
+
+from magicfs.formats.pending import Pending
+
+__all__ = ["Scope", "Tracker", "tracker"]
+
+
+@dataclass(slots=True)
+class Scope:
+    """The files of one task attempt that this process wrote.
+
+    Attributes:
+        open: Paths of files that are not closed yet, with how many hold each.
+        finished: The last finished upload of each path, as it was opened.
+        replaced: Finished uploads that a later write of the same path replaced.
+    """
+
+    open: dict[str, int] = field(default_factory=dict)
+    finished: dict[str, Pending] = field(default_factory=dict)
+    replaced: list[Pending] = field(default_factory=list)
+
+
+class Tracker:
+    """Scopes by name, safe for threads. Every method is quick and does no I/O."""
+
+    def __init__(self) -> None:
+        self._scopes: dict[str, Scope] = {}
+        self._lock = threading.Lock()
+
+    def opened(self, scope: str, path: str) -> None:
+        """A file was opened."""
+        with self._lock:
+            counts = self._scopes.setdefault(scope, Scope()).open
+            counts[path] = counts.get(path, 0) + 1
+
+    def closed(self, scope: str, path: str) -> None:
+        """A file was closed or aborted."""
+        with self._lock:
+            found = self._scopes.get(scope)
+            if found is None:
+                return
+            left = found.open.get(path, 0) - 1
+            if left > 0:
+                found.open[path] = left
+            else:
+                found.open.pop(path, None)
+            self._drop_if_empty(scope)
+
+    def finished(self, scope: str, path: str, pending: Pending) -> None:
+        """A file's upload is finished; an earlier one of the same path is replaced."""
+        with self._lock:
+            found = self._scopes.setdefault(scope, Scope())
+            old = found.finished.get(path)
+            if old is not None and old.upload_id != pending.upload_id:
+                found.replaced.append(old)
+            found.finished[path] = pending
+
+    def withdraw(self, scope: str, path: str, upload_id: str) -> None:
+        """Forget a finished upload, if it is still the one of its path."""
+        with self._lock:
+            found = self._scopes.get(scope)
+            if found is not None and path in found.finished and found.finished[path].upload_id == upload_id:
+                del found.finished[path]
+                self._drop_if_empty(scope)
+
+    def find(self, scope: str, path: str) -> Pending | None:
+        """The finished upload of a path."""
+        with self._lock:
+            found = self._scopes.get(scope)
+            return found.finished.get(path) if found else None
+
+    def look(self, scope: str) -> Scope:
+        """A copy of what is known of a scope."""
+        with self._lock:
+            found = self._scopes.get(scope, Scope())
+            return Scope(dict(found.open), dict(found.finished), list(found.replaced))
+
+    def take(self, scope: str) -> Scope:
+        """What is known of a scope, which is forgotten."""
+        with self._lock:
+            return self._scopes.pop(scope, Scope())
+
+    def forget(self, prefix: str) -> None:
+        """Forget every scope whose name begins with the prefix: its job has ended."""
+        with self._lock:
+            for scope in [scope for scope in self._scopes if scope.startswith(prefix)]:
+                del self._scopes[scope]
+
+    def _drop_if_empty(self, scope: str) -> None:
+        found = self._scopes[scope]
+        if not (found.open or found.finished or found.replaced):
+            del self._scopes[scope]
+
+
+_TRACKER = Tracker()
+
+
+def tracker() -> Tracker:
+    """The tracker of this process."""
+    return _TRACKER
+
+
+def _forget_after_fork() -> None:
+    # The parent's files are not the child's: both would commit or abort them.
+    global _TRACKER  # noqa: PLW0603
+    _TRACKER = Tracker()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)

@@ -1,0 +1,187 @@
+"""One multipart upload while it is written."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import uuid4
+
+from magicfs.errors import UsageError
+from magicfs.protocol.parts import part_size
+from magicfs.protocol.readback import WRITE_ID
+from magicfs.stores.port import Part, Store
+
+__all__ = ["PARTS_IN_FLIGHT", "Recorder", "Upload", "Uploaded"]
+
+# Enough to fill a fast link from one file; more would only cost memory when many files are open.
+PARTS_IN_FLIGHT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """A finished upload that is not visible yet.
+
+    Attributes:
+        key: The key that it will have.
+        upload_id: The upload.
+        write_id: What identifies it in the object's metadata.
+        parts: Its parts in order.
+        length: Size in bytes.
+    """
+
+    key: str
+    upload_id: str
+    write_id: str
+    parts: tuple[Part, ...]
+    length: int
+
+
+class Recorder(Protocol):
+    """Remembers the uploads that are behind a path."""
+
+    def began(self) -> None:
+        """A file is open."""
+
+    async def record(self, uploaded: Uploaded) -> None:
+        """Make a finished upload known to the task commit."""
+
+    async def withdraw(self, upload_id: str) -> None:
+        """Undo what ``record`` may have left, before the upload is aborted."""
+
+    def ended(self) -> None:
+        """The file is no longer open, recorded or not; called once for each ``began``."""
+
+
+class Upload:
+    """One multipart upload while it is written. All methods run on the loop of its store.
+
+    Args:
+        store: The bucket.
+        key: The final key.
+        first_part_size: Bytes of the first part; later ones may be larger.
+        recorder: Told when the upload is finished.
+    """
+
+    def __init__(self, store: Store, key: str, first_part_size: int, recorder: Recorder) -> None:
+        limits = store.capabilities.parts
+        limits.check(first_part_size)
+        self.key = key
+        self.path = f"{store.bucket}/{key}"
+        self._store = store
+        self._limits = limits
+        self._first_part_size = first_part_size
+        self._recorder = recorder
+        self._write_id = uuid4().hex
+        self._upload_id: str | None = None
+        self._parts: list[Part] = []
+        self._in_flight: set[asyncio.Task[None]] = set()
+        self._slots = asyncio.Semaphore(PARTS_IN_FLIGHT)
+        self._sent = 0
+        self._length = 0
+        self._failure: Exception | None = None
+        self._ending = asyncio.Lock()
+        self._recording = False
+        self._open = True
+
+    @property
+    def next_part_size(self) -> int:
+        """How many bytes the next part should have."""
+        return part_size(self._sent + 1, self._first_part_size, self._limits)
+
+    async def create(self) -> None:
+        """Open the upload: one request, no look at what the key holds."""
+        self._recorder.began()
+        try:
+            self._upload_id = await self._store.create_upload(self.key, metadata={WRITE_ID: self._write_id})
+        except BaseException:
+            self._end()
+            raise
+
+    async def send(self, body: io.BytesIO) -> None:
+        """Hand a part over; waits while too many are in flight.
+
+        Raises:
+            UsageError: The object would become too large for the store.
+            StoreError: An earlier part failed.
+        """
+        size = body.getbuffer().nbytes
+        await self._slots.acquire()
+        if self._failure is not None:
+            self._slots.release()
+            raise self._failure
+        if self._length + size > self._limits.object_max:
+            self._slots.release()
+            raise UsageError(f"{self.path} grows beyond {self._limits.object_max} bytes; write several files")
+        self._sent += 1
+        self._length += size
+        task = asyncio.ensure_future(self._put_part(self._sent, body))
+        self._in_flight.add(task)
+        task.add_done_callback(self._in_flight.discard)
+
+    async def seal(self, last: io.BytesIO) -> None:
+        """Send what is left and wait until the store has every part. A second call sends nothing.
+
+        An empty file is one empty part: an upload without parts cannot be completed.
+
+        Raises:
+            StoreError: A part failed. The upload is still pending; abort it.
+        """
+        async with self._ending:
+            if last.getbuffer().nbytes or not self._sent:
+                await self.send(last)
+            await self._drain()
+            if self._failure is not None:
+                raise self._failure
+
+    async def record(self) -> None:
+        """Make the sealed upload known to the task commit. A second call records it again.
+
+        Raises:
+            StoreError: It could not be recorded. The upload is still pending; abort it.
+        """
+        async with self._ending:
+            if self._failure is not None:
+                raise self._failure
+            assert self._upload_id is not None
+            self._recording = True
+            parts = tuple(sorted(self._parts, key=lambda part: part.number))
+            await self._recorder.record(
+                Uploaded(self.key, self._upload_id, self._write_id, parts, self._length)
+            )
+            self._end()
+
+    async def abort(self) -> None:
+        """Discard the upload and whatever was recorded of it. A second call does the same again.
+
+        Parts in flight are waited for, never cancelled: one that lands after the abort would be paid for.
+        """
+        self._failure = self._failure or UsageError(f"{self.path} was aborted; open it again to write")
+        async with self._ending:
+            await self._drain()
+            try:
+                if self._recording and self._upload_id is not None:
+                    await self._recorder.withdraw(self._upload_id)
+            finally:
+                self._end()
+                if self._upload_id is not None:
+                    await self._store.abort_upload(self.key, self._upload_id)
+
+    async def _put_part(self, number: int, body: io.BytesIO) -> None:
+        try:
+            assert self._upload_id is not None
+            self._parts.append(await self._store.put_part(self.key, self._upload_id, number, body))
+        except Exception as error:  # noqa: BLE001 - raised again by the next send or by finish
+            self._failure = self._failure or error
+        finally:
+            self._slots.release()
+
+    def _end(self) -> None:
+        if self._open:
+            self._open = False
+            self._recorder.ended()
+
+    async def _drain(self) -> None:
+        if self._in_flight:
+            await asyncio.wait(self._in_flight)

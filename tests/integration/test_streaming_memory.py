@@ -1,0 +1,75 @@
+"""Streaming a large file takes a few parts of memory, whatever its size."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from magicfs.testing.servers import Server
+from magicfs.upload import PARTS_IN_FLIGHT
+
+MIB = 2**20
+PART = 8 * MIB
+
+SCRIPT = """
+import json, resource, sys, tracemalloc
+import magicfs
+
+options, traced, mebibytes, part = json.loads(sys.argv[1])
+block = bytes(2**20)
+fs = magicfs.MagicFileSystem(target_protocol="s3", target_options=options, part_size=part)
+
+def stream(name, count):
+    file = fs.open(f"{sys.argv[2]}/big/__magic/job/task/__base/{name}", "wb")
+    try:
+        for _ in range(count):
+            file.write(block)
+    finally:
+        file.abort()
+
+def resident(field):
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith(field))
+
+stream("warm", 1)  # imports, connections
+if traced:
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    tracemalloc.reset_peak()
+    stream("traced", mebibytes)
+    print(json.dumps(tracemalloc.get_traced_memory()[1] - before))
+else:
+    with open("/proc/self/clear_refs", "w") as reset:
+        reset.write("5")  # start the high-water mark anew
+    before = resident("VmRSS")
+    stream("resident", mebibytes)
+    print(json.dumps(resident("VmHWM") - before))
+"""
+
+
+def peak(server: Server, bucket: str, *, traced: bool, mebibytes: int) -> int:
+    arguments = json.dumps([server.storage_options(), traced, mebibytes, PART])
+    shown = subprocess.run(
+        [sys.executable, "-c", SCRIPT, arguments, bucket], capture_output=True, text=True, check=False
+    )
+    assert shown.returncode == 0, shown.stderr
+    found: Any = json.loads(shown.stdout)
+    return int(found)
+
+
+@pytest.fixture
+def bucket(ministack: Server, bucket_factory: Any) -> str:
+    return str(bucket_factory(ministack))
+
+
+def test_buffers_of_one_gibibyte_stay_within_the_parts_in_flight(ministack: Server, bucket: str) -> None:
+    assert peak(ministack, bucket, traced=True, mebibytes=1024) <= (PARTS_IN_FLIGHT + 2) * PART
+
+
+def test_resident_memory_of_one_gibibyte_stays_small(ministack: Server, bucket: str) -> None:
+    allowed = (PARTS_IN_FLIGHT + 2) * PART + 64 * MIB
+    assert peak(ministack, bucket, traced=False, mebibytes=1024) <= allowed
