@@ -1,0 +1,200 @@
+"""The connection: the wrapped filesystem and its loop, pickling, what a path means, transactions."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+from fsspec.asyn import AsyncFileSystem, get_loop
+from fsspec.implementations.chained import ChainedFileSystem
+from fsspec.spec import AbstractFileSystem
+from fsspec.utils import stringify_path
+
+from magicfs.errors import UsageError
+from magicfs.filesystem import options
+from magicfs.filesystem.transactions import MagicTransaction, Transactions
+from magicfs.formats.pending import DEFAULT_ETAG_FORMAT, EtagFormat
+from magicfs.protocol import layout
+from magicfs.protocol.magic import Dialect, MagicPath, locate
+from magicfs.protocol.parts import DEFAULT_PART_SIZE
+from magicfs.recording import scope_of
+from magicfs.stores import resolve
+from magicfs.stores.port import Store
+
+__all__ = ["Connection", "Tracking"]
+
+Tracking = Literal["store", "memory"]
+
+
+class Connection(AsyncFileSystem, ChainedFileSystem):
+    """What ``MagicFileSystem`` is before it reads or writes; see there for the arguments."""
+
+    protocol = "magic"
+    transaction_type = MagicTransaction
+    _pid: int
+    _strip_tokenize_options = ("fo",)
+
+    def __init__(
+        self,
+        fs: AbstractFileSystem | None = None,
+        *,
+        target_protocol: str | None = None,
+        target_options: Mapping[str, Any] | None = None,
+        fo: Any = None,  # noqa: ARG002 - given by fsspec for chained URLs
+        hadoop: str | None = None,
+        tracking: Tracking = "store",
+        unique_names: bool = False,
+        part_size: int | None = None,
+        etag_format: EtagFormat = DEFAULT_ETAG_FORMAT,
+        allow_secrets_in_pickles: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        if getattr(self, "_cached", False):
+            return
+        own, target = options.split(kwargs, target_protocol, target_options or {})
+        options.check_choice("tracking", tracking, get_args(Tracking))
+        options.check_choice("etag_format", etag_format, get_args(EtagFormat))
+        self.transactions = Transactions()
+        self._wrapped = options.wrapped(
+            fs, target_protocol, target, asynchronous=own.get("asynchronous", False)
+        )
+        resolve.check(self._wrapped)
+        if own.get("loop") is None and not own.get("asynchronous"):
+            own["loop"] = self._wrapped.loop
+        super().__init__(**own)
+        self._given = fs is not None
+        self._dialect = Dialect.of_hadoop(hadoop)
+        self._tracking = tracking
+        self._unique_names = unique_names
+        self._part_size = DEFAULT_PART_SIZE if part_size is None else part_size
+        self._etag_format = etag_format
+        self._allow_secrets = allow_secrets_in_pickles
+        self._fork_lock = threading.Lock()
+
+    # -- the wrapped filesystem ------------------------------------------------------------------------
+
+    @property
+    def fs(self) -> AbstractFileSystem:
+        """The wrapped filesystem; after a fork a new one of the same arguments."""
+        if self._pid != os.getpid():
+            self._renew_after_fork()
+        return self._wrapped
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop on which the wrapped filesystem works."""
+        if self._pid != os.getpid():
+            self._renew_after_fork()
+        return self._loop  # type: ignore[no-any-return]
+
+    @property
+    def dircache(self) -> Any:
+        """The listing cache of the wrapped filesystem; nothing under a magic path comes from it."""
+        return self.fs.dircache
+
+    @dircache.setter
+    def dircache(self, _value: Any) -> None:
+        """FSSpec sets one for every filesystem; the wrapped one has its own."""
+
+    def _renew_after_fork(self) -> None:
+        with self._fork_lock:
+            if self._pid == os.getpid():
+                return
+            # Kept: s3fs would close the parent's connections when it is collected here.
+            old = self._inherited = self._wrapped
+            self._wrapped = type(old)(*old.storage_args, **old.storage_options)
+            if not self.asynchronous:
+                self._loop = get_loop()
+            self._pid = os.getpid()
+
+    def store(self, bucket: str) -> Store:
+        """The store of one bucket behind the wrapped filesystem."""
+        return resolve.open_store(self.fs, bucket)
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        """Drop cached listings of the wrapped filesystem."""
+        self.fs.invalidate_cache(path)
+
+    def __getattr__(self, name: str) -> Any:
+        # Extras of the wrapped filesystem, such as s3fs's ``url`` or ``call_s3``.
+        if name.startswith("_") or "_wrapped" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.fs, name)
+
+    def __reduce__(self) -> Any:
+        rebuild, (cls, args, kwargs) = super().__reduce__()
+        return rebuild, (
+            cls,
+            args,
+            options.without_secrets(self._wrapped, kwargs, self._given, self._allow_secrets),
+        )
+
+    def to_dict(self, *, include_password: bool = True) -> dict[str, Any]:  # noqa: ARG002
+        """As fsspec's, without secrets, whatever is asked for."""
+        return dict(options.redacted(self))
+
+    # -- paths -----------------------------------------------------------------------------------------
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(one) for one in path]
+        text = stringify_path(path).removeprefix("magic::").removeprefix("magic://")
+        scheme, separator, rest = text.partition("://")
+        if separator and scheme in resolve.SCHEMES:
+            text = rest
+        return text.strip("/")
+
+    def unstrip_protocol(self, name: str) -> str:
+        """``magic::s3://bucket/key``."""
+        return f"magic::{self.fs.unstrip_protocol(self._strip_protocol(name))}"
+
+    def locate(self, path: str) -> MagicPath | None:
+        """What a path means to this filesystem; None for an ordinary one."""
+        located = locate(self._strip_protocol(path), self._dialect)
+        if located is not None:
+            self.transactions.looked_at(scope_of(located))
+        return located
+
+    def final_key(self, path: MagicPath) -> str:
+        """The key at which a file written to a magic path will appear.
+
+        Raises:
+            UsageError: No file is named, or unique names are asked for outside a committer's layout.
+        """
+        if not self._unique_names:
+            return path.final_key
+        place = layout.place_of(path)
+        if place is None:
+            raise UsageError(
+                f"{path.path}: unique names need a path of a task "
+                "(…/job-<id>/<NN>/tasks/<attempt>/__base/…); write below Task.path"
+            )
+        relative = layout.unique_name(path.relative, place.task, place.job)
+        return "/".join((*path.parents, *relative))
+
+    def _delayed(self, path: str) -> MagicPath | None:
+        """The magic path of a file whose write is delayed; None for ordinary writes."""
+        located = self.locate(path)
+        return located if located is not None and located.is_delayed else None
+
+    # -- transactions: per thread and task, although instances are shared ------------------------------
+
+    @property
+    def _intrans(self) -> bool:
+        return self.transactions.active.get()
+
+    @_intrans.setter
+    def _intrans(self, value: bool) -> None:
+        self.transactions.active.set(value)
+
+    @property
+    def _transaction(self) -> MagicTransaction | None:
+        return self.transactions.current.get()
+
+    @_transaction.setter
+    def _transaction(self, value: MagicTransaction | None) -> None:
+        self.transactions.current.set(value)

@@ -1,0 +1,132 @@
+"""The arguments of ``MagicFileSystem``: its own, the wrapped filesystem's, the secret ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fsspec.spec import AbstractFileSystem
+
+from magicfs.errors import UsageError
+from magicfs.stores import resolve
+
+__all__ = ["check_choice", "redacted", "split", "without_secrets", "wrapped"]
+
+_FSSPEC = frozenset(
+    {"asynchronous", "loop", "batch_size", "use_listings_cache", "listings_expiry_time", "max_paths"}
+)
+_HIDDEN = "(secret)"
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Refuse a value that is not among the choices.
+
+    Raises:
+        UsageError: With the choices.
+    """
+    if value not in choices:
+        raise UsageError(f"{name}={value!r} is unknown; choose one of {', '.join(choices)}")
+
+
+def split(
+    given: Mapping[str, Any], protocol: str | None, target: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tell fsspec's options from those nested under a name of the wrapped protocol.
+
+    Args:
+        given: What is left of the keyword arguments.
+        protocol: The wrapped protocol; ``s3`` and ``s3a`` are names of one.
+        target: Its options so far.
+
+    Returns:
+        Options of ``AsyncFileSystem``, and all options of the wrapped filesystem.
+
+    Raises:
+        UsageError: Some option belongs to neither. fsspec would hand a flat ``endpoint_url`` to the wrong
+            layer, and the request would go to the real service.
+    """
+    aliases = resolve.aliases(protocol) if protocol else frozenset()
+    own: dict[str, Any] = {}
+    merged = dict(target)
+    unknown: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in _FSSPEC:
+            own[name] = value
+        elif name in aliases and isinstance(value, Mapping):
+            merged |= value
+        else:
+            unknown[name] = value
+    if unknown:
+        shown = protocol or "s3"
+        nested = ", ".join(f"{name!r}: …" for name in sorted(unknown))
+        raise UsageError(
+            f"unknown option {', '.join(sorted(unknown))} of magic; options of the wrapped filesystem are "
+            f"nested: storage_options={{{shown!r}: {{{nested}}}}}"
+        )
+    return own, merged
+
+
+def wrapped(
+    fs: AbstractFileSystem | None, protocol: str | None, options: Mapping[str, Any], *, asynchronous: bool
+) -> AbstractFileSystem:
+    """The filesystem to wrap, given or made.
+
+    Raises:
+        UsageError: Neither or both were given, or an instance that works on another kind of loop.
+    """
+    if fs is not None and protocol is not None:
+        raise UsageError("give either fs or target_protocol, not both")
+    if fs is None and protocol is None:
+        raise UsageError("magic:// wraps another filesystem; write magic::s3://bucket/key, or give fs=")
+    if protocol is not None:
+        extra = {"asynchronous": True} if asynchronous else {}
+        return resolve.filesystem(protocol, {**options, **extra})
+    assert fs is not None
+    if not isinstance(fs, AbstractFileSystem):
+        raise UsageError(f"fs={fs!r} is no fsspec filesystem")
+    resolve.check(fs)
+    if bool(fs.asynchronous) != asynchronous:
+        raise UsageError("asynchronous must be the same for magic and the wrapped filesystem")
+    return fs
+
+
+def without_secrets(
+    filesystem: AbstractFileSystem, kwargs: Mapping[str, Any], given: bool, allowed: bool
+) -> dict[str, Any]:
+    """The keyword arguments with which a pickle makes the instance again.
+
+    Args:
+        filesystem: The wrapped one.
+        kwargs: Of the magic one.
+        given: Whether the wrapped one was given as an instance; it would pickle its own secrets.
+        allowed: Whether secrets may go along.
+
+    Raises:
+        UsageError: A wrapped instance has secrets and they are not allowed.
+    """
+    if allowed:
+        return dict(kwargs)
+    if given and (found := resolve.secrets_of(resolve.options_of(filesystem))):
+        raise UsageError(
+            f"the wrapped filesystem has inline secrets ({', '.join(sorted(found))}), "
+            "which a pickle would carry; "
+            "take them from the environment or a profile, or pass allow_secrets_in_pickles=True"
+        )
+    return {name: _stripped(value) for name, value in kwargs.items()}
+
+
+def _stripped(value: Any) -> Any:
+    return resolve.without_secrets(value) if isinstance(value, Mapping) else value
+
+
+def redacted(value: Any) -> Any:
+    """The same structure with every secret replaced by a word, those of filesystems within included."""
+    if isinstance(value, AbstractFileSystem):
+        kind, protocol = type(value), value.protocol
+        named = {"cls": f"{kind.__module__}:{kind.__name__}", "args": []}
+        named["protocol"] = protocol if isinstance(protocol, str) else protocol[0]
+        return named | redacted(resolve.options_of(value))
+    if isinstance(value, Mapping):
+        secret = resolve.secrets_of(value)
+        return {k: _HIDDEN if k in secret else redacted(v) for k, v in value.items()}
+    return value

@@ -1,0 +1,13 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from magicfs.testing.s3_scene import S3Scene
+from magicfs.testing.servers import Server
+
+
+@pytest.fixture
+def scene(ministack: Server, bucket_factory: Callable[..., str]) -> S3Scene:
+    return S3Scene(ministack, bucket_factory(ministack))
