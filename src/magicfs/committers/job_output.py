@@ -1,0 +1,221 @@
+"""The pending sets that a job publishes: choosing them, reading them once, turning them into steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from magicfs.committers.base import JobContext
+from magicfs.engine import Engine, drained
+from magicfs.errors import CommitFailed, FormatError, ObjectNotFound, UsageError
+from magicfs.formats.pending import Pending
+from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
+from magicfs.formats.statistics import Statistics
+from magicfs.protocol import ids, paths
+from magicfs.protocol.magic import PENDING_SET
+from magicfs.protocol.plan import Abort, Complete
+from magicfs.protocol.winners import Attempt, KeyCheck, StoredSet, check_attempts, last_committed
+from magicfs.recording import write_id_of
+from magicfs.task_commit import TaskCommit, pack, unpack
+
+__all__ = [
+    "JobOutput",
+    "aborts",
+    "carried",
+    "completes",
+    "completing",
+    "listed_sets",
+    "load_commits",
+    "load_listed",
+]
+
+_Named = tuple[str, bytes]
+
+
+@dataclass(slots=True)
+class JobOutput:
+    """The checked pending sets of a job, packed, in the order of their tasks.
+
+    Attributes:
+        sets: Name and packed bytes of each.
+        files: How many files they hold.
+        bytes: Their size.
+        statistics: Sum of what the tasks counted.
+    """
+
+    sets: list[_Named] = field(default_factory=list)
+    files: int = 0
+    bytes: int = 0
+    statistics: Statistics = field(default_factory=Statistics)
+
+    def pendings(self) -> Iterator[Pending]:
+        """Every file, unpacking one set at a time."""
+        for name, packed in self.sets:
+            yield from PendingSet.from_bytes(name, unpack(name, packed)).commits
+
+
+def completes(output: JobOutput) -> Iterator[Complete]:
+    """The steps that make a job visible."""
+    return map(completing, output.pendings())
+
+
+def completing(pending: Pending) -> Complete:
+    """The step that makes one file visible."""
+    return Complete(
+        pending.destination_key,
+        pending.upload_id,
+        tuple(part.etag for part in pending.parts),
+        pending.length,
+        write_id_of(pending),
+        _checksums(pending),
+    )
+
+
+def _checksums(pending: Pending) -> tuple[tuple[str, str] | None, ...]:
+    found = tuple(
+        (part.checksum_algorithm, part.checksum) if part.checksum_algorithm and part.checksum else None
+        for part in pending.parts
+    )
+    return found if any(found) else ()
+
+
+def aborts(output: JobOutput) -> Iterator[Abort]:
+    """The steps that discard a job's uploads."""
+    for pending in output.pendings():
+        yield Abort(pending.destination_key, pending.upload_id)
+
+
+def carried(engine: Engine, context: JobContext, commits: Sequence[TaskCommit]) -> Iterator[Pending]:
+    """The uploads that commits carry inside; what cannot be believed is left out."""
+    for commit in commits:
+        if commit.content is None:
+            continue
+        name = f"commit of task {commit.task_id}"
+        output = JobOutput()
+        try:
+            raw = unpack(name, commit.content)
+            _take(output, name, raw, context, KeyCheck(engine.store.bucket, context.layout.destination))
+        except (CommitFailed, FormatError):
+            continue
+        yield from output.pendings()
+
+
+async def load_commits(engine: Engine, context: JobContext, commits: Sequence[TaskCommit]) -> JobOutput:
+    """Take the pending sets that an engine's accepted commits carry or name.
+
+    Raises:
+        ProtocolViolation: The commits do not belong together.
+        CommitFailed: A set cannot be believed, or two tasks write one key; nothing was published.
+    """
+    check_attempts(context.job, (Attempt(c.job_id, c.task_id, c.attempt_id) for c in commits))
+    read = await _read(engine, context, [_set_key(context, c) for c in commits if c.content is None])
+    sets = []
+    for commit in sorted(commits, key=lambda c: c.task_id):
+        if commit.content is None:
+            key = _set_key(context, commit)
+            sets.append((key, read[key]))
+            continue
+        name = f"commit of task {commit.task_id}"
+        try:
+            sets.append((name, unpack(name, commit.content)))
+        except FormatError as error:
+            raise _unbelievable(error) from error
+    return _checked(engine, context, sets)
+
+
+async def load_listed(engine: Engine, context: JobContext) -> JobOutput:
+    """Take the last committed pending set of every task, found by listing (Hadoop's way).
+
+    Raises:
+        CommitFailed: As for ``load_commits``.
+    """
+    chosen = last_committed(await listed_sets(engine, context))
+    read = await _read(engine, context, [one.key for one in chosen])
+    return _checked(engine, context, [(one.key, read[one.key]) for one in chosen])
+
+
+async def listed_sets(engine: Engine, context: JobContext) -> list[StoredSet]:
+    """The pending sets of a job attempt: ours under ``sets/``, Hadoop's beside it.
+
+    Raises:
+        CommitFailed: A file is named like a pending set, but after no task.
+    """
+    layout = context.layout
+    prefix = paths.prefix_of(layout.attempt_directory)
+    found = []
+    async for info in engine.store.list(prefix):
+        attempt = layout.attempt_of_set(info.key)
+        name = info.key[len(prefix) :]
+        try:
+            if attempt is not None:
+                task = ids.task_of_attempt(attempt)
+            elif "/" not in name and name.endswith(PENDING_SET):
+                task = ids.task_id(name.removesuffix(PENDING_SET))
+            else:
+                continue
+        except UsageError as error:
+            raise CommitFailed(
+                f"{engine.store.bucket}/{info.key} is no pending set of job {context.job}: {error}; nothing "
+                "was published; find out who wrote the file and remove it"
+            ) from error
+        found.append(StoredSet(info.key, task, info.modified or 0.0))
+    return found
+
+
+def _set_key(context: JobContext, commit: TaskCommit) -> str:
+    """Where a commit's set is stored, which must be among the job's own files."""
+    if commit.set_key is None or not paths.is_under(commit.set_key, context.layout.job_directory):
+        raise CommitFailed(
+            f"the commit of task {commit.task_id} carries no pending set and names {commit.set_key!r}, which "
+            f"is none of job {context.job}; nothing was published; pass what task.commit returned"
+        )
+    return commit.set_key
+
+
+async def _read(engine: Engine, context: JobContext, keys: Sequence[str]) -> dict[str, bytes]:
+    read: dict[str, bytes] = {}
+
+    async def one(key: str) -> bool:
+        try:
+            read[key] = await engine.store.get(key, size_max=PENDINGSET_SIZE_LIMIT + 1)
+        except ObjectNotFound as error:
+            raise CommitFailed(
+                f"the pending set {engine.store.bucket}/{key} is gone: job {context.job} has ended, or "
+                "somebody removed its work directory; nothing was published; run the job again"
+            ) from error
+        return True
+
+    await drained(keys, one, engine.concurrency)
+    return read
+
+
+def _checked(engine: Engine, context: JobContext, sets: Sequence[_Named]) -> JobOutput:
+    output = JobOutput()
+    keys = KeyCheck(engine.store.bucket, context.layout.destination)
+    output.statistics = Statistics.aggregate([_take(output, name, raw, context, keys) for name, raw in sets])
+    return output
+
+
+def _take(output: JobOutput, name: str, raw: bytes, context: JobContext, keys: KeyCheck) -> Statistics:
+    try:
+        one = PendingSet.from_bytes(name, raw)
+    except FormatError as error:
+        raise _unbelievable(error) from error
+    for job in (one.job_id, *(pending.job_id for pending in one.commits)):
+        if job not in {"", context.job}:
+            raise CommitFailed(
+                f"{name} belongs to job {job}, not {context.job}; nothing was published; "
+                "remove it or commit the other job"
+            )
+    for pending in one.commits:
+        keys.add(pending.bucket, pending.destination_key, name)
+    output.sets.append((name, pack(raw)))
+    output.files += len(one.commits)
+    output.bytes += sum(pending.length for pending in one.commits)
+    return one.statistics
+
+
+def _unbelievable(error: FormatError) -> CommitFailed:
+    return CommitFailed(
+        f"a pending set cannot be believed: {error}; nothing was published; run its task again"
+    )

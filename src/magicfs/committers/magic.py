@@ -1,0 +1,261 @@
+"""The magic committer: attempts write delayed uploads under magic paths.
+
+Hadoop's ``MagicS3GuardCommitter``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from magicfs.committers import job_output, publishing, reverting, task_output
+from magicfs.committers.base import JobContext
+from magicfs.committers.job_output import JobOutput
+from magicfs.committers.sweep import sweep
+from magicfs.committers.task_output import TaskOutput
+from magicfs.engine import Engine, raise_first
+from magicfs.errors import (
+    CommitFailed,
+    CommitOutcomeUnknown,
+    MagicError,
+    ObjectExists,
+    ObjectNotFound,
+    ProtocolViolation,
+    StoreError,
+    Unavailable,
+    UsageError,
+)
+from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
+from magicfs.formats.statistics import Statistics
+from magicfs.protocol import paths
+from magicfs.protocol.ids import AttemptId, TaskId
+from magicfs.protocol.plan import Abort, Stage
+from magicfs.report import JobReport
+from magicfs.stores.impatience import PATIENCE_S, ImpatientStore
+from magicfs.task_commit import INLINE_LIMIT, TaskCommit
+from magicfs.tracking import Scope, tracker
+
+__all__ = ["MagicCommitter"]
+
+
+class MagicCommitter:
+    """See ``magicfs.committers.base.Committer`` for the contract.
+
+    Args:
+        context: The job.
+        engine: Bound to the job's bucket.
+
+    Raises:
+        UsageError: The store has no multipart uploads.
+    """
+
+    name = "magic"
+
+    def __init__(self, context: JobContext, engine: Engine) -> None:
+        self.context = context
+        self.engine = engine
+        if not engine.store.capabilities.multipart:
+            raise UsageError(
+                f"the store {engine.store.name!r} has no multipart uploads, which the magic committer needs; "
+                "use another store"
+            )
+
+    async def setup_job(self) -> None:  # noqa: D102
+        destination, store = self.context.layout.destination, self.engine.store
+        # The listing tells a missing bucket from an empty one, which a HEAD does not.
+        _ = [info async for info in store.list(paths.prefix_of(destination), limit=1)]
+        if not destination:
+            return
+        try:
+            await store.head(destination)
+        except ObjectNotFound:
+            return
+        raise UsageError(f"{self.context.url} is a file; choose a directory, or remove the file first")
+
+    async def needs_task_commit(self, attempt: AttemptId) -> bool:  # noqa: D102
+        scope = tracker().look(self._scope(attempt))
+        if scope.finished or scope.open or self.context.tracking == "memory":
+            return bool(scope.finished or scope.open)
+        prefix = paths.prefix_of(self._directory(attempt))
+        return bool([info async for info in self.engine.store.list(prefix, limit=1)])
+
+    async def commit_task(self, task: TaskId, attempt: AttemptId) -> TaskCommit:  # noqa: D102
+        scope = tracker().look(self._scope(attempt))
+        try:
+            output = await self._written(attempt, scope)
+            pending_set = self._merge(task, attempt, output)
+            if pending_set is None:
+                raise await self._task_failed(task, attempt, output)
+            commit = await self._persist(task, attempt, pending_set)
+        except StoreError as error:
+            await self._abort_after(error, attempt)
+            raise
+        tracker().take(self._scope(attempt))
+        patient = self._impatient()
+        await task_output.abort_uploads(patient, scope.replaced)
+        await task_output.delete_keys(patient, output.keys)
+        return commit
+
+    async def abort_task(self, attempt: AttemptId) -> None:  # noqa: D102
+        output, problems = TaskOutput(), []
+        if self.context.tracking == "store":
+            try:
+                output = await self._load(self._impatient(), attempt)
+            except StoreError as error:
+                problems.append(error)
+        raise_first([*problems, *await self._discard(attempt, output)])
+
+    async def commit_job(self, commits: Sequence[TaskCommit] | None) -> JobReport:  # noqa: D102
+        started = time.monotonic()
+        output = await self._load_job(commits)
+        result = await self.engine.run(Stage("complete", job_output.completes(output)), keep=True)
+        engine = self._impatient()
+        if not result.ok:
+            raise await reverting.job_failed(engine, self.context, output, result)
+        report = await publishing.finish(engine, self.context, self.name, output, result, started)
+        self._forget()
+        return report
+
+    async def committed_tasks(self) -> list[TaskId]:  # noqa: D102
+        return [one.task for one in await job_output.listed_sets(self.engine, self.context)]
+
+    async def abort_job(self, commits: Sequence[TaskCommit]) -> None:  # noqa: D102
+        engine = self._impatient()
+        pendings = list(job_output.carried(engine, self.context, commits))
+        gone = await reverting.no_longer_pending(engine, self.context, pendings)
+        steps = [Abort(pending.destination_key, pending.upload_id) for pending in pendings]
+        result = await engine.run(Stage("abort", steps), stop_on_failure=False)
+        failed = {failure.step for failure in result.failures}
+        # What could not be aborted stays on record: the work directory goes only when nothing is left of it.
+        settled = {step.upload_id for step in steps if step not in failed}
+        visible = await reverting.remove(engine, [job_output.completing(pending) for pending in gone])
+        swept = await sweep(engine, self.context, settled=settled, read_documents=True)
+        raise_first([*(failure.error for failure in result.failures), *visible, *swept.problems])
+        self._forget()
+
+    # -- places ----------------------------------------------------------------------------------------
+
+    def _directory(self, attempt: AttemptId) -> str:
+        return self.context.layout.task_attempt_directory(attempt)
+
+    def _scope(self, attempt: AttemptId) -> str:
+        return f"{self.engine.store.bucket}/{self._directory(attempt)}"
+
+    def _forget(self) -> None:
+        tracker().forget(f"{self.engine.store.bucket}/{paths.prefix_of(self.context.layout.job_directory)}")
+
+    def _impatient(self) -> Engine:
+        """For cleaning up, which is for the store's good: no failed job may be held by a silent store."""
+        return Engine(ImpatientStore(self.engine.store, PATIENCE_S), self.engine.concurrency)
+
+    # -- the task commit -------------------------------------------------------------------------------
+
+    async def _load(self, engine: Engine, attempt: AttemptId) -> TaskOutput:
+        destination = self.context.layout.destination
+        return await task_output.load(engine, self._directory(attempt), engine.store.bucket, destination)
+
+    async def _written(self, attempt: AttemptId, scope: Scope) -> TaskOutput:
+        if self.context.tracking == "memory":
+            output = TaskOutput(pendings=[scope.finished[path] for path in sorted(scope.finished)])
+        else:
+            output = await self._load(self.engine, attempt)
+        output.problems += [
+            UsageError(f"{path} is still open; close every file before the task commits")
+            for path in sorted(scope.open)
+        ]
+        return output
+
+    def _merge(self, task: TaskId, attempt: AttemptId, output: TaskOutput) -> PendingSet | None:
+        """The files of an attempt as one set; None if there are problems, new ones included."""
+        named = [replace(p, job_id=self.context.job, task_id=attempt) for p in output.pendings]
+        try:
+            merged = PendingSet.merge(self.context.job, named, {"task.attempt.id": attempt, "task.id": task})
+        except UsageError as error:
+            output.problems.append(error)
+        if output.problems:
+            return None
+        counters = {"committer_tasks_completed": 1, "committer_commits_created": len(named)}
+        return replace(merged, statistics=merged.statistics + Statistics(counters=counters))
+
+    async def _persist(self, task: TaskId, attempt: AttemptId, pending_set: PendingSet) -> TaskCommit:
+        context = self.context
+        if context.tracking == "memory":
+            commit = TaskCommit.of(context.job, task, attempt, pending_set, None)
+            if commit.content is not None and len(commit.content) <= INLINE_LIMIT:
+                return commit
+        key = context.layout.set_key(attempt)
+        where = f"{self.engine.store.bucket}/{key}"
+        raw = pending_set.to_bytes(context.etag_format)
+        try:
+            stored = await self._store_once(key, raw)
+            if context.hadoop_sets:
+                await self.engine.store.put(context.layout.hadoop_set_key(task), stored)
+        except Unavailable as error:
+            raise CommitOutcomeUnknown(
+                f"task {task}, {attempt}: the store did not say whether its pending set {where} was written; "
+                f"nothing was aborted; commit the task again, or run it again: {error}"
+            ) from error
+        if stored != raw:
+            pending_set = PendingSet.from_bytes(where, stored)
+        return TaskCommit.of(context.job, task, attempt, pending_set, key)
+
+    async def _store_once(self, key: str, raw: bytes) -> bytes:
+        """Write an attempt's set if there is none, and return what is there."""
+        try:
+            await self.engine.store.put(key, raw, if_absent=True)
+        except ObjectExists:
+            # An earlier call for this attempt, or our own reply that was lost. The attempt may have been
+            # accepted: whatever goes wrong from here on, its uploads must not be aborted.
+            try:
+                return await self.engine.store.get(key, size_max=PENDINGSET_SIZE_LIMIT + 1)
+            except StoreError as error:
+                raise Unavailable(
+                    "get",
+                    f"{self.engine.store.bucket}/{key}",
+                    f"the set is there and cannot be read: {error}",
+                ) from error
+        return raw
+
+    async def _task_failed(self, task: TaskId, attempt: AttemptId, output: TaskOutput) -> CommitFailed:
+        first, *others = output.problems
+        error = CommitFailed(
+            f"task {task} was not committed, and its {len(output.pendings)} readable uploads were aborted: "
+            f"{first}",
+            failed=[p.destination_key for p in output.pendings],
+        )
+        for other in (*others, *await self._discard(attempt, output)):
+            error.add_note(f"and: {other}")
+        error.__cause__ = (
+            ExceptionGroup("files that cannot be committed", output.problems) if others else first
+        )
+        return error
+
+    async def _discard(self, attempt: AttemptId, output: TaskOutput) -> list[MagicError]:
+        """Abort what this process or the store knows of an attempt; then delete its directory.
+
+        While an upload could not be aborted its ``.pending`` stays, so that the next try finds it.
+        """
+        engine = self._impatient()
+        scope = tracker().take(self._scope(attempt))
+        uploads = {p.upload_id: p for p in (*scope.finished.values(), *scope.replaced, *output.pendings)}
+        problems = await task_output.abort_uploads(engine, list(uploads.values()))
+        return problems or await task_output.delete_keys(engine, output.keys)
+
+    async def _abort_after(self, error: MagicError, attempt: AttemptId) -> None:
+        try:
+            await self.abort_task(attempt)
+        except MagicError as second:
+            error.add_note(f"and attempt {attempt} could not be aborted whole: {second}")
+
+    # -- the job commit --------------------------------------------------------------------------------
+
+    async def _load_job(self, commits: Sequence[TaskCommit] | None) -> JobOutput:
+        if commits is not None:
+            return await job_output.load_commits(self.engine, self.context, commits)
+        if self.context.tracking == "memory":
+            raise ProtocolViolation(
+                "with tracking='memory' no listing shows what tasks committed; pass their TaskCommits to "
+                "job.commit"
+            )
+        return await job_output.load_listed(self.engine, self.context)

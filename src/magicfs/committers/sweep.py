@@ -1,0 +1,120 @@
+"""Removing what a job leaves: uploads of attempts that lost, and work objects.
+
+An upload is the job's own if a document of the job records its id, or if the last element of its key holds
+the job's random id as a token. Nothing else is ever aborted: other jobs may be writing beside us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from magicfs.committers.base import JobContext
+from magicfs.committers.task_output import TaskOutput, delete_keys, read_pending
+from magicfs.engine import Engine, drained
+from magicfs.errors import FormatError, MagicError, ObjectNotFound, PermissionDenied, Unsupported
+from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
+from magicfs.protocol import ids, paths
+from magicfs.protocol.magic import PENDING, PENDING_SET
+from magicfs.protocol.plan import Abort, Stage
+
+__all__ = ["Swept", "sweep"]
+
+
+@dataclass(slots=True)
+class Swept:
+    """What a sweep did.
+
+    Attributes:
+        aborted: Uploads that were discarded.
+        problems: What could not be done; the sweep can be repeated.
+    """
+
+    aborted: int = 0
+    problems: list[MagicError] = field(default_factory=list)
+
+
+async def sweep(
+    engine: Engine, context: JobContext, *, settled: Collection[str] = (), read_documents: bool = False
+) -> Swept:
+    """Abort every upload of the job that is still pending, then delete its work directory.
+
+    The work directory stays as long as an upload could not be aborted, so that a repetition finds it.
+
+    Args:
+        engine: Bound to the job's bucket.
+        context: The job.
+        settled: Ids of uploads that are completed or aborted already.
+        read_documents: Whether to read the job's own files for upload ids even where final names carry the
+            job's id and a listing of uploads tells as much. Some servers list only one page of uploads.
+
+    Raises:
+        StoreError: The store failed; the sweep can be repeated.
+    """
+    swept = Swept()
+    keys = [info.key async for info in engine.store.list(paths.prefix_of(context.layout.job_directory))]
+    done = set(settled)
+    unlisted = None
+    try:
+        if ids.is_random(context.job):
+            await _abort_listed(engine, context, done, swept)
+    except (PermissionDenied, Unsupported) as error:
+        # Not everybody may list uploads (HADOOP-17547); what the job recorded can be aborted all the same.
+        unlisted = error
+    if read_documents or unlisted or not context.names_tell:
+        await _abort(engine, await _recorded(engine, context, keys), done, swept)
+    if not swept.problems:
+        swept.problems += await delete_keys(engine, keys)
+    if unlisted is not None:
+        swept.problems.append(unlisted)
+    return swept
+
+
+async def _abort_listed(engine: Engine, context: JobContext, done: set[str], swept: Swept) -> None:
+    prefix = paths.prefix_of(context.layout.destination)
+    while True:
+        listed, ours = 0, set()
+        async for upload in engine.store.list_uploads(prefix):
+            listed += 1
+            if ids.contains_token(upload.key.rpartition("/")[2], context.job):
+                ours.add((upload.key, upload.upload_id))
+        aborted = await _abort(engine, ours, done, swept)
+        # One page may be all that a server lists, whatever it holds.
+        if not aborted or listed < engine.store.capabilities.list_page_max:
+            return
+
+
+async def _abort(engine: Engine, uploads: set[tuple[str, str]], done: set[str], swept: Swept) -> int:
+    steps = [Abort(key, upload_id) for key, upload_id in sorted(uploads) if upload_id not in done]
+    result = await engine.run(Stage("sweep", steps), stop_on_failure=False)
+    done.update(step.upload_id for step in steps)
+    swept.aborted += result.done
+    swept.problems += [f.error for f in result.failures if isinstance(f.error, MagicError)]
+    return result.done
+
+
+async def _recorded(engine: Engine, context: JobContext, keys: list[str]) -> set[tuple[str, str]]:
+    """Key and id of every upload that the job's own files name; what is not to be believed names none."""
+    bucket, destination = engine.store.bucket, context.layout.destination
+    output = TaskOutput()
+    await read_pending(engine, [key for key in keys if key.endswith(PENDING)], bucket, destination, output)
+    found = list(output.pendings)
+
+    async def read_set(key: str) -> bool:
+        try:
+            raw = await engine.store.get(key, size_max=PENDINGSET_SIZE_LIMIT + 1)
+            stored = PendingSet.from_bytes(f"{bucket}/{key}", raw)
+        except (FormatError, ObjectNotFound):
+            return True
+        if stored.job_id in {"", context.job}:
+            found.extend(stored.commits)
+        return True
+
+    await drained([key for key in keys if key.endswith(PENDING_SET)], read_set, engine.concurrency)
+    return {
+        (p.destination_key, p.upload_id)
+        for p in found
+        if p.bucket == bucket
+        and paths.is_under(p.destination_key, destination)
+        and p.job_id in {"", context.job}
+    }

@@ -1,0 +1,107 @@
+"""What a task attempt wrote: finding it, checking it, discarding it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from magicfs.engine import Engine, drained
+from magicfs.errors import FormatError, MagicError, ObjectNotFound
+from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
+from magicfs.protocol import paths
+from magicfs.protocol.magic import PENDING
+from magicfs.protocol.plan import Abort, Delete, Stage
+
+__all__ = ["TaskOutput", "abort_uploads", "delete_keys", "load", "read_pending"]
+
+
+@dataclass(slots=True)
+class TaskOutput:
+    """The files of one attempt.
+
+    Attributes:
+        pendings: Those that can be committed.
+        problems: Why the others cannot.
+        keys: Everything that lies in the attempt's directory.
+    """
+
+    pendings: list[Pending] = field(default_factory=list)
+    problems: list[MagicError] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+
+
+async def load(engine: Engine, directory: str, bucket: str, destination: str) -> TaskOutput:
+    """Read every ``.pending`` file of an attempt, in parallel: one LIST per page, one GET per file.
+
+    A file that cannot be believed, names a place outside the destination, or is a marker without its
+    ``.pending`` becomes a problem, not an exception.
+    """
+    output = TaskOutput()
+    output.keys = [info.key async for info in engine.store.list(paths.prefix_of(directory))]
+    described = {key.removesuffix(PENDING) for key in output.keys if key.endswith(PENDING)}
+    for key in output.keys:
+        # Names with a slash at the end are directories that other tools have marked.
+        if not key.endswith((PENDING, "/")) and key not in described:
+            output.problems.append(
+                FormatError(
+                    f"{bucket}/{key}",
+                    "",
+                    "the marker has no .pending file: closing the file failed; write it again",
+                )
+            )
+    await read_pending(
+        engine, [key for key in output.keys if key.endswith(PENDING)], bucket, destination, output
+    )
+    return output
+
+
+async def read_pending(
+    engine: Engine, keys: Sequence[str], bucket: str, destination: str, output: TaskOutput
+) -> None:
+    """Read ``.pending`` files into ``output``: uploads in the order of their keys, and problems.
+
+    Raises:
+        StoreError: The store failed; ``output`` holds what was read.
+    """
+    found: dict[str, Pending] = {}
+
+    async def one(key: str) -> bool:
+        where = f"{bucket}/{key}"
+        try:
+            raw = await engine.store.get(key, size_max=PENDING_SIZE_LIMIT + 1)
+            pending = Pending.from_bytes(where, raw)
+            _check_place(where, pending, bucket, destination)
+        except (FormatError, ObjectNotFound) as error:
+            output.problems.append(error)
+        else:
+            found[key] = replace(pending, filename=f"{bucket}/{key}")
+        return True
+
+    try:
+        await drained(keys, one, engine.concurrency)
+    finally:
+        output.pendings += [found[key] for key in sorted(found)]
+
+
+def _check_place(where: str, pending: Pending, bucket: str, destination: str) -> None:
+    if pending.bucket != bucket:
+        raise FormatError(where, "bucket", f"{pending.bucket!r} is not {bucket!r}, the job's")
+    if not paths.is_under(pending.destination_key, destination):
+        raise FormatError(
+            where, "destinationKey", f"{pending.destination_key!r} lies outside {destination!r}"
+        )
+
+
+async def abort_uploads(engine: Engine, pendings: Sequence[Pending]) -> list[MagicError]:
+    """Abort uploads, trying each; returns what could not be aborted."""
+    steps = [Abort(pending.destination_key, pending.upload_id) for pending in pendings]
+    result = await engine.run(Stage("abort", steps), stop_on_failure=False)
+    return [f.error for f in result.failures if isinstance(f.error, MagicError)]
+
+
+async def delete_keys(engine: Engine, keys: Sequence[str]) -> list[MagicError]:
+    """Delete objects in bulk, trying each batch; returns what could not be deleted."""
+    size = engine.store.capabilities.bulk_delete_max
+    steps = [Delete(tuple(keys[start : start + size])) for start in range(0, len(keys), size)]
+    result = await engine.run(Stage("delete", steps), stop_on_failure=False)
+    return [f.error for f in result.failures if isinstance(f.error, MagicError)]

@@ -1,0 +1,340 @@
+"""``Job`` and ``Task``: the face of the protocol for every engine."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Literal, Self
+from uuid import UUID
+
+from fsspec.asyn import sync
+from fsspec.spec import AbstractFileSystem
+
+from magicfs.committers.base import Conflict
+from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation, UsageError
+from magicfs.formats.pending import EtagFormat
+from magicfs.job_spec import JobSpec, location_of
+from magicfs.progress import Meter
+from magicfs.protocol import ids
+from magicfs.protocol.ids import TaskId
+from magicfs.protocol.layout import LayoutName
+from magicfs.report import JobReport, ProgressCallback
+from magicfs.task import Task
+from magicfs.task_commit import TaskCommit
+
+__all__ = ["Job", "Task"]
+
+
+class Job:
+    """Publishes what many tasks write below one URL, all or nothing.
+
+    As a context manager it sets itself up, commits what its tasks committed, and aborts if the body raises.
+    A job pickles without secrets and without its progress callback; a copy may set up tasks and may commit.
+
+    Args:
+        url: The destination directory, such as ``s3://bucket/sales``.
+        committer: Name of the committer.
+        conflict: What to do about data that is there already; ``append`` leaves it as it is.
+        unique_names: Put task and job into the final file names. Without it, files of equal names replace
+            each other, and uploads of lost tasks can be found only while their records last.
+        tracking: ``"memory"`` writes no marker and no ``.pending``: 3 requests a file less, but a task must
+            write and commit in one process.
+        layout: ``"__magic"`` for Hadoop before 3.4.
+        run_id: Name of the run, to find a predecessor of the same name.
+        attempt: Number of the job attempt, from 0.
+        part_size: Bytes of the first parts of every upload; by default 8 MiB.
+        concurrency: Most requests at once, in tasks and in the job commit.
+        extra_destinations: Further directories that tasks may write to.
+        storage_options: Options of the wrapped filesystem, as for fsspec (``{"endpoint_url": …}``).
+        progress: Called with a ``Progress`` after every file, on the I/O thread; it must be quick.
+        filesystem: The fsspec filesystem to use, in place of ``storage_options``.
+        job_id: An id that the engine has chosen; by default a random UUID.
+        etag_format: ``"object"`` for readers of Hadoop 3.5 and later.
+        hadoop_sets: Also leave pending sets where Hadoop's job commit looks for them.
+
+    Raises:
+        UsageError: An argument cannot be right. Nothing was changed.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        committer: str = "magic",
+        conflict: Conflict = "fail",
+        unique_names: bool = True,
+        tracking: Literal["store", "memory"] = "store",
+        layout: LayoutName = "__magic_job",
+        run_id: str | None = None,
+        attempt: int = 0,
+        part_size: int | None = None,
+        concurrency: int = 32,
+        extra_destinations: Sequence[str] = (),
+        storage_options: Mapping[str, Any] | None = None,
+        progress: ProgressCallback | None = None,
+        filesystem: AbstractFileSystem | None = None,
+        job_id: UUID | str | None = None,
+        etag_format: EtagFormat = "string",
+        hadoop_sets: bool = False,
+    ) -> None:
+        if run_id is not None:
+            raise UsageError("run_id is not available in this version; leave it out")
+        if extra_destinations:
+            raise UsageError("extra_destinations are not available in this version; leave them out")
+        if filesystem is not None and storage_options:
+            raise UsageError("give either filesystem or storage_options, not both")
+        self.spec = JobSpec(
+            location=location_of(url, any_scheme=filesystem is not None),
+            job=ids.job_id(uuid.uuid4() if job_id is None else job_id),
+            committer=committer,
+            conflict=conflict,
+            unique_names=unique_names,
+            tracking=tracking,
+            layout=layout,
+            attempt=attempt,
+            part_size=part_size,
+            concurrency=concurrency,
+            etag_format=etag_format,
+            hadoop_sets=hadoop_sets,
+            storage_options=dict(storage_options or {}),
+            filesystem=filesystem,
+        )
+        self._progress = progress
+        self._state: Literal["new", "open", "committed", "aborted"] = "new"
+        self._commits: list[TaskCommit] = []
+        self._report: JobReport | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self.spec.job
+
+    @property
+    def url(self) -> str:
+        """The destination."""
+        return self.spec.location.url
+
+    @property
+    def report(self) -> JobReport:
+        """What the job commit did.
+
+        Raises:
+            ProtocolViolation: The job was not committed.
+        """
+        if self._report is None:
+            raise ProtocolViolation(f"job {self.id} has no report: it was not committed")
+        return self._report
+
+    def setup(self) -> Self:
+        """Check that the destination can be written. Nothing is created. A second call does nothing.
+
+        Raises:
+            UsageError: The destination is a file.
+            ObjectNotFound: No such bucket; it is not created.
+            PermissionDenied: The credentials do not work.
+        """
+        if self._state == "new":
+            sync(self.spec.loop, self.spec.make_committer().setup_job)
+            self._state = "open"
+        self._require_open("setup")
+        return self
+
+    def task(self, task: int | str) -> Task:
+        """A task of this job, to be used here or pickled to where it runs.
+
+        Args:
+            task: A number from 0, or text that is safe in a key.
+        """
+        self._require_open("task")
+        return Task(self.spec, ids.task_id(task), on_commit=self.add, check=self._require_open)
+
+    def add(self, commit: TaskCommit) -> None:
+        """Hand over a commit that another process returned, for the end of the ``with`` block.
+
+        Raises:
+            ProtocolViolation: The job has ended, or the commit is another job's.
+        """
+        self._require_open("add")
+        if commit.job_id != self.id:
+            raise ProtocolViolation(
+                f"task {commit.task_id} was committed for job {commit.job_id}, not {self.id}"
+            )
+        with self._lock:
+            self._commits.append(commit)
+
+    @property
+    def commits(self) -> tuple[TaskCommit, ...]:
+        """What has been handed over so far, by tasks of this process and by ``add``."""
+        with self._lock:
+            return tuple(self._commits)
+
+    def commit(self, commits: Iterable[TaskCommit] | None = None) -> JobReport:
+        """Make the given commits visible, exactly these; without an argument, all that a listing shows.
+
+        In a listing the last committed attempt of a task counts; stores tell the time in seconds or better.
+
+        Raises:
+            ProtocolViolation: The job has ended, or the commits do not belong together.
+            CommitFailed: Known not to have succeeded; what had become visible was removed again.
+            CommitOutcomeUnknown: The store fell silent; nothing was removed; call ``commit`` again.
+            StoreError: The commits could not be read; nothing was changed; call again or abort.
+        """
+        self._require_open("commit")
+        chosen = None if commits is None else list(commits)
+        meter = Meter(self._progress, chosen) if self._progress is not None else None
+        try:
+            report: JobReport = sync(self.spec.loop, self.spec.make_committer(meter).commit_job, chosen)
+        except MagicError as error:
+            if trouble := _trouble(meter):
+                error.add_note(trouble)
+            raise
+        if trouble := _trouble(meter):
+            report = replace(report, warnings=(*report.warnings, trouble))
+        self._report = report
+        self._state = "committed"
+        self.spec.wrapped().invalidate_cache()
+        return self._report
+
+    def abort(self) -> None:
+        """Discard everything of the job. A second call does nothing.
+
+        Files that a commit which died half-way had made visible are removed again, as far as the commits
+        that were handed over tell.
+
+        Raises:
+            ProtocolViolation: The job was committed, here or elsewhere.
+            StoreError: Something could not be discarded; call again.
+        """
+        if self._state == "aborted":
+            return
+        if self._state == "committed":
+            raise ProtocolViolation(f"job {self.id} is published; it cannot be aborted any more")
+        sync(self.spec.loop, self.spec.make_committer().abort_job, self.commits)
+        self._state = "aborted"
+
+    def map(
+        self,
+        function: Callable[[Task], Any],
+        tasks: Iterable[int | str],
+        *,
+        executor: Executor,
+        retries: int = 3,
+    ) -> list[TaskCommit]:
+        """Run a function once per task on an executor, with retries; returns the winners' commits.
+
+        They are handed over to the end of the ``with`` block, too; without one, pass them to ``commit``.
+
+        Args:
+            function: Writes through the task it is given; must pickle for process pools.
+            tasks: Numbers or names, each once.
+            executor: Anything with ``submit``, such as a process pool, Dask's or Ray's.
+            retries: How often a failed task is tried again, in a new attempt.
+
+        Raises:
+            UsageError: A task is named twice, or ``retries`` is negative.
+            Exception: What a task raised in its last attempt; the other tasks are waited for first.
+        """
+        self._require_open("map")
+        names = [ids.task_id(task) for task in tasks]
+        if len(set(names)) < len(names) or retries < 0:
+            raise UsageError("name each task once, and give retries of 0 or more")
+
+        def submit(name: TaskId) -> Future[TaskCommit]:
+            # Not self.task(name): in threads it would hand its commit over by itself, and again here.
+            return executor.submit(_run_attempt, Task(self.spec, name), function)
+
+        commits, failures = [], []
+        for name, first in [(name, submit(name)) for name in names]:
+            future = first
+            for left in range(retries, -1, -1):
+                try:
+                    commits.append(future.result())
+                    break
+                except Exception as error:  # noqa: BLE001 - any failure of a task is retried
+                    if not left or isinstance(error, BrokenExecutor):
+                        failures.append(error)
+                        break
+                    future = submit(name)
+        if failures:
+            raise failures[0] if len(failures) == 1 else ExceptionGroup("tasks failed", failures)
+        for commit in commits:
+            self.add(commit)
+        return commits
+
+    def __enter__(self) -> Self:
+        return self.setup()
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._state != "open":
+            return
+        if exc is None:
+            try:
+                self._require_complete()
+                self.commit(self.commits)
+            except CommitOutcomeUnknown:
+                raise
+            except MagicError as error:
+                self._abort_after(error)
+                raise
+            return
+        self._abort_after(exc)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in self.__dict__.items() if name not in {"_lock", "_progress"}}
+        return state | {"_commits": list(self.commits)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+        self._progress = None
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id} to {self.url}, {self._state}>"
+
+    def _require_open(self, call: str) -> None:
+        if self._state != "open":
+            advice = "call setup() first, or use a with block" if self._state == "new" else "make a new Job"
+            raise ProtocolViolation(
+                f"job {self.id} is {self._state}, too {'early' if self._state == 'new' else 'late'} "
+                f"for {call}(); {advice}"
+            )
+
+    def _require_complete(self) -> None:
+        """Refuse to forget tasks that committed elsewhere and were not handed over."""
+        if self.spec.tracking == "memory":
+            return
+        known = {commit.task_id for commit in self.commits}
+        listed = sync(self.spec.loop, self.spec.make_committer().committed_tasks)
+        if missing := sorted(set(listed) - known):
+            raise ProtocolViolation(
+                f"tasks {', '.join(missing)} of job {self.id} were committed and nobody handed their commits "
+                "over; pass each task's commit to job.add, or call job.commit() to publish all that are found"
+            )
+
+    def _abort_after(self, error: BaseException) -> None:
+        try:
+            self.abort()
+        except Exception as second:  # noqa: BLE001 - the first error must not be hidden
+            error.add_note(f"and job {self.id} could not be aborted whole: {second}")
+
+
+def _trouble(meter: Meter | None) -> str | None:
+    if meter is None or meter.error is None:
+        return None
+    return f"the progress callback raised {meter.error!r} and was not called again; mend it"
+
+
+def _run_attempt(task: Task, function: Callable[[Task], Any]) -> TaskCommit:
+    with task:
+        function(task)
+    commit = task.committed
+    if commit is None:
+        raise ProtocolViolation(f"task {task.id} was aborted by its own function; raise an error instead")
+    return commit

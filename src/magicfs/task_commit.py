@@ -1,0 +1,71 @@
+"""What a committed task hands to its job: a small value that any engine can carry."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field
+
+from magicfs.errors import FormatError
+from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
+from magicfs.protocol.ids import AttemptId, JobId, TaskId
+
+__all__ = ["INLINE_LIMIT", "TaskCommit", "pack", "unpack"]
+
+INLINE_LIMIT = 64 * 1024
+"""Bytes of the largest packed pending set that travels inside the value; larger ones stay in the store."""
+
+_Packed = bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCommit:
+    """One committed task attempt. Pickles; give all of a job's to ``Job.commit``.
+
+    Attributes:
+        job_id: The job.
+        task_id: The task.
+        attempt_id: The attempt that was committed.
+        files: How many files it wrote.
+        bytes: Their size.
+        set_key: Key of its pending set in the store; None if only this value holds it.
+        content: The packed pending set; None if it is too large to travel.
+    """
+
+    job_id: JobId
+    task_id: TaskId
+    attempt_id: AttemptId
+    files: int
+    bytes: int
+    set_key: str | None
+    content: _Packed | None = field(repr=False)
+
+    @classmethod
+    def of(
+        cls, job: JobId, task: TaskId, attempt: AttemptId, pending_set: PendingSet, set_key: str | None
+    ) -> TaskCommit:
+        """Describe a pending set. It travels inside if it is small enough, or stored nowhere else."""
+        packed = pack(pending_set.to_bytes("object"))
+        length = sum(commit.length for commit in pending_set.commits)
+        content = packed if set_key is None or len(packed) <= INLINE_LIMIT else None
+        return cls(job, task, attempt, len(pending_set.commits), length, set_key, content)
+
+
+def pack(raw: bytes) -> bytes:
+    """Compress the bytes of a pending set."""
+    return zlib.compress(raw, 1)
+
+
+def unpack(path: str, packed: bytes) -> bytes:
+    """Undo ``pack``.
+
+    Raises:
+        FormatError: Not packed bytes, or more of them than a pending set may have.
+    """
+    decompressor = zlib.decompressobj()
+    try:
+        raw = decompressor.decompress(packed, PENDINGSET_SIZE_LIMIT + 1)
+    except zlib.error as error:
+        raise FormatError(path, "content", f"cannot be unpacked: {error}") from error
+    if not decompressor.eof:
+        raise FormatError(path, "content", "is cut short or too large")
+    return raw

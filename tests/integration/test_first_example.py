@@ -1,0 +1,85 @@
+"""The first example of the README, in a program of its own, run twice against real servers."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.dataset
+import pytest
+from s3fs import S3FileSystem
+
+from magicfs.testing.servers import Server
+
+README = Path(__file__).parents[2] / "README.md"
+ROWS = Counter([(day, amount) for n in range(4) for day, amount in (("mon", n), ("tue", 10 * n))])
+FILES = 8
+
+
+def example(**replacements: str) -> str:
+    """The code of the README with some of its words replaced."""
+    (code, *_) = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    for old, new in replacements.values():
+        assert code.count(old) == 1, f"the example has changed: {old}"
+        code = code.replace(old, new)
+    return str(code)
+
+
+@pytest.mark.parametrize("name", ["ministack", "seaweedfs"])
+@pytest.mark.parametrize("options", ["", ', tracking="memory"', ', unique_names=False, layout="__magic"'])
+def test_first_example_publishes_every_row_each_time_it_is_run(
+    server: Callable[[str], Server], bucket_factory: Callable[..., str], name: str, options: str
+) -> None:
+    running = server(name)
+    bucket = bucket_factory(running, "first")
+    replacements = {
+        "url": ("memory://bucket/sales", f"s3://{bucket}/sales"),
+        "options": ('conflict="append"', f'conflict="append"{options}'),
+    }
+    if "unique_names=False" in options:
+        # Then the writer has to see to it that no two tasks name their files alike.
+        template = 'format="parquet", basename_template=f"{job.id}-{n}-{{i}}.parquet"'
+        replacements["names"] = ('format="parquet"', template)
+    code = example(**replacements)
+    for run in (1, 2):
+        shown = run_program(code, running)
+        assert shown.returncode == 0, shown.stderr
+        assert not shown.stderr
+        assert f"published   s3://{bucket}/sales" in shown.stdout
+        assert f"files       {FILES} " in shown.stdout
+        assert rows(running, bucket) == Counter({row: run * number for row, number in ROWS.items()})
+        assert len(running.visible_keys(bucket, "sales/")) == FILES * run
+        assert [key for key in running.all_keys(bucket) if "/_" in key] == ["sales/_SUCCESS"]
+        assert not running.pending_uploads(bucket)
+
+
+def run_program(code: str, running: Server) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "AWS_ENDPOINT_URL": running.endpoint,
+        "AWS_ACCESS_KEY_ID": running.access_key,
+        "AWS_SECRET_ACCESS_KEY": running.secret_key,
+        "AWS_DEFAULT_REGION": running.region,
+    }
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def rows(running: Server, bucket: str) -> Counter[tuple[str, int]]:
+    """What another reader, who has cached nothing, finds in the dataset."""
+    filesystem = S3FileSystem(**running.storage_options(), skip_instance_cache=True, use_listings_cache=False)
+    dataset = pyarrow.dataset.dataset(
+        f"{bucket}/sales", filesystem=filesystem, format="parquet", partitioning=["day"]
+    )
+    return Counter(zip(*dataset.to_table(["day", "amount"]).to_pydict().values(), strict=True))

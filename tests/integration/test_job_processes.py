@@ -1,0 +1,149 @@
+"""Jobs whose tasks run in other processes: what travels, what is retried, what a dead process leaves."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from magicfs.job import Job
+from magicfs.testing.servers import Server
+
+WRITERS = '''
+"""What runs in the other processes, which cannot import a test."""
+
+import os
+import signal
+
+FIRST_TRY = os.environ["FIRST_TRY_OF_A_TASK"]
+
+
+def write(task):
+    with task.filesystem.open(f"{task.path}/part-0.txt", "wb") as file:
+        file.write(f"{task.id}\\n".encode())
+
+
+def fail_once(task):
+    write(task)
+    try:
+        open(f"{FIRST_TRY}/{task.id}", "x").close()
+    except FileExistsError:
+        return
+    raise ConnectionError(task.id)
+
+
+def die_in_task_2(task):
+    write(task)
+    if task.id == "000002":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def commit(task):
+    with task:
+        write(task)
+    return os.getpid(), task.committed
+'''
+
+
+@pytest.fixture
+def writers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    (tmp_path / "writers_in_processes.py").write_text(WRITERS)
+    (tmp_path / "tries").mkdir()
+    monkeypatch.setenv("FIRST_TRY_OF_A_TASK", str(tmp_path / "tries"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "writers_in_processes", raising=False)
+    return import_module("writers_in_processes")
+
+
+@pytest.fixture(params=["spawn", "forkserver", "fork"])
+def pool(request: pytest.FixtureRequest) -> Iterator[ProcessPoolExecutor]:
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(request.param)) as pool:
+        yield pool
+
+
+@pytest.fixture
+def make(
+    ministack: Server, bucket_factory: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Job]:
+    """A job whose secrets are in the environment, as pickles leave inline ones behind."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ministack.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", ministack.secret_key)
+    bucket = bucket_factory(ministack, "processes")
+
+    def job(**options: Any) -> Job:
+        storage_options = {"endpoint_url": ministack.endpoint, "client_kwargs": {"region_name": "us-east-1"}}
+        return Job(f"s3://{bucket}/sales", conflict="append", storage_options=storage_options, **options)
+
+    return job
+
+
+def published(server: Server, job: Job) -> list[bytes]:
+    bucket = job.spec.location.bucket
+    client = server.boto3_client()
+    keys = server.visible_keys(bucket, "sales/")
+    return sorted(client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys)
+
+
+def assert_nothing_left(server: Server, job: Job) -> None:
+    bucket = job.spec.location.bucket
+    assert not server.pending_uploads(bucket)
+    assert not [key for key in server.all_keys(bucket) if "/__magic" in key]
+
+
+EVERY_ROW = [b"%06d\n" % number for number in range(4)]
+# Python warns of forking while threads run; that is what this is about.
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+
+
+@pytest.mark.parametrize("tracking", ["store", "memory"])
+def test_tasks_in_processes_are_retried_and_published_once(
+    ministack: Server,
+    make: Callable[..., Job],
+    pool: ProcessPoolExecutor,
+    writers: ModuleType,
+    tracking: Any,
+) -> None:
+    with make(tracking=tracking) as job:
+        job.map(writers.fail_once, range(4), executor=pool)
+    assert job.report.tasks == 4
+    assert published(ministack, job) == EVERY_ROW
+    assert_nothing_left(ministack, job)
+
+
+def test_commits_of_processes_are_published_by_a_driver_that_was_pickled(
+    ministack: Server, make: Callable[..., Job], pool: ProcessPoolExecutor, writers: ModuleType
+) -> None:
+    job = make(tracking="memory").setup()
+    results = list(pool.map(writers.commit, [job.task(number) for number in range(4)]))
+    assert os.getpid() not in {process for process, _ in results}
+    driver: Job = pickle.loads(pickle.dumps(job))
+    report = driver.commit([commit for _, commit in results])
+    assert report.files == 4
+    # A child that closes what it inherited makes the connections of its parent silent for 15 s.
+    assert report.seconds < 10
+    assert published(ministack, job) == EVERY_ROW
+    assert_nothing_left(ministack, job)
+
+
+@pytest.mark.parametrize("tracking", ["store", "memory"])
+def test_process_that_dies_in_mid_task_leaves_nothing_behind(
+    ministack: Server,
+    make: Callable[..., Job],
+    pool: ProcessPoolExecutor,
+    writers: ModuleType,
+    tracking: Any,
+) -> None:
+    with pytest.raises((BrokenProcessPool, ExceptionGroup)), make(tracking=tracking) as job:
+        job.map(writers.die_in_task_2, range(4), executor=pool, retries=1)
+    assert published(ministack, job) == []
+    assert_nothing_left(ministack, job)

@@ -1,0 +1,202 @@
+"""How many requests go over the wire, those of pyarrow and pandas included, counted by a proxy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.dataset
+import pyarrow.parquet
+import pytest
+
+from magicfs.job import Job
+from magicfs.task import Task
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.servers import Server
+
+FILE = Counter({"CreateMultipartUpload": 1, "UploadPart": 1})
+RECORDS = {"store": Counter({"PutObject": 2}), "memory": Counter[str]()}
+# What pyarrow asks before it writes, once a call: is the base directory empty?
+PROBE_OF_WRITE_DATASET = Counter({"ListObjectsV2": 2, "HeadObject": 1})
+PAID_WRITES = {"CreateMultipartUpload", "UploadPart", "PutObject", "CompleteMultipartUpload", "CopyObject"}
+
+
+class Wire:
+    """A bucket behind a proxy that counts."""
+
+    def __init__(self, server: Server, bucket: str, proxy: FaultProxy) -> None:
+        self.server = server
+        self.bucket = bucket
+        self.proxy = proxy
+
+    def job(self, **options: Any) -> Job:
+        storage_options = self.server.storage_options() | {"endpoint_url": self.proxy.endpoint}
+        return Job(f"s3://{self.bucket}/sales", conflict="append", storage_options=storage_options, **options)
+
+    def since(self) -> Counter[str]:
+        """What was counted since the last call."""
+        counted = self.proxy.counts
+        self.proxy.clear()
+        return counted
+
+
+@pytest.fixture
+def wire(ministack: Server, bucket_factory: Callable[..., str]) -> Iterator[Wire]:
+    with FaultProxy(ministack.endpoint) as proxy:
+        yield Wire(ministack, bucket_factory(ministack, "wire"), proxy)
+
+
+@pytest.fixture(params=["store", "memory"])
+def tracking(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def table(rows: int = 4) -> pa.Table:
+    return pa.table({"day": [f"day {n % 2}" for n in range(rows)], "x": list(range(rows))})
+
+
+def times(number: int, counts: Counter[str]) -> Counter[str]:
+    return Counter({name: number * count for name, count in counts.items()})
+
+
+def write_dataset(task: Task) -> None:
+    pa.dataset.write_dataset(
+        table(), task.path, filesystem=task.filesystem, format="parquet", partitioning=["day"]
+    )
+
+
+def write_dataset_anyway(task: Task) -> None:
+    pa.dataset.write_dataset(
+        table(),
+        task.path,
+        filesystem=task.filesystem,
+        format="parquet",
+        partitioning=["day"],
+        existing_data_behavior="overwrite_or_ignore",
+    )
+
+
+def write_to_dataset(task: Task) -> None:
+    pa.parquet.write_to_dataset(table(), task.path, filesystem=task.filesystem, partition_cols=["day"])
+
+
+def write_table(task: Task) -> None:
+    for name in ("a b.parquet", "c%20d.parquet"):
+        pa.parquet.write_table(table(), f"{task.path}/{name}", filesystem=task.filesystem)
+
+
+def write_csv(task: Task) -> None:
+    for name in ("a.csv", "b.csv"):
+        with task.filesystem.open(f"{task.path}/{name}", "wb") as file:
+            pa.csv.write_csv(table(), file)
+
+
+def to_parquet(task: Task) -> None:
+    for name in ("a b.parquet", "c+d.parquet"):
+        table().to_pandas().to_parquet(task.url(name), storage_options=task.storage_options)
+
+
+def to_csv(task: Task) -> None:
+    for name in ("a.csv", "b.csv.gz"):
+        table().to_pandas().to_csv(task.url(name), storage_options=task.storage_options)
+
+
+def to_json(task: Task) -> None:
+    for name in ("a.json", "b.json"):
+        pd.DataFrame({"x": [1]}).to_json(task.url(name), storage_options=task.storage_options)
+
+
+WRITERS: list[tuple[Callable[[Task], None], Counter[str]]] = [
+    (write_dataset, PROBE_OF_WRITE_DATASET),
+    (write_dataset_anyway, Counter()),
+    (write_to_dataset, Counter()),
+    (write_table, Counter()),
+    (write_csv, Counter()),
+    (to_parquet, Counter()),
+    (to_csv, Counter()),
+    (to_json, Counter()),
+]
+
+
+@pytest.mark.parametrize(("writer", "probe"), WRITERS, ids=lambda value: getattr(value, "__name__", ""))
+def test_two_files_of_any_writer_cost_what_the_table_says(
+    wire: Wire, tracking: Any, writer: Callable[[Task], None], probe: Counter[str]
+) -> None:
+    job = wire.job(tracking=tracking)
+    assert wire.since() == {}
+
+    job.setup()
+    assert wire.since() == {"ListObjectsV2": 1, "HeadObject": 1}
+
+    task = job.task(0).setup()
+    writer(task)
+    assert wire.since() == times(2, FILE) + times(2, RECORDS[tracking]) + probe
+
+    commit = task.commit()
+    read = {"ListObjectsV2": 1, "GetObject": 2, "PutObject": 1, "DeleteObjects": 1}
+    assert wire.since() == (read if tracking == "store" else {})
+
+    job.commit([commit])
+    sets = {"DeleteObjects": 1} if tracking == "store" else {}
+    ends = {"PutObject": 1, "ListObjectsV2": 1, "ListMultipartUploads": 1, **sets}
+    assert wire.since() == {"CompleteMultipartUpload": 2, **ends}
+    assert len(wire.server.visible_keys(wire.bucket, "sales/")) == 2
+
+
+def test_file_of_many_parts_costs_one_request_a_part(wire: Wire) -> None:
+    job = wire.job(tracking="memory", part_size=5 * 2**20).setup()
+    task = job.task(0).setup()
+    wire.since()
+    with task.filesystem.open(f"{task.path}/large.bin", "wb") as file:
+        assert wire.since() == {"CreateMultipartUpload": 1}
+        file.write(bytes(3 * 5 * 2**20 + 1))
+    assert wire.since() == {"UploadPart": 4}
+
+
+def test_one_part_file_from_open_to_visible_is_three_paid_writes(wire: Wire) -> None:
+    """With ``tracking="memory"``; the rest of a job is the same for any number of files."""
+    counted = []
+    for files in (3, 4):
+        job = wire.job(tracking="memory")
+        with job, job.task(0) as task:
+            for number in range(files):
+                task.filesystem.pipe_file(f"{task.path}/{number}.txt", b"row\n")
+        counted.append(wire.since())
+    more = counted[1] - counted[0]
+    assert more == {"CreateMultipartUpload": 1, "UploadPart": 1, "CompleteMultipartUpload": 1}
+    assert set(more) <= PAID_WRITES
+    assert sum(count for name, count in counted[0].items() if name in PAID_WRITES) == 3 * 3 + 1
+
+
+def test_whole_job_by_listing_costs_what_the_table_says(wire: Wire) -> None:
+    job = wire.job().setup()
+    wire.since()
+    for number in range(3):
+        with job.task(number) as task:
+            write_table(task)
+    wire.since()
+    job.commit()
+    assert wire.since() == {
+        "ListObjectsV2": 2,
+        "GetObject": 3,
+        "CompleteMultipartUpload": 6,
+        "PutObject": 1,
+        "ListMultipartUploads": 1,
+        "DeleteObjects": 1,
+    }
+
+
+def test_more_than_a_page_of_work_is_listed_and_deleted_by_pages(wire: Wire) -> None:
+    job = wire.job().setup()
+    task = job.task(0).setup()
+    files = 501
+    task.filesystem.pipe({f"{task.path}/{number}.txt": b"" for number in range(files)})
+    wire.since()
+    task.commit()
+    assert wire.since() == {"ListObjectsV2": 2, "GetObject": files, "PutObject": 1, "DeleteObjects": 2}
+    job.abort()
+    assert wire.since()["AbortMultipartUpload"] == files
