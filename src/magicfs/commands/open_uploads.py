@@ -1,0 +1,177 @@
+"""Finding pending uploads, and what the jobs' own files tell of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from magicfs.engine import drained
+from magicfs.errors import FormatError, ObjectNotFound
+from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
+from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
+from magicfs.protocol import ids, paths
+from magicfs.protocol.magic import MAGIC, MAGIC_JOB, PENDING, PENDING_SET, locate
+from magicfs.stores.port import Store, UploadInfo
+
+__all__ = ["OpenUpload", "Survey", "survey"]
+
+_CONCURRENCY = 32
+_JOB = "job-"
+_UUID = re.compile(r"(?<![0-9a-zA-Z])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-zA-Z])")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenUpload:
+    """A pending upload.
+
+    Attributes:
+        key: The key that it will have.
+        upload_id: The upload.
+        initiated: Seconds since the epoch, by the store's clock.
+        length: Size in bytes; None if no file of a job tells it.
+        job_id: The job; None if neither a file nor the key's name tells it.
+    """
+
+    key: str
+    upload_id: str
+    initiated: float
+    length: int | None
+    job_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What is pending under a directory.
+
+    Attributes:
+        uploads: The oldest first.
+        unreadable: Files of jobs that cannot be believed.
+    """
+
+    uploads: tuple[OpenUpload, ...]
+    unreadable: tuple[FormatError, ...]
+
+    @property
+    def bytes_known(self) -> int:
+        """Sum of the known sizes."""
+        return sum(upload.length or 0 for upload in self.uploads)
+
+    @property
+    def sizes_unknown(self) -> int:
+        """How many have no known size."""
+        return sum(upload.length is None for upload in self.uploads)
+
+
+@dataclass(slots=True)
+class _Records:
+    """What the files under magic directories tell."""
+
+    uploads: dict[tuple[str, str], tuple[int, str | None]] = field(default_factory=dict)
+    jobs: set[str] = field(default_factory=set)
+    unreadable: list[FormatError] = field(default_factory=list)
+
+    def job_of(self, upload: UploadInfo) -> str | None:
+        """The job of an upload: as recorded, else as its name tells."""
+        recorded = self.uploads.get((upload.key, upload.upload_id))
+        if recorded is not None and recorded[1]:
+            return recorded[1]
+        name = upload.key.rpartition("/")[2]
+        named = [job for job in self.jobs if ids.contains_token(name, job)]
+        if named:
+            return max(named, key=len)
+        token = _UUID.search(name)
+        return token[0] if token else None
+
+    def explains(self, upload: UploadInfo) -> bool:
+        """Whether no other directory can tell more of it."""
+        return (upload.key, upload.upload_id) in self.uploads or self.job_of(upload) in self.jobs
+
+
+async def survey(store: Store, directory: str) -> Survey:
+    """List every pending upload under a directory, with size and job where a job's files tell them.
+
+    Magic directories are looked for in the directory first, then level by level further down, only above
+    uploads that are not explained yet: a large dataset is never listed whole. Nothing is changed.
+
+    Args:
+        store: The bucket.
+        directory: A key without a slash at its end; empty for the whole bucket.
+
+    Raises:
+        StoreError: The store refused, or did not answer.
+    """
+    uploads = [upload async for upload in store.list_uploads(paths.prefix_of(directory))]
+    records = _Records()
+    top = len(paths.elements(directory))
+    levels = max((len(paths.elements(upload.key)) for upload in uploads), default=0)
+    for level in range(top, levels):
+        unexplained = [upload for upload in uploads if not records.explains(upload)]
+        await _read_records(store, _ancestors(unexplained, level), records)
+    found = [_describe(upload, records) for upload in uploads]
+    return Survey(
+        tuple(sorted(found, key=lambda one: (one.initiated, one.key, one.upload_id))),
+        tuple(sorted(records.unreadable, key=str)),
+    )
+
+
+def _ancestors(uploads: Iterable[UploadInfo], level: int) -> list[str]:
+    """The directories of so many elements that uploads lie under."""
+    split = (upload.key.split("/") for upload in uploads)
+    return sorted({"/".join(elements[:level]) for elements in split if len(elements) > level})
+
+
+def _describe(upload: UploadInfo, records: _Records) -> OpenUpload:
+    length, _ = records.uploads.get((upload.key, upload.upload_id), (None, None))
+    return OpenUpload(upload.key, upload.upload_id, upload.initiated, length, records.job_of(upload))
+
+
+async def _read_records(store: Store, directories: Iterable[str], records: _Records) -> None:
+    files: list[str] = []
+
+    async def search(directory: str) -> bool:
+        async for info in store.list(paths.prefix_of(directory) + MAGIC):
+            if (job := _job_of_path(store.bucket, info.key)) is not None:
+                records.jobs.add(job)
+            if info.key.endswith((PENDING, PENDING_SET)):
+                files.append(info.key)
+        return True
+
+    async def read(key: str) -> bool:
+        await _read(store, key, records)
+        return True
+
+    await drained(directories, search, _CONCURRENCY)
+    await drained(files, read, _CONCURRENCY)
+
+
+async def _read(store: Store, key: str, records: _Records) -> None:
+    path = f"{store.bucket}/{key}"
+    pendings: tuple[Pending, ...]
+    try:
+        if key.endswith(PENDING):
+            raw = await store.get(key, size_max=PENDING_SIZE_LIMIT + 1)
+            pendings = (Pending.from_bytes(path, raw),)
+        else:
+            raw = await store.get(key, size_max=PENDINGSET_SIZE_LIMIT + 1)
+            pendings = PendingSet.from_bytes(path, raw).commits
+    except ObjectNotFound:
+        return  # its task or job has ended since
+    except FormatError as error:
+        records.unreadable.append(error)
+        return
+    job = _job_of_path(store.bucket, key)
+    for pending in pendings:
+        if pending.bucket == store.bucket:
+            identity = (pending.destination_key, pending.upload_id)
+            records.uploads[identity] = (pending.length, pending.job_id or job)
+
+
+def _job_of_path(bucket: str, key: str) -> str | None:
+    """The job whose magic directory a key lies in."""
+    path = locate(f"{bucket}/{key}")
+    if path is None:
+        return None
+    if path.magic.startswith(MAGIC_JOB):
+        return path.magic.removeprefix(MAGIC_JOB)
+    return next((child.removeprefix(_JOB) for child in path.children[:1] if child.startswith(_JOB)), None)

@@ -1,0 +1,75 @@
+"""From a command's arguments to the store behind a URL."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from magicfs.errors import UsageError
+
+if TYPE_CHECKING:
+    from magicfs.protocol.paths import Location
+    from magicfs.stores.port import Store
+
+__all__ = ["add_storage_options", "on_store", "parse_storage_options"]
+
+_Result = TypeVar("_Result")
+
+
+def add_storage_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``--storage-options``."""
+    parser.add_argument(
+        "--storage-options",
+        metavar="JSON",
+        default="{}",
+        help='options of the store\'s fsspec filesystem, such as \'{"endpoint_url": "http://…"}\'; '
+        "no secrets: those come from the environment",
+    )
+
+
+def parse_storage_options(text: str) -> dict[str, Any]:
+    """Read the value of ``--storage-options``.
+
+    Raises:
+        UsageError: Not a JSON object, or an option carries a secret. The message quotes no value.
+    """
+    from magicfs.stores import resolve
+
+    try:
+        options = json.loads(text)
+    except ValueError:
+        options = None
+    if not isinstance(options, dict):
+        raise UsageError(
+            '--storage-options is no JSON object; write it like \'{"endpoint_url": "http://localhost:9000"}\''
+        )
+    if secrets := sorted(resolve.secrets_of(options)):
+        raise UsageError(
+            f"--storage-options holds {', '.join(map(repr, secrets))}, and everybody here can read a command "
+            "line; leave it out and set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and "
+            "AWS_SESSION_TOKEN, or AWS_PROFILE, in the environment"
+        )
+    return options
+
+
+def on_store(
+    location: Location,
+    options: dict[str, Any],
+    work: Callable[[Store], Coroutine[Any, Any, _Result]],
+) -> _Result:
+    """Run a coroutine on the store of a location and return what it returns.
+
+    Raises:
+        UsageError: The URL's scheme cannot be used.
+        StoreError: The store refused, or did not answer.
+    """
+    from fsspec.asyn import sync
+
+    from magicfs.stores import resolve
+
+    filesystem = resolve.filesystem(location.scheme, options)
+    store = resolve.open_store(filesystem, location.bucket)
+    result: _Result = sync(filesystem.loop, work, store)
+    return result

@@ -1,0 +1,365 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+import magicfs
+from magicfs import cli, errors
+from magicfs.commands.open_uploads import survey
+from magicfs.commands.printing import human_age, print_table, printable
+from magicfs.commands.storage import parse_storage_options
+from magicfs.stores.memory import default_world
+from magicfs.stores.memory_filesystem import MemoryFileSystem
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+HOSTILE = "día 1/50% +#ä.parquet"
+
+
+@pytest.fixture
+def bucket() -> str:
+    name = f"b-{uuid4().hex[:8]}"
+    default_world().create_bucket(name)
+    return name
+
+
+def run_program(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-m", "magicfs.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+
+
+def write_task(job: magicfs.Job, task: int | str, *names: str) -> magicfs.Task:
+    opened = job.task(task).setup()
+    for name in names:
+        opened.filesystem.pipe_file(f"{opened.path}/{name}", name.encode())
+    return opened
+
+
+def lines_of(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().out.splitlines()
+
+
+def pending_document(capsys: pytest.CaptureFixture[str], url: str) -> tuple[int, dict[str, object]]:
+    code = cli.main(["pending", url, "--json"])
+    (line,) = lines_of(capsys)
+    return code, json.loads(line)
+
+
+class TestProgram:
+    def test_version_is_printed_by_the_program(self):
+        done = run_program("--version")
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"magicfs {magicfs.__version__}\n", "")
+
+    def test_version_as_json_is_one_compact_line(self):
+        assert run_program("--version", "--json").stdout == f'{{"version":"{magicfs.__version__}"}}\n'
+
+    def test_no_command_prints_the_help_to_stderr_and_exits_2(self):
+        done = run_program()
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "pending" in done.stderr
+
+    def test_unknown_command_exits_2(self):
+        assert run_program("destroy").returncode == 2
+
+    def test_a_file_of_another_kind_exits_1_without_a_traceback(self, tmp_path):
+        (tmp_path / "notes.txt").write_text("{}")
+        done = run_program("show", str(tmp_path / "notes.txt"))
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "expected a .pending file" in done.stderr
+        assert "Traceback" not in done.stderr
+
+    def test_reader_that_goes_away_leaves_no_traceback(self):
+        read_end, write_end = os.pipe()
+        os.close(read_end)
+        command = [sys.executable, "-m", "magicfs.cli", "show", str(GOLDEN / "s3a_SUCCESS.json")]
+        done = subprocess.run(command, stdout=write_end, stderr=subprocess.PIPE, timeout=60, check=False)
+        os.close(write_end)
+        assert (done.returncode, done.stderr) == (141, b"")
+
+    def test_importing_the_command_line_loads_nothing_heavy(self):
+        code = "import sys, magicfs.cli; print(*sys.modules)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        heavy = {
+            "fsspec",
+            "s3fs",
+            "boto3",
+            "botocore",
+            "pyarrow",
+            "pandas",
+            "pyspark",
+            "rich",
+            "tqdm",
+            "asyncio",
+        }
+        assert not heavy & set(done.stdout.split())
+
+    def test_describing_the_commands_loads_nothing_heavy(self):
+        code = "import sys, magicfs.cli; magicfs.cli.main(['demo', '--help']); print(*sys.modules)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert not {"fsspec", "boto3", "pyarrow", "pandas", "pyspark"} & set(done.stdout.split())
+
+
+class TestExitCodes:
+    @pytest.mark.parametrize(
+        ("error", "code"),
+        [
+            (errors.UsageError("x"), 2),
+            (errors.ProtocolViolation("x"), 2),
+            (errors.FormatError("path", "field", "x"), 1),
+            (errors.ObjectNotFound("get", "b/k", "x"), 3),
+            (errors.PermissionDenied("get", "b/k", "x"), 3),
+            (errors.Unavailable("get", "b/k", "x"), 3),
+            (errors.CommitFailed("x"), 3),
+            (errors.OutputExists("x"), 4),
+            (errors.CommitDenied("x"), 4),
+            (errors.CommitOutcomeUnknown("x"), 5),
+        ],
+    )
+    def test_each_kind_of_error_has_its_exit_status(self, error, code):
+        assert cli.exit_code(error) == code
+
+    def test_every_class_of_the_error_tree_has_an_exit_status_of_its_own_kind(self):
+        kinds = [getattr(errors, name) for name in errors.__all__]
+        statuses = {kind: cli.exit_code(kind.__new__(kind)) for kind in kinds}
+        assert set(statuses.values()) == {1, 2, 3, 4, 5}
+        assert {code for kind, code in statuses.items() if issubclass(kind, errors.StoreError)} == {3}
+
+    def test_url_without_a_scheme_exits_2(self, capsys):
+        assert cli.main(["pending", "bucket/sales"]) == 2
+        assert "s3://bucket/key" in capsys.readouterr().err
+
+    def test_scheme_that_cannot_delay_uploads_exits_2(self, capsys):
+        assert cli.main(["pending", "http://bucket/sales"]) == 2
+        assert "cannot delay" in capsys.readouterr().err
+
+    def test_message_with_control_characters_is_escaped(self, capsys):
+        assert cli.main(["pending", "no\x1b[31mscheme"]) == 2
+        assert "\x1b" not in capsys.readouterr().err
+
+
+class TestStorageOptions:
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"secret": "hunter2"},
+            {"key": "hunter2"},
+            {"token": "hunter2"},
+            {"client_kwargs": {"aws_secret_access_key": "hunter2"}},
+            {"s3": {"secret": "hunter2"}},
+        ],
+    )
+    def test_secret_inside_is_refused_by_name_and_never_repeated(self, options, capsys):
+        assert cli.main(["pending", "s3://bucket/sales", "--storage-options", json.dumps(options)]) == 2
+        said = capsys.readouterr().err
+        assert "environment" in said
+        assert "hunter2" not in said
+
+    @pytest.mark.parametrize("text", ["{", "[]", '"x"', "", "null"])
+    def test_anything_but_a_json_object_is_refused(self, text):
+        with pytest.raises(errors.UsageError, match="JSON object"):
+            parse_storage_options(text)
+
+    def test_options_without_secrets_are_taken_as_they_are(self):
+        options = {"endpoint_url": "http://127.0.0.1:9", "client_kwargs": {"region_name": "eu-1"}}
+        assert parse_storage_options(json.dumps(options)) == options
+
+
+class TestPending:
+    def test_nothing_pending_exits_0(self, bucket, capsys):
+        assert cli.main(["pending", f"memory://{bucket}/sales"]) == 0
+        assert lines_of(capsys) == [f"nothing is pending under memory://{bucket}/sales"]
+
+    def test_nothing_pending_as_json_is_an_empty_list(self, bucket, capsys):
+        code, document = pending_document(capsys, f"memory://{bucket}/sales")
+        assert (code, document["count"], document["pending"]) == (0, 0, [])
+
+    def test_files_of_an_open_task_show_key_size_job_and_age(self, bucket, capsys):
+        job = magicfs.Job(f"memory://{bucket}/sales", conflict="append").setup()
+        write_task(job, 0, HOSTILE)
+        code, document = pending_document(capsys, f"memory://{bucket}/sales")
+        assert code == 1
+        (upload,) = document["pending"]
+        assert upload["key"] == f"sales/día 1/50% +#ä-000000-{job.id}.parquet"
+        assert upload["bytes"] == len(HOSTILE.encode())
+        assert upload["job_id"] == job.id
+        assert 0 <= upload["age_seconds"] < 60
+
+    def test_files_of_a_committed_task_show_their_sizes_too(self, bucket, capsys):
+        job = magicfs.Job(f"memory://{bucket}/sales", conflict="append").setup()
+        write_task(job, 0, "a.parquet", "b.parquet").commit()
+        _, document = pending_document(capsys, f"memory://{bucket}/sales")
+        assert [upload["bytes"] for upload in document["pending"]] == [9, 9]
+        assert document["bytes"] == 18
+
+    def test_size_of_a_file_that_is_still_written_is_unknown_and_its_job_is_known(self, bucket, capsys):
+        job = magicfs.Job(f"memory://{bucket}/sales", conflict="append").setup()
+        task = job.task(0).setup()
+        file = task.filesystem.open(f"{task.path}/a.parquet", "wb")
+        assert cli.main(["pending", f"memory://{bucket}/sales"]) == 1
+        row = lines_of(capsys)[1]
+        assert "unknown" in row
+        assert job.id in row
+        file.discard()
+
+    def test_neighbour_with_a_longer_name_is_not_listed(self, bucket, capsys):
+        job = magicfs.Job(f"memory://{bucket}/dataset10", conflict="append").setup()
+        write_task(job, 0, "a.parquet")
+        assert cli.main(["pending", f"memory://{bucket}/dataset1"]) == 0
+        assert cli.main(["pending", f"memory://{bucket}/dataset10"]) == 1
+
+    def test_url_above_the_destinations_finds_the_jobs_below(self, bucket, capsys):
+        jobs = []
+        for name in ("one", "deep/two"):
+            job = magicfs.Job(f"memory://{bucket}/lake/{name}", conflict="append", unique_names=False).setup()
+            write_task(job, 0, "k=v/a.parquet")
+            jobs.append(job)
+        _, document = pending_document(capsys, f"memory://{bucket}")
+        found = {(upload["key"], upload["job_id"], upload["bytes"]) for upload in document["pending"]}
+        assert found == {
+            ("lake/one/k=v/a.parquet", jobs[0].id, 13),
+            ("lake/deep/two/k=v/a.parquet", jobs[1].id, 13),
+        }
+
+    def test_upload_of_nobody_is_listed_with_everything_unknown(self, bucket, capsys):
+        filesystem = MemoryFileSystem()
+        store = filesystem.store(bucket)
+        on_loop(filesystem, store.create_upload, "sales/x.parquet", metadata={})
+        _, document = pending_document(capsys, f"memory://{bucket}/sales")
+        (upload,) = document["pending"]
+        assert (upload["bytes"], upload["job_id"]) == (None, None)
+        assert document["bytes_unknown"] == 1
+
+    def test_unreadable_record_is_told_on_stderr_and_hides_nothing(self, bucket, capsys):
+        job = magicfs.Job(f"memory://{bucket}/sales", conflict="append").setup()
+        task = write_task(job, 0, "a.parquet")
+        task.filesystem.fs.pipe_file(f"{task.path}/a.parquet.pending", b"{")
+        code = cli.main(["pending", f"memory://{bucket}/sales", "--json"])
+        said = capsys.readouterr()
+        assert code == 1
+        assert "a.parquet.pending" in said.err
+        (upload,) = json.loads(said.out)["pending"]
+        assert (upload["bytes"], upload["job_id"]) == (None, job.id)
+
+    def test_committed_job_leaves_nothing_pending(self, bucket, capsys):
+        with magicfs.Job(f"memory://{bucket}/sales", conflict="append") as job, job.task(0) as task:
+            task.filesystem.pipe_file(f"{task.path}/a.parquet", b"a")
+        assert cli.main(["pending", f"memory://{bucket}/sales"]) == 0
+
+    def test_other_objects_of_a_large_dataset_are_never_listed(self, bucket):
+        filesystem = MemoryFileSystem()
+        for number in range(20):
+            filesystem.pipe_file(f"{bucket}/sales/k={number}/old.parquet", b"x")
+        job = magicfs.Job(f"memory://{bucket}/sales", conflict="append").setup()
+        write_task(job, 0, *(f"k={number}/new.parquet" for number in range(20)))
+        store = Recording(filesystem.store(bucket))
+        found = on_loop(filesystem, survey, store, "sales")
+        assert len(found.uploads) == 20
+        assert store.listed == ["sales/__magic"]
+
+
+class Recording:
+    def __init__(self, store) -> None:
+        self._store = store
+        self.listed: list[str] = []
+
+    def __getattr__(self, name: str):
+        return getattr(self._store, name)
+
+    def list(self, prefix, *, limit=None):
+        self.listed.append(prefix)
+        return self._store.list(prefix, limit=limit)
+
+
+def on_loop(
+    filesystem: MemoryFileSystem, function: Callable[..., object], *arguments: object, **options: object
+):
+    from fsspec.asyn import sync
+
+    return sync(filesystem.loop, function, *arguments, **options)
+
+
+class TestShow:
+    @pytest.mark.parametrize("name", ["g2.pending", "g3.pending", "g2.pendingset", "g3.pendingset"])
+    def test_golden_file_is_shown_with_the_key_that_it_becomes(self, name, capsys):
+        assert cli.main(["show", str(GOLDEN / name)]) == 0
+        assert "lake/trips/city=Zürich/50% +#1 è.parquet" in capsys.readouterr().out
+
+    @pytest.mark.parametrize("name", ["s3a_SUCCESS.json", "manifest_committer_SUCCESS.json"])
+    def test_success_file_is_shown_with_its_committer_and_files(self, name, capsys):
+        assert cli.main(["show", str(GOLDEN / name)]) == 0
+        shown = capsys.readouterr().out
+        document = json.loads((GOLDEN / name).read_text())
+        assert document["committer"] in shown
+        assert all(filename in shown for filename in document["filenames"])
+
+    @pytest.mark.parametrize(
+        ("name", "kind"),
+        [("g3.pending", "pending"), ("g3.pendingset", "pendingset"), ("s3a_SUCCESS.json", "success")],
+    )
+    def test_json_is_one_line_with_the_document_as_it_was_written(self, name, kind, capsys):
+        assert cli.main(["--json", "show", str(GOLDEN / name)]) == 0
+        (line,) = lines_of(capsys)
+        shown = json.loads(line)
+        assert shown["kind"] == kind
+        assert shown["document"] == json.loads((GOLDEN / name).read_text())
+
+    def test_success_of_a_job_is_read_from_its_url(self, bucket, capsys):
+        with magicfs.Job(f"memory://{bucket}/sales", conflict="append") as job, job.task(0) as task:
+            task.filesystem.pipe_file(f"{task.path}/{HOSTILE}", b"a")
+        assert cli.main(["show", f"memory://{bucket}/sales/_SUCCESS"]) == 0
+        shown = capsys.readouterr().out
+        assert job.id in shown
+        assert "50% +#ä" in shown
+
+    def test_file_url_is_a_local_path(self, capsys):
+        assert cli.main(["show", f"file://{GOLDEN / 'g3.pending'}"]) == 0
+
+    def test_missing_local_file_exits_2(self, tmp_path, capsys):
+        assert cli.main(["show", str(tmp_path / "nothing")]) == 2
+        assert "cannot be read" in capsys.readouterr().err
+
+    def test_missing_object_exits_3(self, bucket, capsys):
+        assert cli.main(["show", f"memory://{bucket}/sales/_SUCCESS"]) == 3
+
+    def test_bucket_in_place_of_a_file_exits_2(self, bucket, capsys):
+        assert cli.main(["show", f"memory://{bucket}"]) == 2
+
+    def test_escape_sequences_in_a_file_do_not_reach_the_terminal(self, tmp_path, capsys):
+        document = json.loads((GOLDEN / "g3.pending").read_text())
+        document["text"] = "\x1b]0;owned\x07"
+        (tmp_path / "x.pending").write_text(json.dumps(document))
+        assert cli.main(["show", str(tmp_path / "x.pending")]) == 0
+        shown = capsys.readouterr().out
+        assert "\x1b" not in shown
+        assert "owned" in shown
+
+
+class TestPrinting:
+    @pytest.mark.parametrize(
+        ("seconds", "text"),
+        [
+            (-5, "0 s"),
+            (0, "0 s"),
+            (59.9, "59 s"),
+            (60, "1 min"),
+            (3599, "59 min"),
+            (3600, "1 h 0 min"),
+            (86399, "23 h 59 min"),
+            (90000, "1 d 1 h"),
+        ],
+    )
+    def test_age_is_told_in_its_two_largest_units(self, seconds, text):
+        assert human_age(seconds) == text
+
+    def test_ordinary_unicode_stays_and_control_characters_are_escaped(self):
+        assert printable("Zürich 東京\n\u202e") == "Zürich 東京\\n\\u202e"
+
+    def test_columns_are_as_wide_as_their_widest_cell(self, capsys):
+        print_table(("A", "B"), [("long", "x"), ("s", "y")])
+        assert lines_of(capsys) == ["A     B", "long  x", "s     y"]
