@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from magicfs.spark.java import JavaProblem, require_java
+from magicfs.spark.session import local_session
+from magicfs.testing.servers import Server
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Return the session's Spark: two tasks at once, four attempts each.
+
+    The Python of tasks whose job has failed is not killed for a minute, so that tests can watch it go on.
+    """
+    try:
+        require_java()
+    except JavaProblem as problem:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(problem))
+        pytest.skip(str(problem))
+    log = tmp_path_factory.mktemp("spark") / "spark.log"
+    config = {"spark.sql.shuffle.partitions": "2", "spark.python.task.killTimeout": "60s"}
+    session = local_session(cores=2, attempts=4, log=log, config=config)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def read_back(spark: SparkSession, tmp_path: Path) -> Callable[[Server, str, str, str], DataFrame]:
+    """Return a function that copies what is visible of a dataset to this disk and reads it with Spark.
+
+    It is called with a server, a bucket, the dataset's prefix and the schema.
+    """
+
+    def read(server: Server, bucket: str, dataset: str, schema: str) -> DataFrame:
+        copy = tmp_path / "copy"
+        for key in server.visible_keys(bucket, f"{dataset}/"):
+            local = copy / key.removeprefix(f"{dataset}/")
+            local.parent.mkdir(parents=True, exist_ok=True)
+            server.boto3_client().download_file(bucket, key, str(local))
+        copy.mkdir(exist_ok=True)
+        return spark.read.schema(schema).parquet(str(copy))
+
+    return read

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from magicfs.errors import UsageError
+from magicfs.spark.options import CODECS, OPTIONS, WriteOptions, parse
+
+COLUMNS = ("id", "year", "month", "a,b", "Größe")
+
+
+def parsed(**given: str) -> WriteOptions:
+    return parse({"path": "s3://bucket/dest", **given}, COLUMNS)
+
+
+def test_a_path_alone_gives_the_documented_defaults() -> None:
+    assert parsed() == WriteOptions(
+        path="s3://bucket/dest",
+        partition_cols=(),
+        conflict="append",
+        tracking="memory",
+        unique_names=True,
+        part_size=None,
+        concurrency=32,
+        file_format="parquet",
+        compression="snappy",
+        max_open_files=64,
+        storage_options={},
+    )
+
+
+def test_every_option_is_taken_as_spark_hands_it_over() -> None:
+    given = {
+        "partitioncols": "year, month",
+        "conflict": "append",
+        "tracking": "store",
+        "uniquenames": "false",
+        "partsize": "8388608",
+        "concurrency": "4",
+        "fileformat": "Parquet",
+        "compression": "ZSTD",
+        "maxopenfiles": "3",
+        "storageoptions": json.dumps({"client_kwargs": {"region_name": "eu-west-1"}}),
+    }
+    assert {"path", *given} == set(OPTIONS)
+    options = parsed(**given)
+    assert options == WriteOptions(
+        path="s3://bucket/dest",
+        partition_cols=("year", "month"),
+        tracking="store",
+        unique_names=False,
+        part_size=8 * 2**20,
+        concurrency=4,
+        compression="zstd",
+        max_open_files=3,
+        storage_options={"client_kwargs": {"region_name": "eu-west-1"}},
+    )
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+def test_the_case_of_names_does_not_matter() -> None:
+    assert parsed(PartitionCOLS="year").partition_cols == ("year",)
+
+
+def test_a_column_with_a_comma_is_named_in_json() -> None:
+    assert parsed(partitioncols='["a,b", "year"]').partition_cols == ("a,b", "year")
+    assert parsed(partitioncols=' ["Größe"]').partition_cols == ("Größe",)
+
+
+@given(st.lists(st.sampled_from(COLUMNS), unique=True, max_size=len(COLUMNS) - 1))
+def test_any_list_of_columns_survives_json(columns: list[str]) -> None:
+    assert parsed(partitioncols=json.dumps(columns)).partition_cols == tuple(columns)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"foo": "1"}, r"unknown option foo; format\('magic'\) knows partitionCols, conflict, tracking"),
+        ({"maxopenfile": "1"}, "unknown option maxopenfile .maxopenfile looks like maxOpenFiles."),
+        ({"b": "1", "a": "1"}, "unknown options a, b;"),
+        ({"partitioncols": "day"}, "'day', which is no column of the frame; the columns are id, year, month"),
+        ({"partitioncols": "YEAR"}, r"'YEAR', which is no column of the frame \(but 'year' is\)"),
+        ({"partitioncols": "a,b"}, "partitionCols names 'a', which is no column"),
+        ({"partitioncols": "year,,month"}, "holds an empty name"),
+        ({"partitioncols": ""}, "holds an empty name"),
+        ({"partitioncols": "[1]"}, "holds an empty name"),
+        ({"partitioncols": "[oops"}, "partitionCols is not valid JSON"),
+        ({"partitioncols": "year,year"}, "names a column twice: year, year"),
+        ({"partitioncols": json.dumps(COLUMNS)}, "names every column"),
+        ({"tracking": "disk"}, "tracking='disk' is unknown; choose one of memory, store"),
+        ({"uniquenames": "yes"}, "uniqueNames='yes' is unknown; choose one of true, false"),
+        ({"uniquenames": "false"}, "uniqueNames='false' needs tracking='store', because"),
+        ({"partsize": "8MB"}, "partSize='8MB' is no positive whole number"),
+        ({"maxopenfiles": "0"}, "maxOpenFiles='0' is no positive whole number"),
+        ({"concurrency": "-1"}, "concurrency='-1' is no positive whole number"),
+        ({"fileformat": "orc"}, "fileFormat='orc' is not available in this version; use 'parquet'"),
+        ({"compression": "lzo"}, "compression='lzo' is unknown; choose one of snappy, zstd"),
+        ({"storageoptions": "{'a': 1}"}, "storageOptions is not valid JSON"),
+        ({"storageoptions": "[]"}, "storageOptions is not valid JSON"),
+        ({"path": "  "}, "the destination is missing"),
+    ],
+)
+def test_what_cannot_be_right_is_refused_by_name(given: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parsed(**given)
+
+
+def test_no_path_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"the destination is missing; name it in \.save"):
+        parse({}, COLUMNS)
+
+
+def test_a_secret_is_shown_neither_by_repr_nor_by_an_error() -> None:
+    assert "hunter2" not in repr(parsed(storageoptions='{"secret": "hunter2"}'))
+    with pytest.raises(UsageError) as refused:
+        parsed(storageoptions='{"secret": "hunter2"')
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("compression", "extension"),
+    [
+        ("snappy", ".snappy.parquet"),
+        ("zstd", ".zstd.parquet"),
+        ("gzip", ".gz.parquet"),
+        ("lz4_raw", ".lz4raw.parquet"),
+        ("none", ".parquet"),
+        ("uncompressed", ".parquet"),
+    ],
+)
+def test_file_names_end_as_sparks_do(compression: str, extension: str) -> None:
+    assert compression in CODECS
+    assert parsed(compression=compression).extension == extension
