@@ -1,0 +1,67 @@
+"""The demo from outside: what it needs here, which engine it takes, what became of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from typing import TYPE_CHECKING
+
+from magicfs.errors import Unavailable, UsageError
+
+if TYPE_CHECKING:
+    from magicfs.demo.proof import Report
+
+__all__ = ["choose_engine", "run"]
+
+_PACKAGES = ("boto3", "numpy", "pandas", "pyarrow", "rich", "s3fs")
+
+
+def run(*, server_url: str | None, engine: str | None) -> Report:
+    """Run the demo; what it does meanwhile is told on stderr.
+
+    Args:
+        server_url: An S3 endpoint; None for a server of its own.
+        engine: ``spark`` or ``processes``; None for Spark where it runs, else processes.
+
+    Raises:
+        UsageError: Something is not installed, or the engine that was asked for does not run here.
+        Unavailable: The server did not start.
+    """
+    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(f"the demo needs {', '.join(missing)}; pip install 'magicfs[demo]'")
+    from magicfs.demo.steps import perform
+    from magicfs.testing.environments import EnvironmentNotMade
+    from magicfs.testing.servers import ServerFailed
+
+    chosen, reason = choose_engine(engine)
+    if reason:
+        sys.stderr.write(f"magicfs: {reason}\nmagicfs: the demo runs on processes instead of Spark\n")
+    try:
+        return perform(chosen, reason, server_url)
+    except EnvironmentNotMade as error:
+        raise UsageError(f"the S3 server could not be installed: {error}") from error
+    except ServerFailed as error:
+        hint = "try again, or give another S3 endpoint with --server URL"
+        raise Unavailable("start", "the S3 server", str(error), hint=hint) from error
+
+
+def choose_engine(asked: str | None) -> tuple[str, str]:
+    """The engine to use, and why it is not Spark if nothing else was asked for.
+
+    Raises:
+        UsageError: Spark was asked for and does not run here.
+    """
+    from magicfs.spark.java import require_java
+
+    if asked == "processes":
+        return asked, ""
+    try:
+        if importlib.util.find_spec("pyspark") is None:
+            raise UsageError("pyspark is not installed; pip install 'magicfs[demo]'")
+        require_java()
+    except UsageError as error:
+        if asked == "spark":
+            raise
+        return "processes", str(error)
+    return "spark", ""

@@ -1,0 +1,188 @@
+"""The S3 server that the demo writes to, and the environment that leads every process to it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from magicfs.errors import UsageError
+from magicfs.testing.bucket_view import BucketView
+from magicfs.testing.servers import SeaweedFS
+
+__all__ = ["Bucket", "GivenServer", "given_server", "own_server"]
+
+_REGION = "us-east-1"
+_DELETE_BATCH = 1000
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """An empty bucket to write to.
+
+    Attributes:
+        name: Its name.
+        view: What is in it, by plain boto3.
+        server: Name, version and process of the server, as far as they are known.
+    """
+
+    name: str
+    view: BucketView
+    server: Mapping[str, object]
+
+    @property
+    def storage_options(self) -> dict[str, Any]:
+        """What s3fs needs beside the credentials, which are in the environment."""
+        return {
+            "endpoint_url": self.view.endpoint,
+            "client_kwargs": {"region_name": self.view.region},
+        }
+
+    @property
+    def port(self) -> int:
+        """The TCP port of the server."""
+        parts = urlsplit(self.view.endpoint)
+        return parts.port or (443 if parts.scheme == "https" else 80)
+
+    def url(self, directory: str) -> str:
+        """The URL of a directory."""
+        return f"s3://{self.name}/{directory}"
+
+    def visible(self, directory: str) -> list[str]:
+        """The keys under a directory that readers take for data."""
+        return self.view.visible_keys(self.name, f"{directory}/")
+
+    def pending(self, directory: str) -> list[tuple[str, str]]:
+        """Key and upload id of each pending upload under a directory."""
+        found = self.view.pending_uploads(self.name, f"{directory}/")
+        return [(upload["Key"], upload["UploadId"]) for upload in found]
+
+
+class GivenServer(BucketView):
+    """An S3 endpoint of somebody else. boto3 finds the credentials where it always does.
+
+    Args:
+        url: The endpoint.
+    """
+
+    def __init__(self, url: str) -> None:
+        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or _REGION
+        super().__init__(access_key="", secret_key="", region=region)
+        self._url = url.rstrip("/")
+        self._client: Any = None
+
+    @property
+    def endpoint(self) -> str:
+        """The URL that S3 clients are given."""
+        return self._url
+
+    def boto3_client(self, **_: Any) -> Any:
+        """A boto3 client with the credentials of the environment; the same one each time."""
+        import boto3
+
+        if self._client is None:
+            session = boto3.session.Session()
+            self._client = session.client("s3", endpoint_url=self._url, region_name=self.region)
+        return self._client
+
+    def close_clients(self) -> None:
+        """Close the client."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+
+@contextmanager
+def own_server() -> Iterator[Bucket]:
+    """Start SeaweedFS in a temporary directory, on free ports of the loopback interface; stop it at the end.
+
+    Meanwhile its credentials, and no others, are in the environment of this process.
+    """
+    with ExitStack() as stack:
+        server = stack.enter_context(SeaweedFS())
+        stack.enter_context(_environment(server))
+        name = server.create_bucket(_bucket_name())
+        yield Bucket(name, server, {"name": server.name, "version": server.version, "pid": server.pid})
+
+
+@contextmanager
+def given_server(url: str) -> Iterator[Bucket]:
+    """Create a bucket on another S3 server, with the credentials of the environment; remove it at the end.
+
+    Raises:
+        UsageError: No URL, or the server cannot be reached, or refuses.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    if not url.startswith(("http://", "https://")):
+        raise UsageError(f"--server {url!r} is no URL; write it like http://localhost:9000")
+    server = GivenServer(url)
+    name = _bucket_name()
+    try:
+        try:
+            told = _create_bucket(server, name)
+        except (BotoCoreError, ClientError) as error:
+            raise UsageError(
+                f"no bucket could be created on {url}: {error}; check the URL, and set AWS_ACCESS_KEY_ID and "
+                "AWS_SECRET_ACCESS_KEY to credentials that may create buckets"
+            ) from error
+        try:
+            yield Bucket(name, server, {"name": told, "version": None, "pid": None})
+        finally:
+            _remove_bucket(server, name)
+    finally:
+        server.close_clients()
+
+
+def _bucket_name() -> str:
+    return f"magicfs-demo-{uuid4().hex[:12]}"
+
+
+def _create_bucket(server: GivenServer, name: str) -> str:
+    """Create a bucket; returns what the server calls itself."""
+    # us-east-1 is the one region that must not be named.
+    place = (
+        {}
+        if server.region == _REGION
+        else {"CreateBucketConfiguration": {"LocationConstraint": server.region}}
+    )
+    answer = server.boto3_client().create_bucket(Bucket=name, **place)
+    return str(answer["ResponseMetadata"]["HTTPHeaders"].get("server") or server.endpoint)
+
+
+def _remove_bucket(server: GivenServer, name: str) -> None:
+    client = server.boto3_client()
+    for upload in server.pending_uploads(name):
+        client.abort_multipart_upload(Bucket=name, Key=upload["Key"], UploadId=upload["UploadId"])
+    keys = server.all_keys(name)
+    for start in range(0, len(keys), _DELETE_BATCH):
+        batch = [{"Key": key} for key in keys[start : start + _DELETE_BATCH]]
+        client.delete_objects(Bucket=name, Delete={"Objects": batch, "Quiet": True})
+    client.delete_bucket(Bucket=name)
+
+
+@contextmanager
+def _environment(server: SeaweedFS) -> Iterator[None]:
+    before = dict(os.environ)
+    # Profiles, tokens and endpoints of the user's would lead elsewhere; proxies would catch the requests.
+    foreign = [name for name in before if name.startswith("AWS_") or name.lower().endswith("_proxy")]
+    for name in foreign:
+        del os.environ[name]
+    nowhere = str(server.directory / "none")
+    os.environ |= {
+        "AWS_ACCESS_KEY_ID": server.access_key,
+        "AWS_SECRET_ACCESS_KEY": server.secret_key,
+        "AWS_DEFAULT_REGION": server.region,
+        "AWS_CONFIG_FILE": nowhere,
+        "AWS_SHARED_CREDENTIALS_FILE": nowhere,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)

@@ -1,0 +1,155 @@
+"""The demo, step by step."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from magicfs.demo import flights, other_ways, process_engine
+from magicfs.demo.expected import expected_dataset
+from magicfs.demo.fingerprint import fingerprint
+from magicfs.demo.looker import Look, Looker
+from magicfs.demo.progress import Teller
+from magicfs.demo.proof import Attempts, Publication, Report
+from magicfs.demo.readback import read_back
+from magicfs.demo.server import Bucket, given_server, own_server
+from magicfs.demo.victim import Hunter, Killed
+from magicfs.job import Job
+
+__all__ = ["perform"]
+
+_DIRECTORY = "flights"
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """What every step needs.
+
+    Attributes:
+        bucket: Where to write.
+        files: CSV files by name.
+        dataset: What must come out.
+        directory: For scratch files.
+        teller: Tells people.
+    """
+
+    bucket: Bucket
+    files: Mapping[str, Path]
+    dataset: pa.Table
+    directory: Path
+    teller: Teller
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    main: Publication
+    killed: Killed | None
+    attempts: Attempts
+    also: tuple[Publication, ...]
+
+
+def perform(engine: str, engine_reason: str, server_url: str | None) -> Report:
+    """Run everything and report what was seen. Nothing is left behind.
+
+    Args:
+        engine: ``spark`` or ``processes``.
+        engine_reason: Why it is not Spark; goes into the report.
+        server_url: An S3 endpoint; None for a server of its own.
+    """
+    started = time.monotonic()
+    with ExitStack() as stack:
+        teller = stack.enter_context(Teller())
+        scratch = tempfile.TemporaryDirectory(prefix="magicfs-demo-", ignore_cleanup_errors=True)
+        directory = Path(stack.enter_context(scratch))
+        teller.begin("joining the tables by pyarrow, to know what must come out")
+        tables = (flights.FLIGHTS, flights.WEATHER, flights.PLANES)
+        files = {table.file: flights.unpack(table, directory) for table in tables}
+        dataset = expected_dataset(files)
+        teller.begin("starting the S3 server")
+        bucket = stack.enter_context(_server(server_url))
+        scene = _Scene(bucket, files, dataset, directory, teller)
+        outcome = _by_spark(scene) if engine == "spark" else _by_processes(scene)
+        teller.begin("stopping the S3 server")
+    return Report(
+        engine=engine,
+        engine_reason=engine_reason,
+        server=bucket.server,
+        main=outcome.main,
+        killed=outcome.killed,
+        attempts=outcome.attempts,
+        also=outcome.also,
+        seconds=time.monotonic() - started,
+    )
+
+
+def _server(url: str | None) -> AbstractContextManager[Bucket]:
+    return own_server() if url is None else given_server(url)
+
+
+def _by_spark(scene: _Scene) -> _Outcome:
+    # Without pyspark the demo runs on processes.
+    from magicfs.demo import spark_engine
+
+    bucket, teller = scene.bucket, scene.teller
+    teller.begin("starting Spark")
+    with spark_engine.running(scene.directory) as spark:
+        frame = spark_engine.joined_flights(spark, scene.files)
+        watch = spark_engine.StageWatch(spark)
+
+        def tell(look: Look) -> None:
+            teller.look(look)
+            teller.advance(*watch.progress())
+
+        teller.begin("Spark joins and writes, and loses a worker")
+        looker = Looker(bucket, _DIRECTORY, before_commit=watch.before_commit, tell=tell)
+        hunter = Hunter(
+            bucket, _DIRECTORY, is_worker=spark_engine.is_worker, attempts_lost=watch.attempts_lost
+        )
+        with looker, hunter:
+            spark_engine.write(spark, frame, bucket.url(_DIRECTORY), bucket.storage_options)
+        main = _read_main(scene, 'df.write.format("magic")', looker)
+        also = _also(scene)
+        teller.begin("Spark writes a part in mapInPandas")
+        udf = other_ways.by_pandas_udf(bucket, scene.dataset, frame, teller.look)
+    return _Outcome(main, hunter.killed, spark_engine.read_attempts(scene.directory), (*also, udf))
+
+
+def _by_processes(scene: _Scene) -> _Outcome:
+    bucket, teller = scene.bucket, scene.teller
+    teller.begin("processes join and write, and one is lost")
+    job = Job(bucket.url(_DIRECTORY), conflict="append", storage_options=bucket.storage_options)
+    looker = Looker(bucket, _DIRECTORY, tell=teller.look)
+    with looker, job:
+        runner = process_engine.Runner(job, scene.files, teller.advance)
+        hunter = Hunter(
+            bucket, _DIRECTORY, is_worker=process_engine.is_worker, attempts_lost=runner.attempts_lost
+        )
+        with hunter:
+            commits = runner.run()
+        looker.last_look()
+        job.commit(commits)
+    main = _read_main(scene, "magicfs.Job on processes", looker)
+    return _Outcome(main, hunter.killed, runner.attempts, _also(scene))
+
+
+def _read_main(scene: _Scene, how: str, looker: Looker) -> Publication:
+    scene.teller.begin("reading the dataset back by pyarrow")
+    found = read_back(scene.bucket, _DIRECTORY)
+    expected = fingerprint(scene.dataset.to_batches())
+    pending_after = len(scene.bucket.pending(_DIRECTORY))
+    return Publication.seen(how, expected, found, looker, pending_after)
+
+
+def _also(scene: _Scene) -> tuple[Publication, ...]:
+    bucket, teller = scene.bucket, scene.teller
+    teller.begin("pyarrow writes the dataset in four tasks")
+    by_pyarrow = other_ways.by_pyarrow(bucket, scene.dataset, teller.look)
+    teller.begin("pandas writes the dataset from two processes")
+    by_pandas = other_ways.by_pandas(bucket, scene.dataset, scene.directory, teller.look)
+    return by_pyarrow, by_pandas
