@@ -9,8 +9,10 @@ import pytest
 from botocore.exceptions import ClientError
 from s3fs import S3FileSystem
 
+from magicfs.stores import resolve
 from magicfs.stores.memory import default_world
-from magicfs.stores.s3 import S3Store
+from magicfs.stores.port import Store
+from magicfs.stores.retrying import RetryingStore
 from magicfs.stores.wrappers import CountingStore
 from magicfs.testing.servers import Server
 from magicfs.testing.store_exam import MemoryStoreExam, StoreExam
@@ -27,6 +29,13 @@ class TestCountingStore(MemoryStoreExam):
         return CountingStore(super().make_store(bucket), Counter())
 
 
+class TestRetryingStore(MemoryStoreExam):
+    subject = "retrying"
+
+    def make_store(self, bucket: str | None = None) -> RetryingStore:
+        return RetryingStore(super().make_store(bucket))
+
+
 class S3Exam(StoreExam):
     @pytest.fixture(autouse=True)
     def _bucket(self, server: Callable[[str], Server], bucket_factory: Callable[..., str]) -> Iterator[None]:
@@ -41,8 +50,8 @@ class S3Exam(StoreExam):
         # A store that was resolved wrongly would pass in memory what it was to show on the server.
         assert default_world().buckets() == before
 
-    def make_store(self, bucket: str | None = None) -> S3Store:
-        return S3Store(self.filesystem, bucket or self.bucket)
+    def make_store(self, bucket: str | None = None) -> Store:
+        return resolve.open_store(self.filesystem, bucket or self.bucket)
 
     def peek(self, key: str) -> bytes | None:
         try:

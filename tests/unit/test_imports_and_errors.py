@@ -8,7 +8,18 @@ import pytest
 
 from magicfs import errors
 
-HEAVY = "fsspec", "s3fs", "botocore", "aiobotocore", "aiohttp", "pyarrow", "pandas", "pyspark", "numpy"
+HEAVY = (
+    "fsspec",
+    "s3fs",
+    "botocore",
+    "aiobotocore",
+    "aiohttp",
+    "pyarrow",
+    "pandas",
+    "pyspark",
+    "numpy",
+    "tenacity",
+)
 
 
 def modules_after(code: str) -> set[str]:

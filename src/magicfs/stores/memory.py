@@ -6,14 +6,16 @@ against it.
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import io
+import itertools
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from magicfs.errors import ObjectExists, ObjectNotFound, StoreError, UploadNotFound
+from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, UploadNotFound
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, UploadInfo
 
@@ -40,6 +42,9 @@ class _Bucket:
     uploads: dict[str, _Upload] = field(default_factory=dict)
 
 
+_numbers = itertools.count(1)
+
+
 class World:
     """The buckets of one memory store.
 
@@ -48,6 +53,8 @@ class World:
             own memory filesystem do; otherwise an unknown one is an error, as on real stores.
         capabilities: What the store claims and enforces; tests use small limits.
         clock: Seconds since the epoch.
+        ignores: Conditions that are silently not looked at, as on stores that do not know them: names of
+            fields of ``stores.conditions.Conditions``.
     """
 
     def __init__(
@@ -56,9 +63,12 @@ class World:
         create_buckets: bool = False,
         capabilities: Capabilities | None = None,
         clock: Callable[[], float] = time.time,
+        ignores: frozenset[str] = frozenset(),
     ) -> None:
         self.capabilities = capabilities or Capabilities(parts=PartLimits(size_min=1))
         self.clock = clock
+        self.ignores = ignores
+        self.number = next(_numbers)
         self._create_buckets = create_buckets
         self._buckets: dict[str, _Bucket] = {}
         self._uploads_opened = 0
@@ -74,7 +84,7 @@ class World:
         with self._lock:
             self._buckets.pop(name, None)
 
-    def buckets(self) -> list[str]:
+    def buckets(self) -> builtins.list[str]:
         """Names of all buckets, sorted."""
         with self._lock:
             return sorted(self._buckets)
@@ -116,6 +126,10 @@ class MemoryStore:
         self.world = world or default_world()
 
     @property
+    def identity(self) -> str:  # noqa: D102
+        return f"memory:{self.world.number}/{self.bucket}"
+
+    @property
     def capabilities(self) -> Capabilities:  # noqa: D102
         return self.world.capabilities
 
@@ -138,9 +152,16 @@ class MemoryStore:
         upload.parts[number] = data
         return Part(number, _etag(upload.parts[number]))
 
-    async def complete_upload(self, key: str, upload_id: str, parts: Sequence[Part]) -> ObjectInfo:  # noqa: D102
+    async def complete_upload(  # noqa: D102
+        self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
+    ) -> ObjectInfo:
         upload = self._upload("complete_upload", key, upload_id)
         self._check_parts(key, upload, parts)
+        if (
+            self._looks("complete_if_absent", if_absent)
+            and key in self._contents("complete_upload", key).objects
+        ):
+            raise ObjectExists("complete_upload", self._path(key), "an object is there")
         body = b"".join(upload.parts[part.number] for part in parts)
         digests = b"".join(bytes.fromhex(part.etag.strip('"')) for part in parts)
         etag = f'"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(parts)}"'
@@ -162,11 +183,21 @@ class MemoryStore:
             yield info
 
     async def put(  # noqa: D102
-        self, key: str, body: Body, *, metadata: Mapping[str, str] | None = None, if_absent: bool = False
+        self,
+        key: str,
+        body: Body,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        if_absent: bool = False,
+        if_match: str | None = None,
     ) -> ObjectInfo:
         contents = self._contents("put", key)
-        if if_absent and key in contents.objects:
+        if if_absent and if_match is not None:
+            raise StoreError("put", self._path(key), "if_absent and if_match exclude each other")
+        if self._looks("put_if_absent", if_absent) and key in contents.objects:
             raise ObjectExists("put", self._path(key), "an object is there")
+        if if_match is not None and self._looks("put_if_match") and not self._holds(contents, key, if_match):
+            raise PreconditionFailed("put", self._path(key), f"no object of ETag {if_match} is there")
         data = bytes(body)
         return self._store(contents, key, data, _etag(data), _lower(metadata or {}))
 
@@ -189,6 +220,33 @@ class MemoryStore:
         contents = self._contents("delete", keys[0] if keys else "")
         for key in keys:
             contents.objects.pop(key, None)
+
+    async def delete_matching(self, key: str, etag: str) -> None:  # noqa: D102
+        contents = self._contents("delete_matching", key)
+        if self._looks("delete") and key in contents.objects and not self._holds(contents, key, etag):
+            raise PreconditionFailed("delete_matching", self._path(key), "another object is there")
+        contents.objects.pop(key, None)
+
+    async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:  # noqa: D102
+        if len(objects) > self.capabilities.bulk_delete_max:
+            problem = f"{len(objects)} keys are too many for one request"
+            raise StoreError("delete_all_matching", self._path(objects[0][0]), problem)
+        contents = self._contents("delete_all_matching", objects[0][0] if objects else "")
+        left = [
+            key
+            for key, etag in objects
+            if self._looks("bulk_delete") and key in contents.objects and not self._holds(contents, key, etag)
+        ]
+        for key in {key for key, _ in objects} - set(left):
+            contents.objects.pop(key, None)
+        return left
+
+    def _looks(self, condition: str, asked: bool = True) -> bool:
+        return asked and condition not in self.world.ignores
+
+    def _holds(self, contents: _Bucket, key: str, etag: str) -> bool:
+        held = contents.objects.get(key)
+        return held is not None and held.info.etag == etag
 
     def _path(self, key: str) -> str:
         return f"{self.bucket}/{key}"

@@ -13,6 +13,7 @@ Differences between stores are data, in ``Capabilities``.
 
 from __future__ import annotations
 
+import builtins
 import io
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -108,6 +109,10 @@ class Store(Protocol):
         """The bucket."""
 
     @property
+    def identity(self) -> str:
+        """The same text for the same bucket at the same endpoint, in this process."""
+
+    @property
     def capabilities(self) -> Capabilities:
         """What it can do."""
 
@@ -133,15 +138,21 @@ class Store(Protocol):
             UploadNotFound: Aborted or completed already.
         """
 
-    async def complete_upload(self, key: str, upload_id: str, parts: Sequence[Part]) -> ObjectInfo:
+    async def complete_upload(
+        self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
+    ) -> ObjectInfo:
         """Make the upload visible, with the given parts in ascending order, at least one.
 
         Afterwards the key holds exactly these parts and the metadata given at creation, replacing what
         was there, and the upload is no longer listed. A second call either succeeds without change or
         raises ``UploadNotFound``: only a HEAD that shows the write id tells what happened.
+        With ``if_absent`` it succeeds only if the key was free. Some stores ignore that, and a few let
+        several conditional completes win: ``stores.conditions`` probes whether it is honoured. A second
+        such call may also meet the caller's own object.
         After ``Unavailable`` the object may be visible, or become visible later.
 
         Raises:
+            ObjectExists: ``if_absent`` was given and something is there; the upload is still pending.
             UploadNotFound: Aborted, completed already, or never opened; nothing changed.
             StoreError: A part is unknown, too small or its ETag differs, or parts are not named once each in
                 ascending order; the upload is still pending.
@@ -162,16 +173,24 @@ class Store(Protocol):
         """
 
     async def put(
-        self, key: str, body: Body, *, metadata: Mapping[str, str] | None = None, if_absent: bool = False
+        self,
+        key: str,
+        body: Body,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        if_absent: bool = False,
+        if_match: str | None = None,
     ) -> ObjectInfo:
         """Write an object in one request.
 
         Afterwards the key holds the body, replacing what was there. A second call does the same again.
-        With ``if_absent`` it succeeds only if the key was free; a lost reply makes a second call raise
-        ``ObjectExists`` against the caller's own object.
+        With ``if_absent`` it succeeds only if the key was free, with ``if_match`` only if the key held the
+        object of that ETag; not both. A lost reply makes a second conditional call meet the caller's own
+        object, so read it back before believing a refusal.
 
         Raises:
             ObjectExists: ``if_absent`` was given and something is there; nothing changed.
+            PreconditionFailed: ``if_match`` was given and another object, or none, is there; nothing changed.
             ObjectNotFound: No such bucket.
         """
 
@@ -208,4 +227,27 @@ class Store(Protocol):
         Raises:
             StoreError: Some could not be deleted; the message names the first; the others are gone. Or
                 there are too many keys; nothing changed.
+        """
+
+    async def delete_matching(self, key: str, etag: str) -> None:
+        """Delete an object if it is still the one of that ETag.
+
+        Afterwards that object is not there. A missing one counts as deleted, so a second call does nothing.
+        Some stores ignore the condition: ``stores.conditions`` probes whether it is honoured.
+
+        Raises:
+            PreconditionFailed: Another object is there; nothing changed.
+        """
+
+    async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
+        """Delete objects by key and ETag, at most ``bulk_delete_max`` of them, in one request.
+
+        Afterwards none of the named objects exists; what has another ETag by now is left. Missing ones count
+        as deleted, so a second call does nothing. Some stores ignore the ETags: see ``stores.conditions``.
+
+        Returns:
+            Keys that hold another object, untouched.
+
+        Raises:
+            StoreError: As for ``delete``.
         """

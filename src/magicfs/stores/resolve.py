@@ -62,6 +62,9 @@ def filesystem(protocol: str, options: Mapping[str, Any]) -> AbstractFileSystem:
 def open_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
     """The store of one bucket behind a filesystem.
 
+    On S3 its requests are repeated as ``stores.retrying.RETRIES`` says; of the filesystem's own options only
+    ``config_kwargs={"retries": {"total_max_attempts": …}}`` changes that.
+
     Raises:
         UsageError: The filesystem cannot delay an upload.
     """
@@ -70,9 +73,12 @@ def open_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
         store: Store = maker(bucket)
         return store
     if "s3" in _protocols(filesystem):
+        from magicfs.stores.retrying import RetryingStore
         from magicfs.stores.s3 import S3Store
+        from magicfs.stores.s3_sibling import retries_of, sibling_of
 
-        return S3Store(filesystem, bucket)
+        sibling = sibling_of(filesystem, options_of(filesystem))
+        return RetryingStore(S3Store(sibling, bucket), retries=retries_of(filesystem))
     raise _cannot_delay(_protocols(filesystem)[0])
 
 

@@ -7,15 +7,24 @@ and its listing cache.
 
 from __future__ import annotations
 
-import asyncio
+import builtins
 import datetime as dt
 import io
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from magicfs.errors import ObjectExists, PreconditionFailed, StoreError, Unavailable, UploadNotFound
+from magicfs.errors import (
+    ObjectExists,
+    ObjectNotFound,
+    PreconditionFailed,
+    StoreError,
+    Unavailable,
+    UploadNotFound,
+)
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import s3_errors
+from magicfs.stores.paging import Pages
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, UploadInfo
 
 if TYPE_CHECKING:
@@ -23,9 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["S3Store"]
 
-# Bodies are cheap to send again, and conflicts last as long as one request.
-_PUT_ATTEMPTS = 5
-_PUT_PAUSE_S = 0.1
+_AGAIN = "S3 asks that all parts be uploaded again: abort the job and write the file anew"
 
 
 class S3Store:
@@ -43,6 +50,10 @@ class S3Store:
         self._filesystem = filesystem
         self.capabilities = Capabilities(parts=PartLimits(equal_sizes=bool(filesystem.fixed_upload_size)))
 
+    @property
+    def identity(self) -> str:  # noqa: D102
+        return f"s3:{_endpoint(self._filesystem)}/{self.bucket}"
+
     async def create_upload(self, key: str, *, metadata: Mapping[str, str]) -> str:  # noqa: D102
         answer = await self._call("create_multipart_upload", "create_upload", key, Metadata=dict(metadata))
         return str(answer["UploadId"])
@@ -53,20 +64,31 @@ class S3Store:
         )
         return Part(number, str(answer["ETag"]), self._checksum(answer))
 
-    async def complete_upload(self, key: str, upload_id: str, parts: Sequence[Part]) -> ObjectInfo:  # noqa: D102
+    async def complete_upload(  # noqa: D102
+        self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
+    ) -> ObjectInfo:
         numbers = [part.number for part in parts]
         # S3 refuses such a request; some of its relatives sort the parts, others join them as they come.
         if not numbers or numbers != sorted(set(numbers)):
             path = f"{self.bucket}/{key}"
             raise StoreError("complete_upload", path, "parts must be named once each, in ascending order")
         listed = [_completed_part(part) for part in parts]
-        answer = await self._call(
-            "complete_multipart_upload",
-            "complete_upload",
-            key,
-            UploadId=upload_id,
-            MultipartUpload={"Parts": listed},
-        )
+        condition = {"IfNoneMatch": "*"} if if_absent else {}
+        try:
+            answer = await self._call(
+                "complete_multipart_upload",
+                "complete_upload",
+                key,
+                UploadId=upload_id,
+                MultipartUpload={"Parts": listed},
+                **condition,
+            )
+        except PreconditionFailed as error:
+            raise ObjectExists("complete_upload", error.key, "an object is there") from error
+        except Unavailable as error:
+            if if_absent and s3_errors.code_of(error) == s3_errors.CONFLICT:
+                raise StoreError("complete_upload", error.key, error.problem, hint=_AGAIN) from error
+            raise
         # Ceph's gateway answers without an ETag; the size is never told.
         return ObjectInfo(key, -1, str(answer.get("ETag", "")))
 
@@ -76,36 +98,51 @@ class S3Store:
         except UploadNotFound:
             return
 
-    async def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:  # noqa: D102
-        position: dict[str, str] = {}
-        while True:
-            page = await self._call(
+    def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:  # noqa: D102
+        async def page(position: dict[str, str]) -> tuple[builtins.list[UploadInfo], dict[str, str] | None]:
+            answer = await self._call(
                 "list_multipart_uploads", "list_uploads", None, prefix, Prefix=prefix, **position
             )
-            for upload in page.get("Uploads", ()):
-                yield UploadInfo(upload["Key"], upload["UploadId"], _seconds(upload.get("Initiated")) or 0.0)
+            found = [
+                UploadInfo(upload["Key"], upload["UploadId"], _seconds(upload.get("Initiated")) or 0.0)
+                for upload in answer.get("Uploads", ())
+            ]
             # SeaweedFS says that a page is cut short and does not say where the next one begins.
-            if not page.get("IsTruncated") or not page.get("NextKeyMarker"):
-                return
-            position = {"KeyMarker": page["NextKeyMarker"]}
-            if page.get("NextUploadIdMarker"):  # directory buckets have none
-                position["UploadIdMarker"] = page["NextUploadIdMarker"]
+            if not answer.get("IsTruncated") or not answer.get("NextKeyMarker"):
+                return found, None
+            following = {"KeyMarker": answer["NextKeyMarker"]}
+            if answer.get("NextUploadIdMarker"):  # directory buckets have none
+                following["UploadIdMarker"] = answer["NextUploadIdMarker"]
+            return found, following
+
+        return Pages(page)
 
     async def put(  # noqa: D102
-        self, key: str, body: Body, *, metadata: Mapping[str, str] | None = None, if_absent: bool = False
+        self,
+        key: str,
+        body: Body,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        if_absent: bool = False,
+        if_match: str | None = None,
     ) -> ObjectInfo:
+        if if_absent and if_match is not None:
+            raise StoreError("put", f"{self.bucket}/{key}", "if_absent and if_match exclude each other")
         condition = {"IfNoneMatch": "*"} if if_absent else {}
-        arguments = {"Metadata": dict(metadata or {}), **condition}
-        for attempt in range(1, _PUT_ATTEMPTS + 1):
-            try:
-                answer = await self._call("put_object", "put", key, Body=_seekable(body), **arguments)
-                break
-            except PreconditionFailed as error:
-                raise ObjectExists("put", error.key, "an object is there") from error
-            except Unavailable as error:
-                if s3_errors.CONFLICT not in error.problem or attempt == _PUT_ATTEMPTS:
-                    raise
-                await asyncio.sleep(_PUT_PAUSE_S * attempt)
+        if if_match is not None:
+            condition["IfMatch"] = if_match
+        try:
+            answer = await self._call(
+                "put_object", "put", key, Body=_seekable(body), Metadata=dict(metadata or {}), **condition
+            )
+        except PreconditionFailed as error:
+            if if_match is not None:
+                raise
+            raise ObjectExists("put", error.key, "an object is there") from error
+        except ObjectNotFound as error:
+            if if_match is None or s3_errors.code_of(error) == "NoSuchBucket":
+                raise
+            raise PreconditionFailed("put", error.key, "no object is there") from error
         return ObjectInfo(key, len(body), str(answer.get("ETag", "")))
 
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:  # noqa: D102
@@ -125,40 +162,74 @@ class S3Store:
             metadata,
         )
 
-    async def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:  # noqa: D102
-        position: dict[str, Any] = {} if limit is None else {"MaxKeys": min(limit, 1000)}
-        yielded = 0
-        while True:
-            page = await self._call("list_objects_v2", "list", None, prefix, Prefix=prefix, **position)
-            for entry in page.get("Contents", ()):
-                yield ObjectInfo(
+    def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:  # noqa: D102
+        most = {} if limit is None else {"MaxKeys": min(limit, self.capabilities.list_page_max)}
+
+        async def page(position: dict[str, str]) -> tuple[builtins.list[ObjectInfo], dict[str, str] | None]:
+            answer = await self._call(
+                "list_objects_v2", "list", None, prefix, Prefix=prefix, **most, **position
+            )
+            found = [
+                ObjectInfo(
                     entry["Key"], entry["Size"], entry.get("ETag", ""), _seconds(entry.get("LastModified"))
                 )
-                yielded += 1
-                if limit is not None and yielded >= limit:
-                    return
-            if not page.get("IsTruncated"):
-                return
-            position["ContinuationToken"] = page["NextContinuationToken"]
+                for entry in answer.get("Contents", ())
+            ]
+            if not answer.get("IsTruncated"):
+                return found, None
+            return found, {"ContinuationToken": answer["NextContinuationToken"]}
+
+        return Pages(page, limit)
 
     async def delete(self, keys: Sequence[str]) -> None:  # noqa: D102
-        if not keys:
-            return
-        if len(keys) > self.capabilities.bulk_delete_max:
-            path = f"{self.bucket}/{keys[0]}"
-            raise StoreError("delete", path, f"{len(keys)} keys are too many for one request")
-        listed = [{"Key": key} for key in keys]
+        await self._delete("delete", [{"Key": key} for key in keys])
+
+    async def delete_matching(self, key: str, etag: str) -> None:  # noqa: D102
+        try:
+            await self._call("delete_object", "delete_matching", key, IfMatch=etag)
+        except PreconditionFailed:
+            # SeaweedFS refuses so where nothing is, too.
+            if await self._is_there(key):
+                raise
+        except ObjectNotFound as error:
+            if s3_errors.code_of(error) == "NoSuchBucket":
+                raise
+
+    async def _is_there(self, key: str) -> bool:
+        try:
+            await self.head(key)
+        except ObjectNotFound:
+            return False
+        return True
+
+    async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:  # noqa: D102
+        listed = [{"Key": key, "ETag": etag} for key, etag in objects]
+        return await self._delete("delete_all_matching", listed)
+
+    async def _delete(self, operation: str, listed: Sequence[Mapping[str, str]]) -> builtins.list[str]:
+        """Delete objects in one request; returns the keys whose ETag was another one."""
+        if not listed:
+            return []
+        first_key = listed[0]["Key"]
+        if len(listed) > self.capabilities.bulk_delete_max:
+            path = f"{self.bucket}/{first_key}"
+            raise StoreError(operation, path, f"{len(listed)} keys are too many for one request")
         answer = await self._call(
-            "delete_objects", "delete", None, keys[0], Delete={"Objects": listed, "Quiet": True}
+            "delete_objects", operation, None, first_key, Delete={"Objects": listed, "Quiet": True}
         )
-        # A missing key is reported as deleted by S3 and as an error by some of its relatives.
-        errors = [e for e in answer.get("Errors", ()) if e.get("Code") not in {"NoSuchKey", "404"}]
+        left, errors = [], []
+        for refused in answer.get("Errors", ()):
+            if refused.get("Code") in {"PreconditionFailed", "412"}:
+                left.append(refused["Key"])
+            # A missing key is reported as deleted by S3 and as an error by some of its relatives.
+            elif refused.get("Code") not in {"NoSuchKey", "404"}:
+                errors.append(refused)
         if errors:
-            first = errors[0]
-            code, told = first.get("Code", ""), first.get("Message", "")
-            path = f"{self.bucket}/{first.get('Key', keys[0])}"
-            problem = f"{len(errors)} of {len(keys)} refused: {code} {told}".strip()
-            raise s3_errors.kind_of(code, "")("delete", path, problem)
+            code, told = errors[0].get("Code", ""), errors[0].get("Message", "")
+            path = f"{self.bucket}/{errors[0].get('Key', first_key)}"
+            problem = f"{len(errors)} of {len(listed)} refused: {code} {told}".strip()
+            raise s3_errors.kind_of(code, "")(operation, path, problem)
+        return left
 
     def _checksum(self, answer: Mapping[str, Any]) -> tuple[str, str] | None:
         # Answers carry a checksum that botocore added by itself, too; only an upload that was opened with an
@@ -182,6 +253,13 @@ class S3Store:
             # Adds the filesystem's own defaults (encryption, ACL, requester pays), if the method knows them.
             known = filesystem._get_s3_method_kwargs(function, **kwargs)  # noqa: SLF001
             return await function(**known)
+
+
+def _endpoint(filesystem: S3FileSystem) -> str:
+    named = filesystem.endpoint_url or filesystem.client_kwargs.get("endpoint_url")
+    # Two profiles may lead to two endpoints.
+    chosen = (os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_PROFILE"))
+    return str(named or " ".join([str(filesystem.kwargs.get("profile") or ""), *chosen]).strip())
 
 
 def _completed_part(part: Part) -> dict[str, Any]:

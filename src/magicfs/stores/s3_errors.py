@@ -16,7 +16,7 @@ from magicfs.errors import (
     UploadNotFound,
 )
 
-__all__ = ["CONFLICT", "kind_of", "translate", "translated"]
+__all__ = ["CONFLICT", "code_of", "kind_of", "translate", "translated"]
 
 CONFLICT = "ConditionalRequestConflict"
 """Two conditional requests met; S3 asks that the request be repeated."""
@@ -98,6 +98,13 @@ def kind_of(code: str, status: str) -> type[StoreError]:
     """The error for a code of the S3 API, and where the code is unknown for the HTTP status."""
     known = _KINDS.get(code) or _KINDS.get(status)
     return known or (Unavailable if status.startswith("5") else StoreError)
+
+
+def code_of(error: StoreError) -> str:
+    """The code that the store answered, or the HTTP status where it gave none; empty without an answer."""
+    response = getattr(error.__cause__, "response", None) or {}
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", "")
+    return str(response.get("Error", {}).get("Code") or status)
 
 
 @contextmanager

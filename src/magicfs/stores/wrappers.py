@@ -1,17 +1,21 @@
-"""Stores around stores."""
+"""Stores around stores, for whoever watches."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeVar
 
-from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, Store, UploadInfo
+from magicfs.stores.delegating import DelegatingStore, Steps
+from magicfs.stores.port import Store
 
 __all__ = ["CountingStore"]
 
+_T = TypeVar("_T")
 
-class CountingStore:
+
+class CountingStore(DelegatingStore):
     """Counts the requests that reach the store within.
 
     Args:
@@ -21,72 +25,28 @@ class CountingStore:
     """
 
     def __init__(self, inner: Store, counts: Counter[str]) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.counts = counts
 
-    @property
-    def name(self) -> str:  # noqa: D102
-        return self.inner.name
+    async def _around(self, operation: str, key: str, request: Callable[[], Awaitable[_T]]) -> _T:  # noqa: ARG002
+        await self._count(operation)
+        return await request()
 
-    @property
-    def bucket(self) -> str:  # noqa: D102
-        return self.inner.bucket
-
-    @property
-    def capabilities(self) -> Capabilities:  # noqa: D102
-        return self.inner.capabilities
-
-    async def create_upload(self, key: str, *, metadata: Mapping[str, str]) -> str:  # noqa: D102
-        await self._count("create_upload")
-        return await self.inner.create_upload(key, metadata=metadata)
-
-    async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:  # noqa: D102
-        await self._count("put_part")
-        return await self.inner.put_part(key, upload_id, number, body)
-
-    async def complete_upload(self, key: str, upload_id: str, parts: Sequence[Part]) -> ObjectInfo:  # noqa: D102
-        await self._count("complete_upload")
-        return await self.inner.complete_upload(key, upload_id, parts)
-
-    async def abort_upload(self, key: str, upload_id: str) -> None:  # noqa: D102
-        await self._count("abort_upload")
-        await self.inner.abort_upload(key, upload_id)
-
-    async def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:  # noqa: D102
-        await self._count("list_uploads")
+    def _steps(self, operation: str, prefix: str, items: AsyncIterator[_T]) -> AsyncIterator[_T]:  # noqa: ARG002
         seen = 0
-        async for info in self.inner.list_uploads(prefix):
-            if seen and seen % self.capabilities.list_page_max == 0:
-                await self._count("list_uploads")
-            seen += 1
-            yield info
 
-    async def put(  # noqa: D102
-        self, key: str, body: Body, *, metadata: Mapping[str, str] | None = None, if_absent: bool = False
-    ) -> ObjectInfo:
-        await self._count("put")
-        return await self.inner.put(key, body, metadata=metadata, if_absent=if_absent)
+        async def step(request: Callable[[], Awaitable[_T | None]]) -> _T | None:
+            nonlocal seen
+            if not seen:
+                await self._count(operation)
+            found = await request()
+            if found is not None:
+                if seen and seen % self.capabilities.list_page_max == 0:
+                    await self._count(operation)
+                seen += 1
+            return found
 
-    async def get(self, key: str, *, size_max: int | None = None) -> bytes:  # noqa: D102
-        await self._count("get")
-        return await self.inner.get(key, size_max=size_max)
-
-    async def head(self, key: str) -> ObjectInfo:  # noqa: D102
-        await self._count("head")
-        return await self.inner.head(key)
-
-    async def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:  # noqa: D102
-        await self._count("list")
-        seen = 0
-        async for info in self.inner.list(prefix, limit=limit):
-            if seen and seen % self.capabilities.list_page_max == 0:
-                await self._count("list")
-            seen += 1
-            yield info
-
-    async def delete(self, keys: Sequence[str]) -> None:  # noqa: D102
-        await self._count("delete")
-        await self.inner.delete(keys)
+        return Steps(items, step)
 
     async def _count(self, operation: str) -> None:
         self.counts[operation] += 1

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from magicfs.testing.store_exam.conditional import ConditionsExam
 from magicfs.testing.store_exam.hostile import HostileExam
 from magicfs.testing.store_exam.listings import ListExam, ListUploadsExam
 from magicfs.testing.store_exam.objects import DeleteExam, PutExam, ReadExam
@@ -22,6 +23,7 @@ class StoreExam(
     ReadExam,
     ListExam,
     DeleteExam,
+    ConditionsExam,
     HostileExam,
 ):
     """All of it. A subclass names its ``subject`` and gives ``make_store``, ``peek`` and ``poke``."""
@@ -31,5 +33,6 @@ class StoreExam(
         assert self.store.name
         assert self.store.bucket == self.make_store().bucket
         assert self.make_store("another").bucket == "another"
+        assert self.store.identity == self.make_store().identity != self.make_store("another").identity
         assert capabilities.multipart
         assert min(capabilities.bulk_delete_max, capabilities.list_page_max, capabilities.parts.size_min) >= 1

@@ -1,0 +1,299 @@
+"""Which conditional requests a store honours: seen by trying, never believed.
+
+A store that does not know a condition mostly ignores it, silently.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import weakref
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from magicfs.errors import (
+    MagicError,
+    ObjectExists,
+    ObjectNotFound,
+    PermissionDenied,
+    PreconditionFailed,
+    Unsupported,
+)
+from magicfs.protocol import paths
+from magicfs.stores.port import Store
+
+__all__ = ["Conditions", "assume", "conditions_of", "remembered", "remove_matching"]
+
+_T = TypeVar("_T")
+_REMEMBERED_MAX = 1000
+# The ETag of no object.
+_ANOTHER = f'"{"0" * 32}"'
+_NEEDS = {
+    "put": "s3:PutObject, and s3:GetObject for If-Match",
+    "delete": "s3:DeleteObject and s3:GetObject",
+    "complete": "s3:PutObject, s3:GetObject and s3:AbortMultipartUpload",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What a store was seen to honour. *Honoured* is not *atomic*: one client was tried.
+
+    Attributes:
+        put_if_absent: ``put(if_absent=True)``.
+        put_if_match: ``put(if_match=…)``.
+        delete: ``delete_matching``.
+        bulk_delete: ``delete_all_matching``.
+        complete_if_absent: ``complete_upload(if_absent=True)``.
+    """
+
+    put_if_absent: bool = True
+    put_if_match: bool = True
+    delete: bool = True
+    bulk_delete: bool = True
+    complete_if_absent: bool = True
+
+
+_known: OrderedDict[str, Conditions] = OrderedDict()
+_Loop = asyncio.AbstractEventLoop
+_locks: weakref.WeakKeyDictionary[_Loop, weakref.WeakValueDictionary[str, asyncio.Lock]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+async def conditions_of(store: Store, directory: str) -> Conditions:
+    """What the store honours, found out by 11 small requests and then remembered by this process.
+
+    The requests are about one object and one upload of a random name, which are gone afterwards, whatever
+    happens. Callers at the same time wait for one of them to find out. Nothing is remembered of a failure.
+
+    Args:
+        store: The bucket.
+        directory: Where the object may lie for a moment; no reader looks there.
+
+    Raises:
+        PermissionDenied: A conditional request is not allowed; the message names what it needs.
+        StoreError: Something else went wrong.
+    """
+    if store.identity not in _known:
+        of_loop = _locks.setdefault(asyncio.get_running_loop(), weakref.WeakValueDictionary())
+        async with of_loop.setdefault(store.identity, asyncio.Lock()):
+            if store.identity not in _known:
+                key = paths.join(directory, f"probe-{secrets.token_hex(8)}")
+                assume(store, await _Probe(store, key).run())
+    return _known[store.identity]
+
+
+def remembered(store: Store) -> Conditions | None:
+    """What ``conditions_of`` has found out, or was told; None if it has to try. No request is made."""
+    return _known.get(store.identity)
+
+
+def assume(store: Store, conditions: Conditions | None) -> None:
+    """Say what a store honours, so that it is not tried; None forgets it."""
+    _known.pop(store.identity, None)
+    if conditions is not None:
+        _known[store.identity] = conditions
+        if len(_known) > _REMEMBERED_MAX:
+            _known.popitem(last=False)
+
+
+class _Probe:
+    """One object and one upload on which every condition is tried.
+
+    ``etag`` is that of the object that is there, empty while none is; ``upload_id`` that of the open upload.
+    """
+
+    def __init__(self, store: Store, key: str) -> None:
+        self.store = store
+        self.key = key
+        self.etag = ""
+        self.upload_id = ""
+        self.writes = 0
+
+    async def run(self) -> Conditions:
+        try:
+            found = Conditions(
+                put_if_absent=await self._tried("put", self._put_if_absent),
+                put_if_match=await self._tried("put", self._put_if_match),
+                complete_if_absent=await self._tried("complete", self._complete_if_absent),
+                bulk_delete=await self._tried("delete", self._bulk_delete),
+                delete=await self._tried("delete", self._delete),
+            )
+            await self._tidy_up()
+        except BaseException:
+            with contextlib.suppress(MagicError):
+                await self._search_and_tidy_up()
+            raise
+        return found
+
+    async def _tried(self, kind: str, trial: Callable[[], Awaitable[bool]]) -> bool:
+        try:
+            return await trial()
+        except Unsupported:
+            return False
+        except PermissionDenied as error:
+            raise PermissionDenied(
+                error.operation,
+                error.key,
+                f"denied on trying a conditional request, which a job rests on: {error.problem}",
+                hint=f"allow {_NEEDS[kind]} below the destination, or check the credentials",
+            ) from error
+
+    async def _put_if_absent(self) -> bool:
+        try:
+            await self._put(if_absent=True)
+        except ObjectExists:
+            return False  # nothing is there
+        try:
+            await self._put(if_absent=True)
+        except ObjectExists:
+            return True
+        return False
+
+    async def _put_if_match(self) -> bool:
+        await self._ensure()
+        try:
+            await self._put(if_match=self.etag)
+        except PreconditionFailed:
+            return False  # Ceph's gateway takes no ETag in quotes, not even the right one
+        try:
+            await self._put(if_match=_ANOTHER)
+        except PreconditionFailed:
+            return True
+        return False
+
+    async def _complete_if_absent(self) -> bool:
+        await self._ensure()
+        self.upload_id = await self.store.create_upload(self.key, metadata={})
+        try:
+            part = await self.store.put_part(self.key, self.upload_id, 1, b"part")
+            done = await self.store.complete_upload(self.key, self.upload_id, [part], if_absent=True)
+        except (ObjectExists, Unsupported) as error:
+            await self.store.abort_upload(self.key, self.upload_id)
+            self.upload_id = ""
+            return isinstance(error, ObjectExists)
+        self.upload_id = ""
+        self.etag = done.etag or (await self.store.head(self.key)).etag
+        return False
+
+    async def _bulk_delete(self) -> bool:
+        await self._ensure()
+        if await self.store.delete_all_matching([(self.key, _ANOTHER)]) == [self.key]:
+            return True
+        self.etag = ""
+        return False
+
+    async def _delete(self) -> bool:
+        await self._ensure()
+        try:
+            await self.store.delete_matching(self.key, _ANOTHER)
+        except PreconditionFailed:
+            pass
+        else:
+            self.etag = ""
+            return False
+        try:
+            await self.store.delete_matching(self.key, self.etag)
+        except PreconditionFailed:
+            return False
+        self.etag = ""
+        return True
+
+    async def _put(self, **condition: Any) -> None:
+        self.writes += 1
+        self.etag = (await self.store.put(self.key, b"%d" % self.writes, **condition)).etag
+
+    async def _ensure(self) -> None:
+        if not self.etag:
+            await self._put()
+
+    async def _tidy_up(self) -> None:
+        if self.etag:
+            await self.store.delete([self.key])
+
+    async def _search_and_tidy_up(self) -> None:
+        # A request whose answer was lost may have left what nobody told.
+        try:
+            await self.store.delete([self.key])
+        finally:
+            left = [info async for info in self.store.list_uploads(self.key)]
+            for info in left:
+                await self.store.abort_upload(info.key, info.upload_id)
+
+
+async def remove_matching(
+    store: Store, conditions: Conditions, objects: Sequence[tuple[str, str]], concurrency: int
+) -> list[str]:
+    """Delete objects that are still the ones of their ETags, by the best means that the store honours.
+
+    That is deleting in bulk by ETag; one by one by ETag; or else a HEAD, a comparison and a delete for each,
+    between which another writer may come.
+
+    On a failure no further request is begun, those in flight end, and the first error is raised. A second
+    call does the rest.
+
+    Args:
+        store: The bucket.
+        conditions: What it honours.
+        objects: Keys with their ETags.
+        concurrency: Most requests at once.
+
+    Returns:
+        Keys that hold another object, untouched, in the given order.
+
+    Raises:
+        StoreError: An object could not be deleted.
+    """
+    if conditions.bulk_delete:
+        size = store.capabilities.bulk_delete_max
+        batches = [objects[start : start + size] for start in range(0, len(objects), size)]
+        left = await _drained(store.delete_all_matching, batches, concurrency)
+    else:
+        one = _delete_one if conditions.delete else _compare_and_delete
+        left = await _drained(lambda each: one(store, *each), objects, concurrency)
+    kept = {key for keys in left for key in keys}
+    return [key for key, _ in objects if key in kept]
+
+
+async def _delete_one(store: Store, key: str, etag: str) -> list[str]:
+    try:
+        await store.delete_matching(key, etag)
+    except PreconditionFailed:
+        return [key]
+    return []
+
+
+async def _compare_and_delete(store: Store, key: str, etag: str) -> list[str]:
+    try:
+        if (await store.head(key)).etag != etag:
+            return [key]
+    except ObjectNotFound:
+        return []
+    await store.delete([key])
+    return []
+
+
+async def _drained(
+    work: Callable[[_T], Awaitable[list[str]]], items: Sequence[_T], concurrency: int
+) -> list[list[str]]:
+    waiting = iter(items)
+    results: list[list[str]] = []
+    errors: list[BaseException] = []
+
+    async def worker() -> None:
+        for item in waiting:
+            if errors:
+                return
+            try:
+                results.append(await work(item))
+            except Exception as error:  # noqa: BLE001 - raised below, when the others have ended
+                errors.append(error)
+
+    await asyncio.gather(*(worker() for _ in range(min(concurrency, len(items)))))
+    if errors:
+        raise errors[0]
+    return results

@@ -1,0 +1,142 @@
+"""A store around a store: everything passes through one hook."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, Store, UploadInfo
+
+__all__ = ["DelegatingStore", "Steps"]
+
+_T = TypeVar("_T")
+
+
+class DelegatingStore:
+    """Passes the whole port on to the store within.
+
+    A subclass overrides ``_around``, through which every request goes, and every step of a listing.
+
+    Args:
+        inner: The store.
+    """
+
+    def __init__(self, inner: Store) -> None:
+        self.inner = inner
+
+    @property
+    def name(self) -> str:  # noqa: D102
+        return self.inner.name
+
+    @property
+    def bucket(self) -> str:  # noqa: D102
+        return self.inner.bucket
+
+    @property
+    def identity(self) -> str:  # noqa: D102
+        return self.inner.identity
+
+    @property
+    def capabilities(self) -> Capabilities:  # noqa: D102
+        return self.inner.capabilities
+
+    async def create_upload(self, key: str, *, metadata: Mapping[str, str]) -> str:  # noqa: D102
+        return await self._around(
+            "create_upload", key, lambda: self.inner.create_upload(key, metadata=metadata)
+        )
+
+    async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:  # noqa: D102
+        return await self._around("put_part", key, lambda: self.inner.put_part(key, upload_id, number, body))
+
+    async def complete_upload(  # noqa: D102
+        self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
+    ) -> ObjectInfo:
+        return await self._around(
+            "complete_upload",
+            key,
+            lambda: self.inner.complete_upload(key, upload_id, parts, if_absent=if_absent),
+        )
+
+    async def abort_upload(self, key: str, upload_id: str) -> None:  # noqa: D102
+        await self._around("abort_upload", key, lambda: self.inner.abort_upload(key, upload_id))
+
+    def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:  # noqa: D102
+        return self._steps("list_uploads", prefix, self.inner.list_uploads(prefix))
+
+    async def put(  # noqa: D102
+        self,
+        key: str,
+        body: Body,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        if_absent: bool = False,
+        if_match: str | None = None,
+    ) -> ObjectInfo:
+        return await self._around(
+            "put",
+            key,
+            lambda: self.inner.put(key, body, metadata=metadata, if_absent=if_absent, if_match=if_match),
+        )
+
+    async def get(self, key: str, *, size_max: int | None = None) -> bytes:  # noqa: D102
+        return await self._around("get", key, lambda: self.inner.get(key, size_max=size_max))
+
+    async def head(self, key: str) -> ObjectInfo:  # noqa: D102
+        return await self._around("head", key, lambda: self.inner.head(key))
+
+    def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:  # noqa: D102
+        return self._steps("list", prefix, self.inner.list(prefix, limit=limit))
+
+    async def delete(self, keys: Sequence[str]) -> None:  # noqa: D102
+        await self._around("delete", keys[0] if keys else "", lambda: self.inner.delete(keys))
+
+    async def delete_matching(self, key: str, etag: str) -> None:  # noqa: D102
+        await self._around("delete_matching", key, lambda: self.inner.delete_matching(key, etag))
+
+    async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:  # noqa: D102
+        first = objects[0][0] if objects else ""
+        return await self._around(
+            "delete_all_matching", first, lambda: self.inner.delete_all_matching(objects)
+        )
+
+    async def _around(self, operation: str, key: str, request: Callable[[], Awaitable[_T]]) -> _T:  # noqa: ARG002
+        """Make a request, by the port's name of it; it may be made again."""
+        return await request()
+
+    def _steps(self, operation: str, prefix: str, items: AsyncIterator[_T]) -> AsyncIterator[_T]:
+        """The entries of a listing, each fetched through ``_around``."""
+
+        async def step(request: Callable[[], Awaitable[_T | None]]) -> _T | None:
+            return await self._around(operation, prefix, request)
+
+        return Steps(items, step)
+
+
+class Steps(AsyncIterator[_T], Generic[_T]):
+    """A listing whose every step goes through a function.
+
+    Unlike a generator it is still there after a step has failed, and can be asked for it again if ``items``
+    can.
+
+    Args:
+        items: What is listed.
+        step: Given what fetches the next entry, or None at the end; returns what that returned.
+    """
+
+    def __init__(
+        self,
+        items: AsyncIterator[_T],
+        step: Callable[[Callable[[], Awaitable[_T | None]]], Awaitable[_T | None]],
+    ) -> None:
+        self.items = items
+        self._step = step
+
+    async def __anext__(self) -> _T:
+        found = await self._step(self._next)
+        if found is None:
+            raise StopAsyncIteration
+        return found
+
+    async def _next(self) -> _T | None:
+        return await anext(self.items, None)

@@ -1,0 +1,173 @@
+"""A store whose failures are waited out, each request by its own row of one table."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, Unavailable
+from magicfs.stores.delegating import DelegatingStore
+from magicfs.stores.port import Body, ObjectInfo, Store
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
+
+__all__ = ["RETRIES", "Retry", "RetryingStore"]
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How one operation is tried again.
+
+    The n-th pause is drawn between half and all of ``first_s`` · 2ⁿ⁻¹, at most ``longest_s``.
+
+    Attributes:
+        attempts: Most requests, the first one included.
+        first_s: Seconds of the first pause, at most.
+        longest_s: Seconds of any pause, at most.
+        errors: What is waited out.
+    """
+
+    attempts: int
+    first_s: float
+    longest_s: float
+    errors: tuple[type[StoreError], ...] = (Unavailable,)
+
+    def pause_s(self, failed: int, share: float) -> float:
+        """Seconds to wait after so many failed attempts.
+
+        Args:
+            failed: From 1.
+            share: Between 0 and 1, drawn anew for every pause.
+        """
+        longest = min(self.first_s * 2.0 ** (failed - 1), self.longest_s)
+        return longest * (1 + share) / 2
+
+
+_USUAL = Retry(attempts=6, first_s=0.2, longest_s=5.0)
+# What a job's outcome hangs on.
+_PATIENT = Retry(attempts=8, first_s=0.2, longest_s=5.0)
+
+RETRIES: Mapping[str, Retry] = {
+    "create_upload": _USUAL,
+    "put_part": _USUAL,
+    "complete_upload": _PATIENT,
+    "abort_upload": _USUAL,
+    "list_uploads": _USUAL,
+    "put": _PATIENT,
+    "get": _USUAL,
+    "head": _USUAL,
+    "list": _USUAL,
+    "delete": _USUAL,
+    "delete_matching": _USUAL,
+    "delete_all_matching": _USUAL,
+}
+"""By operation of the port. A listing's attempts are those for one page."""
+
+
+class RetryingStore(DelegatingStore):
+    """Repeats what failed with ``Unavailable``: throttling, errors of the server, broken connections.
+
+    Repeating is safe for every operation of the port. A conditional ``put`` that is refused after an attempt
+    without an answer is read back: what that attempt itself wrote is its success. A completion that is
+    refused so is not: the caller knows its write id.
+
+    Args:
+        inner: The store; nothing below it should repeat requests by itself.
+        retries: One row for each operation.
+        share: Draws the random part of a pause, between 0 and 1; a seeded one makes runs repeatable.
+    """
+
+    def __init__(
+        self,
+        inner: Store,
+        *,
+        retries: Mapping[str, Retry] = RETRIES,
+        share: Callable[[], float] = random.random,
+    ) -> None:
+        super().__init__(inner)
+        self._retries = retries
+        self._share = share
+
+    async def put(  # noqa: D102
+        self,
+        key: str,
+        body: Body,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        if_absent: bool = False,
+        if_match: str | None = None,
+    ) -> ObjectInfo:
+        unanswered = False
+
+        async def attempt() -> ObjectInfo:
+            nonlocal unanswered
+            try:
+                return await self.inner.put(
+                    key, body, metadata=metadata, if_absent=if_absent, if_match=if_match
+                )
+            except Unavailable:
+                unanswered = True
+                raise
+
+        try:
+            return await self._around("put", key, attempt)
+        except (ObjectExists, PreconditionFailed):
+            if unanswered and (written := await self._written(key, bytes(body), metadata or {})):
+                return written
+            raise
+
+    async def _written(self, key: str, body: bytes, metadata: Mapping[str, str]) -> ObjectInfo | None:
+        """What is at the key, if it holds exactly this."""
+        named = {name.lower(): value for name, value in metadata.items()}
+        try:
+            info = await self.head(key)
+            while info.size == len(body) and dict(info.metadata) == named:
+                held = await self.get(key)
+                before, info = info, await self.head(key)
+                if before.etag == info.etag:
+                    return info if held == body else None
+        except ObjectNotFound:
+            return None
+        return None
+
+    def _steps(self, operation: str, prefix: str, items: AsyncIterator[_T]) -> AsyncIterator[_T]:
+        # A generator that has raised is at its end: asked again, it would pass for a whole listing.
+        if isinstance(items, AsyncGenerator):
+            return items
+        return super()._steps(operation, prefix, items)
+
+    async def _around(self, operation: str, key: str, request: Callable[[], Awaitable[_T]]) -> _T:  # noqa: ARG002
+        row = self._retries[operation]
+        try:
+            return await request()
+        except row.errors as error:
+            return await self._again(row, request, error)
+
+    async def _again(self, row: Retry, request: Callable[[], Awaitable[_T]], first: StoreError) -> _T:
+        """Make a request again after its first attempt failed."""
+        from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
+
+        failed = [first]
+
+        async def attempt() -> _T:
+            if failed:
+                raise failed.pop()
+            return await request()
+
+        def wait(state: RetryCallState) -> float:
+            return row.pause_s(state.attempt_number, self._share())
+
+        repeated = AsyncRetrying(
+            sleep=asyncio.sleep,
+            stop=stop_after_attempt(row.attempts),
+            wait=wait,
+            retry=retry_if_exception_type(row.errors),
+            reraise=True,
+        )
+        return await repeated(attempt)

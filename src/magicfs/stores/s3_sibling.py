@@ -1,0 +1,75 @@
+"""The connections that magicfs uses beside those of a user's own ``s3fs.S3FileSystem``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from magicfs.stores.retrying import RETRIES, Retry
+
+if TYPE_CHECKING:
+    from s3fs import S3FileSystem
+
+__all__ = ["CONNECTIONS", "retries_of", "sibling_of"]
+
+CONNECTIONS = 64
+"""Most connections at once, unless the filesystem's own ``max_pool_connections`` says otherwise."""
+
+_PLACE = "_magicfs_sibling"
+
+
+def sibling_of(filesystem: S3FileSystem, options: dict[str, Any]) -> S3FileSystem:
+    """A filesystem of the same options, on the same loop, whose client sends each request once.
+
+    Retries are ours (``stores.retrying``): below them, those of botocore would multiply them, and hide lost
+    answers. It lives and ends with the filesystem: there is one for each, and nobody else knows it.
+
+    An ``asynchronous`` filesystem has none, and is returned itself: its connections are its owner's to close.
+
+    Args:
+        filesystem: The user's.
+        options: All that it was made with, by name.
+    """
+    if filesystem.asynchronous:
+        return filesystem
+    sibling = filesystem.__dict__.get(_PLACE)
+    if sibling is None:
+        config = {
+            "max_pool_connections": CONNECTIONS,
+            "http_session_cls": _session_class(),
+            **(filesystem.config_kwargs or {}),
+            "retries": {"total_max_attempts": 1},
+        }
+        changed = {"config_kwargs": config, "loop": filesystem.loop, "skip_instance_cache": True}
+        made = type(filesystem)(**{**options, **changed})
+        # Another thread may have been faster; this one has opened nothing yet. No lock: a fork could copy it
+        # while it is held.
+        sibling = filesystem.__dict__.setdefault(_PLACE, made)
+    return sibling
+
+
+def retries_of(filesystem: S3FileSystem) -> Mapping[str, Retry]:
+    """The table of retries; the attempts are those of the filesystem's own configuration if it names any."""
+    chosen = (filesystem.config_kwargs or {}).get("retries") or {}
+    if "total_max_attempts" in chosen:
+        attempts = int(chosen["total_max_attempts"])
+    elif "max_attempts" in chosen:
+        attempts = int(chosen["max_attempts"]) + 1  # botocore does not count the first one here
+    else:
+        return RETRIES
+    return {operation: replace(row, attempts=attempts) for operation, row in RETRIES.items()}
+
+
+def _session_class() -> type[Any]:
+    from aiobotocore.httpsession import AIOHTTPSession
+
+    class SendsOnce(AIOHTTPSession):  # type: ignore[misc]  # published without types
+        """Without aiohttp's own repetition of requests whose kept connection broke."""
+
+        async def _get_session(self, proxy_url: str | None) -> Any:
+            session = await super()._get_session(proxy_url)
+            session._retry_connection = False  # noqa: SLF001 - there is no public way
+            return session
+
+    return SendsOnce
