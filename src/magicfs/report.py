@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from magicfs.formats.statistics import Statistics
 
-__all__ = ["JobReport", "Progress", "ProgressCallback", "human_bytes"]
+__all__ = [
+    "Action",
+    "JobReport",
+    "Progress",
+    "ProgressCallback",
+    "RecoverReport",
+    "RecoveredJob",
+    "VerifyReport",
+    "human_bytes",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +56,9 @@ class JobReport:
         bytes: Their size.
         seconds: Wall time of the job commit.
         uploads_aborted: Uploads of failed, retried or duplicate attempts that were discarded.
+        files_deleted: Old files that were replaced.
+        manifest: URL of the list of all files; empty if there is none.
+        published_before: Whether an earlier job of the same run had published, and nothing was done now.
         filenames: URLs of the first 100 files.
         warnings: Troubles after the files were published, such as work objects that could not be removed.
         statistics: What tasks and job counted, under Hadoop's names.
@@ -61,9 +73,17 @@ class JobReport:
     bytes: int
     seconds: float
     uploads_aborted: int = 0
+    files_deleted: int = 0
+    manifest: str = ""
+    published_before: bool = False
     filenames: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     statistics: Statistics = field(default_factory=Statistics, repr=False)
+
+    @classmethod
+    def before(cls, job: str, url: str, committer: str, conflict: str) -> JobReport:
+        """The report of a commit that found its run published by an earlier job, and did nothing."""
+        return cls(job, url, committer, conflict, 0, 0, 0, 0.0, published_before=True)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -78,10 +98,126 @@ class JobReport:
             f"job         {self.job_id}, committer {self.committer}, conflict {self.conflict}",
             f"job commit  {self.seconds:.2f} s",
         ]
+        if self.files_deleted:
+            lines.append(f"replaced    {_count(self.files_deleted, 'old file')}")
+        if self.published_before:
+            lines.append("run         published before by this job; nothing was done now")
         if self.uploads_aborted:
             lines.append(f"discarded   {_count(self.uploads_aborted, 'upload')} of attempts that lost")
         lines += [f"warning     {warning}" for warning in self.warnings]
         return "\n".join(lines)
+
+
+Action = Literal[
+    "finished",
+    "reverted",
+    "aborted",
+    "left",
+    "ended elsewhere",
+    "swept",
+    "would finish",
+    "would revert",
+    "would abort",
+    "would sweep",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveredJob:
+    """What became of one job.
+
+    Attributes:
+        job_id: The job.
+        found: The state that it was found in; ``ended`` if only leavings of it were there.
+        action: What was done, or with ``dry_run`` what would be.
+        age_s: Seconds since the job was moved last.
+        host: Where that was.
+        files: Files that it publishes; 0 as long as that is not settled.
+        deleted: Old files that it replaces.
+        uploads: Uploads of it that were discarded, or with ``dry_run`` would be.
+        run_id: Name of its run; None if it has none.
+        reason: Why it is or was taken back; empty otherwise.
+        warnings: What could not be done; a repetition finishes it.
+    """
+
+    job_id: str
+    found: str
+    action: Action
+    age_s: float
+    host: str
+    files: int = 0
+    deleted: int = 0
+    uploads: int = 0
+    run_id: str | None = None
+    reason: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverReport:
+    """What ``recover`` found and did.
+
+    Attributes:
+        url: The destination.
+        jobs: Every job that had not ended, the oldest first.
+    """
+
+    url: str
+    jobs: tuple[RecoveredJob, ...] = ()
+
+    @property
+    def undecided(self) -> bool:
+        """Whether a job is left that somebody has to decide about."""
+        return any(job.action.startswith(("left", "would")) or job.warnings for job in self.jobs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {
+            "destination": self.url,
+            "undecided": self.undecided,
+            "jobs": [asdict(job) for job in self.jobs],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """A dataset against its bucket. Keys are relative to the destination, sorted.
+
+    Attributes:
+        url: The dataset.
+        job_id: The newest published job.
+        files: How many files the dataset has.
+        bytes: Their size.
+        missing: Files that are not there.
+        altered: Files with another size, or with another ETag and write id.
+        foreign: Visible objects that are no files of the dataset.
+    """
+
+    url: str
+    job_id: str
+    files: int
+    bytes: int
+    missing: tuple[str, ...] = ()
+    altered: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether the bucket shows exactly the dataset."""
+        return not (self.missing or self.altered or self.foreign)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {
+            "url": self.url,
+            "job_id": self.job_id,
+            "ok": self.ok,
+            "files": self.files,
+            "bytes": self.bytes,
+            "missing": list(self.missing),
+            "altered": list(self.altered),
+            "foreign": list(self.foreign),
+        }
 
 
 def _count(number: int, noun: str) -> str:

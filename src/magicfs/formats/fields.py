@@ -54,6 +54,10 @@ class Fields:
         if found != expected:
             raise self.error("version", f"Wrong version: {found}, where {expected} is understood")
 
+    def has(self, field: str) -> bool:
+        """Whether the field is there and not null."""
+        return self._take(field) is not None
+
     def required_text(self, field: str) -> str:
         """Text that must be there and must not be empty."""
         value = self._required(field)

@@ -7,12 +7,25 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from magicfs.errors import FormatError
+from magicfs.formats import deletions
+from magicfs.formats.deletions import DELETIONS_FORMAT, DELETIONS_SIZE_LIMIT, OldObject
 from magicfs.formats.document import parse
+from magicfs.formats.job_object import JOB_FORMAT, JOB_OBJECT_SIZE_LIMIT, JobObject
+from magicfs.formats.manifest import MANIFEST_FORMAT, MANIFEST_SIZE_LIMIT, Manifest
 from magicfs.formats.pending import PENDING_SUFFIX, Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PENDINGSET_SUFFIX, PendingSet
+from magicfs.formats.pointer import POINTER_FORMAT, Pointer
 from magicfs.formats.success import SUCCESS_FILE, SUCCESS_NAME, SuccessData
 
-__all__ = ["KINDS", "Kind", "detect", "load"]
+__all__ = ["KINDS", "SIZE_LIMIT", "Content", "Kind", "detect", "load"]
+
+Content = JobObject | Manifest | Pending | PendingSet | Pointer | SuccessData | tuple[OldObject, ...]
+"""What a file of any kind reads as."""
+
+SIZE_LIMIT: Final = max(
+    MANIFEST_SIZE_LIMIT, PENDINGSET_SIZE_LIMIT, JOB_OBJECT_SIZE_LIMIT, DELETIONS_SIZE_LIMIT
+)
+"""Bytes of the largest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +42,7 @@ class Kind:
     name: str
     has_name: Callable[[str], bool]
     has_content: Callable[[dict[str, Any]], bool]
-    read: Callable[[str, bytes], Pending | PendingSet | SuccessData]
+    read: Callable[[str, bytes], Content]
 
 
 KINDS: Final = (
@@ -51,6 +64,30 @@ KINDS: Final = (
         lambda document: document.get("name") == SUCCESS_NAME,
         SuccessData.from_bytes,
     ),
+    Kind(
+        "manifest",
+        lambda name: False,  # noqa: ARG005 - any job id
+        lambda document: _is_format(document, MANIFEST_FORMAT),
+        Manifest.from_bytes,
+    ),
+    Kind(
+        "pointer",
+        lambda name: False,  # noqa: ARG005 - any file may be called current.json
+        lambda document: _is_format(document, POINTER_FORMAT),
+        Pointer.from_bytes,
+    ),
+    Kind(
+        "job",
+        lambda name: False,  # noqa: ARG005 - any file may be called job.json
+        lambda document: _is_format(document, JOB_FORMAT),
+        JobObject.from_bytes,
+    ),
+    Kind(
+        "deletions",
+        lambda name: False,  # noqa: ARG005 - the directory tells, not the name
+        lambda document: _is_format(document, DELETIONS_FORMAT),
+        deletions.read,
+    ),
 )
 
 
@@ -60,7 +97,7 @@ def detect(path: str, raw: bytes) -> str:
     Hadoop's staging committers give their pending sets no suffix, and reports have any name.
 
     Returns:
-        ``pending``, ``pendingset`` or ``success``.
+        ``pending``, ``pendingset``, ``success``, ``manifest``, ``pointer``, ``job`` or ``deletions``.
 
     Raises:
         FormatError: None of these.
@@ -68,7 +105,7 @@ def detect(path: str, raw: bytes) -> str:
     return _kind(path, raw).name
 
 
-def load(path: str, raw: bytes) -> Pending | PendingSet | SuccessData:
+def load(path: str, raw: bytes) -> Content:
     """Read a file of any kind.
 
     Raises:
@@ -77,11 +114,17 @@ def load(path: str, raw: bytes) -> Pending | PendingSet | SuccessData:
     return _kind(path, raw).read(path, raw)
 
 
+def _is_format(document: dict[str, Any], ours: str) -> bool:
+    """Whether a document is of one of our formats, of whatever version."""
+    named = document.get("format")
+    return isinstance(named, str) and named.rpartition("/")[0] == ours.rpartition("/")[0]
+
+
 def _kind(path: str, raw: bytes) -> Kind:
     last = path.rpartition("/")[2]
     named = next((kind for kind in KINDS if kind.has_name(last)), None)
     try:
-        document = parse(path, raw, size_limit=PENDINGSET_SIZE_LIMIT)
+        document = parse(path, raw, size_limit=SIZE_LIMIT)
     except FormatError as error:
         if named is not None:
             return named
@@ -94,5 +137,7 @@ def _kind(path: str, raw: bytes) -> Kind:
 
 _EXPECTED: Final = (
     f"expected a {PENDING_SUFFIX} file (it has uploadId and destinationKey), a {PENDINGSET_SUFFIX} file "
-    f"(it has commits), or {SUCCESS_FILE} (its name is {SUCCESS_NAME})"
+    f"(it has commits), {SUCCESS_FILE} (its name is {SUCCESS_NAME}), or a manifest, a pointer, a job object "
+    f"or a list of deletions (its format is {MANIFEST_FORMAT}, {POINTER_FORMAT}, {JOB_FORMAT} or "
+    f"{DELETIONS_FORMAT})"
 )

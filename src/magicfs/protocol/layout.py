@@ -6,6 +6,8 @@
     DEST/__magic_job-<job>/job-<job>/<NN>/tasks/<attempt>/__base/<relative>.pending   the upload
     DEST/__magic_job-<job>/job-<job>/<NN>/sets/<attempt>.pendingset                   a committed attempt
     DEST/__magic_job-<job>/job-<job>/<NN>/<task>.pendingset                           its copy for Hadoop
+    DEST/__magic_job-<job>/job-<job>/job.json                                         the job object
+    DEST/__magic_job-<job>/job-<job>/facts/<nonce>/…                                  what it is to publish
 
 ``layout="__magic"`` puts ``__magic`` in place of the first element, as Hadoop did before 3.4.
 """
@@ -20,9 +22,20 @@ from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 from magicfs.protocol.magic import BASE, MAGIC, MAGIC_JOB, PENDING_SET, MagicPath
 
-__all__ = ["SUCCESS", "AttemptPlace", "LayoutName", "WorkLayout", "place_of", "unique_name"]
+__all__ = [
+    "FACTS",
+    "JOB_OBJECT",
+    "SUCCESS",
+    "AttemptPlace",
+    "LayoutName",
+    "WorkLayout",
+    "place_of",
+    "unique_name",
+]
 
 SUCCESS = "_SUCCESS"
+JOB_OBJECT = "job.json"
+FACTS = "facts"
 LayoutName = Literal["__magic_job", "__magic"]
 _JOB = "job-"
 _TASKS = "tasks"
@@ -63,6 +76,20 @@ class WorkLayout:
     def job_directory(self) -> str:
         """Everything that this job writes besides its output lies under here."""
         return f"{self.magic_directory}/{_JOB}{self.job}"
+
+    @property
+    def job_object_key(self) -> str:
+        """The one object that says what state the job is in."""
+        return f"{self.job_directory}/{JOB_OBJECT}"
+
+    def is_job_object(self, key: str) -> bool:
+        """Whether a key is a version of the job object: stores without If-Match have numbered ones."""
+        prefix = f"{self.job_directory}/{JOB_OBJECT.removesuffix('.json')}."
+        return key.startswith(prefix) and "/" not in key[len(prefix) :]
+
+    def facts_directory(self, nonce: str) -> str:
+        """Where one driver writes what the job publishes; never changed afterwards."""
+        return f"{self.job_directory}/{FACTS}/{nonce}"
 
     @property
     def attempt_directory(self) -> str:

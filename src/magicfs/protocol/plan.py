@@ -24,6 +24,7 @@ class Complete:
         length: Size of the object in bytes.
         write_id: Identity in the object's metadata; None for uploads of Hadoop.
         checksums: Algorithm and value of each part; empty if the upload was opened without.
+        if_absent: Whether it must not replace an object.
     """
 
     key: str
@@ -32,6 +33,7 @@ class Complete:
     length: int
     write_id: str | None = None
     checksums: tuple[tuple[str, str] | None, ...] = ()
+    if_absent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

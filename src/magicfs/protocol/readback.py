@@ -8,15 +8,20 @@ design 017 and FoundationDB's S3 client reached the same rule.)
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, UploadNotFound
 
-__all__ = ["WRITE_ID", "Found", "Outcome", "resolve"]
+__all__ = ["WRITE_ID", "Found", "Outcome", "etag_of_parts", "resolve"]
 
 WRITE_ID = "magicfs-write-id"
 """Name of the user metadata that carries the write id."""
+
+_MD5 = re.compile(r"[0-9a-f]{32}")
 
 
 class Outcome(Enum):
@@ -45,20 +50,39 @@ class Found:
     etag: str | None = None
 
 
-def resolve(error: StoreError, write_id: str | None, found: Found | None) -> Outcome:
+def etag_of_parts(etags: Iterable[str]) -> str | None:
+    """The ETag that S3 gives the object of an upload: the MD5 of its parts' MD5s, and their number.
+
+    Returns:
+        It, without quotation marks; None if the parts' ETags are no MD5s. Where parts are encrypted with keys
+        of KMS theirs look like MD5s and are none; then no object has the ETag that is returned.
+    """
+    plain = [etag.strip('"') for etag in etags]
+    if not plain or not all(_MD5.fullmatch(one) for one in plain):
+        return None
+    digest = hashlib.md5(b"".join(map(bytes.fromhex, plain)), usedforsecurity=False).hexdigest()
+    return f"{digest}-{len(plain)}"
+
+
+def resolve(error: StoreError, write_id: str | None, found: Found | None, etag: str | None = None) -> Outcome:
     """Decide what became of a complete that ended in an error.
 
     Args:
         error: The answer to the complete, or the lack of one.
         write_id: The upload's own; None for uploads that bear none (Hadoop's).
         found: What a HEAD showed afterwards; None if the HEAD failed too.
+        etag: For uploads without a write id, what ``etag_of_parts`` says; None if that is not known.
 
     Returns:
-        DONE only if the object bears our write id. CONFLICT if a conditional complete met somebody else's
+        DONE only if the object bears our write id; or, for an upload that bears none, if the object's ETag
+        says that it consists of exactly this upload's parts: whoever completed it, it is what was to become
+        visible. CONFLICT if a conditional complete met somebody else's
         object. FAILED only if the answer itself rules the upload out. UNKNOWN otherwise: silence, even
         together with a missing object, does not prove that the request will not land yet.
     """
     if found is not None and found.exists and write_id is not None and found.write_id == write_id:
+        return Outcome.DONE
+    if write_id is None and etag is not None and found is not None and _same(found.etag, etag):
         return Outcome.DONE
     if found is None or error.retryable:
         return Outcome.UNKNOWN
@@ -68,3 +92,7 @@ def resolve(error: StoreError, write_id: str | None, found: Found | None) -> Out
         # Without a write id the object may be ours from a reply that was lost.
         return Outcome.UNKNOWN
     return Outcome.FAILED
+
+
+def _same(found: str | None, etag: str) -> bool:
+    return found is not None and found.strip('"') == etag

@@ -12,9 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magicfs.errors import FormatError
-from magicfs.formats.kinds import load
+from magicfs.formats import deletions
+from magicfs.formats.job_object import JobObject
+from magicfs.formats.kinds import Content, load
+from magicfs.formats.manifest import Manifest
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
+from magicfs.formats.pointer import Pointer
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SuccessData
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -22,8 +26,15 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "x.pending": json.loads((GOLDEN / "g3.pending").read_bytes()),
     "t.pendingset": json.loads((GOLDEN / "g2.pendingset").read_bytes()),
     "_SUCCESS": json.loads((GOLDEN / "s3a_SUCCESS.json").read_bytes()),
+    "manifest.json": json.loads((GOLDEN / "magicfs_manifest_1.json").read_bytes()),
+    "pointer.json": json.loads((GOLDEN / "magicfs_pointer_1.json").read_bytes()),
+    "job.json": json.loads((GOLDEN / "magicfs_job_1.json").read_bytes()),
+    "deletions.json": json.loads((GOLDEN / "magicfs_deletions_1.json").read_bytes()),
 }
-READERS = [Pending.from_bytes, PendingSet.from_bytes, SuccessData.from_bytes]
+READERS = [
+    deletions.read,
+    *(kind.from_bytes for kind in (Pending, PendingSet, SuccessData, Manifest, Pointer, JobObject)),
+]
 
 _characters = st.characters(codec=None)
 _scalars = (
@@ -54,13 +65,17 @@ def read_or_refuse(path: str, raw: bytes) -> None:
     assert str(refused).encode()
 
 
-def write_back(path: str, found: Pending | PendingSet | SuccessData) -> None:
+def write_back(path: str, found: Content) -> None:
     if isinstance(found, SuccessData):
         assert len(found.filenames) <= SUCCESS_MARKER_FILE_LIMIT
         assert SuccessData.from_bytes(path, found.to_bytes()) == found
-    else:
+    elif isinstance(found, Pending | PendingSet):
         assert type(found).from_bytes(path, found.to_bytes("object")) == found
         found.to_bytes("string")
+    elif isinstance(found, tuple):
+        assert deletions.read(path, deletions.write(found)) == found
+    else:
+        assert type(found).from_bytes(path, found.to_bytes()) == found
 
 
 def places(value: object) -> list[list[Any]]:

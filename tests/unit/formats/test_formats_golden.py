@@ -1,4 +1,4 @@
-"""One file per format and generation, as Hadoop writes it. A writer that changes shows here."""
+"""One file per format and generation, Hadoop's as Hadoop writes it. A writer that changes shows here."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ from pathlib import Path
 import pytest
 
 from magicfs.errors import FormatError
+from magicfs.formats import deletions
+from magicfs.formats.deletions import OldObject
 from magicfs.formats.hadoop_uri import encode
+from magicfs.formats.job_object import Chunk, JobObject, OldSuccess, SeenPointer
 from magicfs.formats.kinds import load
+from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.formats.pending import EtagFormat, Pending, UploadedPart
 from magicfs.formats.pendingset import PendingSet
+from magicfs.formats.pointer import Pointer
 from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.formats.success import SuccessData
+from magicfs.protocol.ids import JobId
+from magicfs.protocol.job_state import JobState
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 ATTEMPT = "attempt_202311142213_0001_m_000002_0"
@@ -26,6 +33,10 @@ ALL = [
     "g3.pendingset",
     "s3a_SUCCESS.json",
     "manifest_committer_SUCCESS.json",
+    "magicfs_manifest_1.json",
+    "magicfs_pointer_1.json",
+    "magicfs_job_1.json",
+    "magicfs_deletions_1.json",
 ]
 
 STREAM = Statistics(
@@ -110,6 +121,78 @@ MANIFEST_SUCCESS = SuccessData(
 )
 
 
+MANIFEST = Manifest(
+    job_id="0c9d2f7e-4a31-4f0e-9a52-6d1f0f7b8e11",
+    run_id="día 1/2026-01-31",
+    bucket="lake",
+    destination="trips",
+    conflict="replace_partitions",
+    committed_ms=1700000100000,
+    previous="5f1e",
+    hides="keys",
+    deleted=("city=Zürich/50% +#1 è.parquet",),
+    partitions=("city=Zürich", "city=東京"),
+    older_files=True,
+    files=(
+        ManifestFile(
+            key="city=Zürich/part-0-000000-0c9d2f7e-4a31-4f0e-9a52-6d1f0f7b8e11.parquet",
+            size=8388725,
+            etag='"11cafe-2"',
+            checksum="CRC64NVME:AAAAAAAAAAA=",
+            write_id="8a5c",
+        ),
+        ManifestFile(key="city=東京/part 1.parquet", size=0, etag=""),
+    ),
+)
+
+POINTER = Pointer(
+    job_id="0c9d2f7e-4a31-4f0e-9a52-6d1f0f7b8e11",
+    nonce="77aa",
+    changed_ms=1700000100001,
+    runs=(("día 0", "5f1e"), ("día 1/2026-01-31", "0c9d2f7e-4a31-4f0e-9a52-6d1f0f7b8e11")),
+)
+
+
+_FACTS = (
+    "trips/__magic_job-0c9d2f7e-4a31-4f0e-9a52-6d1f0f7b8e11/job-0c9d2f7e-4a31-4f0e-9a52-6d1f0f7b8e11/facts"
+)
+
+JOB = JobObject(
+    job_id=JobId("0c9d2f7e-4a31-4f0e-9a52-6d1f0f7b8e11"),
+    bucket="lake",
+    destination="trips",
+    state=JobState.COMMITTING,
+    nonce="77aa",
+    driver="88bb",
+    attempt=1,
+    conflict="replace_partitions",
+    unique_names=False,
+    tracking="memory",
+    run_id="día 1/2026-01-31",
+    created_ms=1700000000000,
+    changed_ms=1700000100000,
+    host="driver-7",
+    tasks=2,
+    files=3,
+    size=8388725,
+    chunks=(Chunk(f"{_FACTS}/66cc/00000.json", "ab" * 32, 3, 8388725),),
+    deletions=(Chunk(f"{_FACTS}/55dd/deletions-00000.json", "cd" * 32, 2, 4096),),
+    partitions=("city=Zürich", "city=東京"),
+    pointer=SeenPointer("5f1e", '"11cafe"'),
+    older_files=True,
+    old_success=OldSuccess(f"{_FACTS}/66cc/_SUCCESS", "ef" * 32, '"22cafe"'),
+    equal_keys=("trips/city=Zürich/50% +#1 è.parquet",),
+    irreversible=True,
+    reason="",
+    unknown={"later": [1, None]},
+)
+
+DELETIONS = (
+    OldObject("trips/city=Zürich/50% +#1 è.parquet", '"11cafe-2"', 4096),
+    OldObject("trips/city=東京/part-0.parquet", '"22cafe"', 0),
+)
+
+
 def with_stream_statistics(found: Pending) -> Pending:
     return replace(found, statistics=STREAM)
 
@@ -141,11 +224,36 @@ def test_success_of_the_manifest_committer() -> None:
     assert SuccessData.from_bytes("_SUCCESS", MANIFEST_SUCCESS.to_bytes()) == MANIFEST_SUCCESS
 
 
+def test_manifest() -> None:
+    raw = golden("magicfs_manifest_1.json")
+    assert Manifest.from_bytes("_magicfs/x.json", raw) == MANIFEST
+    assert MANIFEST.to_bytes() == raw
+
+
+def test_pointer() -> None:
+    raw = golden("magicfs_pointer_1.json")
+    assert Pointer.from_bytes("_magicfs/current.json", raw) == POINTER
+    assert POINTER.to_bytes() == raw
+
+
+def test_job_object() -> None:
+    raw = golden("magicfs_job_1.json")
+    assert JobObject.from_bytes("job.json", raw) == JOB
+    assert JOB.to_bytes() == raw
+
+
+def test_deletions() -> None:
+    raw = golden("magicfs_deletions_1.json")
+    assert deletions.read("deletions-00000.json", raw) == DELETIONS
+    assert deletions.write(DELETIONS) == raw
+
+
 def test_no_golden_file_is_left_out() -> None:
     ours = {
         path.name
         for path in GOLDEN.iterdir()
         if path.name.endswith((".pending", ".pendingset", "_SUCCESS.json"))
+        or path.name.startswith("magicfs_")
     }
     assert ours == set(ALL)
 

@@ -1,0 +1,57 @@
+"""Old objects that a job is going to delete, in chunks beside its job object: ``magicfs.deletions/1``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from magicfs.formats.document import parse, render
+from magicfs.formats.fields import Fields
+from magicfs.formats.versions import check_format
+
+__all__ = ["CHUNK_LENGTH", "DELETIONS_FORMAT", "DELETIONS_SIZE_LIMIT", "OldObject", "read", "write"]
+
+DELETIONS_FORMAT: Final = "magicfs.deletions/1"
+CHUNK_LENGTH: Final = 1000
+"""Most objects of one chunk: as many as one bulk delete takes."""
+
+DELETIONS_SIZE_LIMIT: Final = 8 * 1024**2
+"""Bytes: 1,000 of the longest keys, each byte escaped."""
+
+
+@dataclass(frozen=True, slots=True)
+class OldObject:
+    """An object as a listing showed it.
+
+    Attributes:
+        key: Its key.
+        etag: Its ETag then; another one by now is another object, and stays.
+        size: Its length in bytes.
+    """
+
+    key: str
+    etag: str
+    size: int
+
+
+def write(objects: Sequence[OldObject]) -> bytes:
+    """One chunk."""
+    listed = [{"key": one.key, "etag": one.etag, "size": one.size} for one in objects]
+    return render({"format": DELETIONS_FORMAT, "objects": listed})
+
+
+def read(path: str, raw: bytes) -> tuple[OldObject, ...]:
+    """Read one chunk.
+
+    Raises:
+        FormatError: It cannot be believed.
+    """
+    fields = Fields(path, parse(path, raw, size_limit=DELETIONS_SIZE_LIMIT))
+    check_format(fields, DELETIONS_FORMAT)
+    return tuple(
+        OldObject(
+            one.required_text("key"), one.required_text("etag"), one.required_integer("size", minimum=0)
+        )
+        for one in fields.objects("objects")
+    )

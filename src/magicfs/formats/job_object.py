@@ -1,0 +1,282 @@
+"""The job object, ``job.json``: one for each job, and the only thing that says what state it is in.
+
+It names everything that finishing or undoing the job needs, so that any process can, long after its driver
+died. What it names lies in immutable chunks beside it, each with its SHA-256. ``docs/job-object.md``
+describes every field.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from magicfs.errors import UsageError
+from magicfs.formats.document import parse, render, shown, with_unknown
+from magicfs.formats.fields import Fields
+from magicfs.formats.versions import check_format
+from magicfs.protocol import ids
+from magicfs.protocol.conflict import CONFLICTS
+from magicfs.protocol.ids import JobId
+from magicfs.protocol.job_state import JobState
+
+__all__ = ["JOB_FORMAT", "JOB_OBJECT_SIZE_LIMIT", "Chunk", "JobObject", "OldSuccess", "SeenPointer"]
+
+JOB_FORMAT: Final = "magicfs.job/1"
+JOB_OBJECT_SIZE_LIMIT: Final = 16 * 1024**2
+"""Bytes: chunk names of some 50 million files."""
+
+_LAYOUTS: Final = ("__magic_job", "__magic")
+_TRACKING: Final = ("store", "memory")
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """An immutable object with facts of the job.
+
+    Attributes:
+        key: Where it lies, in the job's bucket.
+        sha256: Of its bytes, in hexadecimal.
+        files: How many files or objects it lists.
+        size: Bytes of all of them.
+    """
+
+    key: str
+    sha256: str
+    files: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class OldSuccess:
+    """The ``_SUCCESS`` that was there before the job.
+
+    Attributes:
+        key: Where its copy lies.
+        sha256: Of the copy.
+        etag: Of the original: only that one is deleted.
+    """
+
+    key: str
+    sha256: str
+    etag: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPointer:
+    """The manifest pointer as the job saw it when it looked at what it replaces.
+
+    Attributes:
+        job: The job that it named.
+        etag: Its version.
+    """
+
+    job: str
+    etag: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobObject:
+    """A job. A value: every move makes a new one, with a fresh nonce.
+
+    Attributes:
+        job_id: The job.
+        bucket: Where its destination lies.
+        destination: The destination directory, a key without a slash at its end.
+        state: What may be done with it.
+        nonce: Another one in every version, so that a writer can tell its own from another's.
+        driver: Who may commit the job while it is open; a take-over sets another.
+        attempt: Number of the job attempt.
+        committer: Name of the committer.
+        conflict: The conflict mode.
+        unique_names: Whether final names carry task and job.
+        tracking: Where finished uploads are remembered until their task commits.
+        layout: Which of Hadoop's directory layouts.
+        run_id: Name of the run; None if it has none.
+        created_ms: When it was set up, in milliseconds since the epoch.
+        changed_ms: When it was moved last.
+        host: Where that happened.
+        tasks: How many tasks are published.
+        files: How many files.
+        size: Bytes of all of them.
+        chunks: Pending sets of at most 1,000 files each: what is published.
+        deletions: Lists of old objects: what is deleted once every file is visible.
+        partitions: Partitions that are replaced, relative to the destination; None unless that is the mode.
+        pointer: What the manifest pointer said when the job looked; None if there was none.
+        older_files: Whether data was there that no manifest knows.
+        old_success: The ``_SUCCESS`` before the job; None if there was none.
+        equal_keys: Old keys that new files replace in place: there is no way back from the first of them.
+        irreversible: Whether replacing those has begun.
+        reason: Why it is aborted or reverted; empty otherwise.
+        unknown: Fields of others, written back behind ours.
+    """
+
+    job_id: JobId
+    bucket: str
+    destination: str
+    state: JobState
+    nonce: str
+    driver: str
+    attempt: int = 0
+    committer: str = "magic"
+    conflict: str = "append"
+    unique_names: bool = True
+    tracking: str = "store"
+    layout: str = "__magic_job"
+    run_id: str | None = None
+    created_ms: int = 0
+    changed_ms: int = 0
+    host: str = ""
+    tasks: int = 0
+    files: int = 0
+    size: int = 0
+    chunks: tuple[Chunk, ...] = ()
+    deletions: tuple[Chunk, ...] = ()
+    partitions: tuple[str, ...] | None = None
+    pointer: SeenPointer | None = None
+    older_files: bool = False
+    old_success: OldSuccess | None = None
+    equal_keys: tuple[str, ...] = ()
+    irreversible: bool = False
+    reason: str = ""
+    unknown: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def scope(self) -> tuple[str, ...] | None:
+        """The partitions in which it may delete; None for the whole destination."""
+        return self.partitions
+
+    @classmethod
+    def from_bytes(cls, path: str, raw: bytes) -> JobObject:
+        """Read a job object.
+
+        Raises:
+            FormatError: It cannot be believed, or a newer magicfs wrote it.
+        """
+        fields = Fields(path, parse(path, raw, size_limit=JOB_OBJECT_SIZE_LIMIT))
+        check_format(fields, JOB_FORMAT)
+        partitions = fields.texts("partitions") if fields.has("partitions") else None
+        return cls(
+            job_id=_job_id(fields),
+            bucket=fields.required_text("bucket"),
+            destination=fields.text("destination"),
+            state=JobState(_choice(fields, "state", tuple(JobState))),
+            nonce=fields.required_text("nonce"),
+            driver=fields.required_text("driver"),
+            attempt=fields.integer("attempt", minimum=0),
+            committer=fields.required_text("committer"),
+            conflict=_choice(fields, "conflict", CONFLICTS),
+            unique_names=fields.flag("uniqueNames", default=True),
+            tracking=_choice(fields, "tracking", _TRACKING),
+            layout=_choice(fields, "layout", _LAYOUTS),
+            run_id=fields.nullable_text("runId"),
+            created_ms=fields.integer("created", minimum=0),
+            changed_ms=fields.integer("changed", minimum=0),
+            host=fields.text("host"),
+            tasks=fields.integer("tasks", minimum=0),
+            files=fields.integer("files", minimum=0),
+            size=fields.integer("bytes", minimum=0),
+            chunks=tuple(_chunk(one) for one in fields.objects("chunks")),
+            deletions=tuple(_chunk(one) for one in fields.objects("deletions")),
+            partitions=partitions,
+            pointer=_pointer(fields),
+            older_files=fields.flag("olderFiles", default=False),
+            old_success=_old_success(fields),
+            equal_keys=fields.texts("equalKeys"),
+            irreversible=fields.flag("irreversible", default=False),
+            reason=fields.text("reason"),
+            unknown=fields.rest(),
+        )
+
+    def to_bytes(self) -> bytes:
+        """The whole file, one line.
+
+        Raises:
+            UsageError: Text that UTF-8 cannot hold.
+        """
+        document: dict[str, object] = {
+            "format": JOB_FORMAT,
+            "jobId": self.job_id,
+            "bucket": self.bucket,
+            "destination": self.destination,
+            "state": self.state.value,
+            "nonce": self.nonce,
+            "driver": self.driver,
+            "attempt": self.attempt,
+            "committer": self.committer,
+            "conflict": self.conflict,
+            "uniqueNames": self.unique_names,
+            "tracking": self.tracking,
+            "layout": self.layout,
+            "runId": self.run_id,
+            "created": self.created_ms,
+            "changed": self.changed_ms,
+            "host": self.host,
+            "tasks": self.tasks,
+            "files": self.files,
+            "bytes": self.size,
+            "chunks": [_chunk_document(one) for one in self.chunks],
+            "deletions": [_chunk_document(one) for one in self.deletions],
+            "partitions": self.partitions,
+            "pointer": self.pointer and {"jobId": self.pointer.job, "etag": self.pointer.etag},
+            "olderFiles": self.older_files,
+            "oldSuccess": self.old_success and _old_success_document(self.old_success),
+            "equalKeys": self.equal_keys,
+            "irreversible": self.irreversible,
+            "reason": self.reason,
+        }
+        return render(with_unknown(document, self.unknown))
+
+
+def _job_id(fields: Fields) -> JobId:
+    try:
+        return ids.job_id(fields.required_text("jobId"))
+    except UsageError as error:
+        raise fields.error("jobId", str(error)) from error
+
+
+def _choice(fields: Fields, name: str, choices: tuple[str, ...]) -> str:
+    found = fields.required_text(name)
+    if found not in choices:
+        raise fields.error(name, f"{shown(found)} is none of {', '.join(choices)}")
+    return found
+
+
+def _chunk(fields: Fields) -> Chunk:
+    return Chunk(
+        fields.required_text("key"),
+        _sha256(fields),
+        fields.required_integer("files", minimum=0),
+        fields.required_integer("bytes", minimum=0),
+    )
+
+
+def _chunk_document(chunk: Chunk) -> dict[str, Any]:
+    return {"key": chunk.key, "sha256": chunk.sha256, "files": chunk.files, "bytes": chunk.size}
+
+
+def _old_success_document(old: OldSuccess) -> dict[str, Any]:
+    return {"key": old.key, "sha256": old.sha256, "etag": old.etag}
+
+
+def _sha256(fields: Fields) -> str:
+    found = fields.required_text("sha256")
+    if not _SHA256.fullmatch(found):
+        raise fields.error("sha256", "no SHA-256 in hexadecimal")
+    return found
+
+
+def _pointer(fields: Fields) -> SeenPointer | None:
+    if not fields.has("pointer"):
+        return None
+    seen = fields.child("pointer")
+    return SeenPointer(seen.required_text("jobId"), seen.required_text("etag"))
+
+
+def _old_success(fields: Fields) -> OldSuccess | None:
+    if not fields.has("oldSuccess"):
+        return None
+    old = fields.child("oldSuccess")
+    return OldSuccess(old.required_text("key"), _sha256(old), old.required_text("etag"))

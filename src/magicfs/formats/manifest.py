@@ -1,0 +1,207 @@
+"""The manifest of a published job: exactly which files it brought, and what it hid. ``magicfs.manifest/1``.
+
+Manifests form a chain, each naming the job published before it; the pointer names the newest. What a reader
+of the chain sees is told in ``magicfs.manifests``; ``docs/manifests.md`` describes every field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, cast, get_args
+
+from magicfs.errors import UsageError
+from magicfs.formats.document import parse, render, with_unknown
+from magicfs.formats.fields import Fields
+from magicfs.formats.versions import check_format
+from magicfs.protocol import ids
+
+__all__ = ["MANIFEST_FORMAT", "MANIFEST_SIZE_LIMIT", "Hides", "Manifest", "ManifestFile"]
+
+MANIFEST_FORMAT: Final = "magicfs.manifest/1"
+
+MANIFEST_SIZE_LIMIT: Final = 256 * 1024**2
+"""Bytes: about a million files."""
+
+Hides = Literal["nothing", "all", "keys"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFile:
+    """One file of a job.
+
+    Attributes:
+        key: Relative to the destination.
+        size: Length in bytes.
+        etag: As the store gave it, quotes included; empty if nobody saw it.
+        checksum: Of the whole file, as ``algorithm:base64``; None if it is not known.
+        write_id: The upload's, in the object's metadata; None if it has none.
+        unknown: Fields of others, written back behind ours.
+    """
+
+    key: str
+    size: int
+    etag: str
+    checksum: str | None = None
+    write_id: str | None = None
+    unknown: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """A published job. A value; once the pointer leads to it, it never changes again.
+
+    Attributes:
+        job_id: The job.
+        run_id: Name of the run; None if it has none.
+        bucket: Where the destination lay.
+        destination: The destination directory, a key without a slash at its end; empty for a whole bucket.
+        conflict: The conflict mode; ``adopt`` for files that are older than the chain.
+        committed_ms: When the job was published, in milliseconds since the epoch.
+        previous: The job published before it; None for the first.
+        hides: ``all`` hides what was there when the job looked, ``keys`` what ``deleted`` names.
+        replaced: With ``all``, the newest job that is hidden, all before it included; None if there was none.
+        deleted: Keys, relative to the destination, that no older manifest brings any more.
+        partitions: Replaced partitions, relative to the destination; None unless that is the mode.
+        older_files: Whether visible files were there that no manifest knows, when the chain began.
+        files: What the job brought; no two have the same key.
+        unknown: Fields of others, written back behind ours.
+    """
+
+    job_id: str
+    run_id: str | None = None
+    bucket: str
+    destination: str
+    conflict: str
+    committed_ms: int
+    previous: str | None = None
+    hides: Hides = "nothing"
+    replaced: str | None = None
+    deleted: tuple[str, ...] = ()
+    partitions: tuple[str, ...] | None = None
+    older_files: bool = False
+    files: tuple[ManifestFile, ...] = ()
+    unknown: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Size of all files."""
+        return sum(file.size for file in self.files)
+
+    @classmethod
+    def from_bytes(cls, path: str, raw: bytes, *, size_limit: int = MANIFEST_SIZE_LIMIT) -> Manifest:
+        """Read a manifest.
+
+        Raises:
+            FormatError: It cannot be believed, or a newer magicfs wrote it; a file's field is named
+                ``files[i].x``.
+        """
+        return cls.from_fields(Fields(path, parse(path, raw, size_limit=size_limit)))
+
+    @classmethod
+    def from_fields(cls, fields: Fields) -> Manifest:
+        """Read the JSON object.
+
+        Raises:
+            FormatError: As for ``from_bytes``.
+        """
+        check_format(fields, MANIFEST_FORMAT)
+        hides = fields.required_text("hides")
+        if hides not in get_args(Hides):
+            raise fields.error("hides", f"none of {', '.join(get_args(Hides))}")
+        replaced = fields.nullable_text("replaced")
+        if replaced is not None and hides != "all":
+            raise fields.error("replaced", f"named, although the job hides {hides}")
+        job, previous = fields.required_text("jobId"), fields.nullable_text("previous")
+        for name, value in (("jobId", job), ("previous", previous), ("replaced", replaced)):
+            _check_job(fields, name, value)
+        if job == previous:
+            raise fields.error("previous", "the job itself")
+        return cls(
+            job_id=job,
+            run_id=fields.nullable_text("runId"),
+            bucket=fields.required_text("bucket"),
+            destination=fields.text("destination"),
+            conflict=fields.required_text("conflict"),
+            committed_ms=fields.required_integer("committed", minimum=0),
+            previous=previous,
+            hides=cast("Hides", hides),
+            replaced=replaced,
+            deleted=fields.texts("deleted"),
+            partitions=fields.texts("partitions") if fields.has("partitions") else None,
+            older_files=fields.flag("olderFiles", default=False),
+            files=_files(fields),
+            unknown=fields.rest(),
+        )
+
+    def to_bytes(self) -> bytes:
+        """The whole file, one line.
+
+        Raises:
+            UsageError: Text that UTF-8 cannot hold.
+        """
+        document: dict[str, object] = {
+            "format": MANIFEST_FORMAT,
+            "jobId": self.job_id,
+            "runId": self.run_id,
+            "bucket": self.bucket,
+            "destination": self.destination,
+            "conflict": self.conflict,
+            "committed": self.committed_ms,
+            "previous": self.previous,
+            "hides": self.hides,
+            "replaced": self.replaced,
+            "deleted": self.deleted,
+            "partitions": self.partitions,
+            "olderFiles": self.older_files,
+            "files": [_document(file) for file in self.files],
+        }
+        return render(with_unknown(document, self.unknown))
+
+
+def _document(file: ManifestFile) -> dict[str, object]:
+    document: dict[str, object] = {
+        "key": file.key,
+        "size": file.size,
+        "etag": file.etag,
+        "checksum": file.checksum,
+        "writeId": file.write_id,
+    }
+    return with_unknown(document, file.unknown)
+
+
+def _files(fields: Fields) -> tuple[ManifestFile, ...]:
+    files = []
+    places: dict[str, int] = {}
+    for place, one in enumerate(fields.objects("files")):
+        key = one.required_text("key")
+        if (problem := _problem(key)) is not None:
+            raise one.error("key", problem)
+        if (first := places.setdefault(key, place)) != place:
+            raise one.error("key", f"the same as that of files[{first}]")
+        files.append(
+            ManifestFile(
+                key=key,
+                size=one.required_integer("size", minimum=0),
+                etag=one.text("etag"),
+                checksum=one.nullable_text("checksum"),
+                write_id=one.nullable_text("writeId"),
+                unknown=one.rest(),
+            )
+        )
+    return tuple(files)
+
+
+def _problem(key: str) -> str | None:
+    """Why nobody should look for a key below a destination."""
+    if any(element in {".", ".."} for element in key.split("/")):
+        return "a '.' or '..' element, which leads out of the destination"
+    return None
+
+
+def _check_job(fields: Fields, name: str, value: str | None) -> None:
+    try:
+        if value is not None:
+            ids.job_id(value)
+    except UsageError:
+        raise fields.error(name, "no job id") from None

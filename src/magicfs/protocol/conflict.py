@@ -1,0 +1,108 @@
+"""What a job finds at its destination, and what each conflict mode makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal
+
+from magicfs.errors import UsageError
+from magicfs.protocol import paths
+
+__all__ = [
+    "CONFLICTS",
+    "MANIFESTS",
+    "TABLE_PLACES",
+    "Conflict",
+    "is_data",
+    "is_replaced",
+    "overlap",
+    "table_sign",
+    "touched_partitions",
+]
+
+Conflict = Literal["fail", "append", "replace", "replace_partitions"]
+CONFLICTS: Final = ("fail", "append", "replace", "replace_partitions")
+
+MANIFESTS: Final = "_magicfs"
+"""The directory of manifests and pointer."""
+
+_WORK: Final = ("__magic", "_temporary", MANIFESTS)
+"""How elements begin under which no mode ever deletes: work of jobs, Hadoop's included, and manifests."""
+
+_SUMMARIES: Final = frozenset({"_metadata", "_common_metadata"})
+
+TABLE_PLACES: Final = ("_delta_log", "metadata")
+"""Directories by which table formats are told."""
+
+_ICEBERG: Final = ".metadata.json"
+
+
+def is_data(key: str, directory: str) -> bool:
+    """Whether a key counts as data that is there already: visible, and no directory that some tool marked."""
+    return paths.is_visible(key, directory) and not key.endswith("/")
+
+
+def is_replaced(key: str, directory: str) -> bool:
+    """Whether ``replace`` removes a key: data, and Parquet's summaries of data that will be gone.
+
+    Names under ``__magic*``, ``_temporary*`` and ``_magicfs`` are never removed, whatever the mode.
+    """
+    if not paths.is_under(key, directory):
+        return False
+    *parents, last = paths.relative_to(key, directory).split("/")
+    if any(element.startswith(_WORK) for element in (*parents, last)):
+        return False
+    if last in _SUMMARIES:
+        return all(is_data(parent, "") for parent in parents)
+    return is_data(key, directory)
+
+
+def table_sign(key: str, directory: str) -> str | None:
+    """The table format that a key betrays: such a directory has a catalogue that plain files would bypass."""
+    if not paths.is_under(key, directory):
+        return None
+    first, _, rest = paths.relative_to(key, directory).partition("/")
+    if first == "_delta_log" and rest:
+        return "Delta Lake"
+    if first == "metadata" and (rest.endswith(_ICEBERG) or rest == "version-hint.text"):
+        return "Apache Iceberg"
+    return None
+
+
+def touched_partitions(keys: Iterable[str], directory: str) -> tuple[str, ...]:
+    """The partitions that files lie in: their directories, relative to the destination, sorted.
+
+    Raises:
+        UsageError: A file at the root, or directories of different depths: then nobody could tell which
+            files a partition replaces.
+    """
+    found = set()
+    for key in keys:
+        relative = paths.relative_to(key, directory)
+        partition, slash, _ = relative.rpartition("/")
+        if not slash:
+            raise UsageError(
+                f"{relative} lies at the root of the destination, in no partition; replace_partitions needs "
+                "every file in a partition directory; partition the data, or use conflict='replace'"
+            )
+        found.add(partition)
+    if len({partition.count("/") for partition in found}) > 1:
+        shown = " and ".join(sorted(found, key=lambda one: one.count("/"))[:: max(1, len(found) - 1)])
+        raise UsageError(
+            f"files lie in partitions of different depths, such as {shown}; replace_partitions needs one "
+            "depth; partition all files by the same columns"
+        )
+    return tuple(sorted(found))
+
+
+def overlap(first: tuple[str, ...] | None, second: tuple[str, ...] | None) -> bool:
+    """Whether two scopes have a file in common.
+
+    Args:
+        first: Partitions relative to the destination; None for the whole of it.
+        second: The same of the other.
+    """
+    if first is None or second is None:
+        return True
+    wide, narrow = {f"{one}/" for one in first}, {f"{one}/" for one in second}
+    return any(a.startswith(b) or b.startswith(a) for a in wide for b in narrow)

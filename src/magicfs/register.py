@@ -1,0 +1,248 @@
+"""One small object that many processes move by compare-and-swap: the job object, the manifest pointer.
+
+Three ways, by what the store was seen to honour when the first version was written; that one says in its
+metadata if versions are numbered, so that two processes which saw the store differently cannot go two ways:
+
+* PUT If-Match, on one key.
+* Where only If-None-Match is honoured: every version is a key of its own that is written once, ``job.json``,
+  ``job.00001.json``, ``job.00002.json`` and so on; the highest counts. Without the first there is no entry,
+  whatever else is left.
+* Where neither is: plain writes, for callers who know that nobody else writes.
+
+Bodies must differ from version to version, by a nonce for instance: a refused or unanswered write is read
+back, and the same bytes there are taken for the caller's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, Unavailable
+from magicfs.stores.conditions import Conditions, remove_matching
+from magicfs.stores.port import ObjectInfo, Store
+
+__all__ = ["KEPT", "Entry", "Register"]
+
+KEPT: Final = 64
+"""How many of the newest numbered versions of a lasting register are kept; the first is kept always."""
+
+_SUFFIX: Final = ".json"
+_NUMBERED: Final = "magicfs-numbered"
+_LOOKS: Final = 10
+_BODY_MAX: Final = 256 * 1024**2 + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One version of a register.
+
+    Attributes:
+        key: Where it lies.
+        body: Its content.
+        etag: Its ETag.
+        number: Which numbered version; 0 for the first, and where versions are not numbered.
+        numbered: Whether they are.
+    """
+
+    key: str
+    body: bytes
+    etag: str
+    number: int = 0
+    numbered: bool = False
+
+
+class Register:
+    """A small object with compare-and-swap.
+
+    Any call may raise ``Unavailable``: whether the change took place is unknown, and ``read`` tells.
+
+    Args:
+        store: Where it lies.
+        key: Its key, which ends in ``.json``.
+        conditions: What the store honours; reading does not depend on it.
+        lasting: Whether it is never removed: then old numbered versions are cleaned up.
+    """
+
+    def __init__(self, store: Store, key: str, conditions: Conditions, *, lasting: bool = False) -> None:
+        assert key.endswith(_SUFFIX)
+        self.key = key
+        self._store = store
+        self._conditions = conditions
+        self._stem = key.removesuffix(_SUFFIX)
+        self._lasting = lasting
+
+    async def read(self) -> Entry | None:
+        """The newest version; None if there is none.
+
+        The body is that of the ETag, or of a newer version which a ``swap`` of this entry would not replace.
+        """
+        for left in reversed(range(_LOOKS)):
+            try:
+                first = await self._store.head(self.key)
+            except ObjectNotFound:
+                return None
+            numbered = _NUMBERED in first.metadata
+            # The ETag first: a body that is newer than it can be read, but not replaced.
+            versions = await self._versions() if numbered else {0: first}
+            number = max(versions, default=0)
+            info = versions.get(number, first)
+            try:
+                return Entry(info.key, await self._body(info.key), info.etag, number, numbered)
+            except ObjectNotFound:  # removed, or superseded and cleaned up, between the two requests
+                if number and not left:
+                    raise
+        return None
+
+    async def create(self, body: bytes) -> Entry:
+        """Write the first version. A second call with the same body finds its own and returns it.
+
+        Raises:
+            ObjectExists: There is one; nothing changed.
+        """
+        conditions = self._conditions
+        numbered = conditions.put_if_absent and not conditions.put_if_match
+        if numbered:
+            await self.clear()
+        if not conditions.put_if_absent and await self.read() is not None:
+            raise ObjectExists("put", self._shown(self.key), "an object is there")
+        try:
+            info = await self._store.put(
+                self.key,
+                body,
+                metadata={_NUMBERED: "yes"} if numbered else {},
+                if_absent=conditions.put_if_absent,
+            )
+        except (ObjectExists, Unavailable) as error:
+            return await self._ours(self.key, body, 0, error)
+        return Entry(self.key, body, info.etag, 0, numbered)
+
+    async def swap(self, entry: Entry, body: bytes) -> Entry:
+        """Put another version in place of the one that was read.
+
+        Args:
+            entry: From ``read``, ``create`` or ``swap``.
+            body: The new content.
+
+        Raises:
+            PreconditionFailed: Somebody else moved the register, or it is gone.
+        """
+        if entry.numbered:
+            return await self._append(entry, body)
+        conditions = self._conditions
+        # Who created it saw If-Match honoured, unless this store honours nothing.
+        match = entry.etag if conditions.put_if_match or conditions.put_if_absent else None
+        try:
+            if match is None:
+                await self._check(entry)
+            info = await self._store.put(self.key, body, if_match=match)
+        except (PreconditionFailed, Unavailable) as error:
+            return await self._ours(self.key, body, 0, error)
+        return Entry(self.key, body, info.etag)
+
+    async def remove(self, entry: Entry) -> None:
+        """Remove the register. One that is not there counts as removed, so a second call does nothing.
+
+        For states that nobody leaves any more: where versions are numbered, a swap that begins after this has
+        looked may succeed, and is removed with the rest.
+
+        Raises:
+            PreconditionFailed: Another version is there by now; nothing changed.
+        """
+        if not entry.numbered:
+            if await remove_matching(self._store, self._conditions, [(self.key, entry.etag)], 1):
+                raise self._moved("remove", self.key)
+            return
+        versions = await self._versions()
+        if 0 in versions and max(versions) > entry.number:
+            raise self._moved("remove", self.key)
+        # The first one first: a writer who is late looks for it.
+        await self._delete(versions[number].key for number in sorted(versions))
+
+    async def clear(self) -> None:
+        """Delete what the removal of a numbered register left when it was cut; nothing where there is one."""
+        left = await self._versions()
+        if 0 not in left:
+            await self._delete(info.key for info in left.values())
+
+    async def _append(self, entry: Entry, body: bytes) -> Entry:
+        number = entry.number + 1
+        key = self._numbered_key(number)
+        try:
+            etag = (await self._store.put(key, body, if_absent=True)).etag
+        except ObjectExists as error:
+            refused = self._moved("put", key)
+            refused.__cause__ = error
+            etag = (await self._ours(key, body, number, refused)).etag
+        except Unavailable as error:
+            etag = (await self._ours(key, body, number, error)).etag
+        if await self._is_gone() or (self._lasting and not await self._clean_up(number)):
+            await self._delete([key])
+            raise self._moved("put", key)
+        return Entry(key, body, etag, number, numbered=True)
+
+    async def _is_gone(self) -> bool:
+        try:
+            await self._store.head(self.key)
+        except ObjectNotFound:
+            return True
+        return False
+
+    async def _clean_up(self, number: int) -> bool:
+        """Delete old versions; False if the number just written had itself been deleted long ago.
+
+        Then its key was free, and writing it proves nothing.
+        """
+        versions = await self._versions()
+        newest = max(versions, default=number)
+        old = [one for one in versions if 0 < one <= newest - KEPT]
+        await self._delete(versions[one].key for one in sorted(old))
+        return newest - number < KEPT
+
+    async def _ours(self, key: str, body: bytes, number: int, error: StoreError) -> Entry:
+        """What is there, if it is what we wrote: a lost reply, and the store or its client sent it again.
+
+        Raises:
+            StoreError: ``error``, if it is not; or the answer to the question.
+        """
+        try:
+            info = await self._store.head(key)
+            there = await self._body(key)
+        except ObjectNotFound:
+            raise error from None
+        if there != body:
+            raise error
+        return Entry(key, body, info.etag, number, bool(number) or _NUMBERED in info.metadata)
+
+    async def _check(self, entry: Entry) -> None:
+        found = await self.read()
+        if found is None or found.etag != entry.etag:
+            raise self._moved("put", self.key)
+
+    async def _body(self, key: str) -> bytes:
+        return await self._store.get(key, size_max=_BODY_MAX)
+
+    async def _versions(self) -> dict[int, ObjectInfo]:
+        """All versions by their numbers."""
+        found = {}
+        pattern = re.compile(rf"{re.escape(self._stem)}(?:\.(\d{{5,9}}))?{re.escape(_SUFFIX)}")
+        async for info in self._store.list(f"{self._stem}."):
+            if match := pattern.fullmatch(info.key):
+                found[int(match[1] or 0)] = info
+        return found
+
+    async def _delete(self, keys: Iterable[str]) -> None:
+        """One by one and in order, so that whatever is seen in between is the state before or after."""
+        for key in keys:
+            await self._store.delete([key])
+
+    def _numbered_key(self, number: int) -> str:
+        return f"{self._stem}.{number:05d}{_SUFFIX}" if number else self.key
+
+    def _shown(self, key: str) -> str:
+        return f"{self._store.bucket}/{key}"
+
+    def _moved(self, operation: str, key: str) -> PreconditionFailed:
+        return PreconditionFailed(operation, self._shown(key), "another version is there, or none")
