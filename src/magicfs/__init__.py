@@ -19,6 +19,12 @@ from magicfs.version import __version__
 if TYPE_CHECKING:
     from magicfs.filesystem import MagicFileSystem as MagicFileSystem
     from magicfs.job import Job as Job
+    from magicfs.maintenance import recover as recover
+    from magicfs.readers import VerifyReport as VerifyReport
+    from magicfs.readers import adopt as adopt
+    from magicfs.readers import dataset as dataset
+    from magicfs.readers import read_manifest as read_manifest
+    from magicfs.readers import verify as verify
     from magicfs.report import JobReport as JobReport
     from magicfs.task import Task as Task
     from magicfs.task_commit import TaskCommit as TaskCommit
@@ -29,6 +35,12 @@ _HOMES = {
     "MagicFileSystem": "magicfs.filesystem",
     "Task": "magicfs.task",
     "TaskCommit": "magicfs.task_commit",
+    "VerifyReport": "magicfs.readers",
+    "adopt": "magicfs.readers",
+    "dataset": "magicfs.readers",
+    "read_manifest": "magicfs.readers",
+    "recover": "magicfs.maintenance",
+    "verify": "magicfs.readers",
 }
 _ROOMS = {"errors", "spark", "testing"}
 
@@ -40,7 +52,13 @@ __all__ = [
     "Task",
     "TaskCommit",
     "UsageError",
+    "VerifyReport",
     "__version__",
+    "adopt",
+    "dataset",
+    "read_manifest",
+    "recover",
+    "verify",
 ]
 
 

@@ -4,7 +4,7 @@ Results go to stdout, everything else to stderr. The exit status tells programs 
 
 ====  ==========================================================================================
 0     fine
-1     something was found: pending uploads, a file that cannot be believed, a proof that failed
+1     found or undecided: pending uploads, an open job, a file that cannot be believed, a failed proof
 2     usage: the call has to be changed
 3     the store refused, or did not answer
 4     conflict or denied: another job or attempt was chosen
@@ -36,7 +36,7 @@ from magicfs.version import __version__
 
 __all__ = ["COMMANDS", "exit_code", "main"]
 
-COMMANDS = ("demo", "pending", "show")
+COMMANDS = ("demo", "pending", "recover", "commit", "abort", "verify", "show")
 """Each is a module of ``magicfs.commands`` with ``HELP``, ``configure(parser)`` and ``run(arguments)``."""
 
 _EXIT_CODES = (

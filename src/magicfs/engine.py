@@ -19,9 +19,9 @@ from collections.abc import (
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from magicfs.errors import ObjectNotFound, StoreError
+from magicfs.errors import ObjectNotFound, StoreError, UploadNotFound
 from magicfs.protocol.plan import Abort, Complete, Delete, Put, Stage, Step
-from magicfs.protocol.readback import WRITE_ID, Found, Outcome, resolve
+from magicfs.protocol.readback import WRITE_ID, Found, Outcome, etag_of_parts, resolve
 from magicfs.stores.port import Part, Store
 
 __all__ = ["Engine", "Event", "Failure", "Observer", "StageResult", "drained", "raise_first"]
@@ -68,13 +68,14 @@ class StageResult:
 
     Attributes:
         done: How many steps succeeded.
-        completed: The ``Complete`` steps among them, if the engine was asked to keep them.
+        completed: The ``Complete`` steps among them and the ETag of each object, empty where no answer told
+            it, if the engine was asked to keep them.
         failures: Steps that did not.
         not_started: Steps that were drawn but not tried; those not even drawn are still in the iterator.
     """
 
     done: int = 0
-    completed: list[Complete] = field(default_factory=list)
+    completed: dict[Complete, str] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     not_started: list[Step] = field(default_factory=list)
 
@@ -98,13 +99,17 @@ class Engine:
         self.concurrency = concurrency
         self._observer = observer
 
-    async def run(self, stage: Stage, *, stop_on_failure: bool = True, keep: bool = False) -> StageResult:
+    async def run(
+        self, stage: Stage, *, stop_on_failure: bool = True, keep: bool = False, verify: bool = False
+    ) -> StageResult:
         """Carry a stage out.
 
         Args:
             stage: Its steps are drawn as they are started.
             stop_on_failure: Whether the first failure ends it; otherwise every step is tried.
             keep: Whether to return the completed steps, which costs memory for every file.
+            verify: Whether a completed file is looked at before it counts: a repeated complete may be
+                answered with success although the object was deleted since, or is another's.
         """
         result = StageResult()
 
@@ -112,11 +117,11 @@ class Engine:
             if stop_on_failure and result.failures:
                 result.not_started.append(step)
                 return False
-            outcome, error = await self._carry_out(step)
+            outcome, error, etag = await self._carry_out(step, verify=verify)
             if error is None:
                 result.done += 1
                 if keep and isinstance(step, Complete):
-                    result.completed.append(step)
+                    result.completed[step] = etag
             else:
                 result.failures.append(Failure(step, outcome, error))
             if self._observer is not None:
@@ -126,11 +131,14 @@ class Engine:
         await drained(stage.steps, one, self.concurrency)
         return result
 
-    async def _carry_out(self, step: Step) -> tuple[Outcome, Exception | None]:
+    async def _carry_out(self, step: Step, *, verify: bool) -> tuple[Outcome, Exception | None, str]:
+        etag = ""
         try:
             match step:
                 case Complete():
-                    await self._complete(step)
+                    etag = await self._complete(step)
+                    if verify:
+                        return await self._confirm(step)
                 case Abort():
                     await self.store.abort_upload(step.key, step.upload_id)
                 case Put():
@@ -142,18 +150,29 @@ class Engine:
         except StoreError as error:
             if isinstance(step, Complete):
                 return await self._read_back(step, error)
-            return Outcome.UNKNOWN if error.retryable else Outcome.FAILED, error
+            return Outcome.UNKNOWN if error.retryable else Outcome.FAILED, error, ""
         except Exception as error:  # noqa: BLE001 - reported with the step it belongs to
-            return Outcome.UNKNOWN, error
-        return Outcome.DONE, None
+            return Outcome.UNKNOWN, error, ""
+        return Outcome.DONE, None, etag
 
-    async def _complete(self, step: Complete) -> None:
+    async def _complete(self, step: Complete) -> str:
         checksums = step.checksums or (None,) * len(step.etags)
         known = zip(step.etags, checksums, strict=True)
         parts = [Part(number, etag, checksum) for number, (etag, checksum) in enumerate(known, start=1)]
-        await self.store.complete_upload(step.key, step.upload_id, parts)
+        done = await self.store.complete_upload(step.key, step.upload_id, parts, if_absent=step.if_absent)
+        return done.etag
 
-    async def _read_back(self, step: Complete, error: StoreError) -> tuple[Outcome, Exception | None]:
+    async def _confirm(self, step: Complete) -> tuple[Outcome, Exception | None, str]:
+        gone = UploadNotFound(
+            "complete_upload",
+            f"{self.store.bucket}/{step.key}",
+            "answered with success, and the object is not there: somebody removed or replaced it",
+        )
+        if step.write_id is None:
+            return Outcome.DONE, None, ""
+        return await self._read_back(step, gone)
+
+    async def _read_back(self, step: Complete, error: StoreError) -> tuple[Outcome, Exception | None, str]:
         found: Found | None
         try:
             info = await self.store.head(step.key)
@@ -163,8 +182,12 @@ class Engine:
         except StoreError as second:
             error.add_note(f"and reading it back failed: {second}")
             found = None
-        outcome = resolve(error, step.write_id, found)
-        return outcome, None if outcome is Outcome.DONE else error
+        etag = etag_of_parts(step.etags) if step.write_id is None else None
+        outcome = resolve(error, step.write_id, found, etag)
+        if outcome is Outcome.DONE:
+            assert found is not None
+            return outcome, None, found.etag or ""
+        return outcome, error, ""
 
 
 async def drained(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future
+from concurrent.futures import Executor
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -14,17 +14,19 @@ from uuid import UUID
 from fsspec.asyn import sync
 from fsspec.spec import AbstractFileSystem
 
-from magicfs.committers.base import Conflict
+from magicfs.committers.base import JobSetup
 from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation, UsageError
+from magicfs.findings import log_findings
 from magicfs.formats.pending import EtagFormat
 from magicfs.job_spec import JobSpec, location_of
 from magicfs.progress import Meter
 from magicfs.protocol import ids
-from magicfs.protocol.ids import TaskId
+from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.layout import LayoutName
 from magicfs.report import JobReport, ProgressCallback
 from magicfs.task import Task
 from magicfs.task_commit import TaskCommit
+from magicfs.task_runs import run_tasks
 
 __all__ = ["Job", "Task"]
 
@@ -38,23 +40,28 @@ class Job:
     Args:
         url: The destination directory, such as ``s3://bucket/sales``.
         committer: Name of the committer.
-        conflict: What to do about data that is there already; ``append`` leaves it as it is.
+        conflict: What to do about data that is there already. ``fail`` publishes only where there is none,
+            ``append`` leaves it as it is, ``replace`` removes all of it once the new files are visible,
+            ``replace_partitions`` what lies in the partitions that the job writes to.
         unique_names: Put task and job into the final file names. Without it, files of equal names replace
             each other, and uploads of lost tasks can be found only while their records last.
         tracking: ``"memory"`` writes no marker and no ``.pending``: 3 requests a file less, but a task must
             write and commit in one process.
         layout: ``"__magic"`` for Hadoop before 3.4.
-        run_id: Name of the run, to find a predecessor of the same name.
-        attempt: Number of the job attempt, from 0.
+        run_id: Name of the run, such as a scheduler's. An earlier job of the same run is finished if it had
+            begun to publish, else aborted; if the run is published, this commit discards and says so.
+        attempt: Number of the job attempt, from 0; later ones take over the job that an earlier one began.
         part_size: Bytes of the first parts of every upload; by default 8 MiB.
         concurrency: Most requests at once, in tasks and in the job commit.
         extra_destinations: Further directories that tasks may write to.
         storage_options: Options of the wrapped filesystem, as for fsspec (``{"endpoint_url": …}``).
         progress: Called with a ``Progress`` after every file, on the I/O thread; it must be quick.
         filesystem: The fsspec filesystem to use, in place of ``storage_options``.
-        job_id: An id that the engine has chosen; by default a random UUID.
+        job_id: An id that the engine has chosen, never used again; by default a random UUID.
         etag_format: ``"object"`` for readers of Hadoop 3.5 and later.
         hadoop_sets: Also leave pending sets where Hadoop's job commit looks for them.
+        allow_empty: Let a job that has no files replace what is there, that is, delete it.
+        single_driver: Vouch that nobody else publishes here, on a store that ignores conditional writes.
 
     Raises:
         UsageError: An argument cannot be right. Nothing was changed.
@@ -80,9 +87,9 @@ class Job:
         job_id: UUID | str | None = None,
         etag_format: EtagFormat = "string",
         hadoop_sets: bool = False,
+        allow_empty: bool = False,
+        single_driver: bool = False,
     ) -> None:
-        if run_id is not None:
-            raise UsageError("run_id is not available in this version; leave it out")
         if extra_destinations:
             raise UsageError("extra_destinations are not available in this version; leave them out")
         if filesystem is not None and storage_options:
@@ -100,6 +107,9 @@ class Job:
             concurrency=concurrency,
             etag_format=etag_format,
             hadoop_sets=hadoop_sets,
+            run_id=run_id,
+            allow_empty=allow_empty,
+            single_driver=single_driver,
             storage_options=dict(storage_options or {}),
             filesystem=filesystem,
         )
@@ -107,6 +117,7 @@ class Job:
         self._state: Literal["new", "open", "committed", "aborted"] = "new"
         self._commits: list[TaskCommit] = []
         self._report: JobReport | None = None
+        self._found: JobSetup | None = None
         self._lock = threading.Lock()
 
     @property
@@ -130,17 +141,35 @@ class Job:
             raise ProtocolViolation(f"job {self.id} has no report: it was not committed")
         return self._report
 
-    def setup(self) -> Self:
-        """Check that the destination can be written. Nothing is created. A second call does nothing.
+    @property
+    def found(self) -> JobSetup:
+        """What ``setup`` found at the destination: unfinished jobs and pending uploads, with their dates.
 
         Raises:
-            UsageError: The destination is a file.
+            ProtocolViolation: The job is not set up.
+        """
+        if self._found is None:
+            raise ProtocolViolation(f"job {self.id} is not set up; call setup() first, or use a with block")
+        return self._found
+
+    def setup(self) -> Self:
+        """Check the destination and write the job object; what lies there stays as it is.
+
+        What was found there is in ``found``, and in the log ``magicfs`` at INFO. A second call does nothing.
+        Another ``Job`` of the same ``job_id`` that is set up takes the job over: from then on only that one
+        may commit it.
+
+        Raises:
+            UsageError: The destination is a file, or a table of Delta Lake or Apache Iceberg.
+            OutputExists: ``conflict="fail"``, and data is there.
+            CommitDenied: A job of this id is past its commit point.
             ObjectNotFound: No such bucket; it is not created.
             PermissionDenied: The credentials do not work.
         """
         if self._state == "new":
-            sync(self.spec.loop, self.spec.make_committer().setup_job)
-            self._state = "open"
+            found: JobSetup = sync(self.spec.loop, self.spec.make_committer().setup_job)
+            self._found, self._state = found, "open"
+            log_findings(self.url, self.id, found)
         self._require_open("setup")
         return self
 
@@ -169,52 +198,68 @@ class Job:
 
     @property
     def commits(self) -> tuple[TaskCommit, ...]:
-        """What has been handed over so far, by tasks of this process and by ``add``."""
+        """What was handed over so far, by tasks of this process and by ``add``."""
         with self._lock:
             return tuple(self._commits)
 
-    def commit(self, commits: Iterable[TaskCommit] | None = None) -> JobReport:
+    def commit(self, commits: Iterable[TaskCommit] | None = None, *, tasks: int | None = None) -> JobReport:
         """Make the given commits visible, exactly these; without an argument, all that a listing shows.
 
         In a listing the last committed attempt of a task counts; stores tell the time in seconds or better.
+        A second call goes on where the first one stopped.
+
+        Args:
+            commits: Those that the engine accepted.
+            tasks: How many there must be, if that is known.
 
         Raises:
-            ProtocolViolation: The job has ended, or the commits do not belong together.
+            ProtocolViolation: The job has ended, or the commits do not belong together or are not all.
+            OutputExists: The conflict mode forbids to publish onto what is there; nothing was changed.
+            CommitDenied: Another driver or another job was faster; nothing of this job is visible.
             CommitFailed: Known not to have succeeded; what had become visible was removed again.
-            CommitOutcomeUnknown: The store fell silent; nothing was removed; call ``commit`` again.
+            CommitOutcomeUnknown: The store fell silent; nothing was removed; call again, or recover.
             StoreError: The commits could not be read; nothing was changed; call again or abort.
         """
         self._require_open("commit")
         chosen = None if commits is None else list(commits)
+        if (before := self.found.published) is not None:
+            sync(self.spec.loop, self.spec.make_committer().abort_job, (), self.found.driver)
+            return self._committed(
+                JobReport.before(before, self.url, self.spec.committer, self.spec.conflict)
+            )
         meter = Meter(self._progress, chosen) if self._progress is not None else None
+        committer = self.spec.make_committer(meter)
         try:
-            report: JobReport = sync(self.spec.loop, self.spec.make_committer(meter).commit_job, chosen)
+            report: JobReport = sync(self.spec.loop, committer.commit_job, chosen, self.found.driver, tasks)
         except MagicError as error:
-            if trouble := _trouble(meter):
+            if meter is not None and (trouble := meter.trouble):
                 error.add_note(trouble)
             raise
-        if trouble := _trouble(meter):
-            report = replace(report, warnings=(*report.warnings, trouble))
+        troubles = (meter.trouble,) if meter is not None and meter.trouble else ()
+        return self._committed(replace(report, warnings=(*report.warnings, *troubles)))
+
+    def _committed(self, report: JobReport) -> JobReport:
         self._report = report
         self._state = "committed"
         self.spec.wrapped().invalidate_cache()
-        return self._report
+        return report
 
     def abort(self) -> None:
-        """Discard everything of the job. A second call does nothing.
+        """Discard everything of the job, files that a dead commit had made visible included.
 
-        Files that a commit which died half-way had made visible are removed again, as far as the commits
-        that were handed over tell.
+        A second call does nothing.
 
         Raises:
             ProtocolViolation: The job was committed, here or elsewhere.
+            CommitDenied: Another driver took the job over.
             StoreError: Something could not be discarded; call again.
         """
         if self._state == "aborted":
             return
         if self._state == "committed":
             raise ProtocolViolation(f"job {self.id} is published; it cannot be aborted any more")
-        sync(self.spec.loop, self.spec.make_committer().abort_job, self.commits)
+        driver = self._found.driver if self._found is not None else None
+        sync(self.spec.loop, self.spec.make_committer().abort_job, self.commits, driver)
         self._state = "aborted"
 
     def map(
@@ -237,32 +282,10 @@ class Job:
 
         Raises:
             UsageError: A task is named twice, or ``retries`` is negative.
-            Exception: What a task raised in its last attempt; the other tasks are waited for first.
+            Exception: What a task raised last, once all others have ended.
         """
         self._require_open("map")
-        names = [ids.task_id(task) for task in tasks]
-        if len(set(names)) < len(names) or retries < 0:
-            raise UsageError("name each task once, and give retries of 0 or more")
-
-        def submit(name: TaskId) -> Future[TaskCommit]:
-            # Not self.task(name): in threads it would hand its commit over by itself, and again here.
-            return executor.submit(_run_attempt, Task(self.spec, name), function)
-
-        commits, failures = [], []
-        for name, first in [(name, submit(name)) for name in names]:
-            future = first
-            for left in range(retries, -1, -1):
-                try:
-                    commits.append(future.result())
-                    break
-                except Exception as error:  # noqa: BLE001 - any failure of a task is retried
-                    if not left or isinstance(error, BrokenExecutor):
-                        failures.append(error)
-                        break
-                    future = submit(name)
-        if failures:
-            raise failures[0] if len(failures) == 1 else ExceptionGroup("tasks failed", failures)
-        for commit in commits:
+        for commit in (commits := run_tasks(self.spec, function, tasks, executor=executor, retries=retries)):
             self.add(commit)
         return commits
 
@@ -288,6 +311,8 @@ class Job:
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name not in {"_lock", "_progress"}}
+        # What lay at the destination is the driver's to know.
+        state["_found"] = self._found and JobSetup(self._found.driver, published=self._found.published)
         return state | {"_commits": list(self.commits)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -323,18 +348,3 @@ class Job:
             self.abort()
         except Exception as second:  # noqa: BLE001 - the first error must not be hidden
             error.add_note(f"and job {self.id} could not be aborted whole: {second}")
-
-
-def _trouble(meter: Meter | None) -> str | None:
-    if meter is None or meter.error is None:
-        return None
-    return f"the progress callback raised {meter.error!r} and was not called again; mend it"
-
-
-def _run_attempt(task: Task, function: Callable[[Task], Any]) -> TaskCommit:
-    with task:
-        function(task)
-    commit = task.committed
-    if commit is None:
-        raise ProtocolViolation(f"task {task.id} was aborted by its own function; raise an error instead")
-    return commit

@@ -10,12 +10,14 @@ from typing import Any, Literal, get_args
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.committers import registry
-from magicfs.committers.base import Committer, Conflict, JobContext
+from magicfs.committers.base import Committer, JobContext
 from magicfs.engine import Engine, Observer
 from magicfs.errors import UsageError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.formats.pending import EtagFormat
+from magicfs.manifests import manifest_key
 from magicfs.protocol import paths
+from magicfs.protocol.conflict import CONFLICTS, Conflict
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.stores import resolve
@@ -23,8 +25,8 @@ from magicfs.stores.port import Store
 
 __all__ = ["CONFLICTS", "JobSpec", "location_of"]
 
-CONFLICTS = get_args(Conflict)
 CONCURRENCY_MAX = 1024
+RUN_ID_MAX = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +46,9 @@ class JobSpec:
         concurrency: Most requests at once.
         etag_format: Which generation of Hadoop shall read the files.
         hadoop_sets: Whether to copy pending sets to where Hadoop's job commit looks for them.
+        run_id: Name of the run, by which a second one finds the first.
+        allow_empty: Whether a job without files may replace what is there.
+        single_driver: Whether the caller vouches for what the store cannot ensure.
         storage_options: Options of the wrapped filesystem.
         filesystem: The wrapped filesystem itself, in place of options.
     """
@@ -60,6 +65,9 @@ class JobSpec:
     concurrency: int = 32
     etag_format: EtagFormat = "string"
     hadoop_sets: bool = False
+    run_id: str | None = None
+    allow_empty: bool = False
+    single_driver: bool = False
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     filesystem: AbstractFileSystem | None = field(default=None, repr=False)
 
@@ -68,17 +76,17 @@ class JobSpec:
         _choice("conflict", self.conflict, CONFLICTS)
         _choice("tracking", self.tracking, ("store", "memory"))
         _choice("etag_format", self.etag_format, get_args(EtagFormat))
-        if self.conflict != "append":
-            raise UsageError(
-                f"conflict={self.conflict!r} is not available in this version; use conflict='append', "
-                "which leaves old files as they are"
-            )
+        if self.run_id is not None and not self.run_id:
+            raise UsageError("run_id is empty; name the run, or leave it out")
+        if len(self.run_id or "") > RUN_ID_MAX:
+            raise UsageError(f"run_id has {len(self.run_id or '')} characters; at most {RUN_ID_MAX} are kept")
         if not 1 <= self.concurrency <= CONCURRENCY_MAX:
             raise UsageError(f"concurrency={self.concurrency} is out of range; choose 1 to {CONCURRENCY_MAX}")
         if isinstance(self.filesystem, MagicFileSystem):
             raise UsageError(
                 "filesystem is a MagicFileSystem already; give the one that it wraps (its attribute fs)"
             )
+        manifest_key(self.location.key, self.job)
         context = self.context
         if self.tracking == "memory" and not context.names_tell:
             raise UsageError(
@@ -115,6 +123,9 @@ class JobSpec:
             tracking=self.tracking,
             etag_format=self.etag_format,
             hadoop_sets=self.hadoop_sets,
+            run_id=self.run_id,
+            allow_empty=self.allow_empty,
+            single_driver=self.single_driver,
         )
 
     def wrapped(self) -> AbstractFileSystem:

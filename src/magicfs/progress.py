@@ -36,6 +36,13 @@ class Meter:
         self._files = 0
         self._bytes = 0
 
+    @property
+    def trouble(self) -> str | None:
+        """What to tell the caller about the callback; None if it did not raise."""
+        if self.error is None:
+            return None
+        return f"the progress callback raised {self.error!r} and was not called again; mend it"
+
     def __call__(self, event: Event) -> None:
         """Count a step, and tell."""
         if not isinstance(event.step, Complete) or event.outcome is not Outcome.DONE:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import configparser
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from magicfs.formats.manifest import MANIFEST_SIZE_LIMIT
+from magicfs.formats.pointer import RUNS_KEPT
+from magicfs.register import KEPT
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -71,3 +76,19 @@ def test_links_between_the_documents_lead_somewhere() -> None:
     for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text()):
             assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+def test_the_page_about_manifests_names_every_field_and_no_other() -> None:
+    page = (ROOT / "docs" / "manifests.md").read_text()
+    for name in ("manifest", "pointer"):
+        written = json.loads((ROOT / "tests" / "golden" / f"magicfs_{name}_1.json").read_bytes())
+        expected = {*written, *(f"files[].{field}" for field in (written.get("files") or [{}])[0])}
+        section = page.partition(f"`magicfs.{name}/1`")[2].partition("\n## ")[0]
+        assert set(re.findall(r"^\| `([^`]+)` \|", section, flags=re.MULTILINE)) == expected
+
+
+def test_the_page_about_manifests_tells_the_limits() -> None:
+    page = (ROOT / "docs" / "manifests.md").read_text()
+    assert f"last {RUNS_KEPT:,} published" in page
+    assert f"beyond {MANIFEST_SIZE_LIMIT // 2**20} MiB" in page
+    assert f"the last {KEPT} are" in page

@@ -218,9 +218,9 @@ class Store(MemoryStore):
         self.before: Callable[[str, str], Exception | None] = lambda operation, key: None
         self.after: Callable[[str, str], Exception | None] = lambda operation, key: None
 
-    async def complete_upload(self, key: str, upload_id: str, parts: Any) -> ObjectInfo:
+    async def complete_upload(self, key: str, upload_id: str, parts: Any, **options: Any) -> ObjectInfo:
         await self._maybe(self.before, "complete_upload", key)
-        info = await super().complete_upload(key, upload_id, parts)
+        info = await super().complete_upload(key, upload_id, parts, **options)
         await self._maybe(self.after, "complete_upload", key)
         return info
 
@@ -261,7 +261,8 @@ def test_every_kind_of_step_is_carried_out() -> None:
         ]
         result = await Engine(store, 2).run(Stage("all", steps), keep=True)
         assert result.ok
-        assert (result.done, result.completed) == (4, [complete])
+        etag = (await store.head("done")).etag
+        assert (result.done, result.completed) == (4, {complete: etag})
         assert [info.key async for info in store.list("")] == ["done", "new"]
         assert not [info async for info in store.list_uploads("")]
 
@@ -272,7 +273,7 @@ def test_completed_steps_are_kept_only_if_asked_for() -> None:
     async def scenario() -> None:
         store = Store()
         result = await Engine(store, 2).run(Stage("complete", [await upload(store, "a")]))
-        assert (result.done, result.completed) == (1, [])
+        assert (result.done, result.completed) == (1, {})
 
     run(scenario())
 
@@ -316,7 +317,7 @@ def test_lost_reply_of_a_complete_is_found_out_by_its_write_id() -> None:
         store.after = only("complete_upload", "a", Unavailable("complete_upload", "bucket/a", "silence"))
         result = await Engine(store, 1).run(Stage("complete", [step]), keep=True)
         assert result.ok
-        assert result.completed == [step]
+        assert result.completed == {step: (await store.head("a")).etag}
 
     run(scenario())
 

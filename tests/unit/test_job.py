@@ -17,6 +17,7 @@ from fsspec.asyn import sync
 
 import magicfs
 from magicfs.errors import (
+    CommitDenied,
     CommitFailed,
     CommitOutcomeUnknown,
     PermissionDenied,
@@ -44,38 +45,42 @@ def url() -> Iterator[str]:
 
 
 class FaultyStore(MemoryStore):
-    """A memory store that fails before a request takes place, as ``faults`` says by operation."""
+    """A memory store that fails before a request takes place, as ``faults`` says by operation.
+
+    Requests for keys that hold a text of ``spared`` pass.
+    """
 
     faults: dict[str, Exception]
+    spared: list[str]
 
     async def abort_upload(self, key: str, upload_id: str) -> None:
-        self._fail("abort_upload")
+        self._fail("abort_upload", key)
         await super().abort_upload(key, upload_id)
 
-    async def complete_upload(self, key: str, upload_id: str, parts: Any) -> ObjectInfo:
-        self._fail("complete_upload")
-        return await super().complete_upload(key, upload_id, parts)
+    async def complete_upload(self, key: str, upload_id: str, parts: Any, **options: Any) -> ObjectInfo:
+        self._fail("complete_upload", key)
+        return await super().complete_upload(key, upload_id, parts, **options)
 
     async def head(self, key: str) -> ObjectInfo:
-        self._fail("head")
+        self._fail("head", key)
         return await super().head(key)
 
     async def put(self, key: str, body: Any, **kwargs: Any) -> ObjectInfo:
-        self._fail("put")
+        self._fail("put", key)
         return await super().put(key, body, **kwargs)
 
     async def list(self, prefix: str, *, limit: int | None = None) -> Any:
-        self._fail("list")
+        self._fail("list", prefix)
         async for info in super().list(prefix, limit=limit):
             yield info
 
     async def list_uploads(self, prefix: str) -> Any:
-        self._fail("list_uploads")
+        self._fail("list_uploads", prefix)
         async for info in super().list_uploads(prefix):
             yield info
 
-    def _fail(self, operation: str) -> None:
-        if operation in self.faults:
+    def _fail(self, operation: str, key: str) -> None:
+        if operation in self.faults and not any(text in key for text in self.spared):
             raise self.faults[operation]
 
 
@@ -86,14 +91,26 @@ class FaultyFileSystem(MemoryFileSystem):
         super().__init__(world=World())
         self.world.create_bucket("bucket")
         self.faults: dict[str, Exception] = {}
+        self.spared: list[str] = []
 
     def store(self, bucket: str) -> FaultyStore:
         store = FaultyStore(bucket, self.world)
         store.faults = self.faults
+        store.spared = self.spared
         return store
 
     def keys(self) -> list[str]:
         return sorted(self.world.find("bucket").objects)
+
+    def work(self) -> list[str]:
+        """All but the job object."""
+        return [key for key in self.keys() if not key.endswith("/job.json")]
+
+    def state(self) -> str:
+        """What the only job object says."""
+        (key,) = [key for key in self.keys() if key.endswith("/job.json")]
+        state: str = json.loads(self.world.find("bucket").objects[key].body)["state"]
+        return state
 
     def uploads(self) -> int:
         return len(self.world.find("bucket").uploads)
@@ -287,7 +304,7 @@ def test_error_of_a_task_is_not_hidden_by_an_abort_that_fails() -> None:
         raise ZeroDivisionError
     assert caught.value.__notes__[0].startswith("and task 000000 could not be aborted whole: abort_upload")
     assert filesystem.uploads() == 1
-    assert len(filesystem.keys()) == 2, "the .pending stays so that the job finds the upload"
+    assert len(filesystem.work()) == 2, "the .pending stays so that the job finds the upload"
     filesystem.faults.clear()
     job.abort()
     assert (filesystem.uploads(), filesystem.keys()) == (0, [])
@@ -313,7 +330,7 @@ def test_task_whose_set_is_refused_is_aborted() -> None:
     filesystem.faults["put"] = denied("put")
     with pytest.raises(PermissionDenied):
         task.commit()
-    assert (filesystem.uploads(), filesystem.keys()) == (0, [])
+    assert (filesystem.uploads(), filesystem.work(), filesystem.state()) == (0, [], "open")
 
 
 @pytest.mark.parametrize("tracking", ["store", "memory"])
@@ -358,12 +375,14 @@ def test_with_block_that_was_handed_two_attempts_of_a_task_leaves_nothing(url: s
 def test_unknown_outcome_of_a_with_block_removes_nothing_and_a_second_commit_succeeds() -> None:
     filesystem = FaultyFileSystem()
     job = faulty_job(filesystem, tracking="memory")
-    with pytest.raises(CommitOutcomeUnknown, match=r"call job\.commit again") as caught, job:
+    told = r"nothing was removed; commit again, or run magicfs recover memory://bucket/sales"
+    with pytest.raises(CommitOutcomeUnknown, match=told) as caught, job:
         with job.task(0) as task:
             write(task)
+        filesystem.spared += ["/__magic", "/_"]
         filesystem.faults |= {"complete_upload": silent("complete_upload"), "head": silent("head")}
     assert (caught.value.done, len(caught.value.failed), caught.value.not_started) == ((), 1, ())
-    assert filesystem.uploads() == 1
+    assert (filesystem.uploads(), filesystem.state()) == (1, "committing")
     filesystem.faults.clear()
     assert job.commit(job.commits).files == 1
     assert filesystem.uploads() == 0
@@ -381,19 +400,59 @@ def test_job_commit_that_is_refused_publishes_nothing_and_leaves_nothing() -> No
     assert (filesystem.uploads(), filesystem.keys()) == (0, [])
 
 
-def test_published_job_whose_cleaning_fails_is_published_with_warnings() -> None:
+def test_store_that_is_silent_before_the_commit_point_changes_nothing() -> None:
     filesystem = FaultyFileSystem()
     job = faulty_job(filesystem).setup()
     with job.task(0) as task:
         write(task)
-    filesystem.faults |= {"put": denied("put"), "list_uploads": denied("list_uploads")}
+    before = filesystem.keys()
+    filesystem.faults["put"] = silent("put")
+    with pytest.raises(Unavailable):
+        job.commit(job.commits)
+    assert (filesystem.keys(), filesystem.state()) == (before, "open")
+    filesystem.faults.clear()
+    assert job.commit(job.commits).files == 1
+
+
+def test_published_job_that_cannot_be_finished_is_published_with_a_warning() -> None:
+    filesystem = FaultyFileSystem()
+    job = faulty_job(filesystem).setup()
+    with job.task(0) as task:
+        write(task)
+    filesystem.spared.append("/__magic")
+    filesystem.faults["put"] = denied("put")
     report = job.commit(job.commits)
     assert report.files == 1
-    success, cleaning = report.warnings
-    assert "_SUCCESS could not be written: put of bucket/key" in success
-    assert "cleaning up failed: list_uploads of bucket/key" in cleaning
-    assert all(warning in str(report) for warning in report.warnings)
-    assert len(filesystem.keys()) == 1, "work objects go although uploads cannot be listed"
+    (warning,) = report.warnings
+    assert warning.startswith("the files are published but the job could not be finished: put of bucket/key")
+    assert warning.endswith("run magicfs recover memory://bucket/sales")
+    assert warning in str(report)
+    assert filesystem.state() == "completed"
+    filesystem.faults.clear()
+    assert [one.action for one in magicfs.recover(job.url, filesystem=filesystem).jobs] == ["finished"]
+    assert set(filesystem.keys()) == {
+        "sales/_SUCCESS",
+        f"sales/_magicfs/{job.id}.json",
+        "sales/_magicfs/current.json",
+        f"sales/part-0-000000-{job.id}.txt",
+    }
+
+
+def test_published_job_whose_uploads_cannot_be_listed_ends_with_a_warning() -> None:
+    """HADOOP-17547: not everybody may list uploads. A job object that stayed would be in all others' way."""
+    filesystem = FaultyFileSystem()
+    job = faulty_job(filesystem).setup()
+    lost = job.task(0).setup()
+    write(lost)
+    with job.task(0) as task:
+        write(task)
+    filesystem.faults["list_uploads"] = denied("list_uploads")
+    report = job.commit(job.commits)
+    (warning,) = report.warnings
+    assert warning.startswith("uploads of attempts that left no record could not be looked for, and a lifecy")
+    assert "list_uploads of bucket/key: no" in warning
+    assert (report.files, report.uploads_aborted, filesystem.uploads()) == (1, 1, 0), "it was on record"
+    assert "__magic" not in " ".join(filesystem.keys())
 
 
 @pytest.mark.parametrize("unique_names", [True, False])
@@ -408,6 +467,8 @@ def test_job_is_aborted_by_its_records_where_uploads_cannot_be_listed(unique_nam
     with pytest.raises(PermissionDenied):
         job.abort()
     assert (filesystem.uploads(), filesystem.keys()) == (0, [])
+    filesystem.faults.clear()
+    job.abort()
 
 
 def test_upload_that_could_not_be_aborted_stays_on_record_for_the_next_abort() -> None:
@@ -418,8 +479,8 @@ def test_upload_that_could_not_be_aborted_stays_on_record_for_the_next_abort() -
     filesystem.faults["abort_upload"] = denied("abort_upload")
     with pytest.raises(PermissionDenied):
         job.abort()
-    assert filesystem.uploads() == 1
-    assert len(filesystem.keys()) == 1, "the pending set"
+    assert (filesystem.uploads(), filesystem.state()) == (1, "aborting")
+    assert len(filesystem.work()) == 1, "the pending set"
     filesystem.faults.clear()
     job.abort()
     assert (filesystem.uploads(), filesystem.keys()) == (0, [])
@@ -431,15 +492,15 @@ def test_upload_that_could_not_be_aborted_stays_on_record_for_the_next_abort() -
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"conflict": "fail"}, "conflict='fail' is not available in this version; use conflict='append'"),
-        ({"conflict": "replace"}, "conflict='replace' is not available"),
-        ({"conflict": "replace_partitions"}, "conflict='replace_partitions' is not available"),
         ({"conflict": "overwrite"}, "conflict='overwrite' is unknown; choose one of fail, append, replace"),
         ({"committer": "staging"}, "committer='staging' is unknown; choose one of magic"),
         ({"tracking": "disk"}, "tracking='disk' is unknown; choose one of store, memory"),
         ({"layout": "_magic"}, "layout='_magic' is unknown; choose one of __magic_job, __magic"),
         ({"etag_format": "text"}, "etag_format='text' is unknown; choose one of string, object"),
-        ({"run_id": "nightly"}, "run_id is not available in this version; leave it out"),
+        ({"run_id": ""}, "run_id is empty; name the run, or leave it out"),
+        ({"job_id": "current"}, "'current' is no id for a job with a manifest: 'current' is the pointer's"),
+        ({"job_id": "current.5"}, "'current.5' is no id for a job with a manifest"),
+        ({"job_id": "daily.00001"}, "'daily.00001' is no id for a job with a manifest"),
         ({"extra_destinations": ["memory://b/x"]}, "extra_destinations are not available"),
         ({"attempt": -1}, "attempt=-1 is no job attempt; number them from 0"),
         ({"concurrency": 0}, "concurrency=0 is out of range; choose 1 to 1024"),
@@ -464,9 +525,8 @@ def test_argument_that_cannot_be_right_is_refused_by_name(options: dict[str, Any
     assert told in str(caught.value)
 
 
-def test_conflict_that_is_left_out_is_refused_by_name() -> None:
-    with pytest.raises(UsageError, match="conflict='fail' is not available in this version"):
-        Job("memory://bucket/sales")
+def test_conflict_that_is_left_out_is_fail() -> None:
+    assert Job("memory://bucket/sales").spec.conflict == "fail"
 
 
 @pytest.mark.parametrize("size", [5 * 2**20 - 1, 5 * 2**30 + 1])
@@ -612,9 +672,16 @@ def test_commit_whose_content_cannot_be_believed_publishes_nothing(url: str, con
     forged = TaskCommit(job.commits[0].job_id, task.id, task.attempt_id, 1, 4, None, content)
     with pytest.raises(CommitFailed, match="cannot be believed: commit of task 000000"):
         job.commit([forged])
-    with pytest.raises(CommitFailed), job:
-        job.add(forged)
-        job._commits.remove(job.commits[0])
+    assert (keys(url), uploads(url)) == ([], 0), "the job is aborted, the readable uploads with it"
+    with pytest.raises(CommitDenied, match="has ended without being published"):
+        job.commit([forged])
+
+
+def test_with_block_that_was_handed_what_cannot_be_believed_leaves_nothing(url: str) -> None:
+    with pytest.raises(CommitFailed, match="cannot be believed: commit of task 000000"), make(url) as job:
+        with job.task(0) as task:
+            write(task)
+        job._commits[:] = [TaskCommit(job.id, task.id, task.attempt_id, 1, 4, None, b"not packed")]
     assert (keys(url), uploads(url)) == ([], 0)
 
 
@@ -835,7 +902,12 @@ def test_listing_after_a_commit_is_fresh(url: str) -> None:
     filesystem = MemoryFileSystem()
     with make(url, filesystem=filesystem) as job, job.task(0) as task:
         write(task)
-    assert len(filesystem.find(url)) == 2
+    place = url.removeprefix("memory://")
+    assert filesystem.find(url) == [
+        f"{place}/_SUCCESS",
+        *sorted([f"{place}/_magicfs/{job.id}.json", f"{place}/_magicfs/current.json"]),
+        f"{place}/part-0-000000-{job.id}.txt",
+    ]
 
 
 def test_second_commit_of_one_attempt_returns_what_the_first_persisted(url: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from magicfs.errors import (
@@ -14,7 +16,7 @@ from magicfs.errors import (
     Unsupported,
     UploadNotFound,
 )
-from magicfs.protocol.readback import Found, Outcome, resolve
+from magicfs.protocol.readback import Found, Outcome, etag_of_parts, resolve
 
 OURS = "our-write-id"
 OUR_OBJECT = Found(True, OURS, 5, '"etag"')
@@ -91,3 +93,37 @@ def test_condition_that_met_an_object_which_is_not_there_any_more_says_nothing(
 
 def test_object_without_a_write_id_is_never_taken_for_an_upload_without_one() -> None:
     assert told(StoreError, None, NAMELESS_OBJECT) is not Outcome.DONE
+
+
+PARTS = ['"0cc175b9c0f1b6a831c399e269772661"', "92eb5ffee6ae2fec3ad71c777531578f"]
+"""MD5 of ``a`` and of ``b``."""
+
+
+def test_etag_of_an_object_is_told_by_those_of_its_parts() -> None:
+    digests = b"".join(bytes.fromhex(part.strip('"')) for part in PARTS)
+    assert etag_of_parts(PARTS) == f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-2"
+
+
+@pytest.mark.parametrize("etags", [[], ["no-md5"], [*PARTS, '"0"'], ["0" * 33]])
+def test_etags_of_other_kinds_tell_nothing(etags: list[str]) -> None:
+    assert etag_of_parts(etags) is None
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_an_upload_without_identity_is_done_if_an_object_of_its_parts_is_there(
+    kind: type[StoreError],
+) -> None:
+    expected = etag_of_parts(PARTS)
+    error = kind("complete_upload", "bucket/key", "no")
+    assert resolve(error, None, Found(True, None, 2, f'"{expected}"'), expected) is Outcome.DONE
+    assert resolve(error, None, Found(True, None, 2, '"another-2"'), expected) is not Outcome.DONE
+    assert resolve(error, None, Found(False), expected) is not Outcome.DONE
+    assert resolve(error, None, Found(True, None, 2, None), expected) is not Outcome.DONE
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_equal_content_is_no_identity_for_an_upload_that_has_one(kind: type[StoreError]) -> None:
+    expected = etag_of_parts(PARTS)
+    error = kind("complete_upload", "bucket/key", "no")
+    theirs = Found(True, "their-write-id", 2, f'"{expected}"')
+    assert resolve(error, OURS, theirs, expected) is not Outcome.DONE

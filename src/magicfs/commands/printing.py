@@ -5,8 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 
-__all__ = ["human_age", "print_fields", "print_json", "print_table", "printable", "write_line"]
+__all__ = [
+    "human_age",
+    "human_moment",
+    "print_fields",
+    "print_json",
+    "print_table",
+    "printable",
+    "write_line",
+]
 
 _MINUTE = 60
 _HOUR = 60 * _MINUTE
@@ -58,3 +67,12 @@ def human_age(seconds: float) -> str:
     if left < _DAY:
         return f"{left // _HOUR} h {left % _HOUR // _MINUTE} min"
     return f"{left // _DAY} d {left % _DAY // _HOUR} h"
+
+
+def human_moment(milliseconds: int) -> str:
+    """A moment since the epoch as date and time; empty for 0, which stands for no moment."""
+    try:
+        moment = datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None
+    except (ValueError, OverflowError, OSError):
+        return f"{milliseconds} ms since the epoch"
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment else ""

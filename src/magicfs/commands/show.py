@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import argparse
 import json
-from datetime import UTC, datetime
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from magicfs.commands.printing import print_fields, print_json, print_table, printable, write_line
+from magicfs.commands.printing import (
+    human_moment,
+    print_fields,
+    print_json,
+    print_table,
+    printable,
+    write_line,
+)
+from magicfs.commands.show_job import show_deletions, show_job
 from magicfs.commands.storage import add_storage_options, on_store, parse_storage_options
 from magicfs.errors import UsageError
 
 if TYPE_CHECKING:
+    from magicfs.formats.manifest import Manifest
     from magicfs.formats.pending import Pending
     from magicfs.formats.pendingset import PendingSet
+    from magicfs.formats.pointer import Pointer
     from magicfs.formats.statistics import Statistics
     from magicfs.formats.success import SuccessData
 
 __all__ = ["HELP", "configure", "run"]
 
-HELP = "show a .pending file, a .pendingset file or _SUCCESS"
+HELP = "show one of a job's files: .pending, .pendingset, _SUCCESS, manifest, pointer, job.json, deletions"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,8 +51,6 @@ def run(arguments: argparse.Namespace) -> int:
         FormatError: It is none of these files, or cannot be believed.
     """
     from magicfs.formats import kinds
-    from magicfs.formats.pending import Pending
-    from magicfs.formats.pendingset import PendingSet
 
     options = parse_storage_options(arguments.storage_options)
     raw = _read(arguments.url, options)
@@ -50,27 +58,21 @@ def run(arguments: argparse.Namespace) -> int:
     kind = kinds.detect(arguments.url, raw)
     if arguments.json:
         print_json({"path": arguments.url, "kind": kind, "document": json.loads(raw)})
-    elif isinstance(content, Pending):
-        _show_pending(arguments.url, content)
-    elif isinstance(content, PendingSet):
-        _show_pending_set(arguments.url, content)
     else:
-        _show_success(arguments.url, content)
+        _SHOW[kind](arguments.url, content)
     return 0
 
 
 def _read(url: str, options: dict[str, object]) -> bytes:
-    from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT
+    from magicfs.formats.kinds import SIZE_LIMIT
     from magicfs.protocol import paths
 
     if "://" not in url or url.startswith("file://"):
-        return _read_local(Path(url.removeprefix("file://")), PENDINGSET_SIZE_LIMIT + 1)
+        return _read_local(Path(url.removeprefix("file://")), SIZE_LIMIT + 1)
     location = paths.parse_url(url)
     if not location.key:
         raise UsageError(f"{url} is a bucket; give the URL of a file in it")
-    return on_store(
-        location, options, lambda store: store.get(location.key, size_max=PENDINGSET_SIZE_LIMIT + 1)
-    )
+    return on_store(location, options, lambda store: store.get(location.key, size_max=SIZE_LIMIT + 1))
 
 
 def _read_local(path: Path, size_max: int) -> bytes:
@@ -97,7 +99,7 @@ def _show_pending(url: str, pending: Pending) -> None:
             ("job", pending.job_id),
             ("task", pending.task_id),
             ("written as", pending.uri),
-            ("closed", _moment(pending.saved_ms or pending.created_ms)),
+            ("closed", human_moment(pending.saved_ms or pending.created_ms)),
             ("text", pending.text),
             *((f"extra {name}", value) for name, value in pending.extra_data.items()),
         ]
@@ -144,7 +146,7 @@ def _show_success(url: str, success: SuccessData) -> None:
             ("job id from", success.job_id_source),
             ("committer", success.committer),
             ("description", success.description),
-            ("ended", _moment(success.timestamp_ms) or success.date),
+            ("ended", human_moment(success.timestamp_ms) or success.date),
             ("host", success.hostname),
             ("state", success.state),
             ("stage", success.stage),
@@ -158,13 +160,60 @@ def _show_success(url: str, success: SuccessData) -> None:
         write_line(f"  {printable(name)}")
 
 
+def _show_manifest(url: str, manifest: Manifest) -> None:
+    from magicfs.report import human_bytes
+
+    hides = {"nothing": "nothing", "all": "everything that was there", "keys": "the deleted files"}
+    print_fields(
+        [
+            ("file", url),
+            ("kind", "what a job published (manifest)"),
+            ("job", manifest.job_id),
+            ("run", manifest.run_id),
+            ("destination", f"{manifest.bucket}/{manifest.destination}"),
+            ("conflict", manifest.conflict),
+            ("published", human_moment(manifest.committed_ms)),
+            ("previous job", manifest.previous or "none"),
+            ("hides", hides[manifest.hides]),
+            ("replaced job", manifest.replaced),
+            ("deleted files", len(manifest.deleted) or None),
+            ("partitions", ", ".join(manifest.partitions or ())),
+            ("older files", "were there, in no manifest" if manifest.older_files else None),
+            ("files", len(manifest.files)),
+            ("size", human_bytes(manifest.size)),
+        ]
+    )
+    if manifest.files:
+        write_line("")
+        rows = ((human_bytes(file.size), file.etag, file.key) for file in manifest.files)
+        print_table(("SIZE", "ETAG", "KEY"), rows)
+
+
+def _show_pointer(url: str, pointer: Pointer) -> None:
+    print_fields(
+        [
+            ("file", url),
+            ("kind", "the newest published job (manifest pointer)"),
+            ("job", pointer.job_id),
+            ("changed", human_moment(pointer.changed_ms)),
+            ("runs", len(pointer.runs)),
+        ]
+    )
+    if pointer.runs:
+        write_line("")
+        print_table(("JOB", "RUN"), ((job, run) for run, job in reversed(pointer.runs)))
+
+
 def _counters(statistics: Statistics) -> list[tuple[str, int]]:
     return [(name, value) for name, value in sorted(statistics.counters.items()) if value]
 
 
-def _moment(milliseconds: int) -> str:
-    try:
-        moment = datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None
-    except (ValueError, OverflowError, OSError):
-        return f"{milliseconds} ms since the epoch"
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment else ""
+_SHOW: dict[str, Callable[[str, Any], None]] = {
+    "pending": _show_pending,
+    "pendingset": _show_pending_set,
+    "success": _show_success,
+    "manifest": _show_manifest,
+    "pointer": _show_pointer,
+    "job": show_job,
+    "deletions": show_deletions,
+}

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, cast
 
 from magicfs.engine import Engine
+from magicfs.formats.job_object import JobObject
 from magicfs.formats.pending import EtagFormat
 from magicfs.protocol import ids
+from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
-from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.report import JobReport
 from magicfs.task_commit import TaskCommit
 
-__all__ = ["Committer", "JobContext"]
-
-Conflict = Literal["fail", "append", "replace", "replace_partitions"]
+__all__ = ["Committer", "Conflict", "FoundJob", "FoundUpload", "JobContext", "JobSetup"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,9 @@ class JobContext:
         tracking: Where finished uploads are remembered until their task commits.
         etag_format: Which generation of Hadoop shall read the files.
         hadoop_sets: Whether pending sets are copied to where Hadoop's job commit looks for them.
+        run_id: Name of the run, by which a second one finds the first.
+        allow_empty: Whether a job without files may replace what is there.
+        single_driver: Whether the caller vouches that nobody else moves the job, where the store cannot.
     """
 
     url: str
@@ -40,6 +43,9 @@ class JobContext:
     tracking: Literal["store", "memory"]
     etag_format: EtagFormat
     hadoop_sets: bool = False
+    run_id: str | None = None
+    allow_empty: bool = False
+    single_driver: bool = False
 
     @property
     def job(self) -> JobId:
@@ -51,6 +57,74 @@ class JobContext:
         """Whether every upload of the job can be told by its final name."""
         return self.unique_names and ids.is_random(self.job)
 
+    def of(self, job: JobObject) -> JobContext:
+        """The facts of another job at the same destination, as its job object tells them."""
+        layout = WorkLayout(self.layout.destination, job.job_id, job.attempt, cast("LayoutName", job.layout))
+        return replace(
+            self,
+            layout=layout,
+            conflict=cast("Conflict", job.conflict),
+            unique_names=job.unique_names,
+            tracking=cast('Literal["store", "memory"]', job.tracking),
+            hadoop_sets=False,
+            run_id=job.run_id,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FoundUpload:
+    """An upload that was pending under the destination before the job began.
+
+    Attributes:
+        key: The key that it will have.
+        upload_id: The upload.
+        initiated: Seconds since the epoch.
+    """
+
+    key: str
+    upload_id: str
+    initiated: float
+
+
+@dataclass(frozen=True, slots=True)
+class FoundJob:
+    """A job that has not ended, at the same destination.
+
+    Attributes:
+        job_id: The job.
+        state: Its state; None if its object cannot be read.
+        created: When it was set up, in seconds since the epoch; 0 if that is not known.
+        changed: When it was moved last.
+        host: Where that happened.
+        run_id: Name of its run.
+        problem: Why its object cannot be read; empty otherwise.
+    """
+
+    job_id: str
+    state: str | None
+    created: float
+    changed: float
+    host: str
+    run_id: str | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSetup:
+    """What setting a job up found.
+
+    Attributes:
+        driver: Token of the one who may commit the job.
+        jobs: Other jobs at the destination that have not ended.
+        uploads: Uploads that were pending there; None where listing them is not allowed.
+        published: The job that has published the same run already; None if none has.
+    """
+
+    driver: str
+    jobs: tuple[FoundJob, ...] = ()
+    uploads: tuple[FoundUpload, ...] | None = ()
+    published: str | None = None
+
 
 class Committer(Protocol):
     """One commit protocol, bound to a job and its store. Coroutines on the store's loop.
@@ -61,11 +135,15 @@ class Committer(Protocol):
     context: JobContext
     engine: Engine
 
-    async def setup_job(self) -> None:
-        """Check that the destination can be written. Nothing is created. A second call checks again.
+    async def setup_job(self) -> JobSetup:
+        """Check the destination and write the job object. Old data and ``_SUCCESS`` stay as they are.
+
+        A second call, by whomever, takes the job over: only the newest driver may commit it.
 
         Raises:
-            UsageError: The destination is a file.
+            UsageError: The destination is a file, or a table of Delta Lake or Apache Iceberg.
+            OutputExists: ``conflict="fail"``, and data is there.
+            CommitDenied: The job is past its commit point, or has ended.
             ObjectNotFound: No such bucket.
             PermissionDenied: The credentials do not work.
         """
@@ -96,32 +174,43 @@ class Committer(Protocol):
                 job's cleanup tries again.
         """
 
-    async def commit_job(self, commits: Sequence[TaskCommit] | None) -> JobReport:
+    async def commit_job(
+        self, commits: Sequence[TaskCommit] | None, driver: str | None = None, tasks: int | None = None
+    ) -> JobReport:
         """Publish the given commits, or those that a listing of the job attempt shows.
+
+        A second call goes on where the first one stopped, by whatever it was stopped.
+
+        Args:
+            commits: Those that an engine accepted.
+            driver: What ``setup_job`` returned; None commits whoever set the job up.
+            tasks: How many tasks there must be, if that is known.
 
         Raises:
             ProtocolViolation: The commits do not belong together; nothing was changed.
+            OutputExists: The conflict mode forbids to publish onto what is there; nothing was changed.
+            CommitDenied: Another driver or another job was faster; nothing of this one is visible.
             CommitFailed: Known not to have succeeded; what had become visible was removed again.
-            CommitOutcomeUnknown: Nothing was removed; call again.
+            CommitOutcomeUnknown: Nothing was removed; call again, or recover.
             StoreError: The commits could not be read; nothing was changed; call again or abort.
         """
 
     async def committed_tasks(self) -> list[TaskId]:
         """The tasks whose pending sets a listing of the job attempt shows, once for each set."""
 
-    async def abort_job(self, commits: Sequence[TaskCommit]) -> None:
-        """Discard everything of the job: uploads of all attempts, work objects.
+    async def abort_job(self, commits: Sequence[TaskCommit], driver: str | None = None) -> None:
+        """Discard everything of the job: uploads of all attempts, work objects, and what had become visible.
 
-        Where a job commit died half-way, files of the given commits are visible already; those that bear the
-        write id of their upload are removed. A second call does nothing. After a job commit it removes, if no
-        commits are given, what attempts have left since.
+        A second call does nothing. For a job that has ended it removes, if no commits are given, what
+        attempts have left since.
 
         Args:
             commits: Commits that are known here, belonging together or not; others are found in the store.
+            driver: What ``setup_job`` returned; None aborts whoever set the job up.
 
         Raises:
-            ProtocolViolation: Commits are given and the job is published, as its ``_SUCCESS`` tells; nothing
-                was removed.
+            ProtocolViolation: The job is published; nothing was removed.
+            CommitDenied: Another driver took the job over; nothing was removed.
             StoreError: Something could not be discarded, or the store has been silent for a minute; call
                 again.
         """

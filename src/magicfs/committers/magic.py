@@ -5,22 +5,21 @@ Hadoop's ``MagicS3GuardCommitter``.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from magicfs.committers import job_output, publishing, reverting, task_output
-from magicfs.committers.base import JobContext
+from magicfs.committers import job_output, task_output
+from magicfs.committers.base import JobContext, JobSetup
+from magicfs.committers.driving import Driver
 from magicfs.committers.job_output import JobOutput
-from magicfs.committers.sweep import sweep
 from magicfs.committers.task_output import TaskOutput
 from magicfs.engine import Engine, raise_first
 from magicfs.errors import (
     CommitFailed,
     CommitOutcomeUnknown,
+    FormatError,
     MagicError,
     ObjectExists,
-    ObjectNotFound,
     ProtocolViolation,
     StoreError,
     Unavailable,
@@ -30,7 +29,6 @@ from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
 from magicfs.formats.statistics import Statistics
 from magicfs.protocol import paths
 from magicfs.protocol.ids import AttemptId, TaskId
-from magicfs.protocol.plan import Abort, Stage
 from magicfs.report import JobReport
 from magicfs.stores.impatience import PATIENCE_S, ImpatientStore
 from magicfs.task_commit import INLINE_LIMIT, TaskCommit
@@ -60,18 +58,10 @@ class MagicCommitter:
                 f"the store {engine.store.name!r} has no multipart uploads, which the magic committer needs; "
                 "use another store"
             )
+        self._driver = Driver(context, engine, self.name)
 
-    async def setup_job(self) -> None:  # noqa: D102
-        destination, store = self.context.layout.destination, self.engine.store
-        # The listing tells a missing bucket from an empty one, which a HEAD does not.
-        _ = [info async for info in store.list(paths.prefix_of(destination), limit=1)]
-        if not destination:
-            return
-        try:
-            await store.head(destination)
-        except ObjectNotFound:
-            return
-        raise UsageError(f"{self.context.url} is a file; choose a directory, or remove the file first")
+    async def setup_job(self) -> JobSetup:  # noqa: D102
+        return await self._driver.setup()
 
     async def needs_task_commit(self, attempt: AttemptId) -> bool:  # noqa: D102
         scope = tracker().look(self._scope(attempt))
@@ -106,32 +96,19 @@ class MagicCommitter:
                 problems.append(error)
         raise_first([*problems, *await self._discard(attempt, output)])
 
-    async def commit_job(self, commits: Sequence[TaskCommit] | None) -> JobReport:  # noqa: D102
-        started = time.monotonic()
-        output = await self._load_job(commits)
-        result = await self.engine.run(Stage("complete", job_output.completes(output)), keep=True)
-        engine = self._impatient()
-        if not result.ok:
-            raise await reverting.job_failed(engine, self.context, output, result)
-        report = await publishing.finish(engine, self.context, self.name, output, result, started)
+    async def commit_job(  # noqa: D102
+        self, commits: Sequence[TaskCommit] | None, driver: str | None = None, tasks: int | None = None
+    ) -> JobReport:
+        report = await self._driver.commit(lambda: self._load_job(commits, tasks), driver)
         self._forget()
         return report
 
     async def committed_tasks(self) -> list[TaskId]:  # noqa: D102
         return [one.task for one in await job_output.listed_sets(self.engine, self.context)]
 
-    async def abort_job(self, commits: Sequence[TaskCommit]) -> None:  # noqa: D102
-        engine = self._impatient()
-        pendings = list(job_output.carried(engine, self.context, commits))
-        gone = await reverting.no_longer_pending(engine, self.context, pendings)
-        steps = [Abort(pending.destination_key, pending.upload_id) for pending in pendings]
-        result = await engine.run(Stage("abort", steps), stop_on_failure=False)
-        failed = {failure.step for failure in result.failures}
-        # What could not be aborted stays on record: the work directory goes only when nothing is left of it.
-        settled = {step.upload_id for step in steps if step not in failed}
-        visible = await reverting.remove(engine, [job_output.completing(pending) for pending in gone])
-        swept = await sweep(engine, self.context, settled=settled, read_documents=True)
-        raise_first([*(failure.error for failure in result.failures), *visible, *swept.problems])
+    async def abort_job(self, commits: Sequence[TaskCommit], driver: str | None = None) -> None:  # noqa: D102
+        carried = list(job_output.carried(self.engine, self.context, commits))
+        await self._driver.abort(carried, driver, given=bool(commits))
         self._forget()
 
     # -- places ----------------------------------------------------------------------------------------
@@ -160,6 +137,16 @@ class MagicCommitter:
             output = TaskOutput(pendings=[scope.finished[path] for path in sorted(scope.finished)])
         else:
             output = await self._load(self.engine, attempt)
+            there = {pending.upload_id for pending in output.pendings}
+            output.problems += [
+                FormatError(
+                    f"{path}.pending",
+                    "",
+                    "gone, though this process wrote it: the job has ended, or somebody removed it",
+                )
+                for path, pending in sorted(scope.finished.items())
+                if pending.upload_id not in there
+            ]
         output.problems += [
             UsageError(f"{path} is still open; close every file before the task commits")
             for path in sorted(scope.open)
@@ -250,12 +237,19 @@ class MagicCommitter:
 
     # -- the job commit --------------------------------------------------------------------------------
 
-    async def _load_job(self, commits: Sequence[TaskCommit] | None) -> JobOutput:
-        if commits is not None:
-            return await job_output.load_commits(self.engine, self.context, commits)
-        if self.context.tracking == "memory":
+    async def _load_job(self, commits: Sequence[TaskCommit] | None, tasks: int | None) -> JobOutput:
+        if commits is None and self.context.tracking == "memory":
             raise ProtocolViolation(
                 "with tracking='memory' no listing shows what tasks committed; pass their TaskCommits to "
                 "job.commit"
             )
-        return await job_output.load_listed(self.engine, self.context)
+        if commits is None:
+            output = await job_output.load_listed(self.engine, self.context)
+        else:
+            output = await job_output.load_commits(self.engine, self.context, commits)
+        if tasks is not None and output.tasks != tasks:
+            raise ProtocolViolation(
+                f"{output.tasks} tasks of job {self.context.job} are committed and {tasks} are expected; "
+                "nothing was published; pass the commits of all tasks"
+            )
+        return output

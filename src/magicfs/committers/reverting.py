@@ -1,152 +1,133 @@
-"""Undoing a job commit that failed: what became visible goes, what waited is discarded."""
+"""Taking back what a job had made visible, until nothing of it is left."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from contextlib import suppress
 
-from magicfs.committers import job_output, task_output
+from magicfs.committers import facts, job_output
 from magicfs.committers.base import JobContext
 from magicfs.committers.job_output import JobOutput
-from magicfs.committers.sweep import sweep
-from magicfs.engine import Engine, StageResult, drained
+from magicfs.engine import Engine, drained
 from magicfs.errors import (
     CommitFailed,
-    CommitOutcomeUnknown,
-    FormatError,
     MagicError,
+    ObjectExists,
     ObjectNotFound,
-    PermissionDenied,
-    ProtocolViolation,
+    PreconditionFailed,
     StoreError,
-    Unsupported,
+    Unavailable,
 )
+from magicfs.formats.job_object import JobObject
 from magicfs.formats.pending import Pending
-from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData
-from magicfs.protocol import paths
-from magicfs.protocol.plan import Complete, Stage
-from magicfs.protocol.readback import WRITE_ID, Outcome
+from magicfs.protocol.plan import Stage
+from magicfs.protocol.readback import WRITE_ID
+from magicfs.recording import write_id_of
+from magicfs.stores.conditions import Conditions, remove_matching
 
-__all__ = ["job_failed", "no_longer_pending", "remove"]
+__all__ = ["no_way_back", "remove_files", "revert_files"]
 
-
-async def job_failed(
-    engine: Engine, context: JobContext, output: JobOutput, result: StageResult
-) -> CommitFailed | CommitOutcomeUnknown:
-    """Undo what can be undone, and return the error to raise. After an unknown outcome nothing is undone.
-
-    Args:
-        engine: One that gives a silent store up.
-        context: The job.
-        output: Its files.
-        result: What became of completing them, completed steps included.
-    """
-    done = [step.key for step in result.completed]
-    failed = [failure.step.key for failure in result.failures]
-    tried = {*done, *failed}
-    lists = {
-        "done": done,
-        "failed": failed,
-        "not_started": [p.destination_key for p in output.pendings() if p.destination_key not in tried],
-    }
-    unknown = next((f for f in result.failures if f.outcome is Outcome.UNKNOWN), None)
-    if unknown is not None:
-        silent = CommitOutcomeUnknown(
-            f"{len(done)} of {output.files} files are published, and the store did not say what became of "
-            f"{unknown.step.key}; nothing was removed; call job.commit again: {unknown.error}",
-            **lists,
-        )
-        silent.__cause__ = unknown.error
-        return silent
-    problems = await _revert(engine, context, output, result)
-    first = result.failures[0].error
-    whole = (
-        f"the {len(done)} files that had become visible were removed again and the rest discarded; run the "
-        "job again"
-        if not problems
-        else f"{len(done)} files had become visible and not all could be undone; call job.abort, then look "
-        "at what is left"
-    )
-    error = CommitFailed(f"{failed[0]} could not be published; {whole}: {first}", **lists)
-    for problem in problems:
-        error.add_note(f"and undoing it failed: {problem}")
-    error.__cause__ = first
-    return error
+_LOOKS = 3
 
 
-async def _revert(
-    engine: Engine, context: JobContext, output: JobOutput, result: StageResult
+def no_way_back(job: JobObject, pendings: Iterable[Pending]) -> str | None:
+    """Why a job can only go forward; None if it can be taken back."""
+    if job.irreversible:
+        return "old files have been replaced by new ones of the same name, and their content is gone"
+    if any(write_id_of(pending) is None for pending in pendings):
+        return "its uploads carry no write id, so its files cannot be told from somebody else's"
+    return None
+
+
+async def revert_files(
+    engine: Engine, context: JobContext, conditions: Conditions, job: JobObject, output: JobOutput
 ) -> list[MagicError]:
-    """Delete completed files that bear our write id, abort every other upload, and sweep."""
-    problems = await remove(engine, result.completed)
-    completed = {step.upload_id for step in result.completed}
-    rest = [step for step in job_output.aborts(output) if step.upload_id not in completed]
-    aborted = await engine.run(Stage("abort", rest), stop_on_failure=False)
-    problems += [f.error for f in aborted.failures if isinstance(f.error, MagicError)]
-    if problems:
-        return problems
-    settled = completed | {step.upload_id for step in rest}
-    try:
-        return (await sweep(engine, context, settled=settled, read_documents=True)).problems
-    except StoreError as error:
-        return [error]
+    """Abort every upload of a job that is ``reverting``, remove its files, put the old ``_SUCCESS`` back.
 
+    Uploads go first: afterwards no request that is still on its way can make a file visible. A second call
+    does the same again.
 
-async def remove(engine: Engine, files: Sequence[Complete]) -> list[MagicError]:
-    """Delete those of the files that are visible and bear the write id of their upload; returns problems."""
-    problems: list[MagicError] = []
-    ours: list[str] = []
+    Returns:
+        What could not be done; call again.
 
-    async def look(step: Complete) -> bool:
+    Raises:
+        FormatError: A fact was altered.
+        StoreError: A fact cannot be read.
+    """
+    old_success = await facts.read_success(engine, context, job)
+    result = await engine.run(Stage("abort", job_output.aborts(output)), stop_on_failure=False)
+    problems: list[MagicError] = [f.error for f in result.failures if isinstance(f.error, MagicError)]
+    problems += await remove_files(engine, conditions, output)
+    if job.old_success is not None and old_success is not None and not problems:
         try:
-            info = await engine.store.head(step.key)
+            await _restore_success(engine, context, conditions, job.old_success.etag, old_success)
+        except StoreError as error:
+            problems.append(error)
+    return problems
+
+
+async def _restore_success(
+    engine: Engine, context: JobContext, conditions: Conditions, etag: str, raw: bytes
+) -> None:
+    """Put the old ``_SUCCESS`` back, one newline longer: with another ETag than the one that was there.
+
+    A slow driver's request to delete the old one may still be on its way, and names the old ETag.
+    """
+    store, key, fenced = engine.store, context.layout.success_key, raw + b"\n"
+    for _ in range(_LOOKS):
+        try:
+            there = await store.head(key)
+        except ObjectNotFound:
+            with suppress(ObjectExists):
+                await store.put(key, fenced, if_absent=conditions.put_if_absent)
+                return
+            continue
+        if there.etag != etag:
+            return  # put back by somebody else, or a later job's
+        with suppress(PreconditionFailed):
+            await store.put(key, fenced, if_match=etag if conditions.put_if_match else None)
+            return
+    raise Unavailable("put", f"{store.bucket}/{key}", "other processes moved it each time")
+
+
+async def remove_files(engine: Engine, conditions: Conditions, output: JobOutput) -> list[MagicError]:
+    """Delete those of a job's files that are visible and bear the write id of their upload.
+
+    A complete that was on its way when its upload was aborted may still win on some stores, so it looks until
+    a whole round finds nothing.
+
+    Returns:
+        What could not be done.
+    """
+    for _ in range(_LOOKS):
+        ours, problems = await _visible(engine, output)
+        if problems or not ours:
+            return problems
+        await remove_matching(engine.store, conditions, ours, engine.concurrency)
+    return [
+        CommitFailed(
+            f"{ours[0][0]} appears again each time it is removed: a process is still publishing the job; "
+            "stop it, then run magicfs recover --rollback"
+        )
+    ]
+
+
+async def _visible(engine: Engine, output: JobOutput) -> tuple[list[tuple[str, str]], list[MagicError]]:
+    ours: list[tuple[str, str]] = []
+    problems: list[MagicError] = []
+
+    async def look(pending: Pending) -> bool:
+        write_id = write_id_of(pending)
+        try:
+            info = await engine.store.head(pending.destination_key)
         except ObjectNotFound:
             return True
         except StoreError as error:
             problems.append(error)
             return True
-        if step.write_id is not None and info.metadata.get(WRITE_ID) == step.write_id:
-            ours.append(step.key)
-        elif step.write_id is None:
-            problems.append(
-                CommitFailed(
-                    f"{step.key} stays: its upload carries no write id, so the file cannot be told from "
-                    "somebody else's; look at it and remove it by hand"
-                )
-            )
+        if write_id is not None and info.metadata.get(WRITE_ID) == write_id:
+            ours.append((info.key, info.etag))
         return True
 
-    await drained(files, look, engine.concurrency)
-    return problems + await task_output.delete_keys(engine, sorted(ours))
-
-
-async def no_longer_pending(
-    engine: Engine, context: JobContext, pendings: Sequence[Pending]
-) -> list[Pending]:
-    """Those of a job's uploads that are aborted, or visible because a job commit died half-way.
-
-    Raises:
-        ProtocolViolation: The job commit had reached ``_SUCCESS``: the job is published.
-        StoreError: The store failed.
-    """
-    if not pendings:
-        return []
-    try:
-        listing = engine.store.list_uploads(paths.prefix_of(context.layout.destination))
-        waiting = {upload.upload_id async for upload in listing}
-    except (PermissionDenied, Unsupported):
-        waiting = set()  # not everybody may list uploads; then every file is looked at
-    gone = [pending for pending in pendings if pending.upload_id not in waiting]
-    if gone and await _is_published(engine, context):
-        raise ProtocolViolation(
-            f"job {context.job} is published, as {context.layout.success_key} tells; nothing was removed"
-        )
-    return gone
-
-
-async def _is_published(engine: Engine, context: JobContext) -> bool:
-    key = context.layout.success_key
-    try:
-        raw = await engine.store.get(key, size_max=SUCCESS_SIZE_LIMIT + 1)
-        return SuccessData.from_bytes(f"{engine.store.bucket}/{key}", raw).job_id == context.job
-    except (ObjectNotFound, FormatError):
-        return False
+    await drained(output.pendings(), look, engine.concurrency)
+    return sorted(ours), problems

@@ -144,10 +144,10 @@ def test_file_that_was_never_closed_is_committed_whole(scene: MemoryScene) -> No
 class Refusing(CountingStore):
     """Refuses the pending file of one name."""
 
-    async def put(self, key: str, body: Body, *, metadata: Any = None, if_absent: bool = False) -> ObjectInfo:
+    async def put(self, key: str, body: Body, **options: Any) -> ObjectInfo:
         if key.endswith("2.pending"):
             raise Unavailable("put", key, "made to fail")
-        return await super().put(key, body, metadata=metadata, if_absent=if_absent)
+        return await super().put(key, body, **options)
 
 
 def test_commit_that_fails_half_way_discards_the_rest_and_ends_the_transaction() -> None:

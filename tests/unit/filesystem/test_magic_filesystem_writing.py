@@ -272,11 +272,9 @@ class Failing(CountingStore):
         self._arrive(f"put_part {number}")
         return await super().put_part(key, upload_id, number, body)
 
-    async def put(
-        self, key: str, body: Body, *, metadata: Mapping[str, str] | None = None, if_absent: bool = False
-    ) -> ObjectInfo:
+    async def put(self, key: str, body: Body, **options: Any) -> ObjectInfo:
         self._arrive(f"put {key}")
-        return await super().put(key, body, metadata=metadata, if_absent=if_absent)
+        return await super().put(key, body, **options)
 
     def _arrive(self, request: str) -> None:
         self.seen.append(request)

@@ -1,0 +1,124 @@
+"""Other jobs and uploads under a destination: who is at work, since when, in what state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from magicfs.committers.base import FoundJob
+from magicfs.engine import Engine, drained
+from magicfs.errors import FormatError, ObjectNotFound, UsageError
+from magicfs.formats.job_object import JOB_OBJECT_SIZE_LIMIT, JobObject
+from magicfs.protocol import ids, paths
+from magicfs.protocol.conflict import overlap
+from magicfs.protocol.ids import JobId
+from magicfs.protocol.job_state import JobState
+from magicfs.protocol.layout import JOB_OBJECT, LayoutName, WorkLayout
+from magicfs.protocol.magic import MAGIC, MAGIC_JOB
+
+__all__ = ["Neighbour", "blocking", "find", "jobs_among"]
+
+_JOB = "job-"
+_STEM = f"{JOB_OBJECT.removesuffix('.json')}."
+_ENDING = frozenset({JobState.PREPARED, JobState.COMMITTING, JobState.COMPLETED, JobState.REVERTING})
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A job whose object lies under a destination.
+
+    Attributes:
+        layout: Where it keeps its work.
+        job: What its object says; None if that cannot be believed.
+        problem: Why not.
+    """
+
+    layout: WorkLayout
+    job: JobObject | None
+    problem: FormatError | None = None
+
+    def found(self) -> FoundJob:
+        """The same for people."""
+        job = self.job
+        if job is None:
+            return FoundJob(self.job_id, None, 0.0, 0.0, "", None, str(self.problem))
+        created, changed = job.created_ms / 1000, job.changed_ms / 1000
+        return FoundJob(self.job_id, job.state.value, created, changed, job.host, job.run_id)
+
+    @property
+    def job_id(self) -> JobId:
+        """The job, as the place of its object tells."""
+        return self.layout.job
+
+
+async def find(engine: Engine, destination: str) -> list[Neighbour]:
+    """Every job that has set itself up under a destination and has not ended, the oldest first."""
+    prefix = paths.prefix_of(destination) + MAGIC
+    keys = [info.key async for info in engine.store.list(prefix)]
+    return await jobs_among(engine, destination, keys)
+
+
+async def jobs_among(engine: Engine, destination: str, keys: Iterable[str]) -> list[Neighbour]:
+    """Read the job objects among the keys below a destination's magic directories."""
+    versions: dict[WorkLayout, list[str]] = {}
+    for key in keys:
+        layout = _layout_of(key, destination)
+        if layout is not None:
+            versions.setdefault(layout, []).append(key)
+    # Numbered versions whose first is gone are leftovers of a job that has ended.
+    newest = {
+        layout: max(listed, key=lambda one: (len(one), one))
+        for layout, listed in versions.items()
+        if layout.job_object_key in listed
+    }
+    found: list[Neighbour] = []
+
+    async def read(layout: WorkLayout) -> bool:
+        key = newest[layout]
+        path = f"{engine.store.bucket}/{key}"
+        try:
+            raw = await engine.store.get(key, size_max=JOB_OBJECT_SIZE_LIMIT + 1)
+            found.append(Neighbour(layout, JobObject.from_bytes(path, raw)))
+        except ObjectNotFound:
+            pass  # it has ended since
+        except FormatError as error:
+            found.append(Neighbour(layout, None, error))
+        return True
+
+    await drained(list(newest), read, engine.concurrency)
+    return sorted(found, key=lambda one: (one.job.created_ms if one.job else 0, one.job_id))
+
+
+def blocking(neighbours: Sequence[Neighbour], own: JobId, scope: tuple[str, ...] | None) -> list[Neighbour]:
+    """Those that may be changing files in a scope at this moment.
+
+    An open job is none of them: what it will publish comes after us. An aborting one never shows a file.
+    """
+    return [
+        one
+        for one in neighbours
+        if one.job_id != own
+        and (one.job is None or (one.job.state in _ENDING and overlap(scope, _scope_of(one.job))))
+    ]
+
+
+def _scope_of(job: JobObject) -> tuple[str, ...] | None:
+    return job.partitions if job.conflict == "replace_partitions" else None
+
+
+def _layout_of(key: str, destination: str) -> WorkLayout | None:
+    """The job whose object a key is; None for any other key."""
+    magic, _, rest = paths.relative_to(key, destination).partition("/")
+    directory, _, name = rest.partition("/")
+    if "/" in name or not name.startswith(_STEM) or not name.endswith(".json"):
+        return None
+    if not directory.startswith(_JOB):
+        return None
+    try:
+        job = ids.job_id(directory.removeprefix(_JOB))
+    except UsageError:
+        return None
+    name_of: LayoutName = "__magic" if magic == MAGIC else "__magic_job"
+    if name_of == "__magic_job" and magic != f"{MAGIC_JOB}{job}":
+        return None
+    return WorkLayout(destination, job, 0, name_of)

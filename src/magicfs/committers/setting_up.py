@@ -1,0 +1,167 @@
+"""Setting a job up: a look at the destination, the job object, a look at who else is there."""
+
+from __future__ import annotations
+
+from magicfs import manifests
+from magicfs.committers import neighbours
+from magicfs.committers.base import FoundUpload, JobContext, JobSetup
+from magicfs.committers.job_record import Held, JobRecord, opened, taking_over
+from magicfs.committers.reruns import settle_predecessors
+from magicfs.engine import Engine
+from magicfs.errors import (
+    CommitDenied,
+    ObjectExists,
+    ObjectNotFound,
+    OutputExists,
+    PermissionDenied,
+    Unsupported,
+    UsageError,
+)
+from magicfs.protocol import conflict, paths
+from magicfs.protocol.job_state import JobState
+from magicfs.stores.conditions import Conditions, conditions_of, remembered
+
+__all__ = ["claim", "set_up"]
+
+_LOOKED_AT = 1000
+
+
+async def set_up(engine: Engine, cleaner: Engine, context: JobContext, committer: str) -> JobSetup:
+    """See ``Committer.setup_job``.
+
+    Args:
+        engine: Bound to the job's bucket.
+        cleaner: The same, giving a silent store up.
+        context: The job.
+        committer: Name of the committer.
+    """
+    await _check_destination(engine, context)
+    destination = context.layout.destination
+    # A job that has ended looks like one that never was; only its first attempt may begin it.
+    record, held = await claim(engine, context, committer, may_create=context.layout.attempt == 0)
+    await _refuse_published(engine, context, record, held)
+    others = await neighbours.find(engine, destination)
+    published = await settle_predecessors(engine, cleaner, context, record.conditions, others)
+    return JobSetup(
+        driver=held.job.driver,
+        jobs=tuple(one.found() for one in others if one.job_id != context.job),
+        uploads=await _pending_uploads(engine, context),
+        published=published,
+    )
+
+
+async def claim(
+    engine: Engine, context: JobContext, committer: str, *, may_create: bool = True
+) -> tuple[JobRecord, Held]:
+    """Create the job object, or take it over from another driver, and find out what the store honours.
+
+    Raises:
+        CommitDenied: The job is past its commit point, or has ended, or is not there and may not be created.
+        UsageError: The store ignores conditional writes.
+    """
+    store = engine.store
+    record = JobRecord(store, context.layout, remembered(store) or Conditions())
+    if may_create:
+        held = await _created_or_taken_over(engine, context, committer, record)
+    else:
+        held = await _taken_over(engine, context, committer, record)
+    if remembered(store) is None:
+        # Only now: the leavings of a trial that is cut are found by way of the job object.
+        held = await _tried(engine, context, committer, record, held)
+    return record, held
+
+
+async def _created_or_taken_over(
+    engine: Engine, context: JobContext, committer: str, record: JobRecord
+) -> Held:
+    if not record.conditions.put_if_absent and not context.single_driver:
+        raise UsageError(
+            f"the store {engine.store.name!r} ignores conditional writes, so two drivers of one job could "
+            "not be told apart; use another store, or pass single_driver=True if nothing else will ever move "
+            "this job or publish here at the same time"
+        )
+    try:
+        return await record.create(opened(context, engine, committer))
+    except ObjectExists:
+        return await _taken_over(engine, context, committer, record)
+
+
+async def _taken_over(engine: Engine, context: JobContext, committer: str, record: JobRecord) -> Held:
+    held = await record.read()
+    if held is None or held.job.state not in {JobState.OPEN, JobState.PREPARED}:
+        raise CommitDenied(
+            f"job {context.job} {'has ended, or never began' if held is None else f'is {held.job.state}'}; "
+            f"nothing was changed; run magicfs recover {context.url}, or use another job id"
+        )
+    new = opened(context, engine, committer)
+    return await record.move(held, JobState.OPEN, **taking_over(new, held.job))
+
+
+async def _tried(engine: Engine, context: JobContext, committer: str, record: JobRecord, held: Held) -> Held:
+    """Try what the store honours; where it lacks If-Match, the job object is written anew in another way."""
+    conditions = await conditions_of(engine.store, context.layout.job_directory)
+    record.use(conditions)
+    if (conditions.put_if_absent and conditions.put_if_match) or held.entry.numbered:
+        return held
+    await record.remove(held)
+    return await _created_or_taken_over(engine, context, committer, record)
+
+
+async def _refuse_published(engine: Engine, context: JobContext, record: JobRecord, held: Held) -> None:
+    """A job that is published is not published again. It looks after its object is set."""
+    try:
+        await engine.store.head(manifests.manifest_key(context.layout.destination, context.job))
+    except ObjectNotFound:
+        return
+    await record.remove(held)
+    raise CommitDenied(
+        f"job {context.job} is published already; nothing was changed; use another job id for new data"
+    )
+
+
+async def _check_destination(engine: Engine, context: JobContext) -> None:
+    """Refuse a destination that is a file, belongs to a table format, or holds data that the mode forbids.
+
+    Raises:
+        UsageError: It is a file, or a table format's.
+        OutputExists: ``conflict="fail"`` and data is there.
+        ObjectNotFound: No such bucket.
+    """
+    destination, store = context.layout.destination, engine.store
+    for place in conflict.TABLE_PLACES:
+        prefix = paths.prefix_of(paths.join(destination, place))
+        async for info in store.list(prefix, limit=_LOOKED_AT):
+            if (table := conflict.table_sign(info.key, destination)) is not None:
+                raise UsageError(
+                    f"{context.url} is a table of {table}, as {info.key} shows; files published here would "
+                    "bypass its catalogue; write through the table format, or choose another destination"
+                )
+    if context.conflict == "fail":
+        async for info in store.list(paths.prefix_of(destination)):
+            if conflict.is_data(info.key, destination):
+                raise OutputExists(
+                    f"{context.url} holds data already, such as {info.key}, and conflict='fail' publishes "
+                    "only where there is none; nothing was changed; choose another destination, or "
+                    "conflict='append' or 'replace'"
+                )
+    if not destination:
+        return
+    try:
+        await store.head(destination)
+    except ObjectNotFound:
+        return
+    raise UsageError(f"{context.url} is a file; choose a directory, or remove the file first")
+
+
+async def _pending_uploads(engine: Engine, context: JobContext) -> tuple[FoundUpload, ...] | None:
+    """Uploads that are pending under a destination already; None where listing them is not allowed."""
+    prefix = paths.prefix_of(context.layout.destination)
+    try:
+        return tuple(
+            [
+                FoundUpload(upload.key, upload.upload_id, upload.initiated)
+                async for upload in engine.store.list_uploads(prefix)
+            ]
+        )
+    except (PermissionDenied, Unsupported):
+        return None

@@ -1,0 +1,65 @@
+"""Telling the log what a job found at its destination when it was set up."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+
+from magicfs.committers.base import FoundJob, FoundUpload, JobSetup
+
+__all__ = ["LISTED_MAX", "log_findings"]
+
+LISTED_MAX = 20
+"""Most uploads that are logged one by one, the oldest first."""
+
+_LOGGER = logging.getLogger("magicfs")
+
+
+def log_findings(url: str, job: str, found: JobSetup) -> None:
+    """Log unfinished jobs, pending uploads and an earlier publication, one line each, at INFO.
+
+    Args:
+        url: The destination.
+        job: The job that was set up.
+        found: What it found.
+    """
+    if not _LOGGER.isEnabledFor(logging.INFO):
+        return
+    for other in found.jobs:
+        _LOGGER.info("%s: %s; found by job %s", url, _job(other), job)
+    if found.published is not None:
+        _LOGGER.info(
+            "%s: the run was published by job %s already; found by job %s", url, found.published, job
+        )
+    if found.uploads is None:
+        _LOGGER.info("%s: pending uploads may not be listed; found by job %s", url, job)
+        return
+    uploads = sorted(found.uploads, key=lambda one: (one.initiated, one.key))
+    for upload in uploads[:LISTED_MAX]:
+        _LOGGER.info("%s: %s; found by job %s", url, _upload(upload), job)
+    if len(uploads) > LISTED_MAX:
+        rest = len(uploads) - LISTED_MAX
+        _LOGGER.info(
+            "%s: %d more uploads are pending; magicfs pending lists them; found by job %s", url, rest, job
+        )
+
+
+def _job(one: FoundJob) -> str:
+    if one.state is None:
+        return f"the job object of job {one.job_id!a} cannot be read: {one.problem!a}"
+    run = f" of run {one.run_id!a}" if one.run_id is not None else ""
+    return (
+        f"job {one.job_id}{run} is unfinished: {one.state} since {_moment(one.changed)} on {one.host!a}, set "
+        f"up {_moment(one.created)}"
+    )
+
+
+def _upload(one: FoundUpload) -> str:
+    return f"an upload of {one.key!a} is pending since {_moment(one.initiated)} (id {one.upload_id!a})"
+
+
+def _moment(seconds: float) -> str:
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds} s after the epoch"

@@ -1,0 +1,102 @@
+"""What the documents say of a job's states, fields and commands."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from magicfs import cli
+from magicfs.formats import deletions
+from magicfs.formats.deletions import OldObject
+from magicfs.formats.job_object import Chunk, JobObject, OldSuccess, SeenPointer
+from magicfs.protocol.ids import job_id
+from magicfs.protocol.job_state import JobState, diagram
+
+DOCS = Path(__file__).parents[2] / "docs"
+RECOVERY = (DOCS / "recovery.md").read_text()
+JOB_OBJECT = (DOCS / "job-object.md").read_text()
+
+CHUNK = Chunk("k", "0" * 64, 1, 1)
+FULL = JobObject(
+    job_id=job_id("j"),
+    bucket="b",
+    destination="d",
+    state=JobState.PREPARED,
+    nonce="n",
+    driver="d",
+    run_id="r",
+    chunks=(CHUNK,),
+    deletions=(CHUNK,),
+    partitions=("p=1",),
+    pointer=SeenPointer("j", "e"),
+    old_success=OldSuccess("k", "0" * 64, "e"),
+    equal_keys=("k",),
+)
+
+
+def names(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield name
+            yield from names(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from names(inner)
+
+
+def told() -> set[str]:
+    """What the tables name: the first column, and names in the meaning of an object."""
+    rows = re.findall(r"^\| (`.*) \|$", JOB_OBJECT, flags=re.MULTILINE)
+    return {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+
+
+@pytest.mark.parametrize("raw", [FULL.to_bytes(), deletions.write([OldObject("k", "e", 1)])])
+def test_every_field_that_is_written_is_described(raw: bytes) -> None:
+    written = set(names(json.loads(raw)))
+    assert written
+    assert not written - told()
+
+
+def test_every_field_that_is_described_is_written() -> None:
+    written = set(names(json.loads(FULL.to_bytes())))
+    written |= set(names(json.loads(deletions.write([OldObject("k", "e", 1)]))))
+    described = set(re.findall(r"^\| `(\w+)` \|", JOB_OBJECT, flags=re.MULTILINE))
+    assert described
+    assert not described - written
+
+
+def test_the_formats_are_named() -> None:
+    for raw in (FULL.to_bytes(), deletions.write([])):
+        assert f"`{json.loads(raw)['format']}`" in JOB_OBJECT
+
+
+def test_the_diagram_is_the_table_of_states() -> None:
+    assert re.findall(r"```mermaid\n(.*?)\n```", RECOVERY, flags=re.DOTALL) == [diagram()]
+
+
+@pytest.mark.parametrize("state", JobState)
+def test_every_state_is_explained_to_readers(state: JobState) -> None:
+    assert re.search(rf"^\| .*`{state}`.*\|", RECOVERY, flags=re.MULTILINE)
+
+
+def test_the_commands_of_the_document_are_understood(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each is run against a scheme that no store has: the arguments are read, and nothing is touched."""
+    found = re.findall(r"magicfs (recover|commit|abort) ([^`\n]*)", RECOVERY)
+    assert len(found) > 8
+    for command, rest in found:
+        words = ["none://bucket" if word in {"URL", "s3://bucket/sales"} else word for word in rest.split()]
+        if command == "commit" and "--job" not in words:
+            continue
+        assert cli.main([command, *words]) == 2
+        assert "cannot delay an upload" in capsys.readouterr().err
+
+
+def test_the_exit_statuses_of_the_document_are_those_of_the_program() -> None:
+    described = {int(code) for code in re.findall(r"^\| ([0-9]) \|", RECOVERY, flags=re.MULTILINE)}
+    known = {int(code) for code in re.findall(r"^([0-9]) ", cli.__doc__ or "", flags=re.MULTILINE)}
+    assert described == {0, 1, 2, 3, 4, 5} == known
