@@ -1,0 +1,114 @@
+"""Processes of a scene: each with a connection and a memory of its own, all on one loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from magicfs import tracking
+from magicfs.engine import Engine
+from magicfs.errors import MagicError
+from magicfs.stores.conditions import assume
+from magicfs.stores.memory import MemoryStore
+from magicfs.stores.port import Store
+from magicfs.testing.crash.snapshots import BUCKET, PROFILES, LimitedStore, SnapshotWorld
+from magicfs.testing.faulty_store import Traffic, faulty
+from magicfs.testing.store_faults import Actor
+from magicfs.testing.virtual_time import replaced
+from magicfs.tracking import Scope, Tracker
+
+__all__ = ["CONCURRENCY", "Outcome", "Process", "apart"]
+
+CONCURRENCY = 4
+"""Requests at once: enough for some to be under way when another is cut."""
+
+_FILES: ContextVar[dict[str, Scope]] = ContextVar("files of the process")
+
+
+class _TrackerOfProcess(Tracker):
+    """Knows only the files of the process that asks."""
+
+    @property
+    def _scopes(self) -> dict[str, Scope]:
+        return _FILES.get()
+
+    @_scopes.setter
+    def _scopes(self, _value: dict[str, Scope]) -> None:
+        """Each process brings its own."""
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Within it every process knows only the uploads that it made itself, although all share one memory."""
+    with replaced(tracking, "_TRACKER", _TrackerOfProcess()):
+        yield
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a process ended.
+
+    Attributes:
+        result: What it returned.
+        error: What it raised.
+        died: Whether it crashed.
+    """
+
+    result: Any = None
+    error: BaseException | None = None
+    died: bool = False
+
+    @property
+    def surprising(self) -> bool:
+        """Whether it ended in an error that magicfs does not raise on purpose."""
+        return self.error is not None and not isinstance(self.error, MagicError)
+
+
+class Process:
+    """One process: an actor, its way to the store, and its memory.
+
+    Args:
+        name: For reproductions.
+        world: The store's contents.
+        traffic: Every request passes it.
+        profile: What the store honours.
+        cold: Whether the process must find that out itself.
+    """
+
+    def __init__(
+        self, name: str, world: SnapshotWorld, traffic: Traffic, profile: str, *, cold: bool = False
+    ) -> None:
+        self.actor = Actor(name)
+        inner = LimitedStore(MemoryStore(BUCKET, world), profile)
+        self.store: Store = faulty(inner, traffic, self.actor)
+        assume(self.store, None if cold else PROFILES[profile])
+
+    @property
+    def engine(self) -> Engine:
+        """Bound to the bucket."""
+        return Engine(self.store, CONCURRENCY)
+
+    async def play(self, program: Coroutine[Any, Any, Any]) -> Outcome:
+        """Run a program as this process, to its end or its death."""
+        return await self.start(program)
+
+    def start(self, program: Coroutine[Any, Any, Any]) -> asyncio.Task[Outcome]:
+        """Begin to run a program as this process."""
+        return asyncio.ensure_future(self._run(program))
+
+    async def _run(self, program: Coroutine[Any, Any, Any]) -> Outcome:
+        _FILES.set({})
+        try:
+            result = await program
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a crash is no exception, and this is its end
+            if self.actor.dead:
+                return Outcome(died=True)
+            return Outcome(error=error)
+        # Whoever swallows a crash is dead all the same.
+        return Outcome(died=True) if self.actor.dead else Outcome(result)

@@ -1,0 +1,140 @@
+"""The jobs that are cut: every combination of what a job can be, and how reproductions name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from itertools import product
+from typing import Any, Final, Literal, cast
+
+from magicfs.protocol.conflict import CONFLICTS, Conflict
+
+__all__ = ["SHAPES", "Attempt", "Setting", "Shape", "all_settings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One run of a task.
+
+    Attributes:
+        task: The task.
+        files: Relative names of what it writes.
+        end: ``accepted``: commits, and the engine takes it. ``refused``: commits, and the engine has taken
+            another. ``lost``: dies before it commits. ``late``: as ``refused``, while the job commits.
+    """
+
+    task: int
+    files: tuple[str, ...]
+    end: Literal["accepted", "refused", "lost", "late"] = "accepted"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The tasks of a job, and what was there before it.
+
+    Attributes:
+        attempts: In the order in which they run.
+        past: ``none``: an empty destination. ``foreign``: files that magicfs did not write. ``chain``: files
+            of an earlier job, and its manifest.
+        success: Whether there is a ``_SUCCESS`` already.
+    """
+
+    attempts: tuple[Attempt, ...]
+    past: Literal["none", "foreign", "chain"] = "foreign"
+    success: bool = True
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks the job has."""
+        return len({attempt.task for attempt in self.attempts})
+
+
+_A, _B, _C = "p=0/part-0.bin", "p=1/part-0.bin", "p=1/part-1.bin"
+
+SHAPES: Final[Mapping[str, Shape]] = {
+    "one": Shape((Attempt(0, (_A,)),), past="none", success=False),
+    "two": Shape((Attempt(0, (_A,)), Attempt(1, (_B,)))),
+    "three": Shape((Attempt(0, (_A,)), Attempt(1, (_B, _C)), Attempt(2, (_A,))), past="chain"),
+    "losers": Shape(
+        (
+            Attempt(0, (_A,), "lost"),
+            Attempt(0, (_A, _B), "refused"),
+            Attempt(0, (_A,)),
+            Attempt(1, (_B, _C)),
+            Attempt(1, (_B,), "refused"),
+        )
+    ),
+    "zombies": Shape(
+        (Attempt(0, (_A,)), Attempt(1, (_B,)), Attempt(1, (_B, _C), "late"), Attempt(0, (_A,), "lost")),
+        past="chain",
+    ),
+}
+"""Small jobs that differ in what can be left behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One job.
+
+    Attributes:
+        layout: Which of Hadoop's directory layouts.
+        tracking: Where finished uploads are remembered.
+        winners: ``handed`` over by the engine, or ``listed``.
+        mode: The conflict mode.
+        shape: Name of its shape.
+        store: Name of what the store honours.
+        names: ``unique``, or ``equal`` to names of old files.
+    """
+
+    layout: Literal["__magic_job", "__magic"] = "__magic_job"
+    tracking: Literal["store", "memory"] = "store"
+    winners: Literal["handed", "listed"] = "handed"
+    mode: Conflict = "append"
+    shape: str = "two"
+    store: str = "full"
+    names: Literal["unique", "equal"] = "unique"
+
+    @property
+    def possible(self) -> bool:
+        """Whether such a job can be."""
+        if self.tracking == "memory" and (self.winners == "listed" or self.names == "equal"):
+            return False  # nothing lies in the store that could be listed
+        if self.names == "equal":
+            # Only ``replace`` may replace a name, and three tasks must not write the same one.
+            return self.mode == "replace" and self.shape in {"two", "zombies"}
+        if self.winners == "listed" and self.shape in {"losers", "zombies"}:
+            return self.shape == "losers"  # the last that was committed wins, so a late one would be it
+        return True
+
+    @property
+    def text(self) -> str:
+        """For reproductions."""
+        return ",".join(str(getattr(self, one.name)) for one in fields(self))
+
+    @classmethod
+    def of(cls, text: str) -> Setting:
+        """Undo ``text``.
+
+        Raises:
+            ValueError: It is none.
+        """
+        values = text.split(",")
+        if len(values) != len(fields(cls)):
+            raise ValueError(f"{text!r} is no setting; it should read like {cls().text}")
+        return cls(*cast("Any", values))
+
+
+def all_settings() -> Iterator[Setting]:
+    """Every job that can be."""
+    for layout, tracking, winners, mode, shape, store, names in product(
+        ("__magic_job", "__magic"),
+        ("store", "memory"),
+        ("handed", "listed"),
+        CONFLICTS,
+        SHAPES,
+        ("full", "write-once"),
+        ("unique", "equal"),
+    ):
+        setting = Setting.of(f"{layout},{tracking},{winners},{mode},{shape},{store},{names}")
+        if setting.possible:
+            yield setting

@@ -1,0 +1,124 @@
+"""A bucket whose state can be kept and brought back, and stores that honour less than they should."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from magicfs.protocol.parts import PartLimits
+from magicfs.stores.conditions import Conditions
+from magicfs.stores.delegating import DelegatingStore
+from magicfs.stores.memory import World
+from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, Store
+
+__all__ = ["BUCKET", "PROFILES", "LimitedStore", "SnapshotWorld"]
+
+BUCKET: Final = "bucket"
+"""The bucket of every scene."""
+
+PROFILES: Final[Mapping[str, Conditions]] = {
+    "full": Conditions(),
+    "write-once": Conditions(put_if_match=False, delete=False, bulk_delete=False, complete_if_absent=False),
+}
+"""What stores honour, by the name that reproductions give: everything, or only If-None-Match."""
+
+
+_numbers = itertools.count()
+
+
+class SnapshotWorld(World):
+    """A world of one bucket that can be copied; a copy shares objects, which are never changed in place.
+
+    Args:
+        clock: Seconds since the epoch.
+        source: The world to copy.
+    """
+
+    def __init__(self, clock: Callable[[], float], source: SnapshotWorld | None = None) -> None:
+        capabilities = source.capabilities if source else Capabilities(parts=PartLimits(size_min=1))
+        super().__init__(capabilities=capabilities, clock=clock)
+        self.create_bucket(BUCKET)
+        self.opened = 0
+        if source is not None:
+            self.opened = source.opened
+            self.contents.objects.update(source.contents.objects)
+            for upload_id, upload in source.contents.uploads.items():
+                kept = type(upload)(upload.key, upload.initiated, upload.metadata, dict(upload.parts))
+                self.contents.uploads[upload_id] = kept
+
+    @property
+    def contents(self) -> Any:
+        """The bucket's ``objects`` and ``uploads``."""
+        return self.find(BUCKET)
+
+    @property
+    def objects(self) -> dict[str, Any]:
+        """Every object by its key: ``info`` and ``body``."""
+        found: dict[str, Any] = self.contents.objects
+        return found
+
+    @property
+    def uploads(self) -> dict[str, Any]:
+        """Every pending upload by its id."""
+        found: dict[str, Any] = self.contents.uploads
+        return found
+
+    def copy(self) -> SnapshotWorld:
+        """The same contents, from now on apart."""
+        return SnapshotWorld(self.clock, self)
+
+    def next_upload_id(self) -> str:  # noqa: D102
+        self.opened += 1
+        return f"upload-{self.opened}"
+
+
+class LimitedStore(DelegatingStore):
+    """Ignores, silently, the conditions that it does not know.
+
+    Args:
+        inner: The store.
+        profile: A name from ``PROFILES``.
+    """
+
+    def __init__(self, inner: Store, profile: str) -> None:
+        super().__init__(inner)
+        self._honoured = PROFILES[profile]
+        # Each process finds out by itself what the store honours.
+        self._identity = f"scene:{next(_numbers)}"
+
+    @property
+    def identity(self) -> str:
+        """Another one for every process."""
+        return self._identity
+
+    async def put(  # noqa: D102
+        self,
+        key: str,
+        body: Body,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        if_absent: bool = False,
+        if_match: str | None = None,
+    ) -> ObjectInfo:
+        if_absent = if_absent and self._honoured.put_if_absent
+        if_match = if_match if self._honoured.put_if_match else None
+        return await self.inner.put(key, body, metadata=metadata, if_absent=if_absent, if_match=if_match)
+
+    async def complete_upload(  # noqa: D102
+        self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
+    ) -> ObjectInfo:
+        if_absent = if_absent and self._honoured.complete_if_absent
+        return await self.inner.complete_upload(key, upload_id, parts, if_absent=if_absent)
+
+    async def delete_matching(self, key: str, etag: str) -> None:  # noqa: D102
+        if self._honoured.delete:
+            await self.inner.delete_matching(key, etag)
+        else:
+            await self.inner.delete([key])
+
+    async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> list[str]:  # noqa: D102
+        if self._honoured.bulk_delete:
+            return await self.inner.delete_all_matching(objects)
+        await self.inner.delete([key for key, _ in objects])
+        return []

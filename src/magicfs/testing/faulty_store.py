@@ -1,0 +1,299 @@
+"""A store that fails as told: generated from the port, so that no method can be forgotten.
+
+Every request of every actor passes its ``Traffic``, which numbers it, asks its faults what to do to it, and
+tells whoever watches. An *actor* is one process: when a request of it crashes, the whole process is dead, and
+nothing that it still tries reaches the store, whatever handlers run on the way down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, TypeVar
+
+from magicfs.errors import ObjectExists, PreconditionFailed, StoreError, Unavailable, UploadNotFound
+from magicfs.stores.port import Store
+from magicfs.testing.store_faults import Actor, ArmedFault, Crash, Fault, Kind, Request
+
+__all__ = ["FaultyStore", "Traffic", "faulty", "generate"]
+
+_T = TypeVar("_T")
+
+# What a repetition of a request that was done already is answered.
+_REFUSALS: dict[tuple[str, str], type[StoreError]] = {
+    ("put", "if_absent"): ObjectExists,
+    ("put", "if_match"): PreconditionFailed,
+    ("complete_upload", "if_absent"): ObjectExists,
+    ("complete_upload", ""): UploadNotFound,
+}
+
+
+class Traffic:
+    """All requests to one world, in the order in which they reach it.
+
+    Args:
+        faults: What goes wrong.
+        page: Entries of one page of a listing; 0 for the store's own.
+        stale: Whether all pages of a listing show what was there when its first was asked for.
+        latency: Seconds that a request takes; None gives other tasks a turn, and takes no time.
+        choose: Asked for a fault for every request that no given fault catches.
+        before: Told of every request before it is done.
+        after: Told of every request that was done.
+    """
+
+    def __init__(
+        self,
+        faults: Sequence[Fault] = (),
+        *,
+        page: int = 0,
+        stale: bool = False,
+        latency: Callable[[Request], float] | None = None,
+        choose: Callable[[Request], Fault | None] | None = None,
+        before: Callable[[Request], None] | None = None,
+        after: Callable[[Request], None] | None = None,
+    ) -> None:
+        self.page = page
+        self.stale = stale
+        self.count = 0
+        self.log: list[Request] = []
+        self.met: list[tuple[Fault, Request]] = []
+        self.late: set[asyncio.Task[None]] = set()
+        self._armed = [ArmedFault(fault, fault.skip, fault.times) for fault in faults]
+        self._latency = latency
+        self._choose = choose
+        self._before = before
+        self._after = after
+
+    def fault_for(self, request: Request) -> Fault | None:
+        """What goes wrong with a request; at most one thing."""
+        # Every fault counts what it matches, whichever comes first.
+        caught = [armed.fault for armed in self._armed if armed.catches(request)]
+        found = caught[0] if caught else self._choose(request) if self._choose else None
+        if found is not None:
+            self.met.append((found, request))
+        return found
+
+    async def send(
+        self, actor: Actor, operation: str, key: str, condition: str, do: Callable[[], Any]
+    ) -> Any:
+        """Let a request through, or do to it what a fault says."""
+        self._check(actor)
+        # A request gives other tasks their turn, in memory as on a wire.
+        await asyncio.sleep(0)
+        self._check(actor)
+        self.count += 1
+        request = Request(self.count, actor.name, operation, key, condition)
+        self.log.append(request)
+        if self._latency is not None and (wait := self._latency(request)):
+            await asyncio.sleep(wait)
+            self._check(actor)
+        if self._before is not None:
+            self._before(request)
+        fault = self.fault_for(request)
+        if fault is None:
+            return await self._do(request, do)
+        return await self._fail(actor, request, fault, do)
+
+    async def _fail(self, actor: Actor, request: Request, fault: Fault, do: Callable[[], Any]) -> Any:
+        match fault.kind:
+            case Kind.CRASH_BEFORE:
+                self._kill(actor)
+            case Kind.CRASH_AFTER:
+                await self._quietly(request, do)
+                self._kill(actor)
+            case Kind.ERROR_BEFORE:
+                raise _error(Unavailable, request, "500 InternalError, as the test wants")
+            case Kind.THROTTLE:
+                raise _error(Unavailable, request, "503 SlowDown, as the test wants")
+            case Kind.CONFLICT:
+                raise _error(Unavailable, request, "409 ConditionalRequestConflict, as the test wants")
+            case Kind.REPLY_LOST:
+                await self._quietly(request, do)
+                raise _error(Unavailable, request, "the reply was lost, as the test wants")
+            case Kind.REFUSED:
+                result = await self._do(request, do)
+                if (kind := _REFUSALS.get((request.operation, request.condition))) is None:
+                    return result
+                raise _error(kind, request, "refused by its own work, as the test wants")
+            case Kind.LATE:
+                # The request of a process that died meanwhile is done all the same.
+                late = asyncio.ensure_future(self._later(request, fault.seconds, do))
+                self.late.add(late)
+                late.add_done_callback(self.late.discard)
+                await asyncio.sleep(min(fault.seconds, 1.0) / 2)
+                self._check(actor)
+                raise _error(Unavailable, request, "no answer, as the test wants")
+            case Kind.DELAY:
+                await asyncio.sleep(fault.seconds)
+                self._check(actor)
+                return await self._do(request, do)
+        return None
+
+    async def settle(self) -> None:
+        """Wait for the requests that are still on their way."""
+        while self.late:
+            await asyncio.wait(set(self.late))
+
+    async def _later(self, request: Request, seconds: float, do: Callable[[], Any]) -> None:
+        await asyncio.sleep(seconds)
+        await self._quietly(request, do)
+
+    async def _do(self, request: Request, do: Callable[[], Any]) -> Any:
+        try:
+            return await do()
+        finally:
+            if self._after is not None:
+                self._after(request)
+
+    async def _quietly(self, request: Request, do: Callable[[], Any]) -> None:
+        try:
+            await self._do(request, do)
+        except StoreError:
+            return  # nobody hears of it
+
+    def _kill(self, actor: Actor) -> None:
+        actor.dead = True
+        self._check(actor)
+
+    def _check(self, actor: Actor) -> None:
+        if actor.dead:
+            raise Crash(f"{actor.name} is dead")
+
+
+class FaultyStore:
+    """One actor's way to a store; every method of the port passes through the traffic.
+
+    The methods are made by ``generate`` below. Where a ``Store`` is asked for, ``faulty`` makes one.
+
+    Args:
+        inner: The store.
+        traffic: What numbers requests, and fails them.
+        actor: Whose requests these are.
+    """
+
+    def __init__(self, inner: Any, traffic: Traffic, actor: Actor) -> None:
+        self.inner = inner
+        self.traffic = traffic
+        self.actor = actor
+
+
+def faulty(inner: Store, traffic: Traffic, actor: Actor) -> Store:
+    """A ``FaultyStore``, as a type checker wants it, which does not see generated methods."""
+    made: Any = FaultyStore(inner, traffic, actor)
+    return made  # type: ignore[no-any-return]
+
+
+def generate(port: type, target: type[_T]) -> type[_T]:
+    """Give a class every public member of a protocol, each passed on through ``traffic`` to ``inner``.
+
+    Raises:
+        TypeError: A member is none of property, coroutine function and asynchronous iterator.
+    """
+    for name, member in inspect.getmembers(port):
+        if name.startswith("_"):
+            continue
+        setattr(target, name, _member(name, member))
+    return target
+
+
+def _member(name: str, member: Any) -> Any:
+    if isinstance(member, property):
+        return property(lambda self: getattr(self.inner, name), doc=member.__doc__)
+    if not inspect.isfunction(member):
+        raise TypeError(f"the port's {name!r} is neither a property nor a method; teach generate() about it")
+    signature = inspect.signature(member)
+    if inspect.iscoroutinefunction(member):
+        return _request(name, member, signature)
+    if "AsyncIterator" in str(signature.return_annotation):
+        return _listing(name, member, signature)
+    raise TypeError(f"the port's {name!r} is no coroutine and lists nothing; teach generate() about it")
+
+
+def _request(name: str, member: Any, signature: inspect.Signature) -> Any:
+    subject, conditions = _places(signature)
+
+    @functools.wraps(member)
+    async def request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        key = _key(subject, args, kwargs)
+        condition = next((one for one in conditions if kwargs.get(one)), "")
+        return await self.traffic.send(
+            self.actor, name, key, condition, lambda: getattr(self.inner, name)(*args, **kwargs)
+        )
+
+    return request
+
+
+def _listing(name: str, member: Any, signature: inspect.Signature) -> Any:
+    subject, _ = _places(signature)
+
+    @functools.wraps(member)
+    def listing(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        key = _key(subject, args, kwargs)
+        return _Listing(self, name, key, lambda: getattr(self.inner, name)(*args, **kwargs))
+
+    return listing
+
+
+def _places(signature: inspect.Signature) -> tuple[str, tuple[str, ...]]:
+    names = [name for name in signature.parameters if name != "self"]
+    return names[0] if names else "", tuple(name for name in names if name.startswith("if_"))
+
+
+def _key(subject: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """What a request is about: its first argument, or the key of the first object in it."""
+    found = args[0] if args else kwargs.get(subject, "")
+    while not isinstance(found, str) and isinstance(found, Sequence):
+        found = found[0] if found else ""
+    return str(found)
+
+
+class _Listing(AsyncIterator[Any]):
+    """The entries of one listing, page by page. Each page asks the store anew, unless pages shall be stale.
+
+    After an error it can be asked again, and goes on where it was.
+    """
+
+    def __init__(self, store: Any, operation: str, key: str, ask: Callable[[], AsyncIterator[Any]]) -> None:
+        self._store = store
+        self._operation = operation
+        self._key = key
+        self._ask = ask
+        self._seen: set[tuple[str, str]] = set()
+        self._kept: list[Any] | None = None
+        self._page: list[Any] = []
+        self._more = True
+
+    async def __anext__(self) -> Any:
+        while not self._page:
+            if not self._more:
+                raise StopAsyncIteration
+            traffic: Traffic = self._store.traffic
+            page, self._more = await traffic.send(
+                self._store.actor, self._operation, self._key, "", self._next
+            )
+            self._seen.update(map(_name, page))
+            self._page = page[::-1]
+        return self._page.pop()
+
+    async def _next(self) -> tuple[list[Any], bool]:
+        traffic: Traffic = self._store.traffic
+        size = traffic.page or self._store.capabilities.list_page_max
+        if self._kept is None or not traffic.stale:
+            self._kept = [entry async for entry in self._ask()]
+        # Listings go by the bytes of keys, and continue behind the last key that they gave.
+        last = max((key.encode() for key, _ in self._seen), default=b"")
+        left = [one for one in self._kept if one.key.encode() >= last and _name(one) not in self._seen]
+        return left[:size], len(left) > size
+
+
+def _name(entry: Any) -> tuple[str, str]:
+    return entry.key, getattr(entry, "upload_id", "")
+
+
+def _error(kind: type[StoreError], request: Request, problem: str) -> StoreError:
+    return kind(request.operation, request.key, problem)
+
+
+generate(Store, FaultyStore)

@@ -1,0 +1,140 @@
+"""The quick version of the crash environment, and that what it prints can be believed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from magicfs.testing.crash import grid
+from magicfs.testing.crash.grid import PLANS
+from magicfs.testing.crash.main import main
+from magicfs.testing.crash.patching import changed_functions, patched
+from magicfs.testing.crash.settings import Setting, all_settings
+from magicfs.testing.crash.simulation import Simulation
+from magicfs.testing.crash.wrong_lines import MUTANTS, Mutant
+
+
+@pytest.mark.timeout(900)
+def test_everything_quickly() -> None:
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "magicfs.testing.crash", "--quick"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONHASHSEED": "0"},
+    )
+    figures = json.loads(run.stdout.splitlines()[-1])
+    assert figures["violations"] == 0, run.stderr[-6000:]
+    assert figures["mutants_caught"] == figures["mutants"] == len(MUTANTS) >= 15, run.stderr[-6000:]
+    assert figures["single_cuts"] >= 1_000
+    assert figures["pairs"] >= 100_000
+    assert figures["without_swap_violations"] > 0
+    assert figures["ok"] is True
+    assert run.returncode == 0
+
+
+def test_every_value_of_every_dimension_is_cut_quickly() -> None:
+    every = list(all_settings())
+    assert len(every) == len({one.text for one in every}) > 200
+    for step in (19, 23):
+        chosen = every[::step]
+        for name in ("layout", "tracking", "winners", "mode", "shape", "store"):
+            assert {getattr(one, name) for one in chosen} == {getattr(one, name) for one in every}, (
+                step,
+                name,
+            )
+
+
+def test_settings_are_read_back() -> None:
+    for setting in all_settings():
+        assert Setting.of(setting.text) == setting
+    with pytest.raises(ValueError, match="should read like"):
+        Setting.of("a,b")
+
+
+@pytest.mark.parametrize("mode", ["append", "replace"])
+def test_a_pair_by_snapshots_is_a_pair_by_crashes(mode: str) -> None:
+    """What a crash leaves is the world at its moment: played both ways, the end is the same."""
+    setting = Setting(mode=mode)  # type: ignore[arg-type]
+    driver = grid._recorded_job(setting)
+    for moment, cuts in list(driver.worlds())[::4]:
+        number, side = cuts[0]
+        crashed = grid.Scene.new(setting)
+
+        async def cut(scene: grid.Scene = crashed, number: int = number, side: str = side) -> None:
+            scene.watch(faults=[grid.Fault(grid._KINDS[side], number=number)])  # type: ignore[index]
+            await scene.play_job()
+
+        crashed.stage(cut())
+        assert moment.same(crashed.world), (number, side)
+        assert moment.history.states == crashed.history.states
+
+
+def test_reproductions_run_again() -> None:
+    setting = Setting(mode="replace").text
+    expiring = Setting(shape="three")
+    commits = [
+        cuts[0]
+        for moment, cuts in grid._recorded_job(expiring).worlds()
+        if moment.history.state == "committing"
+    ]
+    for text in (
+        f"whole:{setting}",
+        f"single:{setting}:40:after:rollback",
+        f"expired:{expiring.text}:{commits[0][0]}:{commits[0][1]}",
+        f"driver:{setting}:50:before:forward",
+        f"pair:{setting}:50:before:forward:5:after:rollback",
+    ):
+        scene = grid.reproduce(text)
+        assert scene.traffic.count > 0
+        assert not scene.violations, text
+    assert len(PLANS) == 5
+
+
+def test_a_seed_is_a_run() -> None:
+    def ran(seed: str) -> tuple[object, ...]:
+        simulation = Simulation.of(seed)
+        simulation.run()
+        keys = tuple(sorted(simulation.world.objects))
+        return tuple(simulation.traffic.log), keys, simulation.violations
+
+    assert ran("7") == ran("7")
+    assert ran("7") != ran("8")
+
+
+def test_what_reproduces_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    os.environ["PYTHONHASHSEED"], before = "0", os.environ.get("PYTHONHASHSEED")
+    try:
+        for text in ("nothing", "single:a:b", f"pair:{Setting().text}:1", "no such|whole:x"):
+            assert main(["--reproduce", text]) == 2
+            assert capsys.readouterr().err.strip()
+    finally:
+        if before is None:
+            del os.environ["PYTHONHASHSEED"]
+        else:
+            os.environ["PYTHONHASHSEED"] = before
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_every_mutant_can_be_made_and_unmade(mutant: Mutant) -> None:
+    functions = [f for f, _ in changed_functions(mutant.module, mutant.line, mutant.instead)]
+    before = [function.__code__ for function in functions]
+    with patched(mutant.module, mutant.line, mutant.instead) as sound:
+        assert [function.__code__ for function in functions] != before
+        with sound():
+            assert [function.__code__ for function in functions] == before
+        assert [function.__code__ for function in functions] != before
+    assert [function.__code__ for function in functions] == before
+
+
+def test_a_line_that_is_not_there_makes_no_mutant() -> None:
+    for line, instead in (("no such line", "pass"), ("return self._done", "return self._done")):
+        with (
+            pytest.raises(ValueError, match=r"lines|changes nothing"),
+            patched("magicfs.committers.execution", line, instead),
+        ):
+            pytest.fail("there is nothing to patch")
