@@ -1,0 +1,201 @@
+"""The model of the job object: it holds, every rule is needed, and the shipped code does as it does."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Any
+
+import pytest
+
+from magicfs import manifests
+from magicfs.committers import execution, publishing, reverting
+from magicfs.committers.job_record import Held, JobRecord
+from magicfs.protocol.job_state import NEXT
+from magicfs.register import Entry, Register
+from magicfs.testing import job_model
+from magicfs.testing.job_model import main as figures_of
+from magicfs.testing.job_model.checker import Result, check
+from magicfs.testing.job_model.main import BREAKS, NOT_SHIPPED, main
+from magicfs.testing.job_model.properties import LEGAL
+from magicfs.testing.job_model.replay import Played, Replayer
+from magicfs.testing.job_model.rules import Rules
+from magicfs.testing.job_model.scenes import QUICK, SCENES
+from magicfs.testing.job_model.walks import walk
+
+WRONG = {
+    "swap": "decided twice",
+    "delete_last": "not his: old1 was deleted",
+    "abort_first": "gate: _SUCCESS is there, and job A is half visible",
+    "announce_first": "not serial",
+    "pointer_match": "chain",
+    "pointer_again": "chain",
+    "walk_always": "chain",
+    "read_back": "needless",
+    "object_last": "left over: A.facts.x",
+    "facts_gone_is_cleaned": "left over: A.job",
+    "fence_success": "no job completed, and _SUCCESS speaks for None",
+    "restore_again": "no job completed, and _SUCCESS speaks for None",
+    "hide_any": "gate: _SUCCESS is there",
+    "head_success": "_SUCCESS speaks for old",
+    "success_first": "gate: _SUCCESS is there, and job A is half visible",
+    "success_last": "_SUCCESS speaks for job A, which is committing",
+    "setup_fenced": "left over: A.job",
+}
+
+
+@functools.cache
+def broken(rule: str) -> Result:
+    return figures_of.broken(rule)
+
+
+@pytest.mark.parametrize("name", sorted(QUICK))
+def test_every_interleaving_holds(name: str) -> None:
+    result = check(SCENES[name], Rules())
+    assert result.violation is None, result.tell()
+    assert 20 < result.states < 10_000
+    assert result.finals
+
+
+def test_every_rule_has_its_scene() -> None:
+    assert BREAKS.keys() == WRONG.keys() == set(Rules.__dataclass_fields__)
+
+
+@pytest.mark.parametrize("rule", BREAKS)
+def test_no_rule_can_be_left_out(rule: str) -> None:
+    result = broken(rule)
+    assert result.violation is not None
+    assert WRONG[rule] in result.violation
+    told = result.tell().splitlines()
+    assert len(told) == 1 + len(result.trace)
+    assert all(line.startswith("  ") and " -> " in line for line in told[1:])
+
+
+def test_the_trace_is_a_shortest_one() -> None:
+    result = broken("delete_last")
+    assert [step.request.verb for step in result.trace] == [
+        *("get", "put", "get", "get", "list"),  # read the job, write facts, look
+        *("put", "jobs", "get", "put"),  # announce, look, commit
+        *("get", "delete"),
+    ]
+
+
+def test_the_model_moves_jobs_as_the_protocol_does() -> None:
+    assert {(str(old), str(new)) for old, following in NEXT.items() for new in following} == LEGAL
+
+
+# -- the same on the shipped code ----------------------------------------------------------------------
+
+
+def replayed(rule: str, *, numbered: bool = False) -> list[Played]:
+    """The code, led along the trace that breaks the model without a rule."""
+    result = broken(rule)
+    replayer = Replayer(result.scene, numbered=numbered)
+    return [replayer.play(result.trace, die=die) for die in (False, True)]
+
+
+@pytest.mark.parametrize("rule", sorted(BREAKS.keys() - NOT_SHIPPED))
+def test_the_code_keeps_every_rule(rule: str) -> None:
+    assert [one.violation for one in replayed(rule)] == [None, None]
+    assert [one.violation for one in replayed(rule, numbered=True)] == [None, None]
+
+
+@pytest.mark.parametrize("name", ["append+driver+rollback+late", "replace and replace"])
+def test_the_code_reaches_every_end(name: str) -> None:
+    replayer, ends = Replayer(SCENES[name]), set()
+    for trace in check(SCENES[name], Rules()).finals:
+        played = replayer.play(trace)
+        assert played.violation is None
+        assert played.unmade * 4 < played.turns
+        ends.add(tuple(sorted(played.states.items())))
+    assert len(ends) > 1
+
+
+def test_interleavings_drawn_by_chance() -> None:
+    for name in sorted(SCENES):
+        for numbered in (False, True):
+            replayer = Replayer(SCENES[name], numbered=numbered)
+            trace, _, die = walk(SCENES[name], Rules(), f"a sample {numbered}")
+            played = replayer.play(trace, die=die)
+            assert played.violation is None, (name, numbered)
+
+
+def test_a_replay_is_the_same_each_time() -> None:
+    scene = SCENES["replace and replace+rollback"]
+    trace, _, die = walk(scene, Rules(), "same")
+    assert Replayer(scene).play(trace, die=die) == Replayer(scene).play(trace, die=die)
+
+
+def test_a_setup_that_comes_back_to_life_leaves_its_object_only() -> None:
+    for played in replayed("setup_fenced"):
+        assert played.violation is None
+        assert played.accepted is not None
+        assert played.states == {"A": "committing"}
+
+
+async def _swap_blindly(self: Register, entry: Entry, body: bytes) -> Entry:
+    info = await self._store.put(self.key, body)
+    return Entry(self.key, body, info.etag, entry.number)
+
+
+def test_code_without_compare_and_swap_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Register, "swap", _swap_blindly)
+    for rule in ("swap", "pointer_match"):
+        assert any(WRONG[rule] in str(one.violation) for one in replayed(rule)), rule
+
+
+def test_code_that_deletes_too_early_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    hide = execution.Executor._hide_success
+
+    async def delete_first(self: execution.Executor, held: Held) -> Held:
+        old = await execution.facts.read_deletions(self.engine, self.context, held.job)
+        await publishing.delete_old(self.engine, self.record.conditions, old)
+        return await hide(self, held)
+
+    monkeypatch.setattr(execution.Executor, "_hide_success", delete_first)
+    assert any(WRONG["delete_last"] in str(one.violation) for one in replayed("delete_last"))
+
+
+def test_code_that_does_not_fence_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def put_back(engine: Any, context: Any, _conditions: Any, _etag: str, raw: bytes) -> None:
+        await engine.store.put(context.layout.success_key, raw)
+
+    monkeypatch.setattr(reverting, "_restore_success", put_back)
+    assert any(WRONG["fence_success"] in str(one.violation) for one in replayed("fence_success"))
+
+
+def test_code_that_forgets_to_look_for_itself_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(*_: Any) -> bool:
+        return False
+
+    monkeypatch.setattr(manifests, "_is_linked", never)
+    assert any(WRONG["walk_always"] in str(one.violation) for one in replayed("walk_always"))
+
+
+def test_code_that_leaves_the_uploads_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    remove = JobRecord.remove
+
+    async def end_first(self: execution.Executor, held: Held, **_: Any) -> list[Any]:
+        await remove(self.record, held)
+        return []
+
+    monkeypatch.setattr(execution.Executor, "_end", end_first)
+    assert any("left over" in str(one.violation) for one in replayed("object_last"))
+
+
+# -- its figures ---------------------------------------------------------------------------------------
+
+
+def test_figures(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "magicfs.testing.job_model.main.QUICK", frozenset({"append+driver", "replace+driver"})
+    )
+    monkeypatch.setattr("magicfs.testing.job_model.main.BREAKS", {"delete_last": "replace+driver"})
+    figures = job_model.run(0, 1)
+    assert figures["scenes"] == 2
+    assert figures["states"] > 40
+    assert figures["replayed"] == figures["traces"] > 4
+    assert (figures["rules"], figures["rules_broken"], figures["violations"]) == (1, 1, 0)
+    assert main(["--quick", "--sample", "3"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert json.loads(printed[-1]).keys() >= {"states", "transitions", "traces", "replayed", "violations"}
