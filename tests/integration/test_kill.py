@@ -1,0 +1,248 @@
+"""Real processes, killed and recovered; and what tells at which request a process was killed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from magicfs.testing.kill.__main__ import main
+from magicfs.testing.kill.campaign import Tally
+from magicfs.testing.kill.content import Lane, Rows, outcome
+from magicfs.testing.kill.ground import Ground, Seen
+from magicfs.testing.kill.judge import Judge
+from magicfs.testing.kill.phases import DRIVER, REQUIRED, Phase, phase_of, request_of
+from magicfs.testing.kill.plans import EVERY_SHAPE, plan, undisturbed
+from magicfs.testing.servers import Server
+
+ZERO = ("rows_lost", "rows_duplicated", "partial_datasets", "uploads_left", "work_left")
+JOB = "a/d/__magic_job-1f/job-1f"
+
+
+def test_killed_jobs_are_recovered_and_no_row_is_lost() -> None:
+    # This seed draws three shapes of job only; each is measured first.
+    command = [sys.executable, "-m", "magicfs.testing.kill", "--kills", "6", "--seed", "332"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    figures = json.loads(line)
+    assert figures["ok"] is True
+    assert figures["kills"] == 6 == sum(figures["phases"].values())
+    assert {name: figures[name] for name in ZERO} == dict.fromkeys(ZERO, 0)
+    assert set(figures["delays_s"]) == set(REQUIRED)
+
+
+@pytest.mark.parametrize("arguments", [["--kills", "0"], ["--kills", "many"], ["--rounds-in-parallel", "0"]])
+def test_kill_refuses_numbers_that_are_none(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(arguments)
+    assert refused.value.code == 2
+
+
+def test_every_figure_that_must_be_zero_fails_a_run() -> None:
+    wrong: dict[str, Seen] = {
+        "rows_lost": Seen(rows_lost=1),
+        "rows_duplicated": Seen(rows_duplicated=1),
+        "partial_datasets": Seen(partial=1),
+        "seen_early": Seen(early=1),
+        "seen_torn": Seen(torn=1),
+        "uploads_left": Seen(uploads=["key"]),
+        "work_left": Seen(work=["key"]),
+        "troubles": Seen(troubles=["said"]),
+    }
+    for name, seen in wrong.items():
+        tally = Tally()
+        tally.add(undisturbed(EVERY_SHAPE[0], "x"), Seen(killed=[DRIVER]))
+        assert tally.clean
+        tally.add(undisturbed(EVERY_SHAPE[0], "x"), seen)
+        assert not tally.clean
+        assert tally.to_dict()[name] == 1
+        assert tally.to_dict()["kills"] == 1
+        assert tally.to_dict()["late"] == 1
+
+
+# -- what the judge sees -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bucket(ministack: Server, bucket_factory: Callable[..., str]) -> str:
+    return bucket_factory(ministack, "kill")
+
+
+def judge_of(server: Server, bucket: str, tmp_path: Path, old: list[str], new: list[str]) -> Judge:
+    lane = Lane(bucket, "d", "text")
+    rows = [Rows(("d1", row) for row in some) for some in (old, new)]
+    return Judge(Ground(server, tmp_path), lane, rows[0], rows[1], Seen())
+
+
+def write(server: Server, bucket: str, key: str, *rows: str) -> None:
+    server.boto3_client().put_object(
+        Bucket=bucket, Key=key, Body="".join(f"{row}\n" for row in rows).encode()
+    )
+
+
+def test_judge_counts_lost_and_duplicated_rows(ministack: Server, bucket: str, tmp_path: Path) -> None:
+    judge = judge_of(ministack, bucket, tmp_path, [], ["a", "b", "c"])
+    write(ministack, bucket, "d/day=d1/1.txt", "a", "a", "x")
+    write(ministack, bucket, "d/day=d1/_hidden/1.txt", "b")
+    write(ministack, bucket, "elsewhere/day=d1/1.txt", "c")
+    judge.compare_rows(judge.new, "a test")
+    assert (judge.seen.rows_lost, judge.seen.rows_duplicated, judge.seen.partial) == (2, 2, 1)
+
+
+def test_judge_sees_what_is_visible_too_early_and_what_is_gone(
+    ministack: Server, bucket: str, tmp_path: Path
+) -> None:
+    judge = judge_of(ministack, bucket, tmp_path, ["a", "b"], ["c"])
+    write(ministack, bucket, "d/day=d1/1.txt", "a", "b")
+    write(ministack, bucket, "d/__magic_job-1f/job-1f/job.json", '{"state": "open"}')
+    judge.look_between()
+    assert (judge.seen.state, judge.seen.early) == ("open", 0)
+    write(ministack, bucket, "d/day=d1/2.txt", "c")
+    judge.look_between()
+    assert judge.seen.early == 1
+    write(ministack, bucket, "d/__magic_job-1f/job-1f/job.json", '{"state": "committing"}')
+    judge.look_between()
+    assert judge.seen.early == 1
+    write(ministack, bucket, "d/day=d1/1.txt", "a")
+    write(ministack, bucket, "d/day=d1/2.txt")
+    judge.look_between()
+    assert judge.seen.early == 2
+
+
+def test_judge_finds_uploads_and_work_that_are_left(ministack: Server, bucket: str, tmp_path: Path) -> None:
+    judge = judge_of(ministack, bucket, tmp_path, [], [])
+    judge.look_for_leftovers()
+    assert not judge.seen.troubles
+    ministack.boto3_client().create_multipart_upload(Bucket=bucket, Key="d/day=d1/1.txt")
+    write(ministack, bucket, "d/__magic_job-1f/job-1f/00/sets/x.pendingset")
+    write(ministack, bucket, "dd/__magic_job-1f/x")
+    judge.look_for_leftovers()
+    assert judge.seen.uploads == ["d/day=d1/1.txt"]
+    assert judge.seen.work == ["d/__magic_job-1f/job-1f/00/sets/x.pendingset"]
+
+
+def test_outcome_of_each_conflict_mode() -> None:
+    old = Rows({("d1", "a"): 1, ("d2", "b"): 1})
+    tasks = ({"d2": ["c"]}, {"d2": ["d"], "d3": ["e"]})
+    new = Rows({("d2", "c"): 1, ("d2", "d"): 1, ("d3", "e"): 1})
+    assert outcome("append", old, tasks) == old + new
+    assert outcome("replace", old, tasks) == new
+    assert outcome("replace_partitions", old, tasks) == Rows({("d1", "a"): 1}) + new
+    assert outcome("fail", Rows(), tasks) == new
+
+
+# -- plans -------------------------------------------------------------------------------------------------
+
+
+def test_plans_are_repeatable_and_kill_at_uniform_times() -> None:
+    plans = [plan(5, number, fresh=False) for number in range(4000)]
+    assert plans == [plan(5, number, fresh=False) for number in range(4000)]
+    tenths = [sum(int(one.fraction * 10) == tenth for one in plans) for tenth in range(10)]
+    assert min(tenths) > 300
+    assert max(tenths) < 500
+    assert {one.shape for one in plans} | {plan(5, n, fresh=True).shape for n in range(20)} == set(
+        EVERY_SHAPE
+    )
+    assert sum(one.server for one in plans) == 200
+    for one in plans[:200]:
+        assert one.victims([DRIVER]) == [DRIVER]
+        killed = one.victims([DRIVER, "worker-0", "worker-1", "worker-2"])
+        assert len(killed) in {1, 4}
+        assert killed != ["worker-2"]  # it may never be given a task
+
+
+# -- phases ------------------------------------------------------------------------------------------------
+
+DONE = {Phase.SETUP, Phase.OPEN, Phase.TASK_COMMIT, Phase.FACTS, Phase.SWAP, Phase.COMPLETE}
+TASKS = {Phase.SETUP, Phase.OPEN}
+
+
+@pytest.mark.parametrize(
+    ("role", "operation", "key", "before", "expected"),
+    [
+        ("worker-0", "CreateMultipartUpload", "a/d/day=1/x.txt", set(), Phase.OPEN),
+        ("worker-0", "UploadPart", "a/d/day=1/x.txt", TASKS, Phase.PART),
+        ("worker-0", "PutObject", f"{JOB}/00/tasks/t/__base/x.txt", TASKS, Phase.PENDING),
+        ("worker-0", "PutObject", f"{JOB}/00/tasks/t/__base/x.txt.pending", TASKS, Phase.PENDING),
+        ("worker-0", "GetObject", f"{JOB}/00/tasks/t/__base/x.txt.pending", TASKS, Phase.TASK_COMMIT),
+        ("worker-0", "PutObject", f"{JOB}/00/sets/t.pendingset", TASKS, Phase.TASK_COMMIT),
+        ("worker-0", "PutObject", f"{JOB}/00/task_1.pendingset", TASKS, Phase.TASK_COMMIT),
+        (DRIVER, "PutObject", f"{JOB}/probe-12", set(), Phase.SETUP),
+        (DRIVER, "CreateMultipartUpload", f"{JOB}/probe-12", set(), Phase.SETUP),
+        (DRIVER, "DeleteObject", f"{JOB}/probe-12", set(), Phase.SETUP),
+        (DRIVER, "HeadObject", "a/d", set(), Phase.SETUP),
+        (DRIVER, "GetObject", f"{JOB}/00/sets/t.pendingset", TASKS, Phase.FACTS),
+        (DRIVER, "PutObject", f"{JOB}/facts/n/00000.json", TASKS, Phase.FACTS),
+        (DRIVER, "GetObject", "a/d/_SUCCESS", TASKS, Phase.FACTS),
+        (DRIVER, "GetObject", "a/d/_magicfs/current.json", TASKS, Phase.FACTS),
+        (DRIVER, "PutObject", f"{JOB}/job.json", TASKS | {Phase.FACTS}, Phase.SWAP),
+        (DRIVER, "PutObject", f"{JOB}/job.00002.json", TASKS | {Phase.FACTS}, Phase.SWAP),
+        (DRIVER, "GetObject", f"{JOB}/job.json", TASKS | {Phase.FACTS}, Phase.SWAP),
+        (DRIVER, "CompleteMultipartUpload", "a/d/day=1/x.txt", TASKS, Phase.COMPLETE),
+        (DRIVER, "HeadObject", "a/d/day=1/x.txt", DONE, Phase.COMPLETE),
+        (DRIVER, "PutObject", "a/d/_magicfs/1f.json", DONE, Phase.MANIFEST),
+        (DRIVER, "GetObject", "a/d/_magicfs/current.json", DONE, Phase.MANIFEST),
+        (DRIVER, "DeleteObject", "a/d/day=1/old.txt", DONE, Phase.DELETE),
+        (DRIVER, "DeleteObject", "a/d/_SUCCESS", DONE, Phase.SUCCESS),
+        (DRIVER, "PutObject", "a/d/_SUCCESS", DONE, Phase.SUCCESS),
+        (DRIVER, "DeleteObject", f"{JOB}/job.json", DONE, Phase.CLEANUP),
+        (DRIVER, "AbortMultipartUpload", "a/d/day=1/x.txt", TASKS, Phase.CLEANUP),
+    ],
+)
+def test_phase_of_a_request_for_an_object(
+    role: str, operation: str, key: str, before: set[Phase], expected: Phase
+) -> None:
+    assert phase_of(request_of(role, operation, f"/bucket/{key}", ""), "a/d", before) is expected
+
+
+@pytest.mark.parametrize(
+    ("role", "prefix", "before", "expected"),
+    [
+        (DRIVER, "a/d/", set(), Phase.SETUP),
+        (DRIVER, "a/d/__magic", set(), Phase.SETUP),
+        (DRIVER, "a/d/", TASKS, Phase.FACTS),
+        (DRIVER, f"{JOB}/00/", TASKS, Phase.FACTS),
+        (DRIVER, f"{JOB}/", DONE, Phase.CLEANUP),
+        ("worker-1", f"{JOB}/00/tasks/t/", TASKS, Phase.TASK_COMMIT),
+    ],
+)
+def test_phase_of_a_listing_depends_on_who_lists_and_when(
+    role: str, prefix: str, before: set[Phase], expected: Phase
+) -> None:
+    query = f"list-type=2&prefix={prefix.replace('/', '%2F')}&encoding-type=url"
+    assert phase_of(request_of(role, "ListObjectsV2", "/bucket", query), "a/d", before) is expected
+
+
+@pytest.mark.parametrize(
+    ("role", "keys", "before", "expected"),
+    [
+        (DRIVER, ["a/d/day=1/old &amp; odd.txt"], DONE, Phase.DELETE),
+        (DRIVER, ["a/d/_SUCCESS"], DONE, Phase.SUCCESS),
+        (DRIVER, [f"{JOB}/00/sets/t.pendingset", f"{JOB}/facts/n/00000.json"], DONE, Phase.CLEANUP),
+        (DRIVER, [f"{JOB}/probe-12"], set(), Phase.SETUP),
+        ("worker-0", [f"{JOB}/00/tasks/t/__base/x.txt"], TASKS, Phase.TASK_COMMIT),
+    ],
+)
+def test_phase_of_a_bulk_delete_is_told_by_its_body(
+    role: str, keys: list[str], before: set[Phase], expected: Phase
+) -> None:
+    objects = "".join(f"<Object><Key>{key}</Key><ETag>1</ETag></Object>" for key in keys)
+    request = request_of(role, "DeleteObjects", "/bucket", "delete", f"<Delete>{objects}</Delete>".encode())
+    assert phase_of(request, "a/d", before) is expected
+    assert "&amp;" not in "".join(request.keys)
+
+
+def test_job_object_that_is_put_first_is_setup_and_its_state_is_read_from_any_body() -> None:
+    body = b'1d;chunk-signature=00\r\n{"format": "magicfs.job/1", "state" : "committing"}\r\n0\r\n'
+    path = f"/bucket/{JOB}/job.json"
+    first = request_of(DRIVER, "PutObject", path, "", body, if_none_match=True)
+    later = request_of(DRIVER, "PutObject", path, "", body)
+    assert (phase_of(first, "a/d"), phase_of(later, "a/d")) == (Phase.SETUP, Phase.SWAP)
+    assert later.state == "committing"
+    assert request_of(DRIVER, "PutObject", "/bucket/a/d/job.json", "", body).state is None
+    assert request_of(DRIVER, "GetObject", path, "", body).state is None
