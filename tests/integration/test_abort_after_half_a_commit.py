@@ -11,24 +11,22 @@ from typing import Any
 import pytest
 
 import magicfs
-from magicfs.errors import ProtocolViolation
+from magicfs.errors import CommitDenied, ProtocolViolation
 from magicfs.task_commit import TaskCommit
 from magicfs.testing.servers import Server
 
 DYING_COMMIT = """
 import os, pickle, sys
-import magicfs
 from magicfs.report import Progress
 
-url, job_id, after, options, commits = pickle.load(sys.stdin.buffer)
+job, after, commits = pickle.load(sys.stdin.buffer)
 
 def die(progress: Progress) -> None:
     if progress.files_done == after:
         os._exit(9)
 
-how = {"conflict": "append", "tracking": "memory", "concurrency": 1}
-job = magicfs.Job(url, job_id=job_id, storage_options=options, progress=die, **how)
-job.setup().commit(commits)
+job._progress = die
+job.commit(commits)
 """
 
 
@@ -38,7 +36,8 @@ def bucket(ministack: Server, bucket_factory: Any) -> str:
 
 
 def written(server: Server, url: str, files: int) -> tuple[magicfs.Job, TaskCommit]:
-    job = magicfs.Job(url, conflict="append", tracking="memory", storage_options=server.storage_options())
+    options = server.storage_options()
+    job = magicfs.Job(url, conflict="append", tracking="memory", concurrency=1, storage_options=options)
     job.setup()
     task = magicfs.Task(job.spec, job.task(0).id).setup()
     task.filesystem.pipe({f"{task.path}/é {n}%.bin": bytes([n]) for n in range(files)})
@@ -46,9 +45,11 @@ def written(server: Server, url: str, files: int) -> tuple[magicfs.Job, TaskComm
 
 
 def commit_that_dies(server: Server, job: magicfs.Job, commit: TaskCommit, after: int) -> None:
-    given = pickle.dumps((job.url, job.id, after, server.storage_options(), [commit]))
+    """Commit a copy of the job, which may, in a process that dies after so many files."""
+    secrets = {"AWS_ACCESS_KEY_ID": server.access_key, "AWS_SECRET_ACCESS_KEY": server.secret_key}
+    given = pickle.dumps((job, after, [commit]))
     ended = subprocess.run(
-        [sys.executable, "-c", DYING_COMMIT], input=given, check=False, env=dict(os.environ)
+        [sys.executable, "-c", DYING_COMMIT], input=given, check=False, env={**os.environ, **secrets}
     )
     assert ended.returncode == 9
 
@@ -76,6 +77,31 @@ def test_abort_leaves_a_file_that_somebody_else_has_replaced(ministack: Server, 
     job.add(commit)
     job.abort()
     assert ministack.all_keys(bucket) == [theirs]
+
+
+@pytest.mark.parametrize("committing", [False, True])
+def test_driver_whose_job_was_taken_over_can_neither_abort_nor_commit_it(
+    ministack: Server, bucket: str, committing: bool
+) -> None:
+    job, commit = written(ministack, f"s3://{bucket}/d", 3)
+    again = magicfs.Job(
+        job.url,
+        conflict="append",
+        tracking="memory",
+        concurrency=1,
+        job_id=job.id,
+        storage_options=ministack.storage_options(),
+    ).setup()
+    if committing:
+        commit_that_dies(ministack, again, commit, 2)
+    before = ministack.all_keys(bucket), ministack.pending_uploads(bucket)
+    job.add(commit)
+    for call in (job.abort, lambda: job.commit([commit])):
+        with pytest.raises(CommitDenied, match=f"job {job.id} was taken over by another driver, attempt 0"):
+            call()
+    assert (ministack.all_keys(bucket), ministack.pending_uploads(bucket)) == before
+    assert again.commit([commit]).files == 3
+    assert len(ministack.visible_keys(bucket, "d")) == 3
 
 
 def test_abort_of_a_job_that_another_process_published_touches_nothing(

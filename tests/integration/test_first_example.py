@@ -54,7 +54,11 @@ def test_first_example_publishes_every_row_each_time_it_is_run(
         assert f"files       {FILES} " in shown.stdout
         assert rows(running, bucket) == Counter({row: run * number for row, number in ROWS.items()})
         assert len(running.visible_keys(bucket, "sales/")) == FILES * run
-        assert [key for key in running.all_keys(bucket) if "/_" in key] == ["sales/_SUCCESS"]
+        assert [key for key in running.all_keys(bucket) if "/__" in key] == []
+        beside = [key for key in running.all_keys(bucket) if "/_" in key]
+        assert beside[0] == "sales/_SUCCESS"
+        assert len(beside) == 2 + run, "the pointer, and each run's manifest"
+        assert all(key.startswith("sales/_magicfs/") for key in beside[1:])
         assert not running.pending_uploads(bucket)
 
 

@@ -13,8 +13,8 @@ from magicfs.spark.options import CODECS, OPTIONS, WriteOptions, parse
 COLUMNS = ("id", "year", "month", "a,b", "Größe")
 
 
-def parsed(**given: str) -> WriteOptions:
-    return parse({"path": "s3://bucket/dest", **given}, COLUMNS)
+def parsed(*, overwrite: bool = False, **given: str) -> WriteOptions:
+    return parse({"path": "s3://bucket/dest", **given}, COLUMNS, overwrite=overwrite)
 
 
 def test_a_path_alone_gives_the_documented_defaults() -> None:
@@ -22,6 +22,8 @@ def test_a_path_alone_gives_the_documented_defaults() -> None:
         path="s3://bucket/dest",
         partition_cols=(),
         conflict="append",
+        run_id=None,
+        allow_empty=False,
         tracking="memory",
         unique_names=True,
         part_size=None,
@@ -36,9 +38,11 @@ def test_a_path_alone_gives_the_documented_defaults() -> None:
 def test_every_option_is_taken_as_spark_hands_it_over() -> None:
     given = {
         "partitioncols": "year, month",
-        "conflict": "append",
+        "conflict": " Fail ",
         "tracking": "store",
         "uniquenames": "false",
+        "runid": "scheduled 2026-11-21T06:00",
+        "allowempty": "true",
         "partsize": "8388608",
         "concurrency": "4",
         "fileformat": "Parquet",
@@ -51,6 +55,9 @@ def test_every_option_is_taken_as_spark_hands_it_over() -> None:
     assert options == WriteOptions(
         path="s3://bucket/dest",
         partition_cols=("year", "month"),
+        conflict="fail",
+        run_id="scheduled 2026-11-21T06:00",
+        allow_empty=True,
         tracking="store",
         unique_names=False,
         part_size=8 * 2**20,
@@ -60,6 +67,53 @@ def test_every_option_is_taken_as_spark_hands_it_over() -> None:
         storage_options={"client_kwargs": {"region_name": "eu-west-1"}},
     )
     assert pickle.loads(pickle.dumps(options)) == options
+
+
+@pytest.mark.parametrize(
+    ("overwrite", "given", "conflict"),
+    [
+        (False, {}, "append"),
+        (False, {"conflict": "append"}, "append"),
+        (False, {"conflict": "fail"}, "fail"),
+        (False, {"partitioncols": "year"}, "append"),
+        (True, {}, "replace"),
+        (True, {"conflict": "replace"}, "replace"),
+        (True, {"conflict": "REPLACE_partitions", "partitioncols": "year"}, "replace_partitions"),
+        (True, {"conflict": "replace", "partitioncols": "year"}, "replace"),
+    ],
+)
+def test_mode_and_conflict_option_go_together(overwrite: bool, given: dict[str, str], conflict: str) -> None:
+    assert parsed(overwrite=overwrite, **given).conflict == conflict
+
+
+@pytest.mark.parametrize(
+    ("overwrite", "given", "message"),
+    [
+        (False, {"conflict": "replace"}, r"'replace' deletes data .*; use mode\('overwrite'\)"),
+        (
+            False,
+            {"conflict": "replace_partitions"},
+            r"'replace_partitions' deletes data and mode",
+        ),
+        (True, {"conflict": "append"}, r"'append' keeps data .*; use mode\('append'\)"),
+        (True, {"conflict": "fail"}, r"'fail' keeps data and mode\('overwrite'\)"),
+        (
+            True,
+            {"partitioncols": "year"},
+            "two meanings: say conflict='replace' to .* or conflict='replace_partitions'",
+        ),
+        (
+            True,
+            {"conflict": "merge"},
+            "conflict='merge' is unknown; choose one of fail, append, replace",
+        ),
+    ],
+)
+def test_nothing_is_deleted_on_the_word_of_one_of_mode_and_option(
+    overwrite: bool, given: dict[str, str], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        parsed(overwrite=overwrite, **given)
 
 
 def test_the_case_of_names_does_not_matter() -> None:
@@ -92,6 +146,8 @@ def test_any_list_of_columns_survives_json(columns: list[str]) -> None:
         ({"partitioncols": "year,year"}, "names a column twice: year, year"),
         ({"partitioncols": json.dumps(COLUMNS)}, "names every column"),
         ({"tracking": "disk"}, "tracking='disk' is unknown; choose one of memory, store"),
+        ({"runid": " "}, "runId is empty; name the run, or leave it out"),
+        ({"allowempty": "1"}, "allowEmpty='1' is unknown; choose one of true, false"),
         ({"uniquenames": "yes"}, "uniqueNames='yes' is unknown; choose one of true, false"),
         ({"uniquenames": "false"}, "uniqueNames='false' needs tracking='store', because"),
         ({"partsize": "8MB"}, "partSize='8MB' is no positive whole number"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import pickle
 
 import pytest
@@ -18,30 +19,41 @@ from pyspark.sql.types import (
 )
 
 import magicfs
-from magicfs.errors import ObjectNotFound, ProtocolViolation, UsageError
+from magicfs.errors import CommitDenied, OutputExists, ProtocolViolation, UsageError
+from magicfs.maintenance import recover
 from magicfs.spark import datasource
-from magicfs.spark.datasource import MagicWriter, TaskMessage, make_writer
-from magicfs.spark.options import WriteOptions
+from magicfs.spark.datasource import MagicWriter, TaskMessage, job_of, make_writer
+from magicfs.spark.options import parse
 from magicfs.spark.schema import ROW_METADATA, check, row_metadata
+from magicfs.testing.committer_exam.drivers import dying
 from magicfs.testing.servers import Server
 
 FRAME = StructType([StructField("id", LongType()), StructField("p", StringType())])
 
 
-def writer(name: str, **options: str) -> MagicWriter:
-    return make_writer({"path": f"memory://spark-writer/{name}"} | options, FRAME, overwrite=False)
+def writer(name: str, *, overwrite: bool = False, **options: str) -> MagicWriter:
+    return make_writer({"path": f"memory://spark-writer/{name}"} | options, FRAME, overwrite=overwrite)
 
 
-def committed(chosen: MagicWriter, task: int) -> TaskMessage:
-    with chosen.job().setup().task(task) as attempt:
-        attempt.filesystem.pipe_file(f"{attempt.path}/x.txt", b"x")
+def committed(chosen: MagicWriter, task: int, name: str = "x") -> TaskMessage:
+    with chosen.job().task(task) as attempt:
+        attempt.filesystem.pipe_file(f"{attempt.path}/p=1/{name}.txt", b"x")
     assert attempt.committed is not None
     return TaskMessage(attempt.committed)
 
 
+def there(chosen: MagicWriter) -> list[str]:
+    place = chosen.settings.path.removeprefix("memory://")
+    found: list[str] = chosen.job().spec.wrapped().find(place)
+    return [key.removeprefix(f"{place}/") for key in found]
+
+
 def visible(chosen: MagicWriter) -> list[str]:
-    found: list[str] = chosen.job().spec.wrapped().find(chosen.settings.path.removeprefix("memory://"))
-    return found
+    return [key.partition("-")[0] for key in there(chosen) if not key.startswith("_")]
+
+
+def die(chosen: MagicWriter, messages: list[TaskMessage], operation: str, after: int, key: str = "") -> None:
+    dying(chosen.job(), [one.commit for one in messages], operation, after, key)
 
 
 def test_copies_of_a_writer_work_on_one_job() -> None:
@@ -49,8 +61,19 @@ def test_copies_of_a_writer_work_on_one_job() -> None:
     second = pickle.loads(pickle.dumps(first))
     assert second.job().id == first.job().id
     assert second.settings == first.settings
-    second.commit([committed(first, 0), committed(second, 1)])
-    assert len(visible(first)) == 3
+    assert first.job_id == second.job_id
+    messages = [committed(first, 0), committed(second, 1)]
+    second.commit(messages)
+    first.abort(messages)
+    assert visible(first) == ["p=1/x", "p=1/x"]
+
+
+def test_a_writer_keeps_the_credentials_that_its_job_drops() -> None:
+    options = {"storageoptions": '{"key": "me", "secret": "hunter2"}'}
+    settings = parse({"path": "s3://bucket/d", **options}, FRAME.fieldNames())
+    chosen = pickle.loads(pickle.dumps(MagicWriter(settings, FRAME, job_of(settings))))
+    assert chosen.job().spec.storage_options == {"key": "me", "secret": "hunter2"}
+    assert b"hunter2" not in pickle.dumps(chosen.job())
 
 
 def test_two_writers_never_share_a_job() -> None:
@@ -63,6 +86,71 @@ def test_a_commit_without_the_message_of_a_task_publishes_nothing() -> None:
     with pytest.raises(ProtocolViolation, match="gives 1 messages of 2 tasks; nothing was published"):
         chosen.commit([message, None])
     assert visible(chosen) == []
+
+
+def test_overwriting_replaces_when_the_new_files_are_visible() -> None:
+    first = writer("overwritten")
+    first.commit([committed(first, 0, "old"), committed(first, 1, "old")])
+    second = writer("overwritten", overwrite=True)
+    assert second.job().spec.conflict == "replace"
+    message = committed(second, 0, "new")
+    assert visible(first) == ["p=1/old", "p=1/old"]
+    second.commit([message])
+    assert visible(first) == ["p=1/new"]
+
+
+def test_a_frame_without_rows_deletes_nothing_unless_that_is_meant() -> None:
+    first = writer("emptied")
+    first.commit([committed(first, 0)])
+    with pytest.raises(UsageError, match="has no files, and conflict='replace' would only delete"):
+        writer("emptied", overwrite=True).commit([])
+    assert visible(first) == ["p=1/x"]
+    writer("emptied", overwrite=True, allowempty="true").commit([])
+    assert visible(first) == []
+
+
+def test_data_is_found_before_any_task_runs() -> None:
+    first = writer("failing")
+    first.commit([committed(first, 0)])
+    with pytest.raises(OutputExists, match="holds data already"):
+        writer("failing", conflict="fail")
+
+
+def test_a_run_that_is_run_again_is_published_once() -> None:
+    first = writer("run", runid="2026-11-21")
+    first.commit([committed(first, 0)])
+    again = writer("run", runid="2026-11-21")
+    again.commit([committed(again, 0), committed(again, 1)])
+    assert visible(first) == ["p=1/x"]
+    assert not [key for key in there(again) if "__magic" in key]
+
+
+def test_an_abort_after_a_commit_that_died_among_its_files_takes_them_back() -> None:
+    chosen = writer("half")
+    messages = [committed(chosen, task) for task in range(3)]
+    die(chosen, messages, "complete_upload", 2)
+    assert len(visible(chosen)) == 2
+    pickle.loads(pickle.dumps(chosen)).abort(messages)
+    assert there(chosen) == []
+    with pytest.raises(CommitDenied, match="has ended without being published"):
+        chosen.commit(messages)
+
+
+def test_an_abort_after_a_commit_that_died_with_all_files_visible_touches_nothing(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = writer("whole")
+    messages = [committed(chosen, task) for task in range(3)]
+    die(chosen, messages, "put", 0, "whole/_magicfs/")
+    before = there(chosen)
+    # Looking a second time for late tasks would take this long.
+    monkeypatch.setattr(datasource, "LATE_WRITERS_SECONDS", 3600.0)
+    chosen.abort([*messages, None])
+    assert f"Spark gave job {chosen.job_id} up after its commit point" in caplog.text
+    assert "is published; nothing was removed; run magicfs recover memory://spark-writer/whole" in caplog.text
+    assert there(chosen) == before
+    assert recover(chosen.settings.path).jobs[0].action == "finished"
+    assert visible(chosen) == ["p=1/x"] * 3
 
 
 def test_an_abort_with_every_message_does_not_wait_for_late_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,14 +166,15 @@ def test_an_abort_with_every_message_does_not_wait_for_late_tasks(monkeypatch: p
 def test_an_abort_that_fails_is_logged_and_does_not_hide_why_the_job_failed(
     ministack: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings = WriteOptions(path="s3://gone", storage_options=ministack.storage_options())
-    chosen = MagicWriter(settings, FRAME, "8a9a3b0e-6c1d-4f8e-9d59-2f6d1f1f9a10")
-    with pytest.raises(ObjectNotFound):
-        chosen.job().setup()
+    bucket = ministack.create_bucket("spark-writer-gone")
+    given = {"path": f"s3://{bucket}/d", "storageoptions": json.dumps(ministack.storage_options())}
+    chosen = make_writer(given, FRAME, overwrite=False)
+    client = ministack.boto3_client()
+    (key,) = ministack.all_keys(bucket)
+    client.delete_object(Bucket=bucket, Key=key)
+    client.delete_bucket(Bucket=bucket)
     chosen.abort([])
-    assert (
-        "job 8a9a3b0e-6c1d-4f8e-9d59-2f6d1f1f9a10 could not be discarded whole: list of gone" in caplog.text
-    )
+    assert f"job {chosen.job_id} could not be discarded whole: list of {bucket}" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -1,30 +1,29 @@
 """The writer behind ``df.write.format("magic")``.
 
-Spark makes it on the driver, pickles it to every task, and calls ``commit`` or ``abort`` in yet another
-process. What they have in common is the options and the job's id; a ``Job`` is made of them where it is
-needed, because a job drops its secrets when it is pickled.
+Spark makes it on the driver, pickles it to every task, and calls ``commit`` and ``abort`` each in yet another
+process. What they have in common is the job, which was set up once, and the options: a job drops its secrets
+when it is pickled, and gets them back where it is needed.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import cast
+from copy import copy
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from magicfs.committers.base import Conflict
-from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation, UsageError
+from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation
 from magicfs.job import Job
 from magicfs.spark import options, schema
 from magicfs.spark.partition_writer import FileName, PartitionWriter
 from magicfs.spark.writers import current_task
+from magicfs.stores.conditions import assume, remembered
 from magicfs.task_commit import TaskCommit
 
 __all__ = ["COMMIT_TRIES", "LATE_WRITERS_SECONDS", "MagicWriter", "TaskMessage", "make_writer"]
@@ -58,19 +57,28 @@ def make_writer(given: Mapping[str, str], frame: StructType, overwrite: bool) ->
 
     Raises:
         UsageError: An option, a column or the mode cannot be right.
+        OutputExists: ``conflict=fail``, and data is there.
         ObjectNotFound: No such bucket; it is not created.
         PermissionDenied: The credentials do not work.
     """
-    if overwrite:
-        raise UsageError(
-            "mode('overwrite') is not available in this version; "
-            "use mode('append'), which leaves old files as they are"
-        )
-    parsed = options.parse(given, frame.fieldNames())
-    schema.check(frame, parsed.partition_cols)
-    writer = MagicWriter(parsed, frame, str(uuid.uuid4()))
-    writer.job().setup()
-    return writer
+    chosen = options.parse(given, frame.fieldNames(), overwrite=overwrite)
+    schema.check(frame, chosen.partition_cols)
+    return MagicWriter(chosen, frame, job_of(chosen).setup())
+
+
+def job_of(chosen: options.WriteOptions) -> Job:
+    """The job that a write asks for, not set up yet."""
+    return Job(
+        chosen.path,
+        conflict=chosen.conflict,
+        unique_names=chosen.unique_names,
+        tracking=chosen.tracking,
+        run_id=chosen.run_id,
+        allow_empty=chosen.allow_empty,
+        part_size=chosen.part_size,
+        concurrency=chosen.concurrency,
+        storage_options=chosen.storage_options,
+    )
 
 
 class MagicWriter(DataSourceArrowWriter):
@@ -79,27 +87,28 @@ class MagicWriter(DataSourceArrowWriter):
     Args:
         settings: The options, which the executors have from Spark, credentials and all.
         frame: The schema of the frame.
-        job_id: The job's id, the same in every process.
+        job: The job, which is set up.
     """
 
-    def __init__(self, settings: options.WriteOptions, frame: StructType, job_id: str) -> None:
+    def __init__(self, settings: options.WriteOptions, frame: StructType, job: Job) -> None:
         self.settings = settings
         self.frame = frame
-        self.job_id = job_id
+        self._job = job
+        self._conditions = remembered(job.spec.store())
+
+    @property
+    def job_id(self) -> str:
+        """The job's id, the same in every process."""
+        return self._job.id
 
     def job(self) -> Job:
-        """The job, as this process can reach it. No request is made."""
-        chosen = self.settings
-        return Job(
-            chosen.path,
-            conflict=cast("Conflict", chosen.conflict),
-            unique_names=chosen.unique_names,
-            tracking=chosen.tracking,
-            part_size=chosen.part_size,
-            concurrency=chosen.concurrency,
-            storage_options=chosen.storage_options,
-            job_id=self.job_id,
-        )
+        """The job as it was set up, with what this process needs to reach it. No request is made."""
+        job = copy(self._job)
+        job.spec = replace(job.spec, storage_options=self.settings.storage_options)
+        if self._conditions is not None:
+            # The job's setup has tried what the store honours; Spark's other processes need not.
+            assume(job.spec.store(), self._conditions)
+        return job
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Write one partition of the frame; called on an executor, once for every attempt of its task."""
@@ -126,6 +135,8 @@ class MagicWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Publish the attempts that Spark accepted; called once, on the driver's machine.
 
+        If an earlier write of the same ``runId`` is published already, what was written now is discarded.
+
         Raises:
             ProtocolViolation: The message of a task is missing. Spark calls ``abort`` next.
             CommitError: The job could not be committed. Spark calls ``abort`` next.
@@ -136,7 +147,7 @@ class MagicWriter(DataSourceArrowWriter):
                 f"Spark commits job {self.job_id} and gives {len(commits)} messages of {len(messages)} "
                 "tasks; nothing was published; run the job again"
             )
-        job = self.job().setup()
+        job = self.job()
         for _ in range(COMMIT_TRIES - 1):
             try:
                 job.commit(commits)
@@ -147,25 +158,32 @@ class MagicWriter(DataSourceArrowWriter):
         job.commit(commits)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Discard what the job wrote; called once a task failed for good, or ``commit`` did.
+        """Discard what the job wrote; called once a task failed for good, or ``commit`` raised or died.
 
+        The job's own object tells how far the commit came: a job of which not every file is visible is taken
+        back; one that is published stays, which is logged, for Spark reports it as failed.
         Other tasks may still be running: where some have not answered, what they upload until Spark has
         killed them is discarded by a second look. What cannot be discarded is logged.
         """
-        self._discard(_commits(messages))
-        if any(message is None for message in messages):
+        published = self._discard(_commits(messages))
+        if not published and any(message is None for message in messages):
             time.sleep(LATE_WRITERS_SECONDS)
             self._discard(())
 
-    def _discard(self, commits: Iterable[TaskCommit]) -> None:
+    def _discard(self, commits: Iterable[TaskCommit]) -> bool:
+        """Discard the job, and tell whether that is out of the question because it is published."""
+        # Raised, an error would hide from the user why the job failed.
         try:
-            job = self.job().setup()
+            job = self.job()
             for commit in commits:
                 job.add(commit)
             job.abort()
+        except ProtocolViolation as error:
+            _LOG.warning("Spark gave job %s up after its commit point: %s", self.job_id, error)
+            return True
         except MagicError as error:
-            # Raised, it would hide from the user why the job failed.
             _LOG.error("job %s could not be discarded whole: %s", self.job_id, error)
+        return False
 
 
 def _commits(messages: Sequence[WriterCommitMessage | None]) -> list[TaskCommit]:

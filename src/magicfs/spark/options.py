@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from magicfs.errors import UsageError
+from magicfs.protocol.conflict import CONFLICTS, Conflict
 
 __all__ = ["CODECS", "OPTIONS", "WriteOptions", "parse"]
 
@@ -39,6 +40,8 @@ class WriteOptions:
         path: URL of the destination.
         partition_cols: The partition columns, outermost first.
         conflict: What to do about data that is there already.
+        run_id: Name of the run, by which a second one finds the first.
+        allow_empty: Whether a frame without rows may replace what is there.
         tracking: Where finished uploads are remembered until their task commits.
         unique_names: Whether final names carry task and job.
         part_size: Bytes of the first parts of every upload; None for the default.
@@ -51,7 +54,9 @@ class WriteOptions:
 
     path: str
     partition_cols: tuple[str, ...] = ()
-    conflict: str = "append"
+    conflict: Conflict = "append"
+    run_id: str | None = None
+    allow_empty: bool = False
     tracking: _Tracking = "memory"
     unique_names: bool = True
     part_size: int | None = None
@@ -72,15 +77,16 @@ class WriteOptions:
         return f"{CODECS[self.compression][1]}.{self.file_format}"
 
 
-def parse(given: Mapping[str, str], columns: Sequence[str]) -> WriteOptions:
+def parse(given: Mapping[str, str], columns: Sequence[str], *, overwrite: bool = False) -> WriteOptions:
     """Parse and check the options of one write.
 
     Args:
         given: The options; the case of their names does not matter.
         columns: The columns of the frame.
+        overwrite: Whether the mode is ``overwrite``, not ``append``: Spark lets no other mode through.
 
     Raises:
-        UsageError: An option is unknown, missing or cannot be right.
+        UsageError: An option is unknown, missing or cannot be right, or contradicts the mode.
     """
     lowered = {name.lower(): value for name, value in given.items()}
     if unknown := sorted(set(lowered) - set(_PARSERS)):
@@ -93,6 +99,9 @@ def parse(given: Mapping[str, str], columns: Sequence[str]) -> WriteOptions:
         for name, (attribute, parser) in _PARSERS.items()
         if name in lowered
     }
+    parsed["conflict"] = _chosen_conflict(
+        parsed.get("conflict"), overwrite=overwrite, partitioned="partition_cols" in parsed
+    )
     options = WriteOptions(**parsed | {"path": path})
     _check_columns(options.partition_cols, columns)
     if not options.unique_names and options.tracking == "memory":
@@ -110,6 +119,27 @@ def _unknown(names: Sequence[str]) -> str:
     hint = f" ({'; '.join(meant)})" if meant else ""
     noun = "option" if len(names) == 1 else "options"
     return f"unknown {noun} {', '.join(names)}{hint}; format('magic') knows {', '.join(known)}"
+
+
+def _chosen_conflict(asked: Conflict | None, *, overwrite: bool, partitioned: bool) -> Conflict:
+    """What mode and option say together; a job deletes nothing that only one of them speaks of."""
+    if not overwrite:
+        if asked in {None, "append", "fail"}:
+            return asked or "append"
+        raise UsageError(
+            f"conflict={asked!r} deletes data and mode('append') says to keep it; use mode('overwrite')"
+        )
+    if asked in {"append", "fail"}:
+        raise UsageError(
+            f"conflict={asked!r} keeps data and mode('overwrite') says to delete it; use mode('append')"
+        )
+    if asked is None and partitioned:
+        # Spark keeps spark.sql.sources.partitionOverwriteMode from data sources like this one.
+        raise UsageError(
+            "mode('overwrite') with partitionCols has two meanings: say conflict='replace' to replace the "
+            "whole dataset, or conflict='replace_partitions' to replace the partitions that are written"
+        )
+    return asked or "replace"
 
 
 def _check_columns(chosen: Sequence[str], columns: Sequence[str]) -> None:
@@ -137,6 +167,12 @@ def _text(_option: str, value: str) -> str:
     return value
 
 
+def _name(option: str, value: str) -> str:
+    if not value.strip():
+        raise UsageError(f"{option} is empty; name the run, or leave it out")
+    return value
+
+
 def _word(option: str, value: str, choices: Sequence[str]) -> str:
     word = value.strip().lower()
     if word not in choices:
@@ -156,8 +192,8 @@ def _columns(option: str, value: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _conflict(_option: str, value: str) -> str:
-    return value.strip().lower()  # the job knows which of them exist
+def _conflict(option: str, value: str) -> str:
+    return _word(option, value, CONFLICTS)
 
 
 def _tracking(option: str, value: str) -> str:
@@ -210,6 +246,8 @@ _ALL: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
     "conflict": ("conflict", _conflict),
     "tracking": ("tracking", _tracking),
     "uniqueNames": ("unique_names", _flag),
+    "runId": ("run_id", _name),
+    "allowEmpty": ("allow_empty", _flag),
     "partSize": ("part_size", _number),
     "concurrency": ("concurrency", _number),
     "fileFormat": ("file_format", _format),

@@ -1,13 +1,15 @@
 """pytest plugin: what each subject of an exam collected, passed, failed and skipped, at the end of the run.
 
 A test class takes part by its class attributes ``exam`` and ``subject``. A skipped test of a subject that is
-``required`` fails the run: an exam that did not take place has not been passed.
+``required`` fails the run: an exam that did not take place has not been passed. What a test belongs to is
+sent with its reports, so that runs spread over processes (pytest-xdist) are counted as well.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any, cast
 
 import pytest
 
@@ -15,6 +17,7 @@ __all__ = ["ExamSummary", "pytest_configure"]
 
 pytest.register_assert_rewrite("magicfs.testing.store_exam", "magicfs.testing.committer_exam")
 
+_PROPERTY = "magicfs-exam"
 _OUTCOMES = ("passed", "failed", "skipped")
 
 
@@ -28,20 +31,25 @@ class ExamSummary:
         self._outcomes: dict[str, str] = {}
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Note which tests belong to an exam."""
+        """Mark the tests that belong to an exam."""
         for item in session.items:
             examined = getattr(item, "cls", None)
             exam, subject = getattr(examined, "exam", None), getattr(examined, "subject", None)
             if isinstance(exam, str) and isinstance(subject, str):
-                self._subjects[item.nodeid] = (exam, subject)
-                self._collected[exam, subject] += 1
-                if getattr(examined, "required", True):
-                    self._required.add((exam, subject))
+                required = bool(getattr(examined, "required", True))
+                item.user_properties.append((_PROPERTY, [exam, subject, required]))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note the outcome: a failure in any phase counts, whatever the test itself said."""
-        if report.nodeid not in self._subjects:
+        marked = dict(report.user_properties).get(_PROPERTY)
+        if marked is None:
             return
+        exam, subject, required = cast("list[Any]", marked)
+        if report.nodeid not in self._subjects:
+            self._subjects[report.nodeid] = (exam, subject)
+            self._collected[exam, subject] += 1
+        if required:
+            self._required.add((exam, subject))
         if report.failed or (report.skipped and self._outcomes.get(report.nodeid) != "failed"):
             self._outcomes[report.nodeid] = report.outcome
         elif report.when == "call":

@@ -23,12 +23,20 @@ from magicfs.testing.committer_exam.documents import DocumentsExam
 from magicfs.testing.committer_exam.lifecycle import LifecycleExam
 from magicfs.testing.committer_exam.names import NamesExam
 from magicfs.testing.committer_exam.neighbours import NeighboursExam
+from magicfs.testing.committer_exam.recoveries import RecoveriesExam
 from magicfs.testing.committer_exam.sizes import SizesExam
 
 __all__ = ["Bench", "CommitterExam", "MemoryBench", "ServerBench"]
 
 
 class CommitterExam(
-    LifecycleExam, AttemptsExam, AbortsExam, NeighboursExam, NamesExam, DocumentsExam, SizesExam
+    LifecycleExam,
+    AttemptsExam,
+    AbortsExam,
+    NeighboursExam,
+    NamesExam,
+    DocumentsExam,
+    RecoveriesExam,
+    SizesExam,
 ):
     """All of it. A subclass names its ``subject`` and has a fixture ``bench``."""

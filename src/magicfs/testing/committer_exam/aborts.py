@@ -36,8 +36,7 @@ class AbortsExam(Examined):
                 raise ZeroDivisionError
         task.abort()
         task.abort()
-        assert not bench.listed()
-        assert not bench.pending()
+        self.assert_only_set_up(bench, job)
         with pytest.raises(ProtocolViolation, match="aborted already"):
             task.commit()
 
@@ -83,8 +82,7 @@ class AbortsExam(Examined):
         elsewhere = pickle.loads(pickle.dumps(job.spec))  # noqa: S301 - our own bytes
         for _ in range(2):
             sync(elsewhere.loop, elsewhere.make_committer().abort_task, task.attempt_id)
-        assert not bench.listed()
-        assert not bench.pending()
+        self.assert_only_set_up(bench, job)
 
     def test_aborting_one_attempt_leaves_the_other(self, bench: Bench, mode: dict[str, Any]) -> None:
         job = self.job(bench, **mode)
@@ -125,7 +123,7 @@ class AbortsExam(Examined):
             task.commit()
         assert len(bench.pending()) == 1
         stream.abort()
-        self.assert_nothing_left(bench)
+        self.assert_only_set_up(bench, job)
         self.run_task(job, 0, "a.txt")
         job.commit(job.commits)
         assert self.rows(bench) == rows_of((0, "a.txt"))

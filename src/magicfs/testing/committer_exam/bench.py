@@ -21,9 +21,11 @@ class Bench(Protocol):
 
     Attributes:
         url: ``scheme://bucket``.
+        server_name: Tells the server from others of its kind.
     """
 
     url: str
+    server_name: str
 
     def options(self) -> dict[str, Any]:
         """What ``Job`` needs to get here; it must survive pickling, so secrets come from the environment."""
@@ -56,6 +58,7 @@ class MemoryBench:
     def __init__(self) -> None:
         self.bucket = f"exam-{uuid4().hex[:12]}"
         self.url = f"memory://{self.bucket}"
+        self.server_name = ""
         default_world().create_bucket(self.bucket)
         self._store = MemoryStore(self.bucket)
 
@@ -101,6 +104,7 @@ class ServerBench:
         self.server = server
         self.bucket = bucket
         self.url = f"s3://{bucket}"
+        self.server_name = server.endpoint
         self._endpoint = endpoint
 
     def environment(self) -> dict[str, str]:

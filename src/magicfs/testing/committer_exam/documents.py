@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from magicfs.errors import CommitFailed
+from magicfs.errors import CommitDenied, CommitFailed
 from magicfs.formats.pending import EtagFormat, Pending
 from magicfs.formats.pendingset import PendingSet
 from magicfs.testing.committer_exam.base import DESTINATION, Examined, body, committed, rows_of
@@ -54,7 +54,7 @@ class DocumentsExam(Examined):
     def test_sets_of_either_generation_are_published(self, bench: Bench, etag_format: EtagFormat) -> None:
         job = self.job(bench, etag_format=etag_format)
         self.run_task(job, 0, "a.txt")
-        (key,) = self.work(bench)
+        (key,) = self.sets(bench)
         (commit,) = json.loads(bench.read(key))["commits"]
         assert isinstance(commit["etags"][0], str if etag_format == "string" else dict)
         job.commit()
@@ -93,21 +93,41 @@ class DocumentsExam(Examined):
         elif wrong == "other bucket":
             self.alter(bench, lambda stored: _moved(stored, bucket="other"))
         else:
-            key = self.work(bench)[-1]
+            key = self.sets(bench)[-1]
             raw = bench.read(key)
             bench.write(
                 key, raw[:-20] if wrong == "cut short" else raw.replace(b'"version":3', b'"version":2')
             )
         with pytest.raises(CommitFailed, match="nothing was published"):
             job.commit()
-        assert not self.published(bench)
-        assert f"{DESTINATION}/_SUCCESS" not in bench.listed()
+        if wrong in {"other version", "cut short"}:
+            # As Hadoop's ``loadAndCommit``, which aborts what it can read; the job is over for every driver.
+            assert not bench.listed()
+            assert not bench.pending()
+            with pytest.raises(CommitDenied, match="has ended without being published"):
+                job.commit()
+        else:
+            # Read well, and refused: whoever handed it over may think again.
+            assert self.job_object(bench, job).state == "open"
         job.abort()
-        self.assert_nothing_left(bench)
+        assert not bench.listed()
+        assert not bench.pending()
+
+    def test_upload_that_no_readable_set_and_no_name_tells_is_left_alone(self, bench: Bench) -> None:
+        """With plain names nobody can tell whose upload it is, so a lifecycle rule has to."""
+        job = self.job(bench, unique_names=False)
+        self.run_task(job, 0, "good.txt")
+        self.run_task(job, 1, "bad.txt")
+        key = self.sets(bench)[-1]
+        bench.write(key, bench.read(key)[:-20])
+        with pytest.raises(CommitFailed, match="nothing was published"):
+            job.commit()
+        assert not bench.listed()
+        assert [upload[0] for upload in bench.pending()] == [f"{DESTINATION}/bad.txt"]
 
     def alter(self, bench: Bench, change: Callable[[PendingSet], PendingSet]) -> None:
         """Change the stored set of the task with the greatest id."""
-        key = self.work(bench)[-1]
+        key = self.sets(bench)[-1]
         bench.write(key, change(PendingSet.from_bytes(key, bench.read(key))).to_bytes())
 
 

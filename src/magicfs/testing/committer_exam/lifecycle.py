@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from magicfs.errors import ProtocolViolation
+from magicfs.errors import CommitDenied, ProtocolViolation
 from magicfs.protocol.layout import WorkLayout
 from magicfs.testing.committer_exam.base import DESTINATION, Examined, body, committed, rows_of
 from magicfs.testing.committer_exam.bench import Bench
@@ -23,12 +23,20 @@ _WRAPPED = [("a", "wb", None), ("b", "wt", None), ("c.gz", "wb", "gzip"), ("d.gz
 class LifecycleExam(Examined):
     """A job in which nothing goes wrong."""
 
-    def test_job_setup_creates_nothing(self, bench: Bench, mode: dict[str, Any]) -> None:
+    def test_job_setup_writes_its_job_object_and_nothing_else(
+        self, bench: Bench, mode: dict[str, Any]
+    ) -> None:
         """Hadoop's ``setupJob`` deletes ``_SUCCESS`` and makes directories; here the old state stays."""
         bench.write(f"{DESTINATION}/_SUCCESS", b"old")
-        self.job(bench, **mode)
-        assert bench.listed() == [f"{DESTINATION}/_SUCCESS"]
+        job = self.job(bench, **mode)
+        layout = job.spec.work_layout
+        assert layout.job_object_key == f"{layout.job_directory}/job.json"
+        assert bench.listed() == sorted([layout.job_object_key, f"{DESTINATION}/_SUCCESS"])
+        assert bench.read(f"{DESTINATION}/_SUCCESS") == b"old"
         assert not bench.pending()
+        said = self.job_object(bench, job)
+        assert (said.job_id, said.state, said.conflict) == (job.id, "open", self.conflict)
+        assert (said.tracking, said.unique_names) == (job.spec.tracking, job.spec.unique_names)
 
     def test_nothing_is_visible_before_the_job_commit_and_every_row_after(
         self, bench: Bench, mode: dict[str, Any]
@@ -47,6 +55,7 @@ class LifecycleExam(Examined):
         assert (report.tasks, report.files) == (3, 6)
         assert report.bytes == sum(len(body(*file)) for file in files)
         assert self.rows(bench) == rows_of(*files)
+        assert self.manifested(job) == set(self.published(bench))
         self.assert_nothing_left(bench)
 
     def test_success_file_names_the_job_its_files_and_its_statistics(
@@ -68,6 +77,7 @@ class LifecycleExam(Examined):
         assert counters["committer_bytes_committed"] == report.bytes
         assert counters["committer_jobs_completed"] == 1
         assert success.diagnostics["magicfs.conflict"] == self.conflict
+        assert f"{bench.url}/{success.diagnostics['magicfs.manifest']}" == report.manifest
 
     def test_success_file_names_at_most_a_hundred_files(self, bench: Bench) -> None:
         """``CommitConstants.SUCCESS_MARKER_FILE_LIMIT``."""
@@ -95,6 +105,9 @@ class LifecycleExam(Examined):
         first = self.job(bench, **stored_mode)
         self.run_task(first, 0, "a.txt")
         second = self.job(bench, job_id=first.id, **stored_mode)
+        with pytest.raises(CommitDenied, match="was taken over by another driver"):
+            first.commit()
+        assert not self.published(bench)
         assert second.commit().files == 1
         assert self.rows(bench) == rows_of((0, "a.txt"))
         self.assert_nothing_left(bench)
@@ -128,11 +141,18 @@ class LifecycleExam(Examined):
         assert self.rows(bench) == rows_of((1, "a.txt"))
         self.assert_nothing_left(bench)
 
-    def test_job_of_no_tasks_leaves_only_its_success_file(self, bench: Bench, mode: dict[str, Any]) -> None:
+    def test_job_of_no_tasks_leaves_its_success_file_its_manifest_and_the_pointer(
+        self, bench: Bench, mode: dict[str, Any]
+    ) -> None:
         job = self.job(bench, **mode)
-        assert job.commit([]).files == 0
+        report = job.commit([])
+        assert report.files == 0
         assert self.success(bench).filenames == ()
-        assert bench.listed() == [f"{DESTINATION}/_SUCCESS"]
+        left = ["_SUCCESS", f"_magicfs/{job.id}.json", "_magicfs/current.json"]
+        assert bench.listed() == sorted(f"{DESTINATION}/{name}" for name in left)
+        assert report.manifest == f"{bench.url}/{DESTINATION}/_magicfs/{job.id}.json"
+        assert self.manifests(bench) == sorted(f"{DESTINATION}/{name}" for name in left[1:])
+        assert self.manifested(job) == set()
 
     def test_empty_file_is_published_with_no_bytes_and_no_header(
         self, bench: Bench, mode: dict[str, Any]
@@ -143,8 +163,8 @@ class LifecycleExam(Examined):
             self.write(task, {"empty.txt": b""})
         job.commit(job.commits)
         assert list(self.published(bench).values()) == [b""]
-        (key,) = (key for key in bench.listed() if not key.endswith("_SUCCESS"))
-        assert "x-hadoop-s3a-magic-data-length" not in bench.metadata(key)
+        (name,) = self.published(bench)
+        assert "x-hadoop-s3a-magic-data-length" not in bench.metadata(f"{DESTINATION}/{name}")
 
     def test_files_behind_text_and_compression_outlive_their_wrappers(
         self, bench: Bench, mode: dict[str, Any]
@@ -201,15 +221,15 @@ class LifecycleExam(Examined):
             assert task.path.split("/", 1)[1] == layout.work_directory(task.attempt_id)
             self.write(task, {"a.txt": b"1234"})
             marker = f"{layout.work_directory(task.attempt_id)}/a.txt"
-            assert self.work(bench) == [marker, f"{marker}.pending"]
+            assert self.work(bench) == [marker, f"{marker}.pending", layout.job_object_key]
             assert bench.read(marker) == b""
             assert bench.metadata(marker)["x-hadoop-s3a-magic-data-length"] == "4"
             assert task.filesystem.info(f"{task.path}/a.txt")["size"] == 4
-        assert self.work(bench) == [layout.set_key(task.attempt_id)]
+        assert self.work(bench) == [layout.set_key(task.attempt_id), layout.job_object_key]
 
     def test_work_of_memory_tracking_leaves_no_object(self, bench: Bench) -> None:
         """``fs.s3a.committer.magic.track.commits.in.memory.enabled`` (HADOOP-19047)."""
         job = self.job(bench, tracking="memory")
         self.run_task(job, 0, "a.txt")
-        assert bench.listed() == []
+        assert bench.listed() == [job.spec.work_layout.job_object_key]
         assert len(bench.pending()) == 1

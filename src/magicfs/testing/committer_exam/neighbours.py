@@ -97,7 +97,8 @@ class NeighboursExam(Examined):
         assert bench.pending() == uploads
         assert set(objects) <= set(bench.listed())
         assert all(bench.read(key) == b"theirs" for key in objects)
-        assert len(bench.listed()) == len(objects) + (2 if end == "commit" else 0)
+        # A file, _SUCCESS, manifest and pointer.
+        assert len(bench.listed()) == len(objects) + (4 if end == "commit" else 0)
         for upload in uploads:
             bench.abort_upload(*upload)
 
