@@ -10,7 +10,7 @@ import magicfs
 from magicfs.committers import preparing
 from magicfs.committers.base import JobSetup
 from magicfs.committers.magic import MagicCommitter
-from magicfs.errors import CommitDenied, UsageError
+from magicfs.errors import CommitDenied, OutputExists, UsageError
 from magicfs.formats.pointer import RUNS_KEPT
 from magicfs.job import Job
 from magicfs.protocol.conflict import CONFLICTS
@@ -57,16 +57,20 @@ def assert_clean(scene: JobScene) -> None:
 def test_run_that_is_published_is_not_published_again(scene: JobScene, mode: str) -> None:
     one = first(scene, mode)
     before = scene.objects()
-    if mode == "fail":
-        # Found before the data is minded, or a run could never be repeated.
-        job = scene.job("append", run_id=RUN)
-        job.commit(scene.wrote(job, {"p=1/a.bin": b"again"}))
-    else:
-        job = again(scene, mode)
+    job = again(scene, mode)
     report = job.report
     assert (report.published_before, report.job_id, report.files) == (True, one.id, 0)
     assert "published before" in str(report)
     assert job.found.published == one.id
+    assert scene.objects() == before
+    assert_clean(scene)
+
+
+def test_another_run_still_minds_the_data_and_leaves_nothing(scene: JobScene) -> None:
+    first(scene, "fail")
+    before = scene.objects()
+    with pytest.raises(OutputExists, match="holds data already"):
+        again(scene, "fail", run="another")
     assert scene.objects() == before
     assert_clean(scene)
 
@@ -81,7 +85,7 @@ def test_run_whose_first_job_had_begun_to_publish_is_finished(
         Fault(Kind.CRASH_AFTER, skip=completes - 1, **how) if completes else Fault(Kind.CRASH_BEFORE, **how)
     )
     one = first(scene, mode, dies)
-    job = again(scene, "append")
+    job = again(scene, mode)
     assert (job.report.published_before, job.report.job_id) == (True, one.id)
     assert scene.bodies() == [b"first", b"first"]
     assert_clean(scene)

@@ -42,6 +42,13 @@ async def set_up(engine: Engine, cleaner: Engine, context: JobContext, committer
     await _refuse_published(engine, context, record, held)
     others = await neighbours.find(engine, destination)
     published = await settle_predecessors(engine, cleaner, context, record.conditions, others)
+    if context.conflict == "fail" and context.run_id is not None and published is None:
+        # What is there may have been the run's own, so it is minded only now.
+        try:
+            await _refuse_data(engine, context)
+        except OutputExists:
+            await record.remove(held)
+            raise
     return JobSetup(
         driver=held.job.driver,
         jobs=tuple(one.found() for one in others if one.job_id != context.job),
@@ -136,14 +143,8 @@ async def _check_destination(engine: Engine, context: JobContext) -> None:
                     f"{context.url} is a table of {table}, as {info.key} shows; files published here would "
                     "bypass its catalogue; write through the table format, or choose another destination"
                 )
-    if context.conflict == "fail":
-        async for info in store.list(paths.prefix_of(destination)):
-            if conflict.is_data(info.key, destination):
-                raise OutputExists(
-                    f"{context.url} holds data already, such as {info.key}, and conflict='fail' publishes "
-                    "only where there is none; nothing was changed; choose another destination, or "
-                    "conflict='append' or 'replace'"
-                )
+    if context.conflict == "fail" and context.run_id is None:
+        await _refuse_data(engine, context)
     if not destination:
         return
     try:
@@ -151,6 +152,17 @@ async def _check_destination(engine: Engine, context: JobContext) -> None:
     except ObjectNotFound:
         return
     raise UsageError(f"{context.url} is a file; choose a directory, or remove the file first")
+
+
+async def _refuse_data(engine: Engine, context: JobContext) -> None:
+    destination = context.layout.destination
+    async for info in engine.store.list(paths.prefix_of(destination)):
+        if conflict.is_data(info.key, destination):
+            raise OutputExists(
+                f"{context.url} holds data already, such as {info.key}, and conflict='fail' publishes only "
+                "where there is none; nothing was changed; choose another destination, or "
+                "conflict='append' or 'replace'"
+            )
 
 
 async def _pending_uploads(engine: Engine, context: JobContext) -> tuple[FoundUpload, ...] | None:
