@@ -19,6 +19,7 @@ from magicfs.testing.crash.mutants import Caught, hunt, reproduced, without_swap
 from magicfs.testing.crash.settings import Setting, all_settings
 from magicfs.testing.crash.simulation import Result, simulate
 from magicfs.testing.crash.wrong_lines import MUTANTS, WITHOUT_SWAP
+from magicfs.testing.job_model import run as run_model
 
 __all__ = ["Figures", "main", "run"]
 
@@ -26,7 +27,16 @@ PROCESSES: Final = 2
 _SHOWN: Final = 20
 _SILENCE_S: Final = 20.0
 _SEEDS_A_UNIT: Final = 250
+_REPLAYS: Final = 200
 _Unit = tuple[str, Any]
+
+ACCEPTED: Final = (
+    "unique_names=False: an upload that no document has recorded yet when its worker dies may stay pending",
+    "stores without If-Match: numbered versions of an ended job's object wait for a sweep of that job",
+    "stores without conditional delete: a request that is late by a whole recovery may delete _SUCCESS",
+    "tasks that outlive their job: what they leave waits for a sweep of that job",
+)
+"""What the invariants let pass, said with every run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +74,7 @@ class Figures:
     caught: list[Caught] = field(default_factory=list)
     rows: list[tuple[str, Grid]] = field(default_factory=list)
     simulated: Result = field(default_factory=Result)
+    model: dict[str, Any] = field(default_factory=dict)
 
     def add(self, unit: _Unit, result: Any) -> None:
         """Add what a unit of work came to."""
@@ -77,6 +88,8 @@ class Figures:
                 self.mutants += 1
                 self.mutants_caught += result.finding is not None
                 self.caught.append(result)
+            case "model", dict():
+                self.model = result
             case "without swap", int():
                 self.without_swap_violations += result
             case kind, Grid():
@@ -99,12 +112,14 @@ class Figures:
             "simulated_jobs": self.simulated_jobs,
             "mutants": self.mutants,
             "mutants_caught": self.mutants_caught,
-            "violations": len(self.findings),
+            "model_states": self.model.get("states", 0),
+            "model_replays": self.model.get("replayed", 0),
+            "violations": len(self.findings) + self.model.get("violations", 0),
             "without_swap_violations": self.without_swap_violations,
             "seconds": round(seconds, 1),
         }
         ok = (
-            not self.findings
+            not figures["violations"]
             and self.mutants_caught == self.mutants == len(MUTANTS)
             and self.without_swap_violations > 0
             and all(figures[name] >= getattr(targets, name) for name in ("single_cuts", "pairs"))
@@ -130,6 +145,8 @@ def work(unit: _Unit) -> tuple[_Unit, Any]:
             return unit, hunt(what)
         case "without swap":
             return unit, without_swap(what)
+        case "model":
+            return unit, run_model(what, 1)
         case _:
             result = Result()
             for seed in range(*what):
@@ -151,6 +168,8 @@ def units(*, quick: bool, seeds: int, first: int) -> list[_Unit]:
     ]
     made += [("singles", setting) for setting in singles]
     made += [("mutant", mutant) for mutant in MUTANTS]
+    if not quick:
+        made.append(("model", _REPLAYS))
     made += [("without swap", job) for job in WITHOUT_SWAP.jobs[: 2 if quick else None]]
     made += [("expired", one) for one in (every[::7] if quick else every) if one.names == "unique"]
     made += [
@@ -184,6 +203,8 @@ def tell(figures: Figures) -> None:
         bad = f", {len(one.findings)} VIOLATIONS" if one.findings else ""
         say(f"{kind:8} {one.setting.text:70} {one.requests:4} requests, {what}{bad}")
     say("")
+    for line in ACCEPTED:
+        say(f"let pass: {line}")
     for dimension in fields(Setting):
         sums: Counter[tuple[str, str]] = Counter()
         for kind, one in figures.rows:
