@@ -24,6 +24,7 @@ _DAYS = 6
 _TASKS = 3
 _FILES_PER_TASK = 2
 _ROWS_PER_FILE = (1, 9)
+_GET_ATTEMPTS = 8
 
 
 @dataclass(slots=True)
@@ -176,7 +177,9 @@ class Witness:
         return {entry["Key"]: entry["ETag"] for page in pages for entry in page.get("Contents", ())}
 
     def _get(self, bucket: str, key: str) -> bytes:
-        body: bytes = self._server.boto3_client().get_object(Bucket=bucket, Key=key)["Body"].read()
+        # A server that was killed and started again answers InternalError until it has found its volumes.
+        client = self._server.boto3_client(attempts=_GET_ATTEMPTS)
+        body: bytes = client.get_object(Bucket=bucket, Key=key)["Body"].read()
         return body
 
     def _file(self, lane: Lane, key: str, etag: str) -> Rows:
