@@ -118,12 +118,14 @@ def test_whole_job_believes_no_listing_and_drops_them_when_it_has_committed(
     assert report.files == 6
     visible = scene.server.visible_keys(scene.bucket, "dataset1/")
     assert len(visible) == 6
-    assert (scene.uploads(), sorted(scene.objects())) == ([], sorted([*visible, "dataset1/_SUCCESS"]))
+    told = ["_SUCCESS", f"_magicfs/{job.id}.json", "_magicfs/current.json"]
+    there = sorted([*visible, *(f"dataset1/{name}" for name in told)])
+    assert (scene.uploads(), sorted(scene.objects())) == ([], there)
     assert sorted(scene.wrapped.find(f"{scene.bucket}/dataset1")) == [
-        f"{scene.bucket}/{key}" for key in ["dataset1/_SUCCESS", *visible]
+        f"{scene.bucket}/{key}" for key in there
     ]
     assert sorted(scene.filesystem.ls(f"{scene.bucket}/dataset1", detail=False)) == [
-        f"{scene.bucket}/dataset1/{name}" for name in ("_SUCCESS", "day=1", "day=2")
+        f"{scene.bucket}/dataset1/{name}" for name in ("_SUCCESS", "_magicfs", "day=1", "day=2")
     ]
 
 
