@@ -291,12 +291,13 @@ async def _view(store: Store, location: Location) -> View:
 
 
 async def _nothing_published(store: Store, location: Location) -> UsageError | ObjectNotFound:
-    unfinished = [one for one in await neighbours.find(Engine(store, _CONCURRENCY), location.key) if one.job]
-    if any(one.job.state not in _INVISIBLE for one in unfinished if one.job):
+    jobs = await neighbours.find(Engine(store, _CONCURRENCY), location.key)
+    publishing = [one.job_id for one in jobs if one.job and one.job.state not in _INVISIBLE]
+    if publishing:
         return ObjectNotFound(
             "read_manifest",
             f"{store.bucket}/{manifests.pointer_key(location.key)}",
-            f"job {unfinished[0].job_id} is being published to {location.url}, and is the first one there",
+            f"job {publishing[0]} is being published to {location.url}, and is the first one there",
             hint=f"wait for it, or if its driver is dead run: magicfs recover {location.url}",
         )
     async for info in store.list(paths.prefix_of(location.key)):

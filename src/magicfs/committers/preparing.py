@@ -28,7 +28,7 @@ from magicfs.protocol.job_state import JobState
 from magicfs.protocol.readback import etag_of_parts
 from magicfs.recording import write_id_of
 
-__all__ = ["check_empty", "prepare", "visible_data"]
+__all__ = ["check_empty", "output_exists", "prepare"]
 
 _TRIES = 5
 _PAUSE_S = 0.2
@@ -182,19 +182,19 @@ async def _pointer(engine: Engine, context: JobContext, record: JobRecord) -> Se
     return SeenPointer(pointer.job_id, entry.etag)
 
 
-def visible_data(context: JobContext, key: str) -> bool:
-    """Whether a key is data that ``fail`` minds."""
-    return conflict.is_data(key, context.layout.destination)
+def output_exists(context: JobContext, key: str) -> OutputExists:
+    """The error for ``conflict="fail"`` where a key is data already."""
+    return OutputExists(
+        f"{context.url} holds data already, such as {key}, and conflict='fail' publishes only where there is "
+        "none; nothing was changed; choose another destination, or conflict='append' or 'replace'"
+    )
 
 
 def _refuse_data(context: JobContext, old: list[OldObject]) -> None:
-    there = next((one.key for one in old if visible_data(context, one.key)), None)
+    destination = context.layout.destination
+    there = next((one.key for one in old if conflict.is_data(one.key, destination)), None)
     if there is not None:
-        raise OutputExists(
-            f"{context.url} holds data already, such as {there}, and conflict='fail' publishes only "
-            "where there is none; nothing was changed; choose another destination, or conflict='append' or "
-            "'replace'"
-        )
+        raise output_exists(context, there)
 
 
 def _refuse_equal(context: JobContext, found: _Found) -> None:

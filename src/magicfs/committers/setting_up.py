@@ -6,6 +6,7 @@ from magicfs import manifests
 from magicfs.committers import neighbours
 from magicfs.committers.base import FoundUpload, JobContext, JobSetup
 from magicfs.committers.job_record import Held, JobRecord, opened, taking_over
+from magicfs.committers.preparing import output_exists
 from magicfs.committers.reruns import settle_predecessors
 from magicfs.engine import Engine
 from magicfs.errors import (
@@ -158,11 +159,7 @@ async def _refuse_data(engine: Engine, context: JobContext) -> None:
     destination = context.layout.destination
     async for info in engine.store.list(paths.prefix_of(destination)):
         if conflict.is_data(info.key, destination):
-            raise OutputExists(
-                f"{context.url} holds data already, such as {info.key}, and conflict='fail' publishes only "
-                "where there is none; nothing was changed; choose another destination, or "
-                "conflict='append' or 'replace'"
-            )
+            raise output_exists(context, info.key)
 
 
 async def _pending_uploads(engine: Engine, context: JobContext) -> tuple[FoundUpload, ...] | None:
