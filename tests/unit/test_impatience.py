@@ -14,25 +14,9 @@ from magicfs.protocol.plan import Abort, Stage
 from magicfs.stores.impatience import ImpatientStore
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.port import ObjectInfo
+from magicfs.testing.virtual_time import VirtualLoop
 
 PATIENCE_S = 60.0
-
-
-class JumpingLoop(asyncio.SelectorEventLoop):
-    """Its clock stands still while anything can run, and then jumps."""
-
-    def __init__(self) -> None:
-        self._now = 0.0
-        super().__init__()
-
-    def time(self) -> float:
-        return self._now
-
-    def _run_once(self) -> None:
-        timers = [timer.when() for timer in self._scheduled if not timer.cancelled()]
-        if timers and not self._ready:
-            self._now = max(self._now, min(timers))
-        super()._run_once()
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -40,7 +24,7 @@ def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
         await scenario()
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
-    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.run(whole())
 
 

@@ -24,27 +24,11 @@ from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.paging import Pages
 from magicfs.stores.port import ObjectInfo, Part, Store
 from magicfs.stores.retrying import RETRIES, Retry, RetryingStore
+from magicfs.testing.virtual_time import VirtualLoop
 
 _T = TypeVar("_T")
 Outcome = tuple[str, type[StoreError] | None]
 FINE: Outcome = ("after", None)
-
-
-class JumpingLoop(asyncio.SelectorEventLoop):
-    """Its clock stands still while anything can run, and then jumps."""
-
-    def __init__(self) -> None:
-        self._now = 0.0
-        super().__init__()
-
-    def time(self) -> float:
-        return self._now
-
-    def _run_once(self) -> None:
-        timers = [timer.when() for timer in self._scheduled if not timer.cancelled()]
-        if timers and not self._ready:
-            self._now = max(self._now, min(timers))
-        super()._run_once()
 
 
 def run(coroutine: Coroutine[Any, Any, _T]) -> tuple[_T, float]:
@@ -54,7 +38,7 @@ def run(coroutine: Coroutine[Any, Any, _T]) -> tuple[_T, float]:
         result = await coroutine
         return result, asyncio.get_running_loop().time()
 
-    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(whole())
 
 
