@@ -1,13 +1,16 @@
 """One small object that many processes move by compare-and-swap: the job object, the manifest pointer.
 
-Three ways, by what the store was seen to honour when the first version was written; that one says in its
-metadata if versions are numbered, so that two processes which saw the store differently cannot go two ways:
+Three ways, by what the store was seen to honour:
 
 * PUT If-Match, on one key.
 * Where only If-None-Match is honoured: every version is a key of its own that is written once, ``job.json``,
   ``job.00001.json``, ``job.00002.json`` and so on; the highest counts. Without the first there is no entry,
   whatever else is left.
 * Where neither is: plain writes, for callers who know that nobody else writes.
+
+The first version says in its metadata if versions are numbered, so that two processes which saw the store
+differently cannot go two ways. Where the store has not been tried yet it says that this is undecided: whoever
+moves it has tried, and decides.
 
 Bodies must differ from version to version, by a nonce for instance: a refused or unanswered write is read
 back, and the same bytes there are taken for the caller's own.
@@ -31,6 +34,8 @@ KEPT: Final = 64
 
 _SUFFIX: Final = ".json"
 _NUMBERED: Final = "magicfs-numbered"
+_YES: Final = "yes"
+_UNDECIDED: Final = "undecided"
 _LOOKS: Final = 10
 _BODY_MAX: Final = 256 * 1024**2 + 1
 
@@ -44,7 +49,8 @@ class Entry:
         body: Its content.
         etag: Its ETag.
         number: Which numbered version; 0 for the first, and where versions are not numbered.
-        numbered: Whether they are.
+        numbered: Whether they are, or may be.
+        undecided: Whether who moves it decides that.
     """
 
     key: str
@@ -52,6 +58,7 @@ class Entry:
     etag: str
     number: int = 0
     numbered: bool = False
+    undecided: bool = False
 
 
 class Register:
@@ -90,34 +97,40 @@ class Register:
             number = max(versions, default=0)
             info = versions.get(number, first)
             try:
-                return Entry(info.key, await self._body(info.key), info.etag, number, numbered)
+                undecided = not number and first.metadata.get(_NUMBERED) == _UNDECIDED
+                return Entry(info.key, await self._body(info.key), info.etag, number, numbered, undecided)
             except ObjectNotFound:  # removed, or superseded and cleaned up, between the two requests
                 if number and not left:
                     raise
         return None
 
-    async def create(self, body: bytes) -> Entry:
+    async def create(self, body: bytes, *, tried: bool = True) -> Entry:
         """Write the first version. A second call with the same body finds its own and returns it.
+
+        Args:
+            body: The content.
+            tried: Whether the conditions are known. Otherwise none but If-None-Match is asked for, and who
+                moves the register decides how.
 
         Raises:
             ObjectExists: There is one; nothing changed.
         """
         conditions = self._conditions
-        numbered = conditions.put_if_absent and not conditions.put_if_match
+        numbered = not tried or (conditions.put_if_absent and not conditions.put_if_match)
         if numbered:
             await self.clear()
-        if not conditions.put_if_absent and await self.read() is not None:
+        if not (tried and conditions.put_if_absent) and await self.read() is not None:
             raise ObjectExists("put", self._shown(self.key), "an object is there")
         try:
             info = await self._store.put(
                 self.key,
                 body,
-                metadata={_NUMBERED: "yes"} if numbered else {},
+                metadata={_NUMBERED: _YES if tried else _UNDECIDED} if numbered else {},
                 if_absent=conditions.put_if_absent,
             )
         except (ObjectExists, Unavailable) as error:
             return await self._ours(self.key, body, 0, error)
-        return Entry(self.key, body, info.etag, 0, numbered)
+        return Entry(self.key, body, info.etag, 0, numbered, not tried)
 
     async def swap(self, entry: Entry, body: bytes) -> Entry:
         """Put another version in place of the one that was read.
@@ -129,10 +142,11 @@ class Register:
         Raises:
             PreconditionFailed: Somebody else moved the register, or it is gone.
         """
-        if entry.numbered:
-            return await self._append(entry, body)
         conditions = self._conditions
-        # Who created it saw If-Match honoured, unless this store honours nothing.
+        plain = conditions.put_if_match or not conditions.put_if_absent
+        if entry.numbered and not (entry.undecided and plain):
+            return await self._append(entry, body)
+        # Who left a version that is not numbered saw If-Match honoured, unless this store honours nothing.
         match = entry.etag if conditions.put_if_match or conditions.put_if_absent else None
         try:
             if match is None:
@@ -178,17 +192,23 @@ class Register:
             etag = (await self._ours(key, body, number, refused)).etag
         except Unavailable as error:
             etag = (await self._ours(key, body, number, error)).etag
-        if await self._is_gone() or (self._lasting and not await self._clean_up(number)):
+        if await self._has_moved_on(entry) or (self._lasting and not await self._clean_up(number)):
             await self._delete([key])
             raise self._moved("put", key)
         return Entry(key, body, etag, number, numbered=True)
 
-    async def _is_gone(self) -> bool:
+    async def _has_moved_on(self, entry: Entry) -> bool:
+        """Whether the version before the one just written, or the first, is not what it was.
+
+        A late copy of the request that wrote the first one brings that back alone.
+        """
         try:
-            await self._store.head(self.key)
+            first = await self._store.head(self.key)
+            if entry.number:
+                await self._store.head(entry.key)
         except ObjectNotFound:
             return True
-        return False
+        return _NUMBERED not in first.metadata
 
     async def _clean_up(self, number: int) -> bool:
         """Delete old versions; False if the number just written had itself been deleted long ago.
@@ -214,7 +234,8 @@ class Register:
             raise error from None
         if there != body:
             raise error
-        return Entry(key, body, info.etag, number, bool(number) or _NUMBERED in info.metadata)
+        marked = info.metadata.get(_NUMBERED)
+        return Entry(key, body, info.etag, number, bool(number or marked), marked == _UNDECIDED)
 
     async def _check(self, entry: Entry) -> None:
         found = await self.read()

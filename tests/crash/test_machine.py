@@ -72,6 +72,8 @@ class OneJob(RuleBasedStateMachine):
             raise outcome.error
         return outcome.result
 
+    # The id of a job that has ended is not used again.
+    @precondition(lambda self: self.scene.history.state is not None or not self.scene.history.states)
     @rule(cut=CUTS)
     def set_up(self, cut: Fault | None) -> None:
         setup = self.play(

@@ -24,12 +24,14 @@ PAGE = 1000
 JOB_ID = str(UUID(int=7))
 DOCUMENT = Path(__file__).parents[2] / "docs" / "architecture.md"
 
-SETUP = Counter({"list": 3, "head": 2, "put": 1, "get": 1, "list_uploads": 1})
+SETUP = Counter({"list": 3, "head": 2, "put": 2, "get": 1, "list_uploads": 1})
 """Two places of table formats and the magic directories; a file at the destination, and the manifest of the
-job; the job object; that of every unfinished job, ours included."""
+job; the job object, twice; that of every unfinished job, ours included."""
 
 TRIALS = Counter(
     {
+        "list": 1,
+        "head": 1,
         "put": 4,
         "create_upload": 1,
         "put_part": 1,
@@ -39,7 +41,8 @@ TRIALS = Counter(
         "delete_matching": 2,
     }
 )
-"""What the store honours: once for each bucket in a process."""
+"""What the store honours, and before that a look for a job object of either kind: once for each bucket in a
+process."""
 
 COMMIT = Counter(
     {"list": 3, "head": 5, "get": 2, "put": 6, "list_uploads": 1, "delete": 1, "delete_all_matching": 1}

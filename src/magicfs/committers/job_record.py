@@ -78,13 +78,17 @@ class JobRecord:
             )
         return Held(job, entry)
 
-    async def create(self, job: JobObject) -> Held:
+    async def create(self, job: JobObject, *, tried: bool = True) -> Held:
         """Write the first version.
+
+        Args:
+            job: What it says.
+            tried: Whether it is known what the store honours.
 
         Raises:
             ObjectExists: The job was set up already.
         """
-        return Held(job, await self._register.create(job.to_bytes()))
+        return Held(job, await self._register.create(job.to_bytes(), tried=tried))
 
     async def move(self, held: Held, state: JobState, **changes: Any) -> Held:
         """Replace the version that is held by one of another state.

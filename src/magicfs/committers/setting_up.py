@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from magicfs import manifests
 from magicfs.committers import neighbours
 from magicfs.committers.base import FoundUpload, JobContext, JobSetup
@@ -63,56 +65,45 @@ async def claim(
 ) -> tuple[JobRecord, Held]:
     """Create the job object, or take it over from another driver, and find out what the store honours.
 
+    Either way the object is moved once before anybody works under it: a copy of the request that created it
+    may land when the job has long ended, and then brings back a version that nobody holds.
+
     Raises:
         CommitDenied: The job is past its commit point, or has ended, or is not there and may not be created.
         UsageError: The store ignores conditional writes.
     """
-    store = engine.store
-    record = JobRecord(store, context.layout, remembered(store) or Conditions())
+    store, layout = engine.store, context.layout
+    known = remembered(store)
+    record = JobRecord(store, layout, known or Conditions())
+    created = None
     if may_create:
-        held = await _created_or_taken_over(engine, context, committer, record)
-    else:
-        held = await _taken_over(engine, context, committer, record)
-    if remembered(store) is None:
+        with suppress(ObjectExists):
+            created = await record.create(opened(context, engine, committer), tried=known is not None)
+    held = created or _to_take_over(context, await record.read())
+    if known is None:
         # Only now: the leavings of a trial that is cut are found by way of the job object.
-        held = await _tried(engine, context, committer, record, held)
-    return record, held
-
-
-async def _created_or_taken_over(
-    engine: Engine, context: JobContext, committer: str, record: JobRecord
-) -> Held:
+        record.use(await conditions_of(store, layout.job_directory))
     if not record.conditions.put_if_absent and not context.single_driver:
+        if created is not None:
+            await record.remove(created)
         raise UsageError(
-            f"the store {engine.store.name!r} ignores conditional writes, so two drivers of one job could "
-            "not be told apart; use another store, or pass single_driver=True if nothing else will ever move "
-            "this job or publish here at the same time"
+            f"the store {store.name!r} ignores conditional writes, so two drivers of one job could not be "
+            "told apart; use another store, or pass single_driver=True if nothing else will ever move this "
+            "job or publish here at the same time"
         )
-    try:
-        return await record.create(opened(context, engine, committer))
-    except ObjectExists:
-        return await _taken_over(engine, context, committer, record)
+    if created is not None:
+        return record, await record.move(created, JobState.OPEN)
+    news = taking_over(opened(context, engine, committer), held.job)
+    return record, await record.move(held, JobState.OPEN, **news)
 
 
-async def _taken_over(engine: Engine, context: JobContext, committer: str, record: JobRecord) -> Held:
-    held = await record.read()
+def _to_take_over(context: JobContext, held: Held | None) -> Held:
     if held is None or held.job.state not in {JobState.OPEN, JobState.PREPARED}:
         raise CommitDenied(
             f"job {context.job} {'has ended, or never began' if held is None else f'is {held.job.state}'}; "
             f"nothing was changed; run magicfs recover {context.url}, or use another job id"
         )
-    new = opened(context, engine, committer)
-    return await record.move(held, JobState.OPEN, **taking_over(new, held.job))
-
-
-async def _tried(engine: Engine, context: JobContext, committer: str, record: JobRecord, held: Held) -> Held:
-    """Try what the store honours; where it lacks If-Match, the job object is written anew in another way."""
-    conditions = await conditions_of(engine.store, context.layout.job_directory)
-    record.use(conditions)
-    if (conditions.put_if_absent and conditions.put_if_match) or held.entry.numbered:
-        return held
-    await record.remove(held)
-    return await _created_or_taken_over(engine, context, committer, record)
+    return held
 
 
 async def _refuse_published(engine: Engine, context: JobContext, record: JobRecord, held: Held) -> None:

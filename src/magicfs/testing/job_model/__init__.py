@@ -23,7 +23,7 @@ def run(sample: int, seed: int) -> dict[str, Any]:
     Returns:
         Figures: ``scenes``, ``states`` and ``transitions``; ``traces``, ``replayed``, of them ``numbered``
         on a store without If-Match; ``turns`` of executors, ``unmade`` ones for which the code made no
-        request; ``accepted``, ``rules``, ``rules_broken`` and ``violations``, which must be 0.
+        request; ``rules``, ``rules_broken`` and ``violations``, which must be 0.
     """
     from magicfs.testing.job_model import main
 

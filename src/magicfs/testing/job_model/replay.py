@@ -41,15 +41,12 @@ class Played:
         turns: Steps of the trace.
         unmade: Steps for which the code made no such request.
         states: The last state of each job.
-        accepted: What is left by a copy of the request that set the job up, landing after its end: the
-            job object, and nothing visible.
     """
 
     violation: str | None = None
     turns: int = 0
     unmade: int = 0
     states: dict[str, str] = field(default_factory=dict)
-    accepted: str | None = None
 
 
 class Replayer:
@@ -225,12 +222,6 @@ class _Play:
             await self.stage.settle(store)
         left = self.now.store
         wrong = properties.at_rest(left, dict(self.now.last), self.scene)
-        if wrong is not None and self.scene.late_setup and wrong.startswith("left over: A.job"):
-            self.played.accepted = wrong
-            kept = frozenset(
-                one for one in left.objects if one[0] != "A.job" and not one[0].endswith(".facts")
-            )
-            wrong = properties.at_rest(left._replace(objects=kept), dict(self.now.last), self.scene)
         if wrong is not None:
             self._violated(f"after all died and one recovered: {wrong}")
 

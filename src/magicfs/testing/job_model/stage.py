@@ -28,8 +28,9 @@ from magicfs.protocol.magic import locate
 from magicfs.protocol.paths import Location
 from magicfs.recording import StoreRecorder
 from magicfs.stores.conditions import Conditions, assume
+from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory import MemoryStore
-from magicfs.stores.port import Store
+from magicfs.stores.port import Body, ObjectInfo, Store
 from magicfs.task_commit import TaskCommit
 from magicfs.testing.crash.snapshots import BUCKET, SnapshotWorld
 from magicfs.testing.job_model import world as model
@@ -58,6 +59,19 @@ def context_of(job: JobId, mode: str, attempt: int = 0) -> JobContext:
     )
 
 
+class _Listening(DelegatingStore):
+    """Keeps the first object that is written through it: ``first`` is its key, its body and its metadata."""
+
+    first: tuple[str, Body, Mapping[str, str] | None] = ("", b"", None)
+
+    async def put(
+        self, key: str, body: Body, *, metadata: Mapping[str, str] | None = None, **condition: Any
+    ) -> ObjectInfo:
+        if not self.first[0]:
+            self.first = (key, body, metadata)
+        return await super().put(key, body, metadata=metadata, **condition)
+
+
 @dataclass
 class Stage:
     """A scene, set up: all jobs open, all tasks committed.
@@ -71,7 +85,7 @@ class Stage:
         writes: What the model calls an upload's object, by its write id.
         commits: What the tasks of each job committed, by job and winner.
         drivers: Who may commit each job.
-        setup: The first version of job A's object: key, body and metadata.
+        setup: The request that wrote the first version of job A's object: key, body and metadata.
         numbered: Whether the store takes If-Match for nothing, so that versions are keys of their own.
     """
 
@@ -83,7 +97,7 @@ class Stage:
     writes: dict[str, str] = field(default_factory=dict)
     commits: dict[tuple[str, str], list[TaskCommit]] = field(default_factory=dict)
     drivers: dict[str, str] = field(default_factory=dict)
-    setup: tuple[str, bytes, Mapping[str, str]] = ("", b"", {})
+    setup: tuple[str, Body, Mapping[str, str] | None] = ("", b"", None)
     numbered: bool = False
     _read: dict[tuple[str, str], model.Value] = field(default_factory=dict)
 
@@ -99,8 +113,6 @@ class Stage:
         for job, mode in self.scene.jobs:
             winners = ["x", *("y" for role, its in self.scene.actors if (role, its) == ("second", job))]
             await self._open(store, job, mode, winners)
-        first = self._layout("A").job_object_key
-        self.setup = (first, await store.get(first), (await store.head(first)).metadata)
         return self
 
     def store(self, world: SnapshotWorld) -> Store:
@@ -121,7 +133,10 @@ class Stage:
             self._layout(job).job_object_key: f"{job}.job",
             manifest_key(DESTINATION, self.jobs[job]): f"{job}.manifest",
         }
-        self.drivers[job] = (await self._committer(store, job, mode).setup_job()).driver
+        listening = _Listening(store)
+        self.drivers[job] = (await self._committer(listening, job, mode).setup_job()).driver
+        if job == "A":
+            self.setup = listening.first
         for attempt, winner in enumerate(winners):
             committer = self._committer(store, job, mode, attempt)
             task = ids.task_id(0)
