@@ -15,7 +15,8 @@ from fsspec.spec import AbstractFileSystem
 
 from magicfs.committers import neighbours
 from magicfs.committers.base import JobContext
-from magicfs.committers.execution import Ending, Executed, Executor
+from magicfs.committers.executed import Ending, Executed
+from magicfs.committers.execution import Executor
 from magicfs.committers.job_record import Held, JobRecord
 from magicfs.committers.neighbours import Neighbour
 from magicfs.engine import Engine

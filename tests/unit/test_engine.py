@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -344,6 +344,43 @@ def test_upload_that_is_gone_is_a_failure_and_an_upload_of_hadoop_is_unknown() -
         outcomes = {failure.step.key: failure.outcome for failure in result.failures}
         assert outcomes == {"a": Outcome.FAILED, "b": Outcome.UNKNOWN}
         assert all(isinstance(failure.error, UploadNotFound) for failure in result.failures)
+
+    run(scenario())
+
+
+class Forgiving(Store):
+    """Answers with success to the complete of an upload that was completed before, whatever came of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.completed: set[str] = set()
+
+    async def complete_upload(
+        self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
+    ) -> ObjectInfo:
+        if upload_id in self.completed:
+            return ObjectInfo(key, 0, '"of the first time"')
+        self.completed.add(upload_id)
+        return await super().complete_upload(key, upload_id, parts, if_absent=if_absent)
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_success_of_a_repeated_complete_counts_only_if_the_object_is_there(verify: bool) -> None:
+    async def scenario() -> None:
+        store = Forgiving()
+        steps = [await upload(store, name) for name in ("deleted", "replaced", "there")]
+        engine = Engine(store, 1)
+        assert (await engine.run(Stage("complete", steps))).ok
+        await store.delete(["deleted"])
+        await store.put("replaced", b"somebody else's")
+        result = await engine.run(Stage("complete", steps), stop_on_failure=False, verify=verify)
+        wrong = {failure.step.key: failure.outcome for failure in result.failures}
+        if verify:
+            assert wrong == {"deleted": Outcome.FAILED, "replaced": Outcome.FAILED}
+            assert "somebody removed or replaced it" in str(result.failures[0].error)
+        else:
+            assert not wrong
+        assert result.done == 3 - len(wrong)
 
     run(scenario())
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from magicfs import adoption
 from magicfs.committers import preparing
 from magicfs.committers.magic import MagicCommitter
 from magicfs.errors import (
@@ -25,6 +26,7 @@ from magicfs.job import Job
 from magicfs.maintenance import recover_jobs
 from magicfs.protocol import paths
 from magicfs.protocol.readback import WRITE_ID
+from magicfs.stores.memory import MemoryStore
 from magicfs.task_commit import TaskCommit
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.job_scene import BUCKET, JobScene
@@ -99,6 +101,32 @@ class Play:
         assert self.scene.manifest_files() == set(self.scene.data())
 
 
+def test_late_copy_of_the_setup_does_not_let_a_driver_publish_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    put, written = MemoryStore.put, []
+
+    async def listening(self: MemoryStore, key: str, body: Any, **options: Any) -> Any:
+        written.append((key, body, options.get("metadata")))
+        return await put(self, key, body, **options)
+
+    scene = JobScene()
+    with monkeypatch.context() as context:
+        context.setattr(MemoryStore, "put", listening)
+        job = scene.job("replace")
+    commits = scene.wrote(job, *NEW)
+    assert adoption.commit(scene.url, job.id, filesystem=scene.filesystem).files == 3
+    later = scene.published(OLD, conflict="replace")
+    key, body, metadata = next(one for one in written if one[0].endswith("/job.json"))
+    scene.elsewhere(lambda engine: engine.store.put(key, body, metadata=metadata, if_absent=True))
+    with pytest.raises(CommitDenied, match="was taken over by another driver"):
+        scene.commit(job, commits)
+    assert scene.bodies() == [b"old"]
+    success = scene.success()
+    assert success is not None
+    assert success.job_id == later.id
+    scene.recover()
+    assert (scene.work(), scene.uploads()) == ([], [])
+
+
 # -- a recovery beside a driver that lives ---------------------------------------------------------------
 
 
@@ -123,6 +151,17 @@ def test_driver_whose_job_is_finished_by_a_recovery_while_it_completes_is_conten
     assert report.warnings == ("another process finished the job",)
     assert len(report.filenames) == 3
     play.assert_new()
+
+
+def test_driver_of_a_store_that_fails_for_uploads_of_a_rolled_back_job_learns_it() -> None:
+    # moto answers 500 to the complete of an upload that was aborted.
+    play = Play()
+    traffic = play.before("complete_upload", "p=1", lambda: play.recover(rollback=True))
+    traffic.faults = (Fault(Kind.ERROR_BEFORE, operation="complete_upload", times=None),)
+    with pytest.raises(CommitDenied, match="has ended without being published"):
+        play.commit(traffic)
+    assert play.happened == 1
+    play.assert_old()
 
 
 @pytest.mark.parametrize("skip", range(3))

@@ -272,6 +272,58 @@ def test_who_created_a_register_decides_how_all_others_move_it() -> None:
     run(whole())
 
 
+@pytest.mark.parametrize("conditions", SAFE)
+def test_first_version_on_a_store_that_is_not_tried_is_moved_by_one_of_two(conditions: Conditions) -> None:
+    async def whole() -> None:
+        store = Ignoring(conditions)
+        created = await Register(store, KEY, Conditions()).create(b"1", tried=False)
+        seen = await Register(store, KEY, conditions).read()
+        assert seen == created
+        assert (created.numbered, created.undecided) == (True, True)
+        moved = await Register(store, KEY, conditions).swap(created, b"2")
+        with pytest.raises(PreconditionFailed):
+            await Register(store, KEY, conditions).swap(seen, b"3")
+        assert await Register(store, KEY, conditions).read() == moved
+        assert (moved.numbered, moved.undecided) == (not conditions.put_if_match, False)
+        await Register(store, KEY, conditions).remove(moved)
+        assert await store.keys() == []
+
+    run(whole())
+
+
+@pytest.mark.parametrize("conditions", ALL)
+def test_what_is_there_is_not_written_over_while_the_store_is_not_tried(conditions: Conditions) -> None:
+    async def whole() -> None:
+        store = Ignoring(conditions)
+        there = await Register(store, KEY, conditions).create(b"1")
+        with pytest.raises(ObjectExists):
+            await Register(store, KEY, Conditions()).create(b"2", tried=False)
+        assert await Register(store, KEY, conditions).read() == there
+
+    run(whole())
+
+
+@pytest.mark.parametrize("conditions", SAFE)
+@pytest.mark.parametrize("tried", [True, False])
+def test_late_copy_of_the_first_write_gives_nobody_a_register_back(
+    conditions: Conditions, tried: bool
+) -> None:
+    async def whole() -> None:
+        store = Ignoring(conditions)
+        register = Register(store, KEY, conditions)
+        first = await register.create(b"1", tried=tried)
+        written = await store.head(KEY)
+        moved = await register.swap(first, b"2")
+        await register.remove(moved)
+        await store.put(KEY, b"1", metadata=written.metadata, if_absent=True)
+        with pytest.raises(PreconditionFailed):
+            await register.swap(moved, b"3")
+        assert await store.keys() == [KEY]
+        assert await body_of(store, conditions) == b"1"
+
+    run(whole())
+
+
 def test_a_version_that_is_listed_and_not_there() -> None:
     class Stale(Ignoring):
         async def get(self, key: str, *, size_max: int | None = None) -> bytes:

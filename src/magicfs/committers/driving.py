@@ -10,7 +10,8 @@ from itertools import islice
 from magicfs import manifests
 from magicfs.committers import publishing
 from magicfs.committers.base import JobContext, JobSetup
-from magicfs.committers.execution import Ending, Executed, Executor
+from magicfs.committers.executed import Ending, Executed
+from magicfs.committers.execution import Executor
 from magicfs.committers.job_output import JobOutput
 from magicfs.committers.job_record import Held, JobMoved, JobRecord
 from magicfs.committers.preparing import prepare

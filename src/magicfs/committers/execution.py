@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
-from enum import Enum
 
 from magicfs.committers import facts, job_output, publishing, reverting
 from magicfs.committers.base import JobContext
+from magicfs.committers.executed import Ending, Executed
 from magicfs.committers.job_output import JobOutput
 from magicfs.committers.job_record import Held, JobMoved, JobRecord, mint
 from magicfs.committers.sweep import sweep
@@ -25,6 +24,7 @@ from magicfs.errors import (
     MagicError,
     ObjectNotFound,
     PermissionDenied,
+    StoreError,
     Unsupported,
 )
 from magicfs.formats.pending import Pending
@@ -33,44 +33,9 @@ from magicfs.protocol.plan import Complete, Stage
 from magicfs.protocol.readback import Outcome
 from magicfs.stores.conditions import remove_matching
 
-__all__ = ["Ending", "Executed", "Executor"]
-
+__all__ = ["Executor"]
 
 _LOOKS = 3
-
-
-class Ending(Enum):
-    """How a job ended."""
-
-    PUBLISHED = "published"
-    REVERTED = "reverted"
-    ABORTED = "aborted"
-    ELSEWHERE = "ended by another process"
-
-
-@dataclass(slots=True)
-class Executed:
-    """What an execution did.
-
-    Attributes:
-        ending: How the job ended.
-        output: Its files, if they were read.
-        aborted: Uploads that were discarded.
-        unlisted: Why uploads that nothing records could not be looked for; None if they were.
-        deleted: Old files that were removed.
-        warnings: Troubles after the files were published; ``recover`` finishes what is left.
-        failure: Why a job that could not be published was taken back.
-        lists: Keys that were done, failed and not started then.
-    """
-
-    ending: Ending = Ending.ELSEWHERE
-    output: JobOutput = field(default_factory=JobOutput)
-    aborted: int = 0
-    unlisted: MagicError | None = None
-    deleted: int = 0
-    warnings: list[str] = field(default_factory=list)
-    failure: Exception | None = None
-    lists: dict[str, list[str]] = field(default_factory=dict)
 
 
 class Executor:
@@ -236,6 +201,9 @@ class Executor:
         }
         undecided = next((one for one in result.failures if not self._is_definite(one)), None)
         if undecided is not None:
+            with suppress(StoreError):
+                if not await self._is_unmoved(held):
+                    raise JobMoved(f"job {self.context.job} was moved meanwhile") from undecided.error
             raise CommitOutcomeUnknown(
                 f"{len(done)} of {output.files} files are published, and it is not known what became of "
                 f"{undecided.step.key}; nothing was removed; commit again, or run magicfs recover "

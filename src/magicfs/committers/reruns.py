@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from magicfs.committers.base import JobContext
-from magicfs.committers.execution import Ending, Executor
+from magicfs.committers.executed import Ending
+from magicfs.committers.execution import Executor
 from magicfs.committers.job_record import JobRecord
 from magicfs.committers.neighbours import Neighbour
 from magicfs.engine import Engine

@@ -7,7 +7,7 @@ from contextlib import suppress
 from magicfs import manifests
 from magicfs.committers import neighbours
 from magicfs.committers.base import FoundUpload, JobContext, JobSetup
-from magicfs.committers.job_record import Held, JobRecord, opened, taking_over
+from magicfs.committers.job_record import Held, JobRecord, mint, opened, taking_over
 from magicfs.committers.preparing import output_exists
 from magicfs.committers.reruns import settle_predecessors
 from magicfs.engine import Engine
@@ -65,8 +65,8 @@ async def claim(
 ) -> tuple[JobRecord, Held]:
     """Create the job object, or take it over from another driver, and find out what the store honours.
 
-    Either way the object is moved once before anybody works under it: a copy of the request that created it
-    may land when the job has long ended, and then brings back a version that nobody holds.
+    Either way the object is moved once before anybody works under it, to another driver's token: a copy of
+    the request that created it may land when the job has long ended, and brings nobody's job back.
 
     Raises:
         CommitDenied: The job is past its commit point, or has ended, or is not there and may not be created.
@@ -92,7 +92,7 @@ async def claim(
             "job or publish here at the same time"
         )
     if created is not None:
-        return record, await record.move(created, JobState.OPEN)
+        return record, await record.move(created, JobState.OPEN, driver=mint())
     news = taking_over(opened(context, engine, committer), held.job)
     return record, await record.move(held, JobState.OPEN, **news)
 

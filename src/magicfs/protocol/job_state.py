@@ -53,10 +53,10 @@ NEXT: Final[Mapping[JobState, frozenset[JobState]]] = MappingProxyType(
 )
 """Where each state may be moved.
 
-``open`` to ``open`` is a new driver that takes the job over. ``committing`` to ``committing`` writes
-down another ``_SUCCESS`` before it is hidden, or says, before a file of an equal name is replaced, that the
-job can only go forward. ``reverting`` to ``reverting`` says that
-no file is left and only work objects have to go.
+``open`` to ``open`` ends setting up, or is a new driver that takes the job over. ``committing`` to
+``committing`` writes down another ``_SUCCESS`` before it is hidden, or says, before a file of an equal name
+is replaced, that the job can only go forward. ``reverting`` to ``reverting`` says that no file is left and
+only work objects have to go.
 """
 
 ENDS: Final = frozenset({JobState.COMPLETED, JobState.ABORTING, JobState.REVERTING})

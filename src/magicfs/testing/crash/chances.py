@@ -21,6 +21,7 @@ _WEIGHTS = {
     Kind.CRASH_BEFORE: 1,
     Kind.CRASH_AFTER: 1,
 }
+_SLUGGISH_S = 20.0
 _CRASHES = {Kind.CRASH_BEFORE, Kind.CRASH_AFTER}
 
 
@@ -48,7 +49,7 @@ class Chances:
     Attributes:
         random: The source.
         weather: How bad it is.
-        company: ``rivals`` or ``races``; empty for what chance brings.
+        company: ``rivals``, ``races`` or ``drivers``; empty for what chance brings.
         calm: Whether nothing goes wrong any more.
         mortal: Names of processes that may crash.
         met: Faults by kind and by the state of the job that they met.
@@ -65,8 +66,9 @@ class Chances:
     def of(cls, seed: str) -> Chances:
         """The chances of a seed.
 
-        One that begins with ``rivals`` has two jobs, one that begins with ``races`` one job and several who
-        want to end it; both have good weather.
+        One that begins with ``rivals`` has two jobs; one that begins with ``races`` one job and several who
+        want to end it; with ``drivers`` two who drive it and two who abort it, and some slow requests. No
+        request of these fails.
         """
         source = random.Random(seed)  # noqa: S311 - no secret
         weather = Weather(
@@ -82,7 +84,11 @@ class Chances:
 
     def latency(self, _request: Request) -> float:
         """Seconds that a request takes."""
-        return 0.0 if self.calm else self.random.expovariate(1 / self.weather.latency_s)
+        if self.calm:
+            return 0.0
+        if self.company == "drivers" and self.one_in(10):
+            return self.random.uniform(0.0, _SLUGGISH_S)
+        return self.random.expovariate(1 / self.weather.latency_s)
 
     def fault(self, request: Request, state: str) -> Fault | None:
         """What happens to a request of a job in a state."""

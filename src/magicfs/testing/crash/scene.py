@@ -175,12 +175,15 @@ class Scene(Watched):
 
     async def _settle(self, process: Process, wish: Wish) -> None:
         if wish == "rollback" and self.history.state is not None:
+            published = self.history.reached("completed")
             try:
                 await self._recovered(process, rollback=True)
             except CommitDenied:
                 if not self.history.reached("completed") and not self._irreversible():
                     raise
             else:
+                if self.history.reached("completed") and not published:
+                    self.violations.append(Violation("b", "a rollback has published the job"))
                 return
         if wish == "commit" and self._can_be_listed():
             place = Location("memory", BUCKET, DESTINATION)

@@ -38,6 +38,8 @@ __all__ = ["Result", "Simulation", "simulate"]
 
 _PLACE = Location("memory", BUCKET, DESTINATION)
 _TRIES = 4
+_RECOVERIES = {"rivals": (0,), "races": (2, 3), "drivers": (2,)}
+_ALONE = frozenset({"races", "drivers"})
 
 
 @dataclass(slots=True)
@@ -119,9 +121,9 @@ class Simulation(Watched):
         chances = self.chances
         for number, job in enumerate(self.jobs):
             self._start(f"j{number}-driver", chances.moment() if number else 0.0, self._driver, number, job)
-            if not chances.company and chances.one_in(6):
+            if chances.company == "drivers" or (not chances.company and chances.one_in(6)):
                 self._start(f"j{number}-second", chances.moment(), self._driver, number, _again(job))
-            how_many = {"rivals": (0,), "races": (2, 3)}.get(chances.company, (0, 0, 1, 1, 2))
+            how_many = _RECOVERIES.get(chances.company, (0, 0, 1, 1, 2))
             for _ in range(chances.random.choice(how_many)):
                 self._start(f"j{number}-recovery", chances.moment(), self._recovery, number, job)
         if chances.one_in(4):
@@ -230,6 +232,8 @@ class Simulation(Watched):
             job.facts.tasks = frozenset()
             await adoption.commit_listed(process.engine, _PLACE, job.context.job)
             return
+        if self.chances.company == "drivers":
+            wishes = [{"abort": True}]
         wish = self.chances.random.choice(wishes)
         await maintenance.recover_jobs(process.engine, _PLACE, job=job.context.job, **wish)
 
@@ -283,7 +287,7 @@ def _jobs(chances: Chances) -> list[_Job]:
     draw = chances.random.choice
     layout, store = draw(("__magic_job", "__magic")), draw(("full", "full", "write-once"))
     shape = draw(("one", "two", "three"))
-    alone = chances.company == "races" or (chances.company != "rivals" and not chances.one_in(3))
+    alone = chances.company in _ALONE or (chances.company != "rivals" and not chances.one_in(3))
     while True:
         first = _setting(chances, layout, shape, store)
         second = _setting(chances, layout, shape, store)

@@ -26,7 +26,8 @@ class Mutant:
         line: What it says.
         instead: What it says instead.
         jobs: Settings in which it is hunted.
-        way: How: ``singles``, ``expired``; by seeds of simulations, ``rivals`` or ``races``.
+        way: How: ``singles``, ``expired``; by seeds of simulations, ``rivals``, ``races`` or
+            ``drivers``.
     """
 
     name: str
@@ -247,6 +248,23 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "info = await self._store.put(self.key, body)",
         (_job(),),
         "races",
+    ),
+    Mutant(
+        "a job that has ended is begun again",
+        "d",
+        "magicfs.committers.setting_up",
+        "record, held = await claim(engine, context, committer, may_create=context.layout.attempt == 0)",
+        "record, held = await claim(engine, context, committer)",
+        (_job(),),
+        "drivers",
+    ),
+    Mutant(
+        "the state table takes a rollback for a wish to finish",
+        "b",
+        "magicfs.protocol.job_state",
+        "case JobState.COMMITTING, Wish.ROLLBACK:",
+        "case JobState.REVERTING, Wish.ROLLBACK:",
+        (_job(),),
     ),
 )
 """At least fifteen."""
