@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
@@ -17,10 +18,12 @@ from magicfs.errors import (
     Unavailable,
     UploadNotFound,
 )
+from magicfs.stores.local import LocalStore
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.port import Store
+from magicfs.stores.tree import Tree, tree_of
 from magicfs.testing import virtual_time
-from magicfs.testing.faulty_store import FaultyStore, Traffic, faulty, generate
+from magicfs.testing.faulty_store import FaultyStore, FaultyTree, Traffic, faulty, generate
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind, Request
 
 
@@ -46,11 +49,12 @@ async def _keys(store: Store, prefix: str = "") -> list[str]:
     return [info.key async for info in store.list(prefix)]
 
 
-def test_every_member_of_the_port_is_wrapped() -> None:
-    members = [name for name, _ in inspect.getmembers(Store) if not name.startswith("_")]
-    assert "complete_upload" in members
+@pytest.mark.parametrize(("port", "target"), [(Store, FaultyStore), (Tree, FaultyTree)])
+def test_every_member_of_the_port_is_wrapped(port: type, target: type) -> None:
+    members = [name for name, _ in inspect.getmembers(port) if not name.startswith("_")]
+    assert {"complete_upload", "rename"} & set(members)
     for name in members:
-        assert name in vars(FaultyStore), name
+        assert name in vars(target), name
 
 
 def test_a_new_method_of_the_port_is_wrapped_without_further_words() -> None:
@@ -281,3 +285,66 @@ def test_whoever_watches_is_told_before_and_after() -> None:
 
     bench.run(whole())
     assert told == ["before put", "after put", "before get", "after get"]
+
+
+def test_copy_is_about_its_source_and_its_target_and_changes_something() -> None:
+    faults = [Fault(Kind.CRASH_AFTER, prefix="published/"), Fault(Kind.THROTTLE, prefix="work/b")]
+    bench = Bench(*faults)
+
+    async def whole() -> None:
+        await bench.plain.put("work/a", b"body")
+        with pytest.raises(Unavailable):
+            await bench.store.copy("work/b", "elsewhere")
+        assert await bench.store.copy("work/a", "work/c") == 4
+        with pytest.raises(Crash):
+            await bench.store.copy(source="work/a", destination="published/a")
+        assert await bench.plain.get("published/a") == b"body"
+
+    bench.run(whole())
+    assert bench.traffic.log[-1] == Request(3, "one", "copy", "work/a", target="published/a")
+    assert bench.traffic.log[-1].changes
+    assert str(bench.traffic.log[-1]) == "3 one: copy work/a to published/a"
+    assert [request.target for request in bench.traffic.log] == ["elsewhere", "work/c", "published/a"]
+
+
+def test_tree_over_objects_fails_request_by_request() -> None:
+    bench = Bench(Fault(Kind.CRASH_BEFORE, operation="delete"))
+
+    async def whole() -> None:
+        await bench.plain.put("from/a", b"body")
+        with pytest.raises(Crash):
+            await tree_of(bench.store).rename("from", "to")
+
+    bench.run(whole())
+    assert bench.listed() == ["from/a", "to/a"]
+
+
+def test_tree_of_one_step_renames_fails_as_a_whole(tmp_path: Path) -> None:
+    faults = [
+        Fault(Kind.ERROR_BEFORE, operation="rename", prefix="a"),
+        Fault(Kind.REFUSED, operation="rename", prefix="b"),
+        Fault(Kind.REFUSED, operation="write", prefix="c"),
+        Fault(Kind.CRASH_AFTER, operation="rename", prefix="d"),
+    ]
+    traffic = Traffic(faults, page=2)
+    tree = tree_of(faulty(LocalStore(str(tmp_path)), traffic, Actor("one")))
+
+    async def whole() -> None:
+        for name in "abd":
+            await tree.write(f"{name}/file", b"")
+        with pytest.raises(Unavailable):
+            await tree.rename("a", "to a")
+        with pytest.raises(ObjectNotFound):
+            await tree.rename("b", "to b")
+        with pytest.raises(ObjectExists):
+            await tree.write("c/file", b"", if_absent=True)
+        assert [entry.path async for entry in tree.entries("")] == ["a", "c", "d", "to b"]
+        with pytest.raises(Crash):
+            await tree.rename("d", "to d")
+        with pytest.raises(Crash):
+            await tree.look("to d")
+
+    asyncio.run(whole())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "c", "to b", "to d"]
+    assert [request.operation for request in traffic.log[6:]] == ["entries", "entries", "rename"]
+    assert all(request.changes for request in traffic.log if request.operation in {"rename", "write"})

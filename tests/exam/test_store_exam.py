@@ -1,4 +1,5 @@
-"""The store exam of every store that the tests rely on: the definition, and three servers behind s3fs."""
+"""The store exam of every store that the tests rely on: the definition, local files, and three
+servers behind s3fs."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from magicfs.stores.port import Store
 from magicfs.stores.retrying import RetryingStore
 from magicfs.stores.wrappers import CountingStore
 from magicfs.testing.servers import Server
-from magicfs.testing.store_exam import MemoryStoreExam, StoreExam
+from magicfs.testing.store_exam import LocalStoreExam, MemoryStoreExam, StoreExam
 
 
 class TestMemoryStore(MemoryStoreExam):
@@ -34,6 +35,10 @@ class TestRetryingStore(MemoryStoreExam):
 
     def make_store(self, bucket: str | None = None) -> RetryingStore:
         return RetryingStore(super().make_store(bucket))
+
+
+class TestLocalStore(LocalStoreExam):
+    subject = "local"
 
 
 class S3Exam(StoreExam):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from magicfs.errors import MagicError, ObjectExists, PreconditionFailed, UploadNotFound
+from magicfs.errors import MagicError, ObjectExists, ObjectNotFound, PreconditionFailed, UploadNotFound
 from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.port import Body, ObjectInfo, Part, UploadInfo
+from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, UploadInfo
 from magicfs.testing.deviations import DEVIATIONS, Deviation
-from magicfs.testing.store_exam import MemoryStoreExam
+from magicfs.testing.store_exam import LocalStoreExam, MemoryStoreExam
+from magicfs.testing.store_exam.suite import PARTS
 
 pytest_plugins = ["pytester"]
 
@@ -156,6 +158,62 @@ class DropsRefusedUploads(MemoryStore):
             raise
 
 
+class CopiesWithoutMetadata(MemoryStore):
+    async def copy(self, source: str, destination: str) -> int:
+        return (await self.put(destination, await self.get(source))).size
+
+
+class CopiesByMoving(MemoryStore):
+    async def copy(self, source: str, destination: str) -> int:
+        copied = await super().copy(source, destination)
+        await self.delete([source])
+        return copied
+
+
+class CopiesOnlyWhereNothingIs(MemoryStore):
+    async def copy(self, source: str, destination: str) -> int:
+        try:
+            return (await self.head(destination)).size
+        except ObjectNotFound:
+            return await super().copy(source, destination)
+
+
+class CopiesWhatIsMissing(MemoryStore):
+    async def copy(self, source: str, destination: str) -> int:
+        try:
+            return await super().copy(source, destination)
+        except ObjectNotFound:
+            await self.delete([destination])
+            return 0
+
+
+class CopiesWithoutCounting(MemoryStore):
+    async def copy(self, source: str, destination: str) -> int:
+        await super().copy(source, destination)
+        return 0
+
+
+class CopiesPieceByPiece(MemoryStore):
+    async def copy(self, source: str, destination: str) -> int:
+        body = await self.get(source)
+        for end in (len(body) // 2, len(body)):
+            await self.put(destination, body[:end])
+            await asyncio.sleep(0)
+        return len(body)
+
+
+class SaysThatItHasNoUploads(MemoryStore):
+    @property
+    def capabilities(self) -> Capabilities:
+        return dataclasses.replace(super().capabilities, multipart=False)
+
+
+class SaysThatItsNamesAreFiles(MemoryStore):
+    @property
+    def capabilities(self) -> Capabilities:
+        return dataclasses.replace(super().capabilities, directories=True)
+
+
 class IsEverywhereTheSame(MemoryStore):
     @property
     def identity(self) -> str:
@@ -237,7 +295,17 @@ def exam_of(examined: type[MemoryStore], name: str = "memory") -> MemoryStoreExa
             ["second_put_if_absent_meets_its_own_object", "second_put_if_match_meets_its_own_object"],
         ),
         (DropsRefusedUploads, ["complete_if_absent_onto_an_object_leaves_it_and_the_upload"]),
-        (IsEverywhereTheSame, ["store_says_who_it_is_and_that_it_has_uploads"]),
+        (
+            CopiesWithoutMetadata,
+            ["copy_keeps_the_metadata_and_replaces_what_was_there", "copy_onto_itself_changes_nothing"],
+        ),
+        (CopiesByMoving, ["copy_holds_the_content_and_the_source_stays"]),
+        (CopiesOnlyWhereNothingIs, ["second_copy_does_the_same_again"]),
+        (CopiesWithoutCounting, ["copy_holds_the_content_and_the_source_stays"]),
+        (CopiesPieceByPiece, ["copy_is_never_seen_in_part"]),
+        (SaysThatItHasNoUploads, ["store_is_asked_what_it_says_that_it_can_do"]),
+        (SaysThatItsNamesAreFiles, ["store_is_asked_what_it_says_that_it_can_do"]),
+        (IsEverywhereTheSame, ["store_says_who_it_is"]),
         (CreatesBuckets, ["create_in_an_unknown_bucket_is_object_not_found"]),
     ],
 )
@@ -246,6 +314,27 @@ def test_store_that_breaks_the_contract_fails_the_exam(kind: type[MemoryStore], 
         getattr(exam_of(MemoryStore), f"test_{test}")()
         with pytest.raises((AssertionError, MagicError, KeyError, pytest.fail.Exception)):
             getattr(exam_of(kind), f"test_{test}")()
+
+
+def test_copy_of_a_missing_source_that_succeeds_fails_the_exam() -> None:
+    with pytest.raises(pytest.fail.Exception):
+        exam_of(CopiesWhatIsMissing).test_copy_of_what_is_not_there_is_object_not_found_and_changes_nothing(  # type: ignore[unused-coroutine]
+            "missing"
+        )
+
+
+def test_part_of_the_exam_cannot_be_left_out_in_silence() -> None:
+    class Shorter(LocalStoreExam):
+        subject = "shorter"
+        make_store = MemoryStoreExam.make_store
+        world = MemoryStoreExam.world
+        kind = MemoryStore
+
+    for part in PARTS:
+        assert part.name in Shorter.without
+        assert part.name not in MemoryStoreExam.without
+    with pytest.raises(AssertionError, match="uploads: the wrong tests are asked"):
+        Shorter().test_store_is_asked_what_it_says_that_it_can_do()
 
 
 def deviating(monkeypatch: pytest.MonkeyPatch, test: str, seen: str) -> None:
@@ -285,9 +374,9 @@ def test_tables_name_their_own_server_and_never_the_definition() -> None:
 
 EXAM = """
 import pytest
-from magicfs.testing.store_exam import MemoryStoreExam
+from magicfs.testing.store_exam import {kind}
 
-class TestMine(MemoryStoreExam):
+class TestMine({kind}):
     subject = "mine"
     required = {required}
 
@@ -302,8 +391,9 @@ class TestMine(MemoryStoreExam):
 """
 
 
-def outcome(pytester: pytest.Pytester, **chosen: bool) -> tuple[int, str]:
-    pytester.makepyfile(EXAM.format(**({"required": True, "skipped": False, "failed": False} | chosen)))
+def outcome(pytester: pytest.Pytester, **chosen: Any) -> tuple[int, str]:
+    usual = {"required": True, "skipped": False, "failed": False, "kind": "MemoryStoreExam"}
+    pytester.makepyfile(EXAM.format(**(usual | chosen)))
     arguments = ("-p", "magicfs.testing.exam_summary", "-p", "no:randomly", "-k", "delete", "-q")
     result = pytester.runpytest_subprocess(*arguments)
     return int(result.ret), str(result.stdout)
@@ -312,23 +402,30 @@ def outcome(pytester: pytest.Pytester, **chosen: bool) -> tuple[int, str]:
 def test_summary_counts_what_each_subject_did(pytester: pytest.Pytester) -> None:
     status, told = outcome(pytester)
     assert status == 0
-    assert "store exam: mine: 17 collected, 17 passed, 0 failed, 0 skipped" in told
+    assert "store exam: mine: 18 collected, 18 passed, 0 failed, 0 skipped" in told
 
 
 def test_skip_of_a_required_subject_fails_the_run(pytester: pytest.Pytester) -> None:
     status, told = outcome(pytester, skipped=True)
     assert status == 1
-    assert "store exam: mine: 17 collected, 16 passed, 0 failed, 1 skipped" in told
+    assert "store exam: mine: 18 collected, 17 passed, 0 failed, 1 skipped" in told
     assert "the store exam of mine is required and was skipped in part" in told
 
 
 def test_skip_of_another_subject_is_only_counted(pytester: pytest.Pytester) -> None:
     status, told = outcome(pytester, skipped=True, required=False)
     assert status == 0
-    assert "store exam: mine: 17 collected, 16 passed, 0 failed, 1 skipped" in told
+    assert "store exam: mine: 18 collected, 17 passed, 0 failed, 1 skipped" in told
 
 
 def test_failure_after_a_test_counts_as_its_failure(pytester: pytest.Pytester) -> None:
     status, told = outcome(pytester, failed=True)
     assert status == 1
-    assert "store exam: mine: 17 collected, 16 passed, 1 failed, 0 skipped" in told
+    assert "store exam: mine: 18 collected, 17 passed, 1 failed, 0 skipped" in told
+
+
+def test_summary_names_what_a_subject_does_not_have(pytester: pytest.Pytester) -> None:
+    _, told = outcome(pytester, kind="LocalStoreExam")
+    assert "0 failed, 0 skipped (has no uploads, no metadata, no names below names, no If-Match)" in told
+    _, told = outcome(pytester)
+    assert "has no" not in told

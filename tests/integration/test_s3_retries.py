@@ -36,6 +36,7 @@ REQUESTS: dict[str, tuple[str, Callable[[Store], Coroutine[Any, Any, Any]]]] = {
     "abort_upload": ("AbortMultipartUpload", lambda store: store.abort_upload(_KEY, "upload")),
     "list_uploads": ("ListMultipartUploads", lambda store: everything(store.list_uploads(""))),
     "put": ("PutObject", lambda store: store.put(_KEY, b"x", if_absent=True)),
+    "copy": ("HeadObject", lambda store: store.copy(_KEY, "copy")),
     "get": ("GetObject", lambda store: store.get(_KEY)),
     "head": ("HeadObject", lambda store: store.head(_KEY)),
     "list": ("ListObjectsV2", lambda store: everything(store.list(""))),

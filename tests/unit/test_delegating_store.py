@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections import Counter
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
-from magicfs.stores.delegating import DelegatingStore
+from magicfs.stores.delegating import DelegatingStore, DelegatingTree
 from magicfs.stores.impatience import ImpatientStore
+from magicfs.stores.local import LocalStore
+from magicfs.stores.local_tree import LocalTree
 from magicfs.stores.memory import MemoryStore, World
+from magicfs.stores.object_tree import ObjectTree
 from magicfs.stores.port import Store
 from magicfs.stores.retrying import RETRIES, RetryingStore
 from magicfs.stores.s3 import S3Store
+from magicfs.stores.tree import Tree, tree_of
 from magicfs.stores.wrappers import CountingStore
 
 _T = TypeVar("_T")
@@ -24,18 +30,24 @@ def members(kind: type[Any]) -> dict[str, Any]:
     return {name: value for name, value in vars(kind).items() if not name.startswith("_")}
 
 
-def operations() -> list[str]:
-    return [name for name, value in members(Store).items() if inspect.isfunction(value)]
+def operations(port: Any = Store) -> list[str]:
+    return [name for name, value in members(port).items() if inspect.isfunction(value)]
 
 
 def parameters(function: Any) -> list[tuple[str, Any, Any]]:
     return [(p.name, p.kind, p.default) for p in inspect.signature(function).parameters.values()]
 
 
-@pytest.mark.parametrize("kind", [DelegatingStore, MemoryStore, S3Store])
-def test_every_member_of_the_port_is_defined_with_its_parameters(kind: type[Any]) -> None:
-    assert len(operations()) == 12
-    for name, member in members(Store).items():
+@pytest.mark.parametrize(
+    ("port", "kind"),
+    [
+        *((Store, kind) for kind in (DelegatingStore, LocalStore, MemoryStore, S3Store)),
+        *((Tree, kind) for kind in (DelegatingTree, LocalTree, ObjectTree)),
+    ],
+)
+def test_every_member_of_the_port_is_defined_with_its_parameters(port: Any, kind: type[Any]) -> None:
+    assert (len(operations(Store)), len(operations(Tree))) == (13, 8)
+    for name, member in members(port).items():
         assert name in vars(kind) or name in {"name", "bucket", "capabilities"}, name
         if inspect.isfunction(member):
             assert parameters(vars(kind)[name]) == parameters(member), name
@@ -82,10 +94,12 @@ def test_every_operation_goes_through_the_hook_and_does_what_the_store_does() ->
         assert await store.get("a", size_max=2) == b"bo"
         first = await store.put("b", b"1", if_absent=True)
         second = await store.put("b", b"2", if_match=first.etag)
+        assert await store.copy("a", "c") == 4
+        assert await inner.get("c") == b"body"
         assert [info.key async for info in store.list("", limit=1)] == ["a"]
         assert await store.delete_all_matching([("b", first.etag)]) == ["b"]
         await store.delete_matching("b", second.etag)
-        await store.delete(["a"])
+        await store.delete(["a", "c"])
         await store.abort_upload("a", upload)
         assert [info async for info in store.list("")] == []
         assert {name for name, _ in store.seen} == set(operations())
@@ -114,5 +128,70 @@ def test_listing_can_be_asked_again_for_a_step_that_failed() -> None:
         with pytest.raises(ConnectionError):
             await anext(items)
         assert [info.key async for info in items] == ["b", "c"]
+
+    asyncio.run(scenario())
+
+
+def test_every_operation_of_a_tree_goes_through_the_hook_and_does_what_the_tree_does(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = Noting(LocalStore(str(tmp_path)))
+        tree = tree_of(store)
+        assert (tree.name, tree.bucket, tree.atomic) == ("file", str(tmp_path), True)
+        await tree.make_directory("a/b")
+        await tree.write("a/b/c", b"body", if_absent=True)
+        with pytest.raises(FileExistsError):
+            await tree.write("a/b/c", b"body", if_absent=True)
+        assert await tree.read("a/b/c", size_max=2) == b"bo"
+        await tree.rename("a/b", "d")
+        assert [entry.path async for entry in tree.entries("")] == ["a", "d"]
+        assert await tree.delete("a") is True
+        assert await tree.look("a") is None
+        assert await tree.delete_tree("d") is True
+        assert await tree.delete_tree("d") is False
+        assert {name for name, _ in store.seen} == set(operations(Tree))
+        assert ("rename", "a/b") in store.seen
+
+    asyncio.run(scenario())
+
+
+def test_tree_over_objects_goes_through_what_is_around_the_store() -> None:
+    async def scenario() -> None:
+        world = World()
+        world.create_bucket("bucket")
+        store = Noting(MemoryStore("bucket", world))
+        tree = tree_of(store)
+        await tree.write("a/b", b"body")
+        await tree.rename("a/b", "c")
+        assert (tree.atomic, [name for name, _ in store.seen]) == (False, ["put", "copy", "delete"])
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("kind", [ImpatientStore, RetryingStore])
+def test_tree_works_through_the_wrappers_of_a_job(kind: Any, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        inner = LocalStore(str(tmp_path))
+        tree = tree_of(kind(inner, 60.0) if kind is ImpatientStore else kind(inner))
+        await tree.write("a/b", b"body")
+        assert [entry.path async for entry in tree.entries("a")] == ["a/b"]
+        await tree.rename("a", "c")
+        assert await tree.read("c/b") == b"body"
+
+    asyncio.run(scenario())
+
+
+def test_counting_store_counts_copies_and_their_bytes() -> None:
+    async def scenario() -> None:
+        world = World()
+        world.create_bucket("bucket")
+        counts, copied = Counter[str](), Counter[str]()
+        store = CountingStore(MemoryStore("bucket", world), counts, copied)
+        await store.put("a", b"12345")
+        for destination in ("b", "c"):
+            await store.copy("a", destination)
+        await CountingStore(MemoryStore("bucket", world), counts, copied).copy("b", "d")
+        assert (counts, copied, copied.total()) == ({"put": 1, "copy": 3}, {"a": 10, "b": 5}, 15)
+        assert store.bytes_copied is copied
+        assert CountingStore(store, Counter()).bytes_copied.total() == 0
 
     asyncio.run(scenario())

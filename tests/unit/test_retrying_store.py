@@ -87,6 +87,7 @@ REQUESTS: dict[str, Callable[[Store], Coroutine[Any, Any, Any]]] = {
     "abort_upload": lambda store: store.abort_upload("k", "upload"),
     "list_uploads": lambda store: everything(store.list_uploads("")),
     "put": lambda store: store.put("k", b"x"),
+    "copy": lambda store: store.copy("k", "copy"),
     "get": lambda store: store.get("k"),
     "head": lambda store: store.head("k"),
     "list": lambda store: everything(store.list("")),

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import fields
 from pathlib import Path
 
+import pytest
+
+from magicfs.protocol.paths import parse_url
+from magicfs.stores import resolve
 from magicfs.stores.conditions import Conditions
+from magicfs.stores.port import Capabilities
 from magicfs.stores.retrying import RETRIES
 from magicfs.testing.deviations import DEVIATIONS, HONOURED
 
@@ -22,6 +27,34 @@ def rows(first: str) -> list[list[str]]:
             break
         table.append(line)
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table if "---" not in line]
+
+
+def test_stores_can_do_what_their_capabilities_say() -> None:
+    heading, *table = rows("store")
+    stores = {scheme: capabilities_of(scheme) for scheme in heading[1:]}
+    said = {
+        "uploads that are delayed": ["yes" if one.multipart else "no" for one in stores.values()],
+        "another name for a file": [_RENAMES[one.rename] for one in stores.values()],
+        "user metadata": ["yes" if one.metadata else "no" for one in stores.values()],
+        "names below names": ["no" if one.directories else "yes" for one in stores.values()],
+    }
+    (name, *urls), *table = table
+    assert name == "URL"
+    assert [parse_url(url.strip("`")).scheme for url in urls] == list(stores)
+    assert {name: cells for name, *cells in table} == said
+
+
+_RENAMES = {"copy": "copy and delete", "atomic": "one step"}
+
+
+def capabilities_of(scheme: str) -> Capabilities:
+    options = {"anon": True} if scheme == "s3" else {}
+    return resolve.open_store(resolve.filesystem(scheme, options), "").capabilities
+
+
+@pytest.mark.parametrize("scheme", sorted(resolve.SCHEMES | resolve.PLAIN_SCHEMES))
+def test_every_scheme_stands_on_the_page(scheme: str) -> None:
+    assert f"`{scheme}://" in PAGE or f"`{scheme}:///" in PAGE or scheme == "s3a"
 
 
 def test_conditions_are_those_that_the_exam_measures() -> None:

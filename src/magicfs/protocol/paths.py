@@ -24,6 +24,9 @@ __all__ = [
     "relative_to",
 ]
 
+# Of filesystems, not of stores.
+_WITHOUT_BUCKETS = frozenset({"file", "local"})
+
 
 @dataclass(frozen=True, slots=True)
 class Location:
@@ -31,7 +34,7 @@ class Location:
 
     Attributes:
         scheme: The fsspec protocol, such as ``s3``; empty for a bare path.
-        bucket: The first element of the path.
+        bucket: The first element of the path; empty for files of a machine, whose key is the whole path.
         key: The rest, possibly empty for the bucket itself.
     """
 
@@ -41,7 +44,7 @@ class Location:
 
     @property
     def path(self) -> str:
-        """``bucket/key``, the form that fsspec filesystems take."""
+        """``bucket/key``, the form that fsspec filesystems take; ``/key`` for files of a machine."""
         return f"{self.bucket}/{self.key}" if self.key else self.bucket
 
     @property
@@ -53,16 +56,31 @@ class Location:
 def parse_url(url: str) -> Location:
     """Split ``scheme://bucket/key``; slashes at the end are dropped, nothing is decoded.
 
+    ``file:///tmp/x`` has no bucket: its key is ``tmp/x``. There, several slashes in a row count as one.
+
     Raises:
-        UsageError: No scheme, no bucket, a chained URL, or an element that is ``.`` or ``..``.
+        UsageError: No scheme, no bucket, a chained URL, or an element that is ``.`` or ``..``. Or the URL of
+            a file whose path is not absolute, or is the root.
     """
     scheme, separator, path = url.partition("://")
     if not separator or not scheme:
         raise UsageError(f"{url!r} has no scheme; write it as s3://bucket/key")
     if "::" in scheme:
         raise UsageError(f"{url!r} is a chained URL; give the plain URL of the destination")
+    if scheme in _WITHOUT_BUCKETS:
+        return Location(scheme, "", _absolute(url, path))
     location = parse_path(path)
     return Location(scheme, location.bucket, location.key)
+
+
+def _absolute(url: str, path: str) -> str:
+    names = elements(path)
+    if not path.startswith("/"):
+        raise UsageError(f"{url!r} has no absolute path; write it as file:///directory/name")
+    if not names:
+        raise UsageError(f"{url!r} is the root of the machine; name a directory in it")
+    _refuse_dots(url, names)
+    return "/".join(names)
 
 
 def parse_path(path: str) -> Location:
@@ -76,9 +94,13 @@ def parse_path(path: str) -> Location:
     key = key.rstrip("/")
     if not bucket:
         raise UsageError(f"{path!r} has no bucket; write it as bucket/key")
-    if any(element in {".", ".."} for element in key.split("/")):
-        raise UsageError(f"{path!r} contains a '.' or '..' element; write the key out")
+    _refuse_dots(path, key.split("/"))
     return Location("", bucket, key)
+
+
+def _refuse_dots(path: str, names: Iterable[str]) -> None:
+    if any(name in {".", ".."} for name in names):
+        raise UsageError(f"{path!r} contains a '.' or '..' element; write the key out")
 
 
 def elements(key: str) -> tuple[str, ...]:

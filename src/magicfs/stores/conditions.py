@@ -12,7 +12,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from magicfs.errors import (
     MagicError,
@@ -23,11 +23,11 @@ from magicfs.errors import (
     Unsupported,
 )
 from magicfs.protocol import paths
+from magicfs.stores.draining import drained
 from magicfs.stores.port import Store
 
 __all__ = ["Conditions", "assume", "conditions_of", "remembered", "remove_matching"]
 
-_T = TypeVar("_T")
 _REMEMBERED_MAX = 1000
 # The ETag of no object.
 _ANOTHER = f'"{"0" * 32}"'
@@ -251,10 +251,10 @@ async def remove_matching(
     if conditions.bulk_delete:
         size = store.capabilities.bulk_delete_max
         batches = [objects[start : start + size] for start in range(0, len(objects), size)]
-        left = await _drained(store.delete_all_matching, batches, concurrency)
+        left = await drained(store.delete_all_matching, batches, concurrency)
     else:
         one = _delete_one if conditions.delete else _compare_and_delete
-        left = await _drained(lambda each: one(store, *each), objects, concurrency)
+        left = await drained(lambda each: one(store, *each), objects, concurrency)
     kept = {key for keys in left for key in keys}
     return [key for key, _ in objects if key in kept]
 
@@ -275,25 +275,3 @@ async def _compare_and_delete(store: Store, key: str, etag: str) -> list[str]:
         return []
     await store.delete([key])
     return []
-
-
-async def _drained(
-    work: Callable[[_T], Awaitable[list[str]]], items: Sequence[_T], concurrency: int
-) -> list[list[str]]:
-    waiting = iter(items)
-    results: list[list[str]] = []
-    errors: list[BaseException] = []
-
-    async def worker() -> None:
-        for item in waiting:
-            if errors:
-                return
-            try:
-                results.append(await work(item))
-            except Exception as error:  # noqa: BLE001 - raised below, when the others have ended
-                errors.append(error)
-
-    await asyncio.gather(*(worker() for _ in range(min(concurrency, len(items)))))
-    if errors:
-        raise errors[0]
-    return results

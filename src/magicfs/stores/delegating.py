@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, Store, UploadInfo
+from magicfs.stores.tree import Entry, Tree, tree_of
 
-__all__ = ["DelegatingStore", "Steps"]
+__all__ = ["DelegatingStore", "DelegatingTree", "Steps"]
 
 _T = TypeVar("_T")
 
@@ -79,6 +80,9 @@ class DelegatingStore:
             lambda: self.inner.put(key, body, metadata=metadata, if_absent=if_absent, if_match=if_match),
         )
 
+    async def copy(self, source: str, destination: str) -> int:  # noqa: D102
+        return await self._around("copy", source, lambda: self.inner.copy(source, destination))
+
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:  # noqa: D102
         return await self._around("get", key, lambda: self.inner.get(key, size_max=size_max))
 
@@ -100,6 +104,10 @@ class DelegatingStore:
             "delete_all_matching", first, lambda: self.inner.delete_all_matching(objects)
         )
 
+    def tree(self) -> Tree:
+        """The tree of the store within; its requests go through the hook, too."""
+        return DelegatingTree(tree_of(self.inner), self._around, self._steps)
+
     async def _around(self, operation: str, key: str, request: Callable[[], Awaitable[_T]]) -> _T:  # noqa: ARG002
         """Make a request, by the port's name of it; it may be made again."""
         return await request()
@@ -111,6 +119,62 @@ class DelegatingStore:
             return await self._around(operation, prefix, request)
 
         return Steps(items, step)
+
+
+class DelegatingTree:
+    """Passes the whole port of trees on to the tree within, through the hooks of a ``DelegatingStore``.
+
+    Args:
+        inner: The tree.
+        around: Makes a request, by the port's name of it.
+        steps: Makes the entries of a listing be fetched so.
+    """
+
+    def __init__(self, inner: Tree, around: Callable[..., Any], steps: Callable[..., Any]) -> None:
+        self.inner = inner
+        self._around = around
+        self._steps = steps
+
+    @property
+    def name(self) -> str:  # noqa: D102
+        return self.inner.name
+
+    @property
+    def bucket(self) -> str:  # noqa: D102
+        return self.inner.bucket
+
+    @property
+    def atomic(self) -> bool:  # noqa: D102
+        return self.inner.atomic
+
+    async def make_directory(self, path: str) -> None:  # noqa: D102
+        await self._around("make_directory", path, lambda: self.inner.make_directory(path))
+
+    async def look(self, path: str) -> Entry | None:  # noqa: D102
+        found: Entry | None = await self._around("look", path, lambda: self.inner.look(path))
+        return found
+
+    def entries(self, path: str) -> AsyncIterator[Entry]:  # noqa: D102
+        entries: AsyncIterator[Entry] = self._steps("entries", path, self.inner.entries(path))
+        return entries
+
+    async def rename(self, source: str, destination: str) -> None:  # noqa: D102
+        await self._around("rename", source, lambda: self.inner.rename(source, destination))
+
+    async def delete(self, path: str) -> bool:  # noqa: D102
+        there: bool = await self._around("delete", path, lambda: self.inner.delete(path))
+        return there
+
+    async def delete_tree(self, path: str) -> bool:  # noqa: D102
+        there: bool = await self._around("delete_tree", path, lambda: self.inner.delete_tree(path))
+        return there
+
+    async def write(self, path: str, body: bytes, *, if_absent: bool = False) -> None:  # noqa: D102
+        await self._around("write", path, lambda: self.inner.write(path, body, if_absent=if_absent))
+
+    async def read(self, path: str, *, size_max: int | None = None) -> bytes:  # noqa: D102
+        body: bytes = await self._around("read", path, lambda: self.inner.read(path, size_max=size_max))
+        return body
 
 
 class Steps(AsyncIterator[_T], Generic[_T]):

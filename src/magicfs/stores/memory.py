@@ -201,6 +201,13 @@ class MemoryStore:
         data = bytes(body)
         return self._store(contents, key, data, _etag(data), _lower(metadata or {}))
 
+    async def copy(self, source: str, destination: str) -> int:  # noqa: D102
+        held = self._object("copy", source)
+        if source != destination:
+            contents = self._contents("copy", destination)
+            self._store(contents, destination, held.body, _etag(held.body), dict(held.info.metadata))
+        return len(held.body)
+
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:  # noqa: D102
         return self._object("get", key).body[:size_max]
 

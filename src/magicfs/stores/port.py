@@ -17,7 +17,7 @@ import builtins
 import io
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 from magicfs.protocol.parts import PartLimits
 
@@ -37,12 +37,21 @@ class Capabilities:
 
     Attributes:
         multipart: Whether uploads can be opened by one process and completed by another.
+        rename: How an object gets another name: by copying and deleting, or in one step. ``stores.tree``
+            renames either way; a store that can do it in one step has a method ``tree``.
+        metadata: Whether objects keep user metadata. Where they do not, what is given is forgotten.
+        directories: Whether keys are paths of real files: nothing can lie below an object, and an object
+            cannot be where others lie below. A write that asks for it raises ``StoreError``, and so does a
+            key with an element that is empty, ``.``, ``..`` or too long for the name of a file.
         bulk_delete_max: Most keys that one ``delete`` takes.
         list_page_max: Most entries of one page of a listing.
         parts: Limits of part sizes and counts.
     """
 
     multipart: bool = True
+    rename: Literal["copy", "atomic"] = "copy"
+    metadata: bool = True
+    directories: bool = False
     bulk_delete_max: int = 1000
     list_page_max: int = 1000
     parts: PartLimits = field(default_factory=PartLimits)
@@ -192,6 +201,22 @@ class Store(Protocol):
             ObjectExists: ``if_absent`` was given and something is there; nothing changed.
             PreconditionFailed: ``if_match`` was given and another object, or none, is there; nothing changed.
             ObjectNotFound: No such bucket.
+            Unsupported: The store cannot honour the condition; nothing changed.
+        """
+
+    async def copy(self, source: str, destination: str) -> int:
+        """Copy an object within the bucket, with its metadata; no byte of it passes through this process.
+
+        Afterwards the destination holds the content and the metadata of the source, replacing what was
+        there, and the source is as it was. Until then the destination holds what it held, never a part of
+        the copy. A second call does the same again. A copy onto itself changes nothing. After
+        ``Unavailable`` the destination may hold either object, or the copy later.
+
+        Returns:
+            Bytes that were copied.
+
+        Raises:
+            ObjectNotFound: No such source or bucket; nothing changed.
         """
 
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:

@@ -11,13 +11,17 @@ from magicfs.stores import forked
 from magicfs.stores.port import Store
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
     from fsspec import AbstractFileSystem
 
 __all__ = [
+    "PLAIN_SCHEMES",
     "SCHEMES",
     "aliases",
     "check",
     "filesystem",
+    "loop_of",
     "open_store",
     "options_of",
     "secrets_of",
@@ -25,9 +29,12 @@ __all__ = [
 ]
 
 SCHEMES = frozenset({"s3", "s3a", "memory"})
-"""Schemes of the filesystems that can be wrapped."""
+"""Schemes of the filesystems that can delay an upload, and so can be wrapped."""
 
-_ALIASES = (frozenset({"s3", "s3a"}), frozenset({"memory"}))
+PLAIN_SCHEMES = frozenset({"file", "local"})
+"""Schemes of filesystems that cannot, but have a store: for committers that delay nothing."""
+
+_ALIASES = (frozenset({"s3", "s3a"}), frozenset({"memory"}), PLAIN_SCHEMES)
 # Keys of customer-provided encryption.
 _IRREPLACEABLE = frozenset({"SSECustomerKey", "CopySourceSSECustomerKey"})
 # Options of s3fs that carry a secret, those that it hands on to its client included.
@@ -38,15 +45,20 @@ _SECRETS = _IRREPLACEABLE | {
 
 
 def filesystem(protocol: str, options: Mapping[str, Any]) -> AbstractFileSystem:
-    """The fsspec filesystem of a protocol.
+    """The fsspec filesystem of a protocol that has a store; ``check`` tells whether it can delay an upload.
 
     Raises:
-        UsageError: The protocol cannot delay an upload, or its package is missing.
+        UsageError: The protocol has no store here, or its package is missing.
     """
     if protocol == "memory":
         from magicfs.stores.memory_filesystem import MemoryFileSystem
 
         return MemoryFileSystem(**options)
+    if protocol in PLAIN_SCHEMES:
+        from fsspec.implementations.local import LocalFileSystem
+
+        # As on a store: a directory is there when something is written below it.
+        return LocalFileSystem(**{"auto_mkdir": True, **options})
     if protocol not in SCHEMES:
         raise _cannot_delay(protocol)
     import fsspec
@@ -63,10 +75,10 @@ def open_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
     """The store of one bucket behind a filesystem.
 
     On S3 its requests are repeated as ``stores.retrying.RETRIES`` says; of the filesystem's own options only
-    ``config_kwargs={"retries": {"total_max_attempts": …}}`` changes that.
+    ``config_kwargs={"retries": {"total_max_attempts": …}}`` changes that. On local files nothing is repeated.
 
     Raises:
-        UsageError: The filesystem cannot delay an upload.
+        UsageError: The filesystem has no store here.
     """
     forked.keep_inherited_filesystems()
     if callable(maker := getattr(filesystem, "store", None)):
@@ -79,7 +91,19 @@ def open_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
 
         sibling = sibling_of(filesystem, options_of(filesystem))
         return RetryingStore(S3Store(sibling, bucket), retries=retries_of(filesystem))
+    if PLAIN_SCHEMES & set(_protocols(filesystem)):
+        from magicfs.stores.local import LocalStore
+
+        return LocalStore(bucket)
     raise _cannot_delay(_protocols(filesystem)[0])
+
+
+def loop_of(filesystem: AbstractFileSystem) -> AbstractEventLoop:
+    """The loop on which the store behind a filesystem works: its own, or fsspec's where it has none."""
+    from fsspec.asyn import get_loop
+
+    loop: AbstractEventLoop = filesystem.loop if filesystem.async_impl else get_loop()
+    return loop
 
 
 def check(filesystem: AbstractFileSystem) -> None:

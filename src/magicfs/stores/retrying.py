@@ -60,6 +60,7 @@ RETRIES: Mapping[str, Retry] = {
     "abort_upload": _USUAL,
     "list_uploads": _USUAL,
     "put": _PATIENT,
+    "copy": _PATIENT,
     "get": _USUAL,
     "head": _USUAL,
     "list": _USUAL,
@@ -143,7 +144,9 @@ class RetryingStore(DelegatingStore):
         return super()._steps(operation, prefix, items)
 
     async def _around(self, operation: str, key: str, request: Callable[[], Awaitable[_T]]) -> _T:  # noqa: ARG002
-        row = self._retries[operation]
+        row = self._retries.get(operation)
+        if row is None:  # of a tree in which a rename is one step: a second one would meet the first
+            return await request()
         try:
             return await request()
         except row.errors as error:

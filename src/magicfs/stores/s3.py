@@ -23,7 +23,7 @@ from magicfs.errors import (
     UploadNotFound,
 )
 from magicfs.protocol.parts import PartLimits
-from magicfs.stores import s3_errors
+from magicfs.stores import s3_copy, s3_errors
 from magicfs.stores.paging import Pages
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, UploadInfo
 
@@ -55,14 +55,14 @@ class S3Store:
         return f"s3:{_endpoint(self._filesystem)}/{self.bucket}"
 
     async def create_upload(self, key: str, *, metadata: Mapping[str, str]) -> str:  # noqa: D102
-        answer = await self._call("create_multipart_upload", "create_upload", key, Metadata=dict(metadata))
+        answer = await self.call("create_multipart_upload", "create_upload", key, Metadata=dict(metadata))
         return str(answer["UploadId"])
 
     async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:  # noqa: D102
-        answer = await self._call(
+        answer = await self.call(
             "upload_part", "put_part", key, UploadId=upload_id, PartNumber=number, Body=_seekable(body)
         )
-        return Part(number, str(answer["ETag"]), self._checksum(answer))
+        return Part(number, str(answer["ETag"]), self.checksum(answer))
 
     async def complete_upload(  # noqa: D102
         self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
@@ -72,10 +72,10 @@ class S3Store:
         if not numbers or numbers != sorted(set(numbers)):
             path = f"{self.bucket}/{key}"
             raise StoreError("complete_upload", path, "parts must be named once each, in ascending order")
-        listed = [_completed_part(part) for part in parts]
+        listed = [s3_copy.completed_part(part) for part in parts]
         condition = {"IfNoneMatch": "*"} if if_absent else {}
         try:
-            answer = await self._call(
+            answer = await self.call(
                 "complete_multipart_upload",
                 "complete_upload",
                 key,
@@ -94,13 +94,13 @@ class S3Store:
 
     async def abort_upload(self, key: str, upload_id: str) -> None:  # noqa: D102
         try:
-            await self._call("abort_multipart_upload", "abort_upload", key, UploadId=upload_id)
+            await self.call("abort_multipart_upload", "abort_upload", key, UploadId=upload_id)
         except UploadNotFound:
             return
 
     def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:  # noqa: D102
         async def page(position: dict[str, str]) -> tuple[builtins.list[UploadInfo], dict[str, str] | None]:
-            answer = await self._call(
+            answer = await self.call(
                 "list_multipart_uploads", "list_uploads", None, prefix, Prefix=prefix, **position
             )
             found = [
@@ -132,7 +132,7 @@ class S3Store:
         if if_match is not None:
             condition["IfMatch"] = if_match
         try:
-            answer = await self._call(
+            answer = await self.call(
                 "put_object", "put", key, Body=_seekable(body), Metadata=dict(metadata or {}), **condition
             )
         except PreconditionFailed as error:
@@ -145,14 +145,18 @@ class S3Store:
             raise PreconditionFailed("put", error.key, "no object is there") from error
         return ObjectInfo(key, len(body), str(answer.get("ETag", "")))
 
+    async def copy(self, source: str, destination: str) -> int:  # noqa: D102
+        defaults = self._filesystem.s3_additional_kwargs
+        return await s3_copy.copy(self, source, destination, defaults, self.capabilities.parts)
+
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:  # noqa: D102
-        answer = await self._call("get_object", "get", key)
+        answer = await self.call("get_object", "get", key)
         with s3_errors.translated("get", f"{self.bucket}/{key}"):
             async with answer["Body"] as stream:
                 return await _read(stream, size_max)
 
     async def head(self, key: str) -> ObjectInfo:  # noqa: D102
-        answer = await self._call("head_object", "head", key)
+        answer = await self.call("head_object", "head", key)
         metadata = {name.lower(): value for name, value in answer.get("Metadata", {}).items()}
         return ObjectInfo(
             key,
@@ -166,7 +170,7 @@ class S3Store:
         most = {} if limit is None else {"MaxKeys": min(limit, self.capabilities.list_page_max)}
 
         async def page(position: dict[str, str]) -> tuple[builtins.list[ObjectInfo], dict[str, str] | None]:
-            answer = await self._call(
+            answer = await self.call(
                 "list_objects_v2", "list", None, prefix, Prefix=prefix, **most, **position
             )
             found = [
@@ -186,7 +190,7 @@ class S3Store:
 
     async def delete_matching(self, key: str, etag: str) -> None:  # noqa: D102
         try:
-            await self._call("delete_object", "delete_matching", key, IfMatch=etag)
+            await self.call("delete_object", "delete_matching", key, IfMatch=etag)
         except PreconditionFailed:
             # SeaweedFS refuses so where nothing is, too.
             if await self._is_there(key):
@@ -214,7 +218,7 @@ class S3Store:
         if len(listed) > self.capabilities.bulk_delete_max:
             path = f"{self.bucket}/{first_key}"
             raise StoreError(operation, path, f"{len(listed)} keys are too many for one request")
-        answer = await self._call(
+        answer = await self.call(
             "delete_objects", operation, None, first_key, Delete={"Objects": listed, "Quiet": True}
         )
         left, errors = [], []
@@ -231,16 +235,26 @@ class S3Store:
             raise s3_errors.kind_of(code, "")(operation, path, problem)
         return left
 
-    def _checksum(self, answer: Mapping[str, Any]) -> tuple[str, str] | None:
+    def checksum(self, answer: Mapping[str, Any]) -> tuple[str, str] | None:
+        """The checksum of a part that completing its upload needs again; None without one."""
         # Answers carry a checksum that botocore added by itself, too; only an upload that was opened with an
         # algorithm must be completed with the checksums of its parts.
         algorithm = self._filesystem.s3_additional_kwargs.get("ChecksumAlgorithm")
         value = answer.get(f"Checksum{algorithm}")
         return (algorithm, value) if algorithm and value else None
 
-    async def _call(
+    async def call(
         self, method: str, operation: str, key: str | None, about: str = "", /, **kwargs: Any
     ) -> Any:
+        """Make one request to the bucket.
+
+        Args:
+            method: Of the client.
+            operation: The port's name of it, for messages.
+            key: The object; None for a request about the bucket.
+            about: What messages name in place of a key.
+            **kwargs: Arguments of the method.
+        """
         filesystem = self._filesystem
         kwargs["Bucket"] = self.bucket
         if key is not None:
@@ -260,11 +274,6 @@ def _endpoint(filesystem: S3FileSystem) -> str:
     # Two profiles may lead to two endpoints.
     chosen = (os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_PROFILE"))
     return str(named or " ".join([str(filesystem.kwargs.get("profile") or ""), *chosen]).strip())
-
-
-def _completed_part(part: Part) -> dict[str, Any]:
-    plain = {"PartNumber": part.number, "ETag": part.etag}
-    return plain | {f"Checksum{part.checksum[0]}": part.checksum[1]} if part.checksum else plain
 
 
 async def _read(stream: Any, size_max: int | None) -> bytes:

@@ -22,15 +22,20 @@ class CountingStore(DelegatingStore):
         inner: The store.
         counts: Requests by the port's names; a listing counts one for every page of
             ``capabilities.list_page_max`` entries that it begins.
+        bytes_copied: Bytes that ``copy`` has copied, by source.
     """
 
-    def __init__(self, inner: Store, counts: Counter[str]) -> None:
+    def __init__(self, inner: Store, counts: Counter[str], bytes_copied: Counter[str] | None = None) -> None:
         super().__init__(inner)
         self.counts = counts
+        self.bytes_copied = Counter[str]() if bytes_copied is None else bytes_copied
 
-    async def _around(self, operation: str, key: str, request: Callable[[], Awaitable[_T]]) -> _T:  # noqa: ARG002
+    async def _around(self, operation: str, key: str, request: Callable[[], Awaitable[_T]]) -> _T:
         await self._count(operation)
-        return await request()
+        result = await request()
+        if operation == "copy" and isinstance(result, int):
+            self.bytes_copied[key] += result
+        return result
 
     def _steps(self, operation: str, prefix: str, items: AsyncIterator[_T]) -> AsyncIterator[_T]:  # noqa: ARG002
         seen = 0

@@ -149,6 +149,7 @@ DEVIATIONS: Mapping[str, tuple[Deviation, ...]] = {
     "ministack": _MINISTACK,
     "moto": _MOTO,
     "seaweedfs": _SEAWEEDFS,
+    "local": (),
 }
 """The tables by the name of their server."""
 
@@ -157,5 +158,6 @@ HONOURED: Mapping[str, Conditions] = {
     "ministack": Conditions(),
     "moto": Conditions(bulk_delete=False),
     "seaweedfs": Conditions(),
+    "local": Conditions(put_if_match=False, complete_if_absent=False),
 }
 """What each subject of the exam honours; the exam fails where ``stores.conditions`` finds something else."""

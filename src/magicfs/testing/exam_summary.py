@@ -1,8 +1,9 @@
 """pytest plugin: what each subject of an exam collected, passed, failed and skipped, at the end of the run.
 
-A test class takes part by its class attributes ``exam`` and ``subject``. A skipped test of a subject that is
-``required`` fails the run: an exam that did not take place has not been passed. What a test belongs to is
-sent with its reports, so that runs spread over processes (pytest-xdist) are counted as well.
+A test class takes part by its class attributes ``exam`` and ``subject``; ``without`` names the parts of the
+exam that only ask whether they are absent. A skipped test of a subject that is ``required`` fails the run: an
+exam that did not take place has not been passed. What a test belongs to is sent with its reports, so that
+runs spread over processes (pytest-xdist) are counted as well.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import pytest
 
 __all__ = ["ExamSummary", "pytest_configure"]
 
-pytest.register_assert_rewrite("magicfs.testing.store_exam", "magicfs.testing.committer_exam")
+pytest.register_assert_rewrite(
+    "magicfs.testing.store_exam", "magicfs.testing.tree_exam", "magicfs.testing.committer_exam"
+)
 
 _PROPERTY = "magicfs-exam"
 _OUTCOMES = ("passed", "failed", "skipped")
@@ -27,6 +30,7 @@ class ExamSummary:
     def __init__(self) -> None:
         self._subjects: dict[str, tuple[str, str]] = {}
         self._required: set[tuple[str, str]] = set()
+        self._without: dict[tuple[str, str], tuple[str, ...]] = {}
         self._collected: Counter[tuple[str, str]] = Counter()
         self._outcomes: dict[str, str] = {}
 
@@ -37,17 +41,19 @@ class ExamSummary:
             exam, subject = getattr(examined, "exam", None), getattr(examined, "subject", None)
             if isinstance(exam, str) and isinstance(subject, str):
                 required = bool(getattr(examined, "required", True))
-                item.user_properties.append((_PROPERTY, [exam, subject, required]))
+                without = list(getattr(examined, "without", ()))
+                item.user_properties.append((_PROPERTY, [exam, subject, required, without]))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note the outcome: a failure in any phase counts, whatever the test itself said."""
         marked = dict(report.user_properties).get(_PROPERTY)
         if marked is None:
             return
-        exam, subject, required = cast("list[Any]", marked)
+        exam, subject, required, without = cast("list[Any]", marked)
         if report.nodeid not in self._subjects:
             self._subjects[report.nodeid] = (exam, subject)
             self._collected[exam, subject] += 1
+            self._without[exam, subject] = tuple(without)
         if required:
             self._required.add((exam, subject))
         if report.failed or (report.skipped and self._outcomes.get(report.nodeid) != "failed"):
@@ -70,8 +76,9 @@ class ExamSummary:
         terminalreporter.section("exams")
         for examined in sorted(self._collected):
             numbers = ", ".join(f"{counts[examined][outcome]} {outcome}" for outcome in _OUTCOMES)
+            without = f" (has no {', no '.join(self._without[examined])})" if self._without[examined] else ""
             terminalreporter.write_line(
-                f"{': '.join(examined)}: {self._collected[examined]} collected, {numbers}"
+                f"{': '.join(examined)}: {self._collected[examined]} collected, {numbers}{without}"
             )
         for exam, subject in self._skipped_required():
             terminalreporter.write_line(

@@ -13,13 +13,24 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, TypeVar
 
-from magicfs.errors import ObjectExists, PreconditionFailed, StoreError, Unavailable, UploadNotFound
-from magicfs.stores.port import Store
+from magicfs.errors import (
+    ObjectExists,
+    ObjectNotFound,
+    PreconditionFailed,
+    StoreError,
+    Unavailable,
+    UploadNotFound,
+)
+from magicfs.stores.port import Capabilities, Store
+from magicfs.stores.tree import Entry, Tree, tree_of
 from magicfs.testing.store_faults import Actor, ArmedFault, Crash, Fault, Kind, Request
 
-__all__ = ["FaultyStore", "Traffic", "faulty", "generate"]
+__all__ = ["FaultyStore", "FaultyTree", "Traffic", "faulty", "generate"]
 
 _T = TypeVar("_T")
+
+# Of a tree, which has none of its own.
+_PAGES = Capabilities()
 
 # What a repetition of a request that was done already is answered.
 _REFUSALS: dict[tuple[str, str], type[StoreError]] = {
@@ -27,6 +38,8 @@ _REFUSALS: dict[tuple[str, str], type[StoreError]] = {
     ("put", "if_match"): PreconditionFailed,
     ("complete_upload", "if_absent"): ObjectExists,
     ("complete_upload", ""): UploadNotFound,
+    ("write", "if_absent"): ObjectExists,
+    ("rename", ""): ObjectNotFound,
 }
 
 
@@ -76,7 +89,13 @@ class Traffic:
         return found
 
     async def send(
-        self, actor: Actor, operation: str, key: str, condition: str, do: Callable[[], Any]
+        self,
+        actor: Actor,
+        operation: str,
+        key: str,
+        do: Callable[[], Any],
+        condition: str = "",
+        target: str = "",
     ) -> Any:
         """Let a request through, or do to it what a fault says."""
         self._check(actor)
@@ -84,7 +103,7 @@ class Traffic:
         await asyncio.sleep(0)
         self._check(actor)
         self.count += 1
-        request = Request(self.count, actor.name, operation, key, condition)
+        request = Request(self.count, actor.name, operation, key, condition, target)
         self.log.append(request)
         if self._latency is not None and (wait := self._latency(request)):
             await asyncio.sleep(wait)
@@ -178,6 +197,19 @@ class FaultyStore:
         self.traffic = traffic
         self.actor = actor
 
+    def tree(self) -> Any:
+        """The tree of the store within, whose requests pass through the same traffic."""
+        return FaultyTree(tree_of(self.inner), self.traffic, self.actor)
+
+
+class FaultyTree:
+    """One actor's way to the tree of a store in which a rename is one step; made as ``FaultyStore`` is."""
+
+    def __init__(self, inner: Tree, traffic: Traffic, actor: Actor) -> None:
+        self.inner = inner
+        self.traffic = traffic
+        self.actor = actor
+
 
 def faulty(inner: Store, traffic: Traffic, actor: Actor) -> Store:
     """A ``FaultyStore``, as a type checker wants it, which does not see generated methods."""
@@ -212,38 +244,50 @@ def _member(name: str, member: Any) -> Any:
 
 
 def _request(name: str, member: Any, signature: inspect.Signature) -> Any:
-    subject, conditions = _places(signature)
+    key, target = _first(signature), _argument(signature, "destination")
+    conditions = [one for one in signature.parameters if one.startswith("if_")]
 
     @functools.wraps(member)
     async def request(self: Any, *args: Any, **kwargs: Any) -> Any:
-        key = _key(subject, args, kwargs)
-        condition = next((one for one in conditions if kwargs.get(one)), "")
         return await self.traffic.send(
-            self.actor, name, key, condition, lambda: getattr(self.inner, name)(*args, **kwargs)
+            self.actor,
+            name,
+            _key(key(args, kwargs)),
+            lambda: getattr(self.inner, name)(*args, **kwargs),
+            next((one for one in conditions if kwargs.get(one)), ""),
+            target(args, kwargs),
         )
 
     return request
 
 
 def _listing(name: str, member: Any, signature: inspect.Signature) -> Any:
-    subject, _ = _places(signature)
+    key = _first(signature)
 
     @functools.wraps(member)
     def listing(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        key = _key(subject, args, kwargs)
-        return _Listing(self, name, key, lambda: getattr(self.inner, name)(*args, **kwargs))
+        ask = functools.partial(getattr(self.inner, name), *args, **kwargs)
+        return _Listing(self, name, _key(key(args, kwargs)), ask)
 
     return listing
 
 
-def _places(signature: inspect.Signature) -> tuple[str, tuple[str, ...]]:
-    names = [name for name in signature.parameters if name != "self"]
-    return names[0] if names else "", tuple(name for name in names if name.startswith("if_"))
+def _first(signature: inspect.Signature) -> Callable[..., Any]:
+    names = [*signature.parameters][1:]
+    return _argument(signature, names[0] if names else "")
 
 
-def _key(subject: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+def _argument(signature: inspect.Signature, name: str) -> Callable[..., Any]:
+    """What takes one argument out of those of a call; an empty text if the call has none such."""
+    names = [*signature.parameters][1:]
+    if name not in names:
+        return lambda _args, _kwargs: ""
+    place = names.index(name)
+    return lambda args, kwargs: args[place] if len(args) > place else kwargs.get(name, "")
+
+
+def _key(found: Any) -> str:
     """What a request is about: its first argument, or the key of the first object in it."""
-    found = args[0] if args else kwargs.get(subject, "")
     while not isinstance(found, str) and isinstance(found, Sequence):
         found = found[0] if found else ""
     return str(found)
@@ -270,25 +314,25 @@ class _Listing(AsyncIterator[Any]):
             if not self._more:
                 raise StopAsyncIteration
             traffic: Traffic = self._store.traffic
-            page, self._more = await traffic.send(
-                self._store.actor, self._operation, self._key, "", self._next
-            )
+            page, self._more = await traffic.send(self._store.actor, self._operation, self._key, self._next)
             self._seen.update(map(_name, page))
             self._page = page[::-1]
         return self._page.pop()
 
     async def _next(self) -> tuple[list[Any], bool]:
         traffic: Traffic = self._store.traffic
-        size = traffic.page or self._store.capabilities.list_page_max
+        size = traffic.page or getattr(self._store, "capabilities", _PAGES).list_page_max
         if self._kept is None or not traffic.stale:
             self._kept = [entry async for entry in self._ask()]
         # Listings go by the bytes of keys, and continue behind the last key that they gave.
         last = max((key.encode() for key, _ in self._seen), default=b"")
-        left = [one for one in self._kept if one.key.encode() >= last and _name(one) not in self._seen]
+        left = [one for one in self._kept if _name(one)[0].encode() >= last and _name(one) not in self._seen]
         return left[:size], len(left) > size
 
 
 def _name(entry: Any) -> tuple[str, str]:
+    if isinstance(entry, Entry):
+        return entry.path, entry.kind
     return entry.key, getattr(entry, "upload_id", "")
 
 
@@ -297,3 +341,4 @@ def _error(kind: type[StoreError], request: Request, problem: str) -> StoreError
 
 
 generate(Store, FaultyStore)
+generate(Tree, FaultyTree)

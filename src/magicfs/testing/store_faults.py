@@ -7,7 +7,10 @@ from enum import StrEnum
 
 __all__ = ["Actor", "ArmedFault", "Crash", "Fault", "Kind", "Request"]
 
-_CHANGING = ("create_", "put", "complete_", "abort_", "delete")
+_CHANGING = (
+    *("create_", "put", "complete_", "abort_", "copy", "delete"),
+    *("make_", "rename", "write"),
+)
 
 
 class Crash(BaseException):
@@ -46,7 +49,7 @@ class Fault:
         kind: What happens.
         number: The number of the request among all, from 1; None for any.
         operation: The port's name of it; ``*`` is any.
-        prefix: Beginning of the key.
+        prefix: Beginning of the key, or of the target.
         actor: Name of the actor; empty for any.
         skip: How many that match pass first.
         times: How many are caught; None is all from then on: the fault lasts.
@@ -68,7 +71,7 @@ class Fault:
         return (
             self.number in (None, request.number)
             and self.operation in ("*", request.operation)
-            and request.key.startswith(self.prefix)
+            and any(key.startswith(self.prefix) for key in (request.key, request.target))
             and self.actor in ("", request.actor)
         )
 
@@ -83,6 +86,7 @@ class Request:
         operation: The port's name of it.
         key: Its key or prefix; of many keys the first.
         condition: ``if_absent`` or ``if_match``; empty without.
+        target: Where a copy or a rename leads; empty for other requests.
     """
 
     number: int
@@ -90,6 +94,7 @@ class Request:
     operation: str
     key: str
     condition: str = ""
+    target: str = ""
 
     @property
     def changes(self) -> bool:
@@ -97,7 +102,8 @@ class Request:
         return self.operation.startswith(_CHANGING)
 
     def __str__(self) -> str:
-        return f"{self.number} {self.actor}: {self.operation} {self.key}"
+        leads = f" to {self.target}" if self.target else ""
+        return f"{self.number} {self.actor}: {self.operation} {self.key}{leads}"
 
 
 @dataclass(slots=True)

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hypothesis import strategies as st
 
-__all__ = ["HOSTILE_KEYS", "KEY_BYTES_MAX", "bodies", "elements", "keys", "metadata", "sibling_keys"]
+__all__ = [
+    "HOSTILE_KEYS",
+    "KEY_BYTES_MAX",
+    "bodies",
+    "elements",
+    "keys",
+    "leaves",
+    "metadata",
+    "sibling_keys",
+]
 
 KEY_BYTES_MAX = 1000
 """Bytes of the longest keys made here; S3 takes 1024, and a bucket's name may count."""
@@ -28,6 +39,12 @@ HOSTILE_KEYS: tuple[str, ...] = (
     "/".join("ж" * (_ELEMENT_BYTES_MAX // 2) for _ in range(4)),
 )
 """Keys that have broken clients and servers; all can exist side by side in one bucket."""
+
+
+def leaves(keys: Iterable[str]) -> list[str]:
+    """The keys below which no other of them lies: all of them can be files of one directory."""
+    among = list(keys)
+    return [key for key in among if not any(other.startswith(f"{key}/") for other in among)]
 
 
 def elements() -> st.SearchStrategy[str]:

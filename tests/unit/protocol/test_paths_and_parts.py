@@ -29,6 +29,44 @@ def test_urls_that_name_no_place_are_refused(url: str) -> None:
         paths.parse_url(url)
 
 
+@given(scheme=st.sampled_from(["file", "local"]), key=KEY)
+def test_urls_of_files_come_back_as_they_were_and_have_no_bucket(scheme: str, key: str) -> None:
+    location = paths.parse_url(f"{scheme}:///{key}")
+    assert location == paths.Location(scheme, "", key)
+    assert (location.path, location.url) == (f"/{key}", f"{scheme}:///{key}")
+    assert paths.parse_url(location.url) == location
+
+
+@pytest.mark.parametrize("url", ["file:///tmp//x/y/", "file:////tmp/x//y", "file:///tmp/x/y"])
+def test_one_file_has_one_location(url: str) -> None:
+    assert paths.parse_url(url) == paths.Location("file", "", "tmp/x/y")
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("file://tmp/x", "absolute"),
+        ("file://", "absolute"),
+        ("local://x", "absolute"),
+        ("file:///", "root"),
+        ("file://///", "root"),
+        ("file:///tmp/../x", r"'\.\.'"),
+        ("file:///tmp/./x", r"'\.\.'"),
+        ("file:/tmp/x", "scheme"),
+        ("magic::file:///tmp/x", "chained"),
+        ("memory:///tmp/x", "bucket"),
+    ],
+)
+def test_urls_that_name_no_file_are_refused(url: str, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        paths.parse_url(url)
+
+
+def test_bare_path_without_a_bucket_is_refused_as_ever() -> None:
+    with pytest.raises(UsageError, match="bucket"):
+        paths.parse_path("/tmp/x")
+
+
 @given(directory=KEY, name=NAME)
 def test_siblings_with_a_common_beginning_are_not_under_each_other(directory: str, name: str) -> None:
     assert paths.is_under(f"{directory}/{name}", directory)

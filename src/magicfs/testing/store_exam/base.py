@@ -6,45 +6,86 @@ import functools
 import inspect
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import pytest
 from fsspec.asyn import get_loop, sync
 
+from magicfs.errors import MagicError
+from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Part, Store
-from magicfs.testing.deviations import DEVIATIONS, Deviation
+from magicfs.testing.deviations import DEVIATIONS, HONOURED, Deviation
 
-__all__ = ["Examined", "collected"]
+__all__ = ["Examined", "Subject", "collected", "outcomes"]
 
 _T = TypeVar("_T")
 _Test = Callable[..., None]
 
 
-class Examined(ABC):
-    """What every part of the exam builds on. Coroutine tests run on fsspec's loop, as stores do.
+class Subject(ABC):
+    """A subject of an exam. Coroutine tests run on fsspec's loop, as stores do.
 
     Attributes:
         exam: What the summary calls the exam.
         subject: The server or store under exam: its name in ``DEVIATIONS`` and in the summary.
         required: Whether a skipped test fails the run.
+        without: Parts of the exam that the subject is not asked, but for their absence; the summary names
+            them.
     """
 
-    exam: ClassVar[str] = "store exam"
+    exam: ClassVar[str]
     subject: ClassVar[str]
     required: ClassVar[bool] = True
+    without: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if not hasattr(cls, "subject"):
             return
         tests = {name: getattr(cls, name) for name in dir(cls) if name.startswith("test_")}
-        rows = {row.test: row for row in DEVIATIONS.get(cls.subject, ())}
+        rows = {row.test: row for row in cls.deviations()}
         if unknown := sorted(set(rows) - set(tests)):
             raise TypeError(f"the deviations of {cls.subject} name tests that do not exist: {unknown}")
         for name, test in tests.items():
             if not hasattr(test, "__examined__"):
                 setattr(cls, name, _examined(test, rows.get(name)))
+
+    @classmethod
+    def deviations(cls) -> Sequence[Deviation]:
+        """The tests that the subject is known to fail."""
+        return ()
+
+    def run(self, awaitable: Coroutine[Any, Any, _T]) -> _T:
+        """Run a coroutine from a test that is none itself."""
+        return _on_loop(awaitable)
+
+
+async def outcomes(*requests: Coroutine[Any, Any, object]) -> list[Any]:
+    """What requests return, or the errors of magicfs that they raise, one after the other."""
+    found: list[Any] = []
+    for request in requests:
+        try:
+            found.append(await request)
+        except MagicError as error:
+            found.append(error)
+    return found
+
+
+class Examined(Subject):
+    """What every part of the store exam builds on."""
+
+    exam = "store exam"
+
+    @classmethod
+    def deviations(cls) -> Sequence[Deviation]:
+        """The rows of the subject in ``DEVIATIONS``."""
+        return DEVIATIONS.get(cls.subject, ())
+
+    @property
+    def honoured(self) -> Conditions:
+        """What the subject honours, as ``HONOURED`` has it; by default everything."""
+        return HONOURED.get(self.subject, Conditions())
 
     @abstractmethod
     def make_store(self, bucket: str | None = None) -> Store:
@@ -66,10 +107,6 @@ class Examined(ABC):
     def unknown(self) -> Store:
         """The store of a bucket that is not there."""
         return self.make_store("magicfs-exam-no-such-bucket")
-
-    def run(self, awaitable: Coroutine[Any, Any, _T]) -> _T:
-        """Run a coroutine from a test that is none itself."""
-        return _on_loop(awaitable)
 
     def full_part(self, fill: bytes) -> bytes:
         """A body of one repeated byte that is just large enough for a part that is not the last."""

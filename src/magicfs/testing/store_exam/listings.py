@@ -78,7 +78,7 @@ class ListExam(Examined):
         assert await self.listed() == []
 
     async def test_objects_are_found_by_any_beginning_of_their_keys(self) -> None:
-        keys = ("dataset1", "dataset1/part", "dataset1/deep/er", "dataset10/part", "dataset1.txt", "other")
+        keys = ("dataset1/part", "dataset1/deep/er", "dataset10/part", "dataset1.txt", "dataset11", "other")
         for key in keys:
             self.poke(key, b"")
         for prefix in ("", "d", "dataset1", "dataset1/", "dataset1/d", "dataset10", "dataset1/part", "x"):
@@ -128,7 +128,7 @@ class ListExam(Examined):
             async with gate:
                 await self.store.put(key, b"")
 
-        await asyncio.gather(*map(put, [*expected, "many", "many0"]))
+        await asyncio.gather(*map(put, [*expected, "many.", "many0"]))
         assert await self.listed("many/") == expected
         limited = [info.key async for info in self.store.list("many/", limit=_MORE_THAN_A_PAGE - 1)]
         assert len(set(limited)) == _MORE_THAN_A_PAGE - 1

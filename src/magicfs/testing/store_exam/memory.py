@@ -11,14 +11,38 @@ from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.port import Store
 from magicfs.testing.store_exam.suite import StoreExam
 
-__all__ = ["MemoryStoreExam"]
+__all__ = ["BUCKET", "MemoryObjects", "MemoryStoreExam"]
 
 _T = TypeVar("_T")
-_BUCKET = "bucket"
+
+BUCKET = "bucket"
+"""The bucket of every test."""
 
 
-class MemoryStoreExam(StoreExam):
-    """The exam in a world of its own for each test.
+class MemoryObjects:
+    """The ground of an exam: a world of its own for each test."""
+
+    @cached_property
+    def world(self) -> World:
+        """The test's own buckets."""
+        world = World()
+        world.create_bucket(BUCKET)
+        return world
+
+    def peek(self, key: str) -> bytes | None:
+        """What the plain memory store holds."""
+        try:
+            return _at_once(MemoryStore(BUCKET, self.world).get(key))
+        except ObjectNotFound:
+            return None
+
+    def poke(self, key: str, body: bytes) -> None:
+        """Write through the plain memory store."""
+        _at_once(MemoryStore(BUCKET, self.world).put(key, body))
+
+
+class MemoryStoreExam(MemoryObjects, StoreExam):
+    """The exam of the memory store.
 
     Attributes:
         kind: The class under exam; a subclass of the exam may override ``make_store`` instead, to put a store
@@ -27,27 +51,9 @@ class MemoryStoreExam(StoreExam):
 
     kind: ClassVar[type[MemoryStore]] = MemoryStore
 
-    @cached_property
-    def world(self) -> World:
-        """The test's own buckets."""
-        world = World()
-        world.create_bucket(_BUCKET)
-        return world
-
     def make_store(self, bucket: str | None = None) -> Store:
         """The store under exam."""
-        return self.kind(bucket or _BUCKET, self.world)
-
-    def peek(self, key: str) -> bytes | None:
-        """What the plain memory store holds."""
-        try:
-            return _at_once(MemoryStore(_BUCKET, self.world).get(key))
-        except ObjectNotFound:
-            return None
-
-    def poke(self, key: str, body: bytes) -> None:
-        """Write through the plain memory store."""
-        _at_once(MemoryStore(_BUCKET, self.world).put(key, body))
+        return self.kind(bucket or BUCKET, self.world)
 
 
 def _at_once(coroutine: Coroutine[Any, Any, _T]) -> _T:

@@ -37,29 +37,21 @@ class PutExam(Examined):
         await self.store.put(f"{_KEY}.empty", kind(b""))
         assert (self.peek(_KEY), self.peek(f"{_KEY}.empty")) == (b"body\x00\xff", b"")
 
-    async def test_put_replaces_the_object_and_its_metadata(self) -> None:
-        await self.store.put(_KEY, b"old and longer", metadata={"old": "1", "both": "old"})
-        await self.store.put(_KEY, b"new", metadata={"both": "new"})
-        assert (self.peek(_KEY), dict((await self.store.head(_KEY)).metadata)) == (b"new", {"both": "new"})
+    async def test_put_replaces_the_object(self) -> None:
+        self.poke(_KEY, b"old and longer")
         await self.store.put(_KEY, b"new")
-        assert dict((await self.store.head(_KEY)).metadata) == {}
+        assert (self.peek(_KEY), await self.store.get(_KEY)) == (b"new", b"new")
 
     async def test_second_put_does_the_same_again(self) -> None:
-        first = await self.store.put(_KEY, b"body", metadata={"a": "1"})
-        second = await self.store.put(_KEY, b"body", metadata={"a": "1"})
-        assert (first.etag, await self.listed()) == (second.etag, [_KEY])
-        assert self.peek(_KEY) == b"body"
-
-    async def test_object_and_objects_below_its_name_live_side_by_side(self) -> None:
-        for key in ("a/__magic", "a/__magic/b", "a/__magic/b/c"):
-            await self.store.put(key, key.encode())
-        await self.store.delete(["a/__magic/b"])
-        assert await self.listed() == ["a/__magic", "a/__magic/b/c"]
-        assert self.peek("a/__magic/b/c") == b"a/__magic/b/c"
+        for _ in range(2):
+            told = await self.store.put(_KEY, b"body", metadata={"a": "1"})
+            assert told.etag in {(await self.store.head(_KEY)).etag, ""}
+        assert (self.peek(_KEY), await self.listed()) == (b"body", [_KEY])
 
     async def test_put_if_absent_writes_where_nothing_is(self) -> None:
-        await self.store.put(_KEY, b"body", metadata={"a": "1"}, if_absent=True)
-        assert (self.peek(_KEY), dict((await self.store.head(_KEY)).metadata)) == (b"body", {"a": "1"})
+        told = await self.store.put(_KEY, b"body", if_absent=True)
+        assert (self.peek(_KEY), told.size) == (b"body", 4)
+        assert told.etag in {(await self.store.head(_KEY)).etag, ""}
 
     async def test_put_if_absent_onto_an_object_changes_nothing(self) -> None:
         self.poke(_KEY, b"old")
@@ -72,8 +64,7 @@ class PutExam(Examined):
         with pytest.raises(ObjectExists):
             await self.store.put(_KEY, b"body", if_absent=True)
 
-    async def test_put_if_absent_writes_where_an_upload_is_pending_or_an_object_was(self) -> None:
-        await self.upload(_KEY, b"pending")
+    async def test_put_if_absent_writes_where_an_object_was(self) -> None:
         self.poke(_KEY, b"old")
         await self.store.delete([_KEY])
         await self.store.put(_KEY, b"body", if_absent=True)
@@ -124,17 +115,12 @@ class ReadExam(Examined):
         assert await self.store.get(_KEY, size_max=7) == b""
 
     async def test_head_describes_the_object(self) -> None:
-        await self.store.put(_KEY, b"12345", metadata={"magicfs-write-id": "abc", "length": "5"})
+        self.poke(_KEY, b"12345")
         head = await self.store.head(_KEY)
-        assert (head.key, head.size) == (_KEY, 5)
-        assert dict(head.metadata) == {"magicfs-write-id": "abc", "length": "5"}
+        assert (head.key, head.size, dict(head.metadata)) == (_KEY, 5, {})
         assert head.etag
         assert head.modified is not None
         assert abs(time.time() - head.modified) < _CLOCKS_APART_S
-
-    async def test_metadata_names_come_back_in_lower_case(self) -> None:
-        await self.store.put(_KEY, b"", metadata={"X-Hadoop-S3A-Magic-Data-Length": "5"})
-        assert dict((await self.store.head(_KEY)).metadata) == {"x-hadoop-s3a-magic-data-length": "5"}
 
     async def test_etag_changes_with_the_body(self) -> None:
         self.poke(_KEY, b"one")
@@ -168,11 +154,11 @@ class DeleteExam(Examined):
     """``delete``."""
 
     async def test_deleted_objects_are_gone_and_their_neighbours_are_not(self) -> None:
-        keys = ["dataset1", "dataset10", "dataset1/a", "dataset1/b", "dataset10/a"]
+        keys = ["dataset1.b", "dataset1/a", "dataset1/b", "dataset1/b.c", "dataset1/b0", "dataset10/b"]
         for key in keys:
             self.poke(key, b"")
-        await self.store.delete(["dataset1", "dataset1/b"])
-        assert await self.listed() == ["dataset1/a", "dataset10", "dataset10/a"]
+        await self.store.delete(["dataset1/b", "dataset1"])
+        assert await self.listed() == sorted(set(keys) - {"dataset1/b"})
 
     async def test_missing_keys_count_as_deleted(self) -> None:
         self.poke("there", b"")
@@ -205,10 +191,3 @@ class DeleteExam(Examined):
             await self.store.delete([f"many/{number}" for number in range(most + 1)])
         assert not caught.value.retryable
         assert self.peek("many/0") == b""
-
-    async def test_delete_leaves_pending_uploads_of_the_key(self) -> None:
-        upload_id, parts = await self.upload(_KEY, b"new")
-        self.poke(_KEY, b"old")
-        await self.store.delete([_KEY])
-        await self.store.complete_upload(_KEY, upload_id, parts)
-        assert self.peek(_KEY) == b"new"

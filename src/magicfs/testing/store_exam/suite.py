@@ -1,38 +1,100 @@
-"""The whole exam."""
-
-# ruff: noqa: D102 - the names of tests are sentences
+"""The whole exam: what every store is asked, and the parts that it is asked or else shows to be absent."""
 
 from __future__ import annotations
 
-from magicfs.testing.store_exam.conditional import ConditionsExam
-from magicfs.testing.store_exam.hostile import HostileExam
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from magicfs.testing.store_exam.absences import NoPutIfMatchExam, NoUploadsExam
+from magicfs.testing.store_exam.base import Examined
+from magicfs.testing.store_exam.conditional import CompleteIfAbsentExam, ConditionsExam, PutIfMatchExam
+from magicfs.testing.store_exam.copies import CopyExam
+from magicfs.testing.store_exam.hostile import HostileUploadsExam
 from magicfs.testing.store_exam.listings import ListExam, ListUploadsExam
+from magicfs.testing.store_exam.metadata import MetadataExam, NoMetadataExam
+from magicfs.testing.store_exam.nesting import FileNamesExam, NestedNamesExam
 from magicfs.testing.store_exam.objects import DeleteExam, PutExam, ReadExam
-from magicfs.testing.store_exam.uploads import AbortExam, CompleteExam, CreateExam, PartExam
+from magicfs.testing.store_exam.uploads import (
+    AbortExam,
+    BesideUploadsExam,
+    CompleteExam,
+    CreateExam,
+    PartExam,
+)
 
-__all__ = ["StoreExam"]
+__all__ = ["PARTS", "FileStoreExam", "Part", "StoreExam"]
 
 
-class StoreExam(
+class UploadsExam(
     CreateExam,
     PartExam,
     CompleteExam,
     AbortExam,
     ListUploadsExam,
-    PutExam,
-    ReadExam,
-    ListExam,
-    DeleteExam,
-    ConditionsExam,
-    HostileExam,
+    BesideUploadsExam,
+    CompleteIfAbsentExam,
+    HostileUploadsExam,
 ):
+    """Everything about uploads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the exam that not every store can be asked.
+
+    Attributes:
+        name: What the summary calls it where it is left out.
+        asked: Its tests.
+        absent: Tests of a store that has nothing to be asked.
+        has: Whether the store of an exam says that it has it.
+    """
+
+    name: str
+    asked: type
+    absent: type
+    has: Callable[[Examined], bool]
+
+
+PARTS: Final = (
+    Part("uploads", UploadsExam, NoUploadsExam, lambda exam: exam.store.capabilities.multipart),
+    Part("metadata", MetadataExam, NoMetadataExam, lambda exam: exam.store.capabilities.metadata),
+    Part(
+        "names below names",
+        NestedNamesExam,
+        FileNamesExam,
+        lambda exam: not exam.store.capabilities.directories,
+    ),
+    Part("If-Match", PutIfMatchExam, NoPutIfMatchExam, lambda exam: exam.honoured.put_if_match),
+)
+"""The parts. What a store can do decides between the tests and those of their absence: it is asked one of
+both, so that nothing can be left out in silence."""
+
+
+class _CommonExam(PutExam, ReadExam, CopyExam, ListExam, DeleteExam, ConditionsExam):
+    """What every store is asked."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.without = tuple(part.name for part in PARTS if issubclass(cls, part.absent))
+
+    async def test_store_says_who_it_is(self) -> None:
+        capabilities = self.store.capabilities
+        another = self.make_store("another")
+        assert self.store.name
+        assert self.store.bucket == self.make_store().bucket != another.bucket
+        assert self.store.identity == self.make_store().identity != another.identity
+        assert min(capabilities.bulk_delete_max, capabilities.list_page_max, capabilities.parts.size_min) >= 1
+
+    def test_store_is_asked_what_it_says_that_it_can_do(self) -> None:
+        for part in PARTS:
+            assert isinstance(self, part.asked) == part.has(self), f"{part.name}: the wrong tests are asked"
+            assert isinstance(self, part.absent) != isinstance(self, part.asked), part.name
+
+
+class StoreExam(_CommonExam, UploadsExam, MetadataExam, NestedNamesExam, PutIfMatchExam):
     """All of it. A subclass names its ``subject`` and gives ``make_store``, ``peek`` and ``poke``."""
 
-    async def test_store_says_who_it_is_and_that_it_has_uploads(self) -> None:
-        capabilities = self.store.capabilities
-        assert self.store.name
-        assert self.store.bucket == self.make_store().bucket
-        assert self.make_store("another").bucket == "another"
-        assert self.store.identity == self.make_store().identity != self.make_store("another").identity
-        assert capabilities.multipart
-        assert min(capabilities.bulk_delete_max, capabilities.list_page_max, capabilities.parts.size_min) >= 1
+
+class FileStoreExam(_CommonExam, NoUploadsExam, NoMetadataExam, FileNamesExam, NoPutIfMatchExam):
+    """The exam of a store of files, which can do less."""

@@ -12,7 +12,7 @@ from magicfs.errors import ObjectNotFound, StoreError, UploadNotFound
 from magicfs.stores.port import Part
 from magicfs.testing.store_exam.base import Examined
 
-__all__ = ["AbortExam", "CompleteExam", "CreateExam", "PartExam"]
+__all__ = ["AbortExam", "BesideUploadsExam", "CompleteExam", "CreateExam", "PartExam"]
 
 _KEY = "dataset1/day=2026-01-01/part 0.parquet"
 _NEVER_OPENED = "0123456789abcdef0123456789abcdef"
@@ -288,3 +288,37 @@ class AbortExam(Examined):
         upload_id, _ = await self.upload(_KEY, b"body")
         await self.store.abort_upload(f"{_KEY}0", upload_id)
         assert await self.pending() == {(_KEY, upload_id)}, "the upload is gone"
+
+
+class BesideUploadsExam(Examined):
+    """What pending uploads, and objects that were uploaded, are to the other operations."""
+
+    async def test_put_if_absent_writes_where_an_upload_is_pending(self) -> None:
+        await self.upload(_KEY, b"pending")
+        await self.store.put(_KEY, b"body", if_absent=True)
+        assert self.peek(_KEY) == b"body"
+
+    async def test_delete_leaves_pending_uploads_of_the_key(self) -> None:
+        upload_id, parts = await self.upload(_KEY, b"new")
+        self.poke(_KEY, b"old")
+        await self.store.delete([_KEY])
+        await self.store.complete_upload(_KEY, upload_id, parts)
+        assert self.peek(_KEY) == b"new"
+
+    async def test_object_of_several_parts_is_copied_with_the_metadata_of_its_upload(self) -> None:
+        upload_id, parts = await self.upload(_KEY, self.full_part(b"a"), b"b", **{"magicfs-write-id": "1"})
+        await self.store.complete_upload(_KEY, upload_id, parts)
+        copied = await self.store.copy(_KEY, "elsewhere/copy")
+        head = await self.store.head("elsewhere/copy")
+        assert copied == head.size == self.store.capabilities.parts.size_min + 1
+        assert dict(head.metadata) == {"magicfs-write-id": "1"}
+        assert self.peek("elsewhere/copy") == self.full_part(b"a") + b"b"
+
+    async def test_copy_leaves_pending_uploads_and_opens_none(self) -> None:
+        self.poke(_KEY, b"body")
+        source, _ = await self.upload(_KEY, b"new")
+        destination, parts = await self.upload("copy", b"later")
+        await self.store.copy(_KEY, "copy")
+        assert await self.pending() == {(_KEY, source), ("copy", destination)}
+        await self.store.complete_upload("copy", destination, parts)
+        assert self.peek("copy") == b"later"

@@ -1,0 +1,266 @@
+"""Files of this machine, or of a filesystem that is mounted here, as a store.
+
+The bucket is the empty string and a key is an absolute path without its first slash, so that
+``file:///tmp/x/y`` is the key ``tmp/x/y``; or the bucket is the absolute path of a directory, which must be
+there. What differs from an object store:
+
+* Names are those of files: nothing lies below an object, and elements are neither empty nor ``.`` nor ``..``.
+* ``put`` with ``if_absent`` is atomic, by a hard link. ``if_match`` is unsupported: a filesystem has no
+  compare-and-swap. ``delete_matching`` looks and then deletes; in between another writer may come.
+* Uploads cannot be delayed.
+* An object has no metadata. Its ETag is made of inode, time and size: it stays the same when the file is
+  renamed, and a program that changes a file in place may keep it within one tick of the clock.
+* ``delete`` leaves directories, empty ones too; ``Tree.delete_tree`` removes them. Listings do not show them.
+* A symbolic link is an object of its own: read and described as the file that it leads to, deleted and
+  replaced as a link. Listings do not enter one that leads to a directory, so they never leave the tree; but a
+  key that names a place behind it leads there, as for every program.
+* A request that is cancelled may take place all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
+from io import BufferedReader
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from magicfs.errors import (
+    ObjectExists,
+    ObjectNotFound,
+    PreconditionFailed,
+    StoreError,
+    Unsupported,
+    UsageError,
+)
+from magicfs.stores import local_errors, local_files
+from magicfs.stores.local_tree import LocalTree
+from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, UploadInfo
+from magicfs.stores.tree_port import Tree
+
+__all__ = ["LocalStore"]
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+_PAGE = 1000
+_NO_UPLOADS = "a filesystem cannot delay an upload"
+_COMMITTERS = "use committer='file' or committer='manifest', which rename files"
+_RENAME = "choose another name"
+_NO_MATCH = "a filesystem cannot replace a file only if it is still a certain one"
+
+
+class LocalStore:
+    """Files below a directory; see ``magicfs.stores.port.Store`` for the contract.
+
+    Args:
+        bucket: Empty for the whole machine, or the absolute path of a directory, without a slash at its end.
+
+    Raises:
+        UsageError: The bucket is neither.
+    """
+
+    name = "file"
+    capabilities = Capabilities(multipart=False, rename="atomic", metadata=False, directories=True)
+
+    def __init__(self, bucket: str = "") -> None:
+        if bucket and (not bucket.startswith("/") or not local_files.is_possible(bucket[1:])):
+            raise UsageError(f"{bucket!r} is no absolute path of a directory; write file:///directory/name")
+        self.bucket = bucket
+        self._root = Path(f"{bucket}/")
+
+    @property
+    def identity(self) -> str:  # noqa: D102
+        return f"file:{self.bucket}/"
+
+    def tree(self) -> Tree:
+        """The same files and directories as a tree, in which a rename is one step."""
+        return LocalTree(self.bucket)
+
+    async def create_upload(self, key: str, *, metadata: Mapping[str, str]) -> str:  # noqa: ARG002, D102
+        raise self._unsupported("create_upload", key)
+
+    async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:  # noqa: ARG002, D102
+        raise self._unsupported("put_part", key)
+
+    async def complete_upload(  # noqa: D102
+        self,
+        key: str,
+        upload_id: str,  # noqa: ARG002
+        parts: Sequence[Part],  # noqa: ARG002
+        *,
+        if_absent: bool = False,  # noqa: ARG002
+    ) -> ObjectInfo:
+        raise self._unsupported("complete_upload", key)
+
+    async def abort_upload(self, key: str, upload_id: str) -> None:  # noqa: ARG002, D102
+        await self._check_bucket("abort_upload", key)  # there is none, so it counts as discarded
+
+    async def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:  # noqa: D102
+        await self._check_bucket("list_uploads", prefix)
+        uploads: tuple[UploadInfo, ...] = ()
+        for upload in uploads:
+            yield upload
+
+    async def put(  # noqa: D102
+        self,
+        key: str,
+        body: Body,
+        *,
+        metadata: Mapping[str, str] | None = None,  # noqa: ARG002 - there is no place for it
+        if_absent: bool = False,
+        if_match: str | None = None,
+    ) -> ObjectInfo:
+        if if_absent and if_match is not None:
+            raise StoreError("put", self._place(key), "if_absent and if_match exclude each other")
+        if if_match is not None:
+            hint = "let one writer at a time write it"
+            raise Unsupported("put", self._place(key), _NO_MATCH, hint=hint)
+        return await self._run("put", key, self._put, key, body, if_absent)
+
+    def _put(self, key: str, body: Body, if_absent: bool) -> ObjectInfo:
+        return self._write("put", key, partial(local_files.write_into, body=body), if_absent=if_absent)
+
+    async def copy(self, source: str, destination: str) -> int:  # noqa: D102
+        return await self._run("copy", source, self._copy, source, destination)
+
+    def _copy(self, source: str, destination: str) -> int:
+        with self._opened("copy", source) as file:
+            if source == destination:
+                return file.seek(0, 2)
+            return self._write("copy", destination, partial(local_files.copy_into, source=file)).size
+
+    async def get(self, key: str, *, size_max: int | None = None) -> bytes:  # noqa: D102
+        return await self._run("get", key, self._get, key, size_max)
+
+    def _get(self, key: str, size_max: int | None) -> bytes:
+        with self._opened("get", key) as file:
+            return file.read(-1 if size_max is None else size_max)
+
+    async def head(self, key: str) -> ObjectInfo:  # noqa: D102
+        return await self._run("head", key, self._head, "head", key)
+
+    def _head(self, operation: str, key: str) -> ObjectInfo:
+        found = None
+        if local_files.is_possible(key):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                found = local_files.describe(self._path(key), key)
+        if found is None:
+            raise self._missing(operation, key)
+        return found
+
+    async def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:  # noqa: D102
+        await self._check_bucket("list", prefix)
+        found = local_files.walk(self._root, prefix)
+        left = limit
+        while left is None or left > 0:
+            most = _PAGE if left is None else min(left, _PAGE)
+            page = await self._run("list", prefix, local_files.some_of, found, most)
+            for info in page:
+                yield info
+            if len(page) < most:
+                return
+            left = left and left - most
+
+    async def delete(self, keys: Sequence[str]) -> None:  # noqa: D102
+        self._check_number("delete", keys)
+        await self._run("delete", keys[0] if keys else "", self._delete, keys)
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        errors = []
+        for key in keys:
+            try:
+                with local_errors.translated("delete", self._place(key)):
+                    self._remove(key)
+            except StoreError as error:
+                errors.append(error)
+        if errors:
+            first = errors[0]
+            problem = f"{len(errors)} of {len(keys)} refused: {first.problem}"
+            raise type(first)("delete", first.key, problem, hint=first.hint) from first
+
+    async def delete_matching(self, key: str, etag: str) -> None:  # noqa: D102
+        await self._run("delete_matching", key, self._delete_matching, key, etag)
+
+    def _delete_matching(self, key: str, etag: str) -> None:
+        with contextlib.suppress(ObjectNotFound):
+            if self._head("delete_matching", key).etag != etag:
+                raise PreconditionFailed("delete_matching", self._place(key), "another object is there")
+            self._remove(key)
+
+    async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:  # noqa: D102
+        keys = [key for key, _ in objects]
+        self._check_number("delete_all_matching", keys)
+        first = keys[0] if keys else ""
+        return await self._run("delete_all_matching", first, self._delete_all_matching, objects)
+
+    def _delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
+        left = []
+        for key, etag in objects:
+            try:
+                self._delete_matching(key, etag)
+            except PreconditionFailed:
+                left.append(key)
+        return left
+
+    def _write(
+        self, operation: str, key: str, fill: Callable[[int], object], *, if_absent: bool = False
+    ) -> ObjectInfo:
+        path, place = self._path(key), self._place(key)
+        if not local_files.is_possible(key):
+            problem = "no file has such a name: an element is empty, '.' or '..', or a character is NUL"
+            raise StoreError(operation, place, problem, hint=_RENAME)
+        try:
+            return local_files.write(path, self._root, fill, key, if_absent=if_absent)
+        except FileExistsError as error:
+            raise ObjectExists(operation, place, "something is there") from error
+        except IsADirectoryError as error:
+            raise StoreError(operation, place, "a directory is there", hint=_RENAME) from error
+        except NotADirectoryError as error:
+            raise StoreError(
+                operation, place, "a file is in the place of a directory", hint=_RENAME
+            ) from error
+
+    def _opened(self, operation: str, key: str) -> BufferedReader:
+        if local_files.is_possible(key):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                return local_files.opened(self._path(key))
+        raise self._missing(operation, key)
+
+    def _remove(self, key: str) -> None:
+        if local_files.is_possible(key):
+            path = self._path(key)
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                if local_files.describe(path, key) is not None:
+                    path.unlink()
+
+    async def _check_bucket(self, operation: str, key: str) -> None:
+        if not await asyncio.to_thread(self._root.is_dir):
+            problem = f"no directory {self.bucket!r}"
+            raise ObjectNotFound(operation, self._place(key), problem, hint="make the directory first")
+
+    def _check_number(self, operation: str, keys: Sequence[str]) -> None:
+        if len(keys) > self.capabilities.bulk_delete_max:
+            problem = f"{len(keys)} keys are too many for one request"
+            raise StoreError(operation, self._place(keys[0]), problem)
+
+    async def _run(
+        self, operation: str, key: str, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
+    ) -> _T:
+        with local_errors.translated(operation, self._place(key)):
+            return await asyncio.to_thread(work, *args, **kwargs)
+
+    def _unsupported(self, operation: str, key: str) -> Unsupported:
+        return Unsupported(operation, self._place(key), _NO_UPLOADS, hint=_COMMITTERS)
+
+    def _missing(self, operation: str, key: str) -> ObjectNotFound:
+        return ObjectNotFound(operation, self._place(key), "no such file", hint="check the path")
+
+    def _path(self, key: str) -> Path:
+        return self._root / key
+
+    def _place(self, key: str) -> str:
+        return f"{self.bucket}/{key}"

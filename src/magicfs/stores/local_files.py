@@ -1,0 +1,278 @@
+"""Files of a POSIX filesystem, taken for objects: what ``LocalStore`` and ``LocalTree`` do in threads.
+
+Files appear whole: they are written under a temporary name in the directory where they shall lie, which
+listings skip. After a power failure a file is whole or not there; but what was done last may be undone, for
+directories are not synchronised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterator
+from io import BufferedReader
+from itertools import islice
+from pathlib import Path
+
+from magicfs.stores.port import Body, ObjectInfo
+
+__all__ = [
+    "children",
+    "copy_into",
+    "describe",
+    "is_possible",
+    "make_directories",
+    "opened",
+    "some_of",
+    "walk",
+    "write",
+    "write_into",
+]
+
+_TEMPORARY = re.compile(r"\.magicfs-[0-9a-f]{16}\.tmp")
+# Somebody who deletes directories may be faster; nobody is so for ever.
+_TRIES = 10
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+_COPY_BYTES = 2**30
+
+
+def is_possible(key: str) -> bool:
+    """Whether a file can have this key: no element is empty, ``.`` or ``..``, and no character is NUL."""
+    try:
+        os.fsencode(key)
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in key and not any(element in {"", ".", ".."} for element in key.split("/"))
+
+
+def describe(path: Path, key: str) -> ObjectInfo | None:
+    """The object at a path; None for a directory.
+
+    A symbolic link is an object: what it leads to if that is a file, and else only itself.
+
+    Raises:
+        OSError: Nothing is there.
+    """
+    found = path.lstat()
+    return None if stat.S_ISDIR(found.st_mode) else _info(key, _followed(found, path.stat))
+
+
+def _followed(
+    found: os.stat_result, follow: Callable[[], os.stat_result], wanted: Callable[[int], bool] = stat.S_ISREG
+) -> os.stat_result:
+    """What a symbolic link leads to, if it is wanted; else the thing itself."""
+    if stat.S_ISLNK(found.st_mode):
+        with contextlib.suppress(OSError):
+            leads_to = follow()
+            return leads_to if wanted(leads_to.st_mode) else found
+    return found
+
+
+def _info(key: str, found: os.stat_result) -> ObjectInfo:
+    # Not the time of the inode's last change: a rename changes that.
+    etag = f'"{found.st_ino:x}-{found.st_mtime_ns:x}-{found.st_size:x}"'
+    return ObjectInfo(key, found.st_size, etag, found.st_mtime)
+
+
+def opened(path: Path) -> BufferedReader:
+    """Open a file to be read.
+
+    Raises:
+        OSError: It cannot be opened; ``FileNotFoundError`` for what is no file, such as a directory.
+    """
+    # Nobody may ever write into a named pipe: do not wait for it.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise FileNotFoundError(errno.ENOENT, "no file is there, but something else", str(path))
+    return os.fdopen(descriptor, "rb")
+
+
+def write(
+    path: Path, root: Path, fill: Callable[[int], object], key: str, *, if_absent: bool = False
+) -> ObjectInfo:
+    """Write a file whole, and make the directories between it and the root.
+
+    Args:
+        path: The file.
+        root: A directory that must be there.
+        fill: Writes the content to a descriptor; called again if the directory went away meanwhile.
+        key: For the answer.
+        if_absent: Succeed only if nothing is at the path, in one step that has one winner.
+
+    Raises:
+        FileNotFoundError: The root is not there.
+        FileExistsError: Something is there, with ``if_absent``.
+        IsADirectoryError: A directory is there.
+        NotADirectoryError: A file is in the place of a directory.
+        OSError: It could not be written; nothing changed.
+    """
+    for _ in range(_TRIES):
+        make_directories(path.parent, root)
+        with contextlib.suppress(FileNotFoundError):
+            return _write(path, fill, key, if_absent=if_absent)
+    raise _too_fast(path.parent)
+
+
+def _write(path: Path, fill: Callable[[int], object], key: str, *, if_absent: bool) -> ObjectInfo:
+    temporary = path.parent / f".magicfs-{secrets.token_hex(8)}.tmp"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        try:
+            fill(descriptor)
+            # The system's clock for files may stand still for milliseconds, in which an inode is used again.
+            now = time.time_ns()
+            with contextlib.suppress(OSError):
+                os.utime(descriptor, ns=(now, now))
+            os.fsync(descriptor)
+            written = os.fstat(descriptor)
+        finally:
+            os.close(descriptor)
+        if if_absent:
+            _link(temporary, path)
+        else:
+            temporary.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+    return _info(key, written)
+
+
+def _link(temporary: Path, path: Path) -> None:
+    try:
+        path.hardlink_to(temporary)
+    except FileExistsError:
+        # A network filesystem repeats a request whose answer was lost, and meets its own work (open(2)).
+        if not os.path.samestat(temporary.lstat(), path.lstat()):
+            raise
+    except OSError as error:
+        if error.errno in _NO_LINKS:
+            raise OSError(
+                errno.ENOTSUP, "the filesystem has no hard links, so nothing can be written only if absent"
+            ) from error
+        raise
+
+
+def make_directories(path: Path, root: Path) -> None:
+    """Make a directory and its parents below a root that must be there; those that are there stay.
+
+    Raises:
+        FileNotFoundError: The root is not there.
+        NotADirectoryError: A file is there, or in the place of a parent.
+    """
+    if not root.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "no such directory", str(root))
+    for _ in range(_TRIES):
+        try:
+            return path.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            # Or a directory was there, and has been deleted since.
+            if any(_is_in_the_way(one) for one in (path, *path.parents)):
+                problem = "a file is in the place of a directory"
+                raise NotADirectoryError(errno.ENOTDIR, problem) from error
+        except FileNotFoundError:
+            continue
+    raise _too_fast(path)
+
+
+def _is_in_the_way(path: Path) -> bool:
+    try:
+        held = path.lstat()
+    except OSError:
+        return False
+    return not stat.S_ISDIR(_followed(held, path.stat, stat.S_ISDIR).st_mode)
+
+
+def _too_fast(path: Path) -> OSError:
+    return OSError(errno.EBUSY, f"{path} was deleted {_TRIES} times while something was written there")
+
+
+def write_into(descriptor: int, body: Body) -> None:
+    """Write all of a body to a descriptor."""
+    left = memoryview(body).cast("B")
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def copy_into(descriptor: int, source: BufferedReader) -> None:
+    """Write all of a file to a descriptor that is new; within the system where it can do that."""
+    source.seek(0)
+    if hasattr(os, "copy_file_range"):
+        with contextlib.suppress(OSError):
+            position = 0
+            while copied := os.copy_file_range(source.fileno(), descriptor, _COPY_BYTES, position, position):
+                position += copied
+            if position >= os.fstat(source.fileno()).st_size:
+                return
+    os.ftruncate(descriptor, 0)
+    with os.fdopen(descriptor, "wb", closefd=False) as target:
+        shutil.copyfileobj(source, target, 2**20)
+
+
+def children(path: Path, prefix: str) -> list[tuple[str, ObjectInfo | None]]:
+    """Every name in a directory with its object, or None for a directory; in order of their bytes.
+
+    All of it is of one directory, even if that is renamed meanwhile. Temporary files are left out.
+
+    Args:
+        path: The directory.
+        prefix: What the keys of objects begin with.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        found = []
+        with os.scandir(descriptor) as entries:
+            for entry in entries:
+                if _TEMPORARY.fullmatch(entry.name):
+                    continue
+                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                    held = entry.stat(follow_symlinks=False)
+                    is_directory = stat.S_ISDIR(held.st_mode)
+                    info = None if is_directory else _info(prefix + entry.name, _followed(held, entry.stat))
+                    found.append((entry.name, info))
+    finally:
+        os.close(descriptor)
+    return sorted(found, key=lambda child: os.fsencode(child[0]))
+
+
+def _names(path: Path) -> list[str]:
+    """The names in a directory, those of directories with a slash; symbolic links are none."""
+    with os.scandir(path) as entries:
+        return [
+            f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
+            for entry in entries
+            if not _TEMPORARY.fullmatch(entry.name)
+        ]
+
+
+def walk(root: Path, prefix: str) -> Iterator[ObjectInfo]:
+    """Every object whose key begins with a prefix, in order of the bytes of keys.
+
+    Raises:
+        OSError: A directory cannot be read. What is deleted meanwhile may be left out.
+    """
+    start, slash, beginning = prefix.rpartition("/")
+    if slash and not is_possible(start):
+        return
+    waiting = [start + slash]
+    while waiting:
+        key = waiting.pop()
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            if key and not key.endswith("/"):
+                if (info := describe(root / key, key)) is not None:
+                    yield info
+                continue
+            below = (key + name for name in _names(root / key) if name.startswith(beginning))
+            waiting += sorted(below, key=os.fsencode, reverse=True)
+            beginning = ""
+
+
+def some_of(items: Iterator[ObjectInfo], most: int) -> list[ObjectInfo]:
+    """The next items, at most so many."""
+    return list(islice(items, most))

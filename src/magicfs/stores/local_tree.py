@@ -1,0 +1,209 @@
+"""The tree of files of this machine, or of a filesystem that is mounted here."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import shutil
+import stat
+from collections.abc import AsyncIterator, Callable, Collection
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from magicfs.errors import ObjectExists, ObjectNotFound, StoreError
+from magicfs.protocol import paths
+from magicfs.stores import local_errors, local_files
+from magicfs.stores.port import ObjectInfo
+from magicfs.stores.tree_port import Entry
+
+__all__ = ["LocalTree"]
+
+_T = TypeVar("_T")
+
+# Somebody who writes into what is deleted may be faster; nobody is so for ever.
+_TRIES = 20
+_NOT_EMPTY = {errno.ENOTEMPTY, errno.EEXIST}
+_ELSEWHERE = "choose another path"
+
+
+class LocalTree:
+    """Files and directories below a directory; see ``magicfs.stores.tree_port.Tree`` for the contract.
+
+    The path that a call names is followed where it is a symbolic link to a directory; links that are found
+    in directories are files, whatever they lead to, and are renamed and deleted as links.
+
+    A rename is rename(2): one step, also between programs; on a network filesystem as far as that keeps
+    it. Temporary files of writers are not shown, but keep a directory from being empty until they are gone.
+
+    Args:
+        bucket: As for ``LocalStore``.
+    """
+
+    name = "file"
+    atomic = True
+
+    def __init__(self, bucket: str = "") -> None:
+        self.bucket = bucket
+        self._root = Path(f"{bucket}/")
+
+    async def make_directory(self, path: str) -> None:  # noqa: D102
+        await self._run("make_directory", path, self._make_directory)
+
+    def _make_directory(self, path: str) -> None:
+        try:
+            local_files.make_directories(self._path(path), self._root)
+        except NotADirectoryError as error:
+            problem = "a file is there, or in the place of a parent"
+            raise ObjectExists("make_directory", self._place(path), problem, hint=_ELSEWHERE) from error
+
+    async def look(self, path: str) -> Entry | None:  # noqa: D102
+        return await self._run("look", path, self._look)
+
+    def _look(self, path: str) -> Entry | None:
+        if self._path(path).is_dir():
+            return Entry(path, "directory")
+        try:
+            return _entry(path, local_files.describe(self._path(path), path))
+        except (FileNotFoundError, NotADirectoryError):
+            self._require_bucket()
+            return None
+
+    async def entries(self, path: str) -> AsyncIterator[Entry]:  # noqa: D102
+        for entry in await self._run("entries", path, self._entries):
+            yield entry
+
+    def _entries(self, path: str) -> list[Entry]:
+        prefix = paths.prefix_of(path)
+        try:
+            found = local_files.children(self._path(path), prefix)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise self._missing("entries", path, "no such directory") from error
+        return [_entry(f"{prefix}{name}", info) for name, info in found]
+
+    async def rename(self, source: str, destination: str) -> None:  # noqa: D102
+        for path in (source, destination):
+            self._check("rename", path, whole_bucket=False)
+        if paths.is_under(destination, source):
+            problem = f"{destination!r} lies below it"
+            raise StoreError("rename", self._place(source), problem, hint=_ELSEWHERE)
+        await self._run("rename", source, partial(self._rename, destination=destination))
+
+    def _rename(self, source: str, destination: str) -> None:
+        try:
+            self._path(source).rename(self._path(destination))
+        except OSError as error:
+            raise self._why(error, source, destination) from error
+
+    def _why(self, error: OSError, source: str, destination: str) -> StoreError:
+        """What stood in the way of a rename."""
+        parent, _, _ = destination.rpartition("/")
+        if not os.path.lexists(self._path(source)):
+            return self._missing("rename", source, "no such file or directory")
+        if error.errno in {errno.ENOENT, errno.ENOTDIR} and not self._path(parent).is_dir():
+            return self._missing(
+                "rename", destination, f"no directory {parent!r}", "make the directory first"
+            )
+        if error.errno in _NOT_EMPTY:
+            problem = "a directory is there and is not empty"
+            return ObjectExists("rename", self._place(destination), problem, hint=_ELSEWHERE)
+        if error.errno in {errno.EISDIR, errno.ENOTDIR}:
+            kind = "directory" if error.errno == errno.EISDIR else "file"
+            return ObjectExists("rename", self._place(destination), f"a {kind} is there", hint=_ELSEWHERE)
+        return local_errors.translate(error, "rename", self._place(source))
+
+    async def delete(self, path: str) -> bool:  # noqa: D102
+        return await self._run("delete", path, self._delete, whole_bucket=False)
+
+    def _delete(self, path: str) -> bool:
+        try:
+            return self._removed(path, Path.rmdir, again={errno.EISDIR})
+        except OSError as error:
+            if error.errno not in _NOT_EMPTY:
+                raise
+            hint = "delete what lies in it first"
+            raise StoreError("delete", self._place(path), "the directory is not empty", hint=hint) from error
+
+    async def delete_tree(self, path: str) -> bool:  # noqa: D102
+        return await self._run("delete_tree", path, self._delete_tree, whole_bucket=False)
+
+    def _delete_tree(self, path: str) -> bool:
+        # Rmtree raises an error without a number where a directory is another one than a moment ago.
+        return self._removed(path, shutil.rmtree, again={errno.EISDIR, None, *_NOT_EMPTY})
+
+    def _removed(self, path: str, remove: Callable[[Path], object], again: Collection[int | None]) -> bool:
+        """Delete a directory by a function, or a file; whether something was there."""
+        found, there = self._path(path), False
+        for _ in range(_TRIES):
+            try:
+                if stat.S_ISDIR(found.lstat().st_mode):
+                    remove(found)
+                else:
+                    found.unlink()
+            except (FileNotFoundError, NotADirectoryError):
+                if not os.path.lexists(found):
+                    self._require_bucket()
+                    return there
+            except OSError as error:
+                if error.errno not in again:
+                    raise
+            else:
+                return True
+            there = True  # and others write or delete here meanwhile
+        raise OSError(errno.EBUSY, f"others wrote here each of {_TRIES} times")
+
+    async def write(self, path: str, body: bytes, *, if_absent: bool = False) -> None:  # noqa: D102
+        work = partial(self._write, body=body, if_absent=if_absent)
+        await self._run("write", path, work, whole_bucket=False)
+
+    def _write(self, path: str, body: bytes, if_absent: bool) -> None:
+        fill = partial(local_files.write_into, body=body)
+        try:
+            local_files.write(self._path(path), self._root, fill, path, if_absent=if_absent)
+        except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
+            problem = "something is there, or a file in the place of a parent"
+            raise ObjectExists("write", self._place(path), problem, hint=_ELSEWHERE) from error
+
+    async def read(self, path: str, *, size_max: int | None = None) -> bytes:  # noqa: D102
+        return await self._run("read", path, partial(self._read, size_max=size_max), whole_bucket=False)
+
+    def _read(self, path: str, size_max: int | None) -> bytes:
+        try:
+            with local_files.opened(self._path(path)) as file:
+                return file.read(-1 if size_max is None else size_max)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise self._missing("read", path, "no such file") from error
+
+    async def _run(
+        self, operation: str, path: str, work: Callable[[str], _T], *, whole_bucket: bool = True
+    ) -> _T:
+        self._check(operation, path, whole_bucket=whole_bucket)
+        with local_errors.translated(operation, self._place(path)):
+            return await asyncio.to_thread(work, path)
+
+    def _check(self, operation: str, path: str, *, whole_bucket: bool) -> None:
+        if not path and not whole_bucket:
+            raise StoreError(operation, self._place(path), "this is the bucket itself", hint="name a path")
+        if path and not local_files.is_possible(path):
+            problem = "a path has no element that is empty, '.' or '..', and no slash at its ends"
+            raise StoreError(operation, self._place(path), problem, hint="write the path out")
+
+    def _require_bucket(self) -> None:
+        if not self._root.is_dir():
+            raise FileNotFoundError(errno.ENOENT, f"no directory {self.bucket!r}")
+
+    def _missing(
+        self, operation: str, path: str, problem: str, hint: str = "check the path"
+    ) -> ObjectNotFound:
+        return ObjectNotFound(operation, self._place(path), problem, hint=hint)
+
+    def _path(self, path: str) -> Path:
+        return self._root / path
+
+    def _place(self, path: str) -> str:
+        return f"{self.bucket}/{path}"
+
+
+def _entry(path: str, info: ObjectInfo | None) -> Entry:
+    return Entry(path, "directory") if info is None else Entry(path, "file", info.size, info.etag)

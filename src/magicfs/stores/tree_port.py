@@ -1,0 +1,156 @@
+"""The port of trees: what committers that move files ask of a store, beside ``stores.port``.
+
+A tree is bound to one bucket. A *path* is a key without a slash at its end; the empty path is the bucket
+itself, which is always a directory. Paths are raw text. All methods are coroutines that run on fsspec's
+loop. As in ``stores.port`` each docstring says what is true afterwards, what a second identical call does,
+which errors there are, and what is true after each; any method may raise ``PermissionDenied``,
+``Unavailable`` and ``StoreError`` as told there.
+
+Trees differ in one thing, which ``atomic`` tells:
+
+* Where it is true, directories are real. The parents of a destination must be there, a file in the place of
+  a parent is in the way, and of several renames that exclude each other exactly one succeeds.
+* Where it is false, a directory is what keys have in common. Nothing asks for parents, so nobody need make
+  them, and files may lie below a file; a directory may be gone with its last entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+__all__ = ["Entry", "Kind", "Tree"]
+
+Kind = Literal["file", "directory"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What lies at a path.
+
+    Attributes:
+        path: A key, without a slash at its end.
+        kind: What it is.
+        size: Length of a file in bytes.
+        etag: Of a file, as the store gives it. Where ``atomic`` is true it stays the same when the file is
+            renamed; a copy has another one, or the same.
+    """
+
+    path: str
+    kind: Kind
+    size: int = 0
+    etag: str = ""
+
+
+class Tree(Protocol):
+    """The files and directories of one bucket."""
+
+    @property
+    def name(self) -> str:
+        """What messages call the store, such as ``s3`` or ``file``."""
+
+    @property
+    def bucket(self) -> str:
+        """The bucket."""
+
+    @property
+    def atomic(self) -> bool:
+        """Whether ``rename`` is one step: everybody sees all of it or nothing, and nothing is copied."""
+
+    async def make_directory(self, path: str) -> None:
+        """Make a directory, with its parents.
+
+        Afterwards the directory is there and ``look`` shows it, even while nothing lies in it. One that is
+        there already stays as it is, so a second call does nothing.
+
+        Raises:
+            ObjectExists: A file is there, or in the place of a parent; that file is as it was.
+            ObjectNotFound: No such bucket.
+        """
+
+    async def look(self, path: str) -> Entry | None:
+        """What lies at a path: a file, a directory, or nothing; of both, the file.
+
+        Raises:
+            ObjectNotFound: No such bucket.
+        """
+
+    def entries(self, path: str) -> AsyncIterator[Entry]:
+        """The direct children of a directory in order of name (bytes of UTF-8), each once.
+
+        All of them, whatever the number of pages; their names are held in memory. What comes and goes
+        meanwhile may be shown or not. Where a file and a directory have one name, the file comes first.
+
+        Raises:
+            ObjectNotFound: No such directory or bucket.
+            StoreError: An object below has a name that no path can have, with an empty element; it is named.
+        """
+
+    async def rename(self, source: str, destination: str) -> None:
+        """Give a file, or a directory with everything below it, another path.
+
+        Afterwards the destination is what the source was, and nothing is at the source. A file replaces a
+        file. A directory takes a free path, or the place of an empty directory. A path renamed to itself
+        stays. A second call raises ``ObjectNotFound``, for the source is gone.
+
+        Where ``atomic`` is false this is copying everything and then deleting the source: see
+        ``stores.object_tree`` for what a crash, an error or a writer between the two leaves. Nothing is
+        ever lost.
+
+        Raises:
+            ObjectNotFound: No such source; or, where ``atomic`` is true, the parent of the destination is
+                not there. Nothing changed.
+            ObjectExists: The source is a directory and the destination is a file, or a directory that is not
+                empty; or, where ``atomic`` is true, the source is a file and the destination a directory.
+                Nothing changed.
+            Unsupported: The two lie on filesystems between which nothing can be renamed; nothing changed.
+            StoreError: The destination lies below the source; nothing changed.
+        """
+
+    async def delete(self, path: str) -> bool:
+        """Delete a file, or an empty directory.
+
+        Afterwards nothing is at the path. A second call does nothing.
+
+        Returns:
+            Whether something was there.
+
+        Raises:
+            StoreError: A directory that is not empty, or the bucket itself; nothing changed.
+            ObjectNotFound: No such bucket.
+        """
+
+    async def delete_tree(self, path: str) -> bool:
+        """Delete a file, or a directory with everything below it.
+
+        Afterwards nothing is at the path or below it, unless somebody writes there meanwhile. A second call
+        does nothing. After an error some of it may be gone; a second call does the rest.
+
+        Returns:
+            Whether something was there.
+
+        Raises:
+            StoreError: The bucket itself is never deleted; nothing changed.
+            ObjectNotFound: No such bucket.
+        """
+
+    async def write(self, path: str, body: bytes, *, if_absent: bool = False) -> None:
+        """Write a file whole, and make the directories that it lies in.
+
+        Afterwards the file holds the body, replacing what was there; at no moment does anybody see a part
+        of it. A second call does the same again. With ``if_absent`` it succeeds only if nothing was there:
+        of several such calls at once exactly one succeeds, where the store honours that at all.
+
+        Raises:
+            ObjectExists: ``if_absent`` was given and a file is there; or, where ``atomic`` is true, a
+                directory is there, or a file in the place of a parent. Nothing changed.
+            ObjectNotFound: No such bucket.
+        """
+
+    async def read(self, path: str, *, size_max: int | None = None) -> bytes:
+        """Read a file whole, or at most its first ``size_max`` bytes.
+
+        Raises:
+            ObjectNotFound: No such file, be there a directory, or no such bucket.
+        """

@@ -1,0 +1,60 @@
+"""The exam of stores that cannot do something: they say so, and do nothing instead."""
+
+# ruff: noqa: D102 - the names of tests are sentences
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from magicfs.errors import ObjectNotFound, StoreError, Unsupported
+from magicfs.stores.port import Part
+from magicfs.testing.store_exam.base import Examined, collected, outcomes
+
+__all__ = ["NoPutIfMatchExam", "NoUploadsExam"]
+
+_KEY = "dataset1/part-0.parquet"
+
+
+class NoUploadsExam(Examined):
+    """Uploads cannot be delayed."""
+
+    async def test_uploads_are_unsupported_and_the_error_names_committers_that_need_none(self) -> None:
+        self.poke(_KEY, b"old")
+        for error in await outcomes(
+            self.store.create_upload(_KEY, metadata={}),
+            self.store.put_part(_KEY, "upload", 1, b"new"),
+            self.store.complete_upload(_KEY, "upload", [Part(1, '"etag"')]),
+            self.store.complete_upload("free", "upload", [Part(1, '"etag"')], if_absent=True),
+        ):
+            assert isinstance(error, Unsupported)
+            assert re.search("'file'.*'manifest'", str(error))
+        assert (self.peek(_KEY), await self.listed()) == (b"old", [_KEY])
+
+    async def test_no_upload_is_pending_and_every_one_counts_as_discarded(self) -> None:
+        self.poke(_KEY, b"old")
+        assert await self.pending() == await self.pending("dataset1/") == set()
+        await self.store.abort_upload(_KEY, "upload")
+        assert self.peek(_KEY) == b"old"
+
+    async def test_uploads_of_an_unknown_bucket_are_object_not_found(self) -> None:
+        with pytest.raises(ObjectNotFound):
+            await collected(self.unknown().list_uploads(""))
+
+
+class NoPutIfMatchExam(Examined):
+    """``put`` cannot look at what it replaces."""
+
+    async def test_put_if_match_is_unsupported_and_writes_nothing(self) -> None:
+        etag = (await self.store.put(_KEY, b"first")).etag
+        for key, named in ((_KEY, etag), (_KEY, '"another"'), ("free", etag)):
+            with pytest.raises(Unsupported, match="put of"):
+                await self.store.put(key, b"second", if_match=named)
+        assert (self.peek(_KEY), await self.listed()) == (b"first", [_KEY])
+
+    async def test_put_with_both_conditions_is_refused_and_writes_nothing(self) -> None:
+        etag = (await self.store.put(_KEY, b"first")).etag
+        with pytest.raises(StoreError, match="exclude each other"):
+            await self.store.put(_KEY, b"second", if_absent=True, if_match=etag)
+        assert self.peek(_KEY) == b"first"

@@ -1,0 +1,81 @@
+"""The exam of user metadata, and of stores that keep none."""
+
+# ruff: noqa: D102 - the names of tests are sentences
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given
+
+from magicfs.testing import strategies
+from magicfs.testing.store_exam.base import Examined
+from magicfs.testing.store_exam.hostile import examples
+
+__all__ = ["MetadataExam", "NoMetadataExam"]
+
+_KEY = "dataset1/_SUCCESS"
+_COPY = "dataset1/copy of it"
+
+
+class MetadataExam(Examined):
+    """Metadata of ``put``, ``head`` and ``copy``."""
+
+    async def test_put_replaces_the_object_and_its_metadata(self) -> None:
+        await self.store.put(_KEY, b"old and longer", metadata={"old": "1", "both": "old"})
+        await self.store.put(_KEY, b"new", metadata={"both": "new"})
+        assert (self.peek(_KEY), await self._of(_KEY)) == (b"new", {"both": "new"})
+        await self.store.put(_KEY, b"new")
+        assert await self._of(_KEY) == {}
+
+    async def test_put_if_absent_keeps_the_metadata(self) -> None:
+        await self.store.put(_KEY, b"body", metadata={"a": "1"}, if_absent=True)
+        assert (self.peek(_KEY), await self._of(_KEY)) == (b"body", {"a": "1"})
+
+    async def test_head_shows_the_metadata(self) -> None:
+        await self.store.put(_KEY, b"12345", metadata={"magicfs-write-id": "abc", "length": "5"})
+        head = await self.store.head(_KEY)
+        assert (head.key, head.size) == (_KEY, 5)
+        assert dict(head.metadata) == {"magicfs-write-id": "abc", "length": "5"}
+
+    async def test_metadata_names_come_back_in_lower_case(self) -> None:
+        await self.store.put(_KEY, b"", metadata={"X-Hadoop-S3A-Magic-Data-Length": "5"})
+        assert await self._of(_KEY) == {"x-hadoop-s3a-magic-data-length": "5"}
+
+    async def test_copy_keeps_the_metadata_and_replaces_what_was_there(self) -> None:
+        await self.store.put(_KEY, b"new", metadata={"both": "new", "new": "2"})
+        await self.store.put(_COPY, b"old", metadata={"both": "old", "old": "1"})
+        await self.store.copy(_KEY, _COPY)
+        assert (await self._of(_COPY), await self._of(_KEY)) == ({"both": "new", "new": "2"},) * 2
+        await self.store.put(_KEY, b"none")
+        await self.store.copy(_KEY, _COPY)
+        assert await self._of(_COPY) == {}
+
+    def test_random_metadata_comes_back_from_an_object_and_from_its_copy(self) -> None:
+        numbers = itertools.count()
+
+        @examples
+        @given(metadata=strategies.metadata())
+        def check(metadata: dict[str, str]) -> None:
+            self.run(self._comes_back(f"{next(numbers)}", metadata))
+
+        check()
+
+    async def _comes_back(self, key: str, metadata: dict[str, str]) -> None:
+        await self.store.put(key, b"", metadata=metadata)
+        await self.store.copy(key, f"copy of {key}")
+        assert (await self._of(key), await self._of(f"copy of {key}")) == (metadata, metadata)
+
+    async def _of(self, key: str) -> dict[str, str]:
+        return dict((await self.store.head(key)).metadata)
+
+
+class NoMetadataExam(Examined):
+    """Metadata is forgotten, and nothing else changes."""
+
+    async def test_metadata_is_forgotten(self) -> None:
+        await self.store.put(_KEY, b"body", metadata={"a": "1"})
+        await self.store.put(_COPY, b"body", metadata={"a": "1"}, if_absent=True)
+        for key in (_KEY, _COPY):
+            assert (self.peek(key), dict((await self.store.head(key)).metadata)) == (b"body", {})
+        assert await self.listed() == sorted([_KEY, _COPY])

@@ -1,0 +1,70 @@
+"""The tree exam: over objects in memory and on a server, and of local files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+from botocore.exceptions import ClientError
+from s3fs import S3FileSystem
+
+from magicfs.stores import resolve
+from magicfs.stores.memory import MemoryStore, default_world
+from magicfs.stores.tree import Tree, tree_of
+from magicfs.stores.wrappers import CountingStore
+from magicfs.testing.servers import Server
+from magicfs.testing.store_exam.memory import BUCKET
+from magicfs.testing.tree_exam import CopyingTreeExam, LocalTreeExam, MemoryTreeExam
+
+
+class TestMemoryTree(MemoryTreeExam):
+    subject = "memory"
+
+
+class TestCountingTree(MemoryTreeExam):
+    subject = "counting"
+
+    def make_tree(self, bucket: str | None = None) -> Tree:
+        return tree_of(CountingStore(MemoryStore(bucket or BUCKET, self.world), Counter()))
+
+
+class TestLocalTree(LocalTreeExam):
+    subject = "local"
+
+
+class TestCountingLocalTree(LocalTreeExam):
+    subject = "counting local"
+
+    def make_tree(self, bucket: str | None = None) -> Tree:
+        return tree_of(CountingStore(self.local_store(bucket), Counter()))
+
+
+class TestMinistackTree(CopyingTreeExam):
+    subject = "ministack"
+
+    @pytest.fixture(autouse=True)
+    def _bucket(self, server: Callable[[str], Server], bucket_factory: Callable[..., str]) -> Iterator[None]:
+        before = default_world().buckets()
+        self.running = server(self.subject)
+        self.bucket = bucket_factory(self.running)
+        self.filesystem = S3FileSystem(**self.running.storage_options())
+        yield
+        # A store that was resolved wrongly would pass in memory what it was to show on the server.
+        assert default_world().buckets() == before
+
+    def make_tree(self, bucket: str | None = None) -> Tree:
+        return tree_of(resolve.open_store(self.filesystem, bucket or self.bucket))
+
+    def peek(self, path: str) -> bytes | None:
+        try:
+            answer = self.running.boto3_client().get_object(Bucket=self.bucket, Key=path)
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "NoSuchKey":
+                raise
+            return None
+        body: bytes = answer["Body"].read()
+        return body
+
+    def poke(self, path: str, body: bytes) -> None:
+        self.running.boto3_client().put_object(Bucket=self.bucket, Key=path, Body=body)

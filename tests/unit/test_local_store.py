@@ -1,0 +1,452 @@
+"""What the exams cannot ask of local files: links, pipes, modes, dying writers, errors of the system."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from magicfs.errors import (
+    ObjectExists,
+    ObjectNotFound,
+    PermissionDenied,
+    StoreError,
+    Unavailable,
+    Unsupported,
+    UsageError,
+)
+from magicfs.protocol.paths import parse_url
+from magicfs.stores import conditions, local_errors
+from magicfs.stores.local import LocalStore
+from magicfs.stores.tree import Entry, Tree, tree_of
+
+_T = TypeVar("_T")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(str(tmp_path))
+
+
+@pytest.fixture
+def tree(store: LocalStore) -> Tree:
+    return tree_of(store)
+
+
+def run(coroutine: Coroutine[Any, Any, _T]) -> _T:
+    return asyncio.run(coroutine)
+
+
+def listed(store: LocalStore, prefix: str = "") -> dict[str, int]:
+    async def found() -> dict[str, int]:
+        return {info.key: info.size async for info in store.list(prefix)}
+
+    return run(found())
+
+
+def entries(tree: Tree, path: str = "") -> list[tuple[str, str]]:
+    async def found() -> list[tuple[str, str]]:
+        return [(entry.path, entry.kind) async for entry in tree.entries(path)]
+
+    return run(found())
+
+
+def process(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-c", code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+# -- buckets and keys ------------------------------------------------------------------------------------
+
+
+def test_whole_machine_is_a_bucket_without_a_name(tmp_path: Path) -> None:
+    location = parse_url(f"file://{tmp_path}/a/b")
+    store = LocalStore(location.bucket)
+    run(store.put(location.key, b"body"))
+    assert (tmp_path / "a" / "b").read_bytes() == b"body"
+    assert f"{store.bucket}/{location.key}" == location.path == f"{tmp_path}/a/b"
+    assert listed(store, parse_url(f"file://{tmp_path}").key + "/") == {location.key: 4}
+    assert listed(LocalStore(str(tmp_path)), "a/") == {"a/b": 4}
+    assert (store.identity, LocalStore(str(tmp_path)).identity) == ("file:/", f"file:{tmp_path}/")
+
+
+@pytest.mark.parametrize("bucket", ["relative", "relative/dir", "/ends/", "/", "/a//b", "/a/../b", "//a"])
+def test_bucket_that_is_no_absolute_path_is_refused(bucket: str) -> None:
+    with pytest.raises(UsageError, match="absolute path"):
+        LocalStore(bucket)
+
+
+def test_name_that_is_no_utf_8_is_listed_read_renamed_and_deleted(
+    tmp_path: Path, store: LocalStore, tree: Tree
+) -> None:
+    (tmp_path / os.fsdecode(b"latin \xe9")).write_bytes(b"body")
+    [key] = listed(store)
+    assert os.fsencode(key) == b"latin \xe9"
+    assert run(store.get(key)) == b"body"
+    run(tree.rename(key, "utf-8 é"))
+    assert (listed(store), entries(tree)) == ({"utf-8 é": 4}, [("utf-8 é", "file")])
+
+
+def test_deep_tree_is_listed_and_deleted(store: LocalStore, tree: Tree) -> None:
+    deep = "/".join("d" * 500)  # as deep as a key of S3 can lead
+    for key in (f"{deep}/file", f"{deep[:-2]}/other"):
+        run(store.put(key, b""))
+    assert list(listed(store)) == [f"{deep}/file", f"{deep[:-2]}/other"]
+    assert run(tree.delete_tree("d")) is True
+    assert listed(store) == {}
+
+
+def test_directory_that_goes_away_while_it_is_listed_is_left_out(tmp_path: Path, store: LocalStore) -> None:
+    for number in range(1500):
+        (tmp_path / "many").mkdir(exist_ok=True)
+        (tmp_path / "many" / f"{number:04d}").touch()
+    (tmp_path / "z").touch()
+
+    async def found() -> list[str]:
+        seen = []
+        async for info in store.list(""):
+            seen.append(info.key)
+            if len(seen) == 1:
+                await store.delete([f"many/{number:04d}" for number in range(1200, 1500)])
+        return seen
+
+    keys = run(found())
+    assert keys == [*(f"many/{number:04d}" for number in range(1200)), "z"]
+
+
+# -- files that are being written ------------------------------------------------------------------------
+
+_KILLED = """
+import os, sys
+from pathlib import Path
+from magicfs.stores import local_files
+
+def die(descriptor):
+    os.write(descriptor, b"half")
+    os.kill(os.getpid(), 9)
+
+local_files.write(Path(sys.argv[1]), Path(sys.argv[2]), die, "key")
+"""
+
+
+def test_writer_that_is_killed_leaves_the_old_file_and_nothing_that_is_seen(
+    tmp_path: Path, store: LocalStore, tree: Tree
+) -> None:
+    run(store.put("dir/file", b"old"))
+    assert process(_KILLED, str(tmp_path / "dir/file"), str(tmp_path)).returncode == -signal.SIGKILL
+    [left] = [path for path in (tmp_path / "dir").iterdir() if path.name != "file"]
+    assert (left.name.startswith(".magicfs-"), left.read_bytes()) == (True, b"half")
+    assert (listed(store), entries(tree, "dir")) == ({"dir/file": 3}, [("dir/file", "file")])
+    assert run(store.get("dir/file")) == b"old"
+    run(store.delete(["dir/file"]))
+    with pytest.raises(StoreError, match="not empty"):
+        run(tree.delete("dir"))
+    assert run(tree.delete_tree("dir")) is True
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_user_files_with_similar_names_are_shown(store: LocalStore) -> None:
+    names = [".magicfs-.tmp", ".magicfs-0123456789abcdef.tmp.x", ".magicfs-0123456789ABCDEF.tmp", ".hidden"]
+    for name in names:
+        run(store.put(name, b""))
+    assert sorted(listed(store)) == sorted(names)
+
+
+def test_files_have_the_mode_that_the_process_gives_its_files(tmp_path: Path, store: LocalStore) -> None:
+    mask = os.umask(0o027)
+    try:
+        run(store.put("dir/a", b""))
+        run(store.put("dir/b", b"", if_absent=True))
+        run(store.copy("dir/a", "dir/c"))
+    finally:
+        os.umask(mask)
+    modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "dir").iterdir()}
+    assert (modes, (tmp_path / "dir").stat().st_mode & 0o777) == ({0o640}, 0o750)
+
+
+_LIMITED = """
+import asyncio, resource, sys
+from magicfs.errors import StoreError
+from magicfs.stores.local import LocalStore
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+store = LocalStore(sys.argv[1])
+
+async def refused():
+    for request in (store.put("file", b"x" * 2000), store.copy("large", "file")):
+        try:
+            await request
+        except StoreError as error:
+            assert not error.retryable
+            print(type(error).__name__, error.problem)
+
+asyncio.run(refused())
+"""
+
+
+def test_filesystem_that_takes_no_more_leaves_the_old_file(tmp_path: Path, store: LocalStore) -> None:
+    run(store.put("file", b"old"))
+    run(store.put("large", b"y" * 2000))
+    shown = process(_LIMITED, str(tmp_path))
+    assert shown.stderr == ""
+    assert [line.split()[0] for line in shown.stdout.splitlines()] == ["StoreError", "StoreError"]
+    assert "(EFBIG)" in shown.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "large"]
+    assert run(store.get("file")) == b"old"
+
+
+_RACE = """
+import asyncio, sys
+from magicfs.errors import ObjectExists
+from magicfs.stores.local import LocalStore
+
+async def race():
+    store, won = LocalStore(sys.argv[1]), []
+    for number in range(100):
+        try:
+            await store.put(f"race/{number}", sys.argv[2].encode(), if_absent=True)
+        except ObjectExists:
+            continue
+        won.append(number)
+    print(*won)
+
+asyncio.run(race())
+"""
+
+
+def test_race_of_processes_for_names_has_one_winner_for_each(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _RACE, str(tmp_path)]
+    racers = [subprocess.Popen([*command, f"{n}"], stdout=subprocess.PIPE, text=True) for n in range(3)]
+    won = {str(n): racer.communicate()[0].split() for n, racer in enumerate(racers)}
+    assert sorted(int(number) for numbers in won.values() for number in numbers) == list(range(100))
+    for racer, numbers in won.items():
+        assert {(tmp_path / "race" / number).read_text() for number in numbers} <= {racer}
+
+
+def test_filesystem_without_hard_links_cannot_write_only_if_absent(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Path, target: Path) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted", str(target))
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    with pytest.raises(Unsupported, match="hard links"):
+        run(store.put("a", b"", if_absent=True))
+    assert list(tmp_path.iterdir()) == []
+    found = run(conditions.conditions_of(store, "job"))
+    assert (found.put_if_absent, found.put_if_match, found.delete) == (False, False, True)
+    conditions.assume(store, None)
+
+
+def test_link_that_a_network_filesystem_repeated_has_succeeded(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = Path.hardlink_to
+
+    def repeated(path: Path, target: Path) -> None:
+        plain(path, target)
+        plain(path, target)
+
+    monkeypatch.setattr(Path, "hardlink_to", repeated)
+    run(store.put("a", b"ours", if_absent=True))
+    with pytest.raises(ObjectExists):
+        run(store.put("a", b"ours", if_absent=True))
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a", b"ours")]
+
+
+@pytest.mark.parametrize("code", [errno.EXDEV, errno.ENOSYS, errno.EINVAL])
+def test_copy_where_the_system_cannot_copy_by_itself(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    body = bytes(range(256)) * 10_000
+    plain = os.copy_file_range
+
+    def half(source: int, destination: int, *_: Any) -> int:
+        if plain(source, destination, 1000, 0, 0):
+            raise OSError(code, os.strerror(code))
+        return 0
+
+    run(store.put("a", body))
+    monkeypatch.setattr(os, "copy_file_range", half)
+    assert run(store.copy("a", "b")) == len(body)
+    assert run(store.get("b")) == body
+
+
+# -- ETags -----------------------------------------------------------------------------------------------
+
+
+def test_every_write_has_an_etag_of_its_own_and_a_rename_keeps_it(store: LocalStore, tree: Tree) -> None:
+    async def written() -> list[str]:
+        etags = []
+        for number in range(200):
+            told = await store.put("file", b"%03d" % number)
+            assert told == await store.head("file")
+            etags.append(told.etag)
+        return etags
+
+    etags = run(written())
+    assert len(set(etags)) == len(etags)
+    run(tree.rename("file", "other"))
+    assert run(store.head("other")).etag == etags[-1]
+    assert run(tree.look("other")) == Entry("other", "file", 3, etags[-1])
+    run(store.copy("other", "file"))
+    assert run(store.head("file")).etag != etags[-1]
+
+
+# -- links, pipes, and what only the machine has ---------------------------------------------------------
+
+
+@pytest.fixture
+def linked(tmp_path: Path) -> Path:
+    """Beside the bucket a file and a directory, and in it links to both and to nothing."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/file").write_bytes(b"outside")
+    bucket = tmp_path / "bucket"
+    (bucket / "dir").mkdir(parents=True)
+    (bucket / "dir/to file").symlink_to(tmp_path / "outside/file")
+    (bucket / "dir/to directory").symlink_to(tmp_path / "outside")
+    (bucket / "dir/to nothing").symlink_to(tmp_path / "nothing")
+    return bucket
+
+
+LINKS = ["dir/to directory", "dir/to file", "dir/to nothing"]
+
+
+def test_links_are_shown_as_files_and_never_entered(linked: Path, tmp_path: Path) -> None:
+    store = LocalStore(str(linked))
+    sizes = listed(store)
+    assert (list(sizes), sizes["dir/to file"]) == (LINKS, len(b"outside"))
+    assert entries(store.tree(), "dir") == [(path, "file") for path in LINKS]
+    for key in LINKS:
+        assert run(store.head(key)).size == sizes[key]
+    assert run(store.get("dir/to file")) == b"outside"
+    for key in ("dir/to directory", "dir/to nothing"):
+        with pytest.raises(ObjectNotFound):
+            run(store.get(key))
+        with pytest.raises(ObjectExists):
+            run(store.put(key, b"", if_absent=True))
+    assert entries(store.tree(), "dir/to directory") == [("dir/to directory/file", "file")]
+    assert run(store.get("dir/to directory/file")) == b"outside"
+    assert run(store.tree().look("dir/to directory")) == Entry("dir/to directory", "directory")
+    assert (tmp_path / "outside/file").read_bytes() == b"outside"
+
+
+@pytest.mark.parametrize("how", ["delete", "delete_matching", "tree", "each of the tree", "put", "copy"])
+def test_links_are_deleted_and_replaced_and_what_they_lead_to_stays(
+    linked: Path, tmp_path: Path, how: str
+) -> None:
+    store = LocalStore(str(linked))
+    if how == "delete":
+        run(store.delete(LINKS))
+    elif how == "delete_matching":
+        assert run(store.delete_all_matching([(key, run(store.head(key)).etag) for key in LINKS])) == []
+    elif how == "tree":
+        assert run(store.tree().delete_tree("dir")) is True
+    elif how == "each of the tree":
+        assert [run(store.tree().delete_tree(key)) for key in LINKS[:2]] == [True, True]
+        assert run(store.tree().delete(LINKS[2])) is True
+    else:
+        run(store.put("source", b"new"))
+        for key in LINKS:
+            run(store.put(key, b"new") if how == "put" else store.copy("source", key))
+        assert {(linked / key).is_symlink() for key in LINKS} == {False}
+        run(store.delete(["source", *LINKS]))
+    assert listed(store) == {}
+    assert [path.read_bytes() for path in (tmp_path / "outside").iterdir()] == [b"outside"]
+
+
+def test_links_are_renamed_as_links(linked: Path, tmp_path: Path) -> None:
+    tree = LocalStore(str(linked)).tree()
+    run(tree.rename("dir", "renamed"))
+    run(tree.rename("renamed/to directory", "link"))
+    assert (linked / "link").readlink() == tmp_path / "outside"
+    assert entries(tree) == [("link", "file"), ("renamed", "directory")]
+
+
+def test_link_in_the_place_of_a_directory(linked: Path) -> None:
+    tree = LocalStore(str(linked)).tree()
+    run(tree.make_directory("dir/to directory"))
+    run(tree.write("dir/to directory/new", b""))
+    for path in ("dir/to file", "dir/to nothing"):
+        for request in (tree.make_directory(f"{path}/below"), tree.write(f"{path}/below", b"")):
+            with pytest.raises(ObjectExists):
+                run(request)
+
+
+def test_named_pipe_is_deleted_and_never_waited_for(tmp_path: Path, store: LocalStore) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert listed(store) == {"pipe": 0}
+    for request in (store.get("pipe"), store.copy("pipe", "b"), store.tree().read("pipe")):
+        with pytest.raises(ObjectNotFound):
+            run(request)
+    run(store.delete(["pipe"]))
+    assert listed(store) == {}
+
+
+# -- errors of the system --------------------------------------------------------------------------------
+
+
+def test_directory_where_nobody_may_write_is_permission_denied() -> None:
+    # Not even the administrator may make files there.
+    store = LocalStore("/sys")
+    for request in (store.put("file", b""), store.tree().write("dir/file", b"", if_absent=True)):
+        with pytest.raises(PermissionDenied, match="/sys/"):
+            run(request)
+
+
+def test_rename_to_another_filesystem_is_unsupported(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"body")
+    tree = LocalStore("").tree()
+    with pytest.raises(Unsupported, match="one filesystem"):
+        run(tree.rename(f"{tmp_path}/file"[1:], "proc/file"))
+    assert (tmp_path / "file").read_bytes() == b"body"
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (errno.ENOENT, ObjectNotFound),
+        (errno.EEXIST, ObjectExists),
+        (errno.EACCES, PermissionDenied),
+        (errno.EPERM, PermissionDenied),
+        (errno.EROFS, PermissionDenied),
+        (errno.ENOSPC, StoreError),
+        (errno.EDQUOT, StoreError),
+        (errno.ENAMETOOLONG, StoreError),
+        (errno.EINVAL, StoreError),
+        (errno.ELOOP, StoreError),
+        (errno.EISDIR, StoreError),
+        (errno.EXDEV, Unsupported),
+        (errno.EOPNOTSUPP, Unsupported),
+        (errno.EIO, Unavailable),
+        (errno.ESTALE, Unavailable),
+        (errno.EINTR, Unavailable),
+        (errno.ETIMEDOUT, Unavailable),
+        (errno.EMFILE, Unavailable),
+    ],
+    ids=lambda value: errno.errorcode[value] if isinstance(value, int) else value.__name__,
+)
+def test_errors_of_the_system_have_their_meaning(code: int, kind: type[StoreError]) -> None:
+    cause = OSError(code, os.strerror(code), "/name")
+    with pytest.raises(StoreError) as caught, local_errors.translated("put", "/dir/name"):
+        raise cause
+    error = caught.value
+    assert (type(error), error.retryable, error.__cause__) == (kind, kind is Unavailable, cause)
+    assert str(error).startswith(f"put of /dir/name: {os.strerror(code)} ({errno.errorcode[code]}); ")
+
+
+def test_error_without_a_number_and_errors_of_the_port_keep_their_words() -> None:
+    with pytest.raises(StoreError, match="odd"), local_errors.translated("put", "/dir/name"):
+        raise OSError("odd")
+    own = PermissionDenied("put", "/dir/name", "no")
+    with pytest.raises(PermissionDenied) as caught, local_errors.translated("get", "/elsewhere"):
+        raise own
+    assert caught.value is own

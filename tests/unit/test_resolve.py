@@ -1,0 +1,79 @@
+"""From a scheme or a filesystem to a store, where it cannot delay an upload: local files."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from fsspec.asyn import get_loop
+from fsspec.implementations.dirfs import DirFileSystem
+from fsspec.implementations.local import LocalFileSystem
+from s3fs import S3FileSystem
+
+from magicfs import MagicFileSystem, UsageError
+from magicfs.engine import Engine
+from magicfs.maintenance import on_destination
+from magicfs.protocol.paths import Location
+from magicfs.stores import resolve
+from magicfs.stores.local import LocalStore
+from magicfs.stores.memory_filesystem import MemoryFileSystem
+
+
+@pytest.mark.parametrize("scheme", ["file", "local"])
+def test_local_files_have_a_store(scheme: str) -> None:
+    filesystem = resolve.filesystem(scheme, {})
+    assert isinstance(filesystem, LocalFileSystem)
+    assert filesystem.auto_mkdir
+    store = resolve.open_store(filesystem, "")
+    assert isinstance(store, LocalStore)
+    assert (store.bucket, store.capabilities.multipart) == ("", False)
+    assert not resolve.filesystem(scheme, {"auto_mkdir": False}).auto_mkdir
+    assert resolve.aliases(scheme) == resolve.PLAIN_SCHEMES == {"file", "local"}
+    assert not resolve.PLAIN_SCHEMES & resolve.SCHEMES
+
+
+def test_other_filesystems_have_none() -> None:
+    with pytest.raises(UsageError, match="'dir' cannot delay"):
+        resolve.filesystem("dir", {})
+    with pytest.raises(UsageError, match="'dir' cannot delay"):
+        resolve.open_store(DirFileSystem("/tmp", LocalFileSystem()), "")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: MagicFileSystem(LocalFileSystem()),
+        lambda: MagicFileSystem(target_protocol="file"),
+        lambda: MagicFileSystem(target_protocol="local"),
+        lambda: fsspec.filesystem("magic", target_protocol="file"),
+        lambda: fsspec.open("magic::file:///tmp/__magic/job/__base/a", "wb").open(),
+        lambda: resolve.check(LocalFileSystem()),
+    ],
+)
+def test_magic_wraps_no_local_files(make: Any) -> None:
+    with pytest.raises(UsageError, match="cannot delay an upload"):
+        make()
+
+
+def test_every_filesystem_has_a_loop() -> None:
+    memory = MemoryFileSystem()
+    assert resolve.loop_of(LocalFileSystem()) is get_loop()
+    assert resolve.loop_of(memory) is memory.loop
+    own = asyncio.new_event_loop()
+    try:
+        assert resolve.loop_of(S3FileSystem(anon=True, loop=own, skip_instance_cache=True)) is own
+    finally:
+        own.close()
+
+
+def test_work_on_a_local_destination_runs_on_a_loop(tmp_path: Path) -> None:
+    async def work(engine: Engine, location: Location, name: str) -> list[str]:
+        await engine.store.put(f"{location.key}/{name}", b"body")
+        return [info.key async for info in engine.store.list(f"{location.key}/")]
+
+    url = f"file://{tmp_path}/dest"
+    assert on_destination(work, url, None, LocalFileSystem(), name="a") == [f"{tmp_path}/dest/a"[1:]]
+    assert (tmp_path / "dest/a").read_bytes() == b"body"
