@@ -18,6 +18,7 @@ from magicfs.version import __version__
 
 if TYPE_CHECKING:
     from magicfs.filesystem import MagicFileSystem as MagicFileSystem
+    from magicfs.hadoop_conf import from_hadoop_conf as from_hadoop_conf
     from magicfs.job import Job as Job
     from magicfs.maintenance import recover as recover
     from magicfs.readers import VerifyReport as VerifyReport
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from magicfs.readers import read_manifest as read_manifest
     from magicfs.readers import verify as verify
     from magicfs.report import JobReport as JobReport
+    from magicfs.stocator_reader import stocator_files as stocator_files
     from magicfs.task import Task as Task
     from magicfs.task_commit import TaskCommit as TaskCommit
 
@@ -38,8 +40,10 @@ _HOMES = {
     "VerifyReport": "magicfs.readers",
     "adopt": "magicfs.readers",
     "dataset": "magicfs.readers",
+    "from_hadoop_conf": "magicfs.hadoop_conf",
     "read_manifest": "magicfs.readers",
     "recover": "magicfs.maintenance",
+    "stocator_files": "magicfs.stocator_reader",
     "verify": "magicfs.readers",
 }
 _ROOMS = {"errors", "spark", "testing"}
@@ -56,8 +60,10 @@ __all__ = [
     "__version__",
     "adopt",
     "dataset",
+    "from_hadoop_conf",
     "read_manifest",
     "recover",
+    "stocator_files",
     "verify",
 ]
 

@@ -20,13 +20,32 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from magicfs.errors import ObjectNotFound, StoreError, UploadNotFound
-from magicfs.protocol.plan import Abort, Complete, Delete, Put, Stage, Step
+from magicfs.protocol.plan import Abort, Complete, Delete, Put, Rename, Stage, Step
 from magicfs.protocol.readback import WRITE_ID, Found, Outcome, etag_of_parts, resolve
 from magicfs.stores.port import Part, Store
 
-__all__ = ["Engine", "Event", "Failure", "Observer", "StageResult", "drained", "raise_first"]
+__all__ = ["Engine", "Event", "Failure", "Observer", "SentPart", "StageResult", "drained", "raise_first"]
 
 _Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True, slots=True)
+class SentPart:
+    """A part that a task commit has uploaded.
+
+    Attributes:
+        key: The key that the file will have.
+        size: Bytes of the part.
+        last: Whether it was the last part of its file.
+        files_total: Files of the task.
+        bytes_total: Their size.
+    """
+
+    key: str
+    size: int
+    last: bool
+    files_total: int
+    bytes_total: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +59,7 @@ class Event:
     """
 
     stage: str
-    step: Step
+    step: Step | Rename | SentPart
     outcome: Outcome
 
 
@@ -99,6 +118,11 @@ class Engine:
         self.concurrency = concurrency
         self._observer = observer
 
+    def tell(self, event: Event) -> None:
+        """Tell the observer of work that is no step of a plan."""
+        if self._observer is not None:
+            self._observer(event)
+
     async def run(
         self, stage: Stage, *, stop_on_failure: bool = True, keep: bool = False, verify: bool = False
     ) -> StageResult:
@@ -124,8 +148,7 @@ class Engine:
                     result.completed[step] = etag
             else:
                 result.failures.append(Failure(step, outcome, error))
-            if self._observer is not None:
-                self._observer(Event(stage.name, step, outcome))
+            self.tell(Event(stage.name, step, outcome))
             return error is None or not stop_on_failure
 
         await drained(stage.steps, one, self.concurrency)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self
 from uuid import UUID
@@ -14,12 +12,13 @@ from uuid import UUID
 from fsspec.asyn import sync
 from fsspec.spec import AbstractFileSystem
 
+from magicfs import job_ending
 from magicfs.committers.base import JobSetup
 from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation, UsageError
 from magicfs.findings import log_findings
 from magicfs.formats.pending import EtagFormat
-from magicfs.job_spec import JobSpec, location_of
-from magicfs.progress import Meter
+from magicfs.job_ending import StillWanted
+from magicfs.job_spec import JobSpec
 from magicfs.protocol import ids
 from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.layout import LayoutName
@@ -39,7 +38,9 @@ class Job:
 
     Args:
         url: The destination directory, such as ``s3://bucket/sales``.
-        committer: Name of the committer.
+        committer: Name of the committer; ``"auto"`` takes the best that the store can carry, and
+            ``spec.reason`` and the log ``magicfs`` say why.
+        committer_options: Options of that committer by name: see ``magicfs.committers.options``.
         conflict: What to do about data that is there already. ``fail`` publishes only where there is none,
             ``append`` leaves it as it is, ``replace`` removes all of it once the new files are visible,
             ``replace_partitions`` what lies in the partitions that the job writes to.
@@ -62,6 +63,9 @@ class Job:
         hadoop_sets: Also leave pending sets where Hadoop's job commit looks for them.
         allow_empty: Let a job that has no files replace what is there, that is, delete it.
         single_driver: Vouch that nobody else publishes here, on a store that ignores conditional writes.
+        still_wanted: Asked before a job commit or an abort changes anything, in a thread: whether the engine
+            still wants this driver to end the job. False, or an exception, leaves the job to another driver.
+            Forgotten by pickling.
 
     Raises:
         UsageError: An argument cannot be right. Nothing was changed.
@@ -72,6 +76,7 @@ class Job:
         url: str,
         *,
         committer: str = "magic",
+        committer_options: Mapping[str, Any] | None = None,
         conflict: Conflict = "fail",
         unique_names: bool = True,
         tracking: Literal["store", "memory"] = "store",
@@ -89,15 +94,17 @@ class Job:
         hadoop_sets: bool = False,
         allow_empty: bool = False,
         single_driver: bool = False,
+        still_wanted: StillWanted | None = None,
     ) -> None:
         if extra_destinations:
             raise UsageError("extra_destinations are not available in this version; leave them out")
-        if filesystem is not None and storage_options:
-            raise UsageError("give either filesystem or storage_options, not both")
-        self.spec = JobSpec(
-            location=location_of(url, any_scheme=filesystem is not None),
-            job=ids.job_id(uuid.uuid4() if job_id is None else job_id),
-            committer=committer,
+        self.spec = JobSpec.of(
+            url,
+            job_id,
+            committer,
+            committer_options,
+            storage_options,
+            filesystem,
             conflict=conflict,
             unique_names=unique_names,
             tracking=tracking,
@@ -110,10 +117,9 @@ class Job:
             run_id=run_id,
             allow_empty=allow_empty,
             single_driver=single_driver,
-            storage_options=dict(storage_options or {}),
-            filesystem=filesystem,
         )
         self._progress = progress
+        self._still_wanted = still_wanted
         self._state: Literal["new", "open", "committed", "aborted"] = "new"
         self._commits: list[TaskCommit] = []
         self._report: JobReport | None = None
@@ -215,28 +221,17 @@ class Job:
         Raises:
             ProtocolViolation: The job has ended, or the commits do not belong together or are not all.
             OutputExists: The conflict mode forbids to publish onto what is there; nothing was changed.
-            CommitDenied: Another driver or another job was faster; nothing of this job is visible.
+            CommitDenied: Another driver or another job was faster, or the engine does not want this driver;
+                nothing of this job is visible.
             CommitFailed: Known not to have succeeded; what had become visible was removed again.
             CommitOutcomeUnknown: The store fell silent; nothing was removed; call again, or recover.
             StoreError: The commits could not be read; nothing was changed; call again or abort.
         """
         self._require_open("commit")
         chosen = None if commits is None else list(commits)
-        if (before := self.found.published) is not None:
-            sync(self.spec.loop, self.spec.make_committer().abort_job, (), self.found.driver)
-            return self._committed(
-                JobReport.before(before, self.url, self.spec.committer, self.spec.conflict)
-            )
-        meter = Meter(self._progress, chosen) if self._progress is not None else None
-        committer = self.spec.make_committer(meter)
-        try:
-            report: JobReport = sync(self.spec.loop, committer.commit_job, chosen, self.found.driver, tasks)
-        except MagicError as error:
-            if meter is not None and (trouble := meter.trouble):
-                error.add_note(trouble)
-            raise
-        troubles = (meter.trouble,) if meter is not None and meter.trouble else ()
-        return self._committed(replace(report, warnings=(*report.warnings, *troubles)))
+        return self._committed(
+            job_ending.commit(self.spec, self.found, chosen, tasks, self._progress, self._still_wanted)
+        )
 
     def _committed(self, report: JobReport) -> JobReport:
         self._report = report
@@ -251,16 +246,31 @@ class Job:
 
         Raises:
             ProtocolViolation: The job was committed, here or elsewhere.
-            CommitDenied: Another driver took the job over.
+            CommitDenied: Another driver took the job over, or the engine does not want this one any more.
             StoreError: Something could not be discarded; call again.
         """
         if self._state == "aborted":
             return
         if self._state == "committed":
             raise ProtocolViolation(f"job {self.id} is published; it cannot be aborted any more")
-        driver = self._found.driver if self._found is not None else None
-        sync(self.spec.loop, self.spec.make_committer().abort_job, self.commits, driver)
+        job_ending.abort(self.spec, self._found, self.commits, self._still_wanted)
         self._state = "aborted"
+
+    def recover_tasks(self) -> list[TaskCommit]:
+        """Take what tasks have committed in earlier attempts of this job, and hand it over.
+
+        A second call hands the same over again, which ``commit`` refuses; call it once, after ``setup``.
+
+        Raises:
+            ProtocolViolation: The job is not set up, or has ended.
+            UsageError: The committer cannot recover tasks, or this is attempt 0; run the tasks again.
+            FormatError: Something committed cannot be believed; nothing was changed.
+        """
+        self._require_open("recover_tasks")
+        found: list[TaskCommit] = sync(self.spec.loop, self.spec.make_committer().recover_tasks)
+        for commit in found:
+            self.add(commit)
+        return found
 
     def map(
         self,
@@ -299,7 +309,7 @@ class Job:
             return
         if exc is None:
             try:
-                self._require_complete()
+                job_ending.require_complete(self.spec, self.commits)
                 self.commit(self.commits)
             except CommitOutcomeUnknown:
                 raise
@@ -310,7 +320,8 @@ class Job:
         self._abort_after(exc)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in self.__dict__.items() if name not in {"_lock", "_progress"}}
+        lost = {"_lock", "_progress", "_still_wanted"}
+        state = {name: value for name, value in self.__dict__.items() if name not in lost}
         # What lay at the destination is the driver's to know.
         state["_found"] = self._found and JobSetup(self._found.driver, published=self._found.published)
         return state | {"_commits": list(self.commits)}
@@ -319,6 +330,7 @@ class Job:
         self.__dict__.update(state)
         self._lock = threading.Lock()
         self._progress = None
+        self._still_wanted = None
 
     def __repr__(self) -> str:
         return f"<Job {self.id} to {self.url}, {self._state}>"
@@ -329,18 +341,6 @@ class Job:
             raise ProtocolViolation(
                 f"job {self.id} is {self._state}, too {'early' if self._state == 'new' else 'late'} "
                 f"for {call}(); {advice}"
-            )
-
-    def _require_complete(self) -> None:
-        """Refuse to forget tasks that committed elsewhere and were not handed over."""
-        if self.spec.tracking == "memory":
-            return
-        known = {commit.task_id for commit in self.commits}
-        listed = sync(self.spec.loop, self.spec.make_committer().committed_tasks)
-        if missing := sorted(set(listed) - known):
-            raise ProtocolViolation(
-                f"tasks {', '.join(missing)} of job {self.id} were committed and nobody handed their commits "
-                "over; pass each task's commit to job.add, or call job.commit() to publish all that are found"
             )
 
     def _abort_after(self, error: BaseException) -> None:

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, get_args
+from uuid import UUID, uuid4
 
 from fsspec.spec import AbstractFileSystem
 
+from magicfs import local_attempts
 from magicfs.committers import registry
 from magicfs.committers.base import Committer, JobContext
+from magicfs.committers.options import CommitterOptions, NoOptions, StagingOptions, options_from
+from magicfs.committers.traits import TRAITS, traits_of
 from magicfs.engine import Engine, Observer
 from magicfs.errors import UsageError
 from magicfs.filesystem import MagicFileSystem
+from magicfs.final_files import FinalFileSystem
 from magicfs.formats.pending import EtagFormat
 from magicfs.manifests import manifest_key
-from magicfs.protocol import paths
+from magicfs.protocol import ids, paths
 from magicfs.protocol.conflict import CONFLICTS, Conflict
-from magicfs.protocol.ids import JobId
+from magicfs.protocol.ids import AttemptId, JobId, TaskId
 from magicfs.protocol.layout import LayoutName, WorkLayout
+from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.stores import resolve
 from magicfs.stores.port import Store
+from magicfs.work_places import WorkPlace, local_directory, local_filesystem
 
 __all__ = ["CONFLICTS", "JobSpec", "location_of"]
 
@@ -49,6 +58,8 @@ class JobSpec:
         run_id: Name of the run, by which a second one finds the first.
         allow_empty: Whether a job without files may replace what is there.
         single_driver: Whether the caller vouches for what the store cannot ensure.
+        committer_options: What else the committer is told.
+        reason: Why this committer, where the caller left the choice to us.
         storage_options: Options of the wrapped filesystem.
         filesystem: The wrapped filesystem itself, in place of options.
     """
@@ -68,12 +79,48 @@ class JobSpec:
     run_id: str | None = None
     allow_empty: bool = False
     single_driver: bool = False
+    committer_options: CommitterOptions = field(default_factory=NoOptions)
+    reason: str = ""
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     filesystem: AbstractFileSystem | None = field(default=None, repr=False)
 
+    @classmethod
+    def of(
+        cls,
+        url: str,
+        job_id: UUID | str | None,
+        committer: str,
+        committer_options: Mapping[str, Any] | None,
+        storage_options: Mapping[str, Any] | None,
+        filesystem: AbstractFileSystem | None,
+        **others: Any,
+    ) -> JobSpec:
+        """The spec of what a caller asked for, in whatever form.
+
+        Raises:
+            UsageError: An argument cannot be right.
+        """
+        if filesystem is not None and storage_options:
+            raise UsageError("give either filesystem or storage_options, not both")
+        location = location_of(url, any_scheme=filesystem is not None)
+        options, reason = dict(storage_options or {}), ""
+        if committer == "auto":
+            wrapped = filesystem or resolve.filesystem(location.scheme, options)
+            committer, reason = registry.best_for(resolve.open_store(wrapped, location.bucket))
+            logging.getLogger("magicfs").info("%s: committer %s, because %s", url, committer, reason)
+        return cls(
+            location=location,
+            job=ids.job_id(uuid4() if job_id is None else job_id),
+            committer=committer,
+            committer_options=options_from(traits_of(committer).options, committer, committer_options or {}),
+            reason=reason,
+            storage_options=options,
+            filesystem=filesystem,
+            **others,
+        )
+
     def __post_init__(self) -> None:
-        registry.check(self.committer)
-        _choice("conflict", self.conflict, CONFLICTS)
+        self._check_committer()
         _choice("tracking", self.tracking, ("store", "memory"))
         _choice("etag_format", self.etag_format, get_args(EtagFormat))
         if self.run_id is not None and not self.run_id:
@@ -93,9 +140,36 @@ class JobSpec:
                 "tracking='memory' needs unique_names=True and a job id that holds a UUID: uploads of lost "
                 "tasks are recorded nowhere and can only be told by their names; use tracking='store'"
             )
-        resolve.check(self.wrapped())
+        registry.check_store(self.committer, self.store())
         if self.part_size is not None:
             self.store().capabilities.parts.check(self.part_size)
+
+    def _check_committer(self) -> None:
+        traits = traits_of(self.committer)
+        _choice("conflict", self.conflict, CONFLICTS)
+        if self.conflict not in traits.conflicts:
+            able = [name for name, other in TRAITS.items() if self.conflict in other.conflicts]
+            raise UsageError(
+                f"committer={self.committer!r} has no conflict={self.conflict!r}, only "
+                f"{', '.join(traits.conflicts)}; committers that have it: {', '.join(able)}"
+            )
+        if self.run_id is not None and not traits.driven:
+            able = [name for name, other in TRAITS.items() if other.driven]
+            raise UsageError(
+                f"run_id finds an earlier job by its job object, and committer={self.committer!r} has none; "
+                f"leave it out, or use one of {', '.join(able)}"
+            )
+        options = self.committer_options
+        if self.hadoop_sets and isinstance(options, StagingOptions) and options.cluster_directory is not None:
+            raise UsageError(
+                "hadoop_sets is about pending sets in the destination's store, and with cluster_directory "
+                "they are not there; leave one of the two out"
+            )
+        if self.tracking == "memory" and traits.writes != "delayed uploads":
+            raise UsageError(
+                f"tracking='memory' is for delayed uploads, and committer={self.committer!r} has "
+                f"{traits.writes}; leave it out"
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         if self.filesystem is not None and (found := resolve.secrets_of(self.filesystem.storage_options)):
@@ -126,13 +200,47 @@ class JobSpec:
             run_id=self.run_id,
             allow_empty=self.allow_empty,
             single_driver=self.single_driver,
+            options=self.committer_options,
+            committer=self.committer,
+            part_size=self.part_size or DEFAULT_PART_SIZE,
         )
+
+    def work_place(self, task: TaskId, attempt: AttemptId) -> WorkPlace:
+        """Where an attempt of a task writes."""
+        bucket, scheme = self.location.bucket, self.location.scheme
+        options = dict(self.storage_options) if self.filesystem is None else None
+        match traits_of(self.committer).writes:
+            case "delayed uploads":
+                path = f"{bucket}/{self.work_layout.work_directory(attempt)}"
+                nested = {scheme: options} if options else {}
+                chained = None if options is None else self.magic_options() | nested
+                return WorkPlace(path, f"magic::{scheme}://", self.magic_filesystem, chained)
+            case "local files":
+                assert isinstance(self.committer_options, StagingOptions)
+                work_directory = self.committer_options.work_directory
+                path = local_directory(work_directory, self.job, attempt)
+                prepare = partial(local_attempts.begin, work_directory, self.job, attempt)
+                return WorkPlace(path, "file://", local_filesystem, {}, prepare)
+            case "work files":
+                path = f"{bucket}/{self.context.temporary.task_attempt_directory(attempt)}"
+                return WorkPlace(path, f"{scheme}://", self.wrapped, options)
+            case "final files":
+                label = attempt if self.committer == "stocator" else task
+                suffix = (label, self.job) if self.unique_names else None
+                return WorkPlace(
+                    self.location.path,
+                    "",
+                    partial(FinalFileSystem, self.wrapped(), self.location.path, suffix),
+                    None,
+                )
 
     def wrapped(self) -> AbstractFileSystem:
         """The filesystem of the store, as this process has it."""
-        if self.filesystem is not None:
+        if self.filesystem is None:
+            return resolve.filesystem(self.location.scheme, self.storage_options)
+        if traits_of(self.committer).writes == "delayed uploads":
             return self.magic_filesystem().fs
-        return resolve.filesystem(self.location.scheme, self.storage_options)
+        return self.filesystem
 
     def magic_filesystem(self) -> MagicFileSystem:
         """The filesystem that tasks write through; one instance serves all tasks of a process."""
@@ -156,8 +264,7 @@ class JobSpec:
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The loop on which the store works."""
-        loop: asyncio.AbstractEventLoop = self.wrapped().loop
-        return loop
+        return resolve.loop_of(self.wrapped())
 
     def store(self) -> Store:
         """The store of the destination's bucket."""
@@ -176,12 +283,12 @@ def location_of(url: str, *, any_scheme: bool = False) -> paths.Location:
         any_scheme: Whether the scheme is only a name, for the filesystem is known.
 
     Raises:
-        UsageError: It is none, or no store of that scheme can delay an upload.
+        UsageError: It is none, or there is no store of that scheme.
     """
     scheme, separator, _ = url.partition("://")
-    if separator and not any_scheme and "::" not in scheme and scheme not in resolve.SCHEMES:
-        known = ", ".join(sorted(resolve.SCHEMES))
-        raise UsageError(f"{url!r}: {scheme}:// cannot delay an upload; magicfs works on {known}")
+    known = resolve.SCHEMES | resolve.PLAIN_SCHEMES
+    if separator and not any_scheme and "::" not in scheme and scheme not in known:
+        raise UsageError(f"{url!r}: magicfs has no store for {scheme}://, only {', '.join(sorted(known))}")
     return paths.parse_url(url)
 
 

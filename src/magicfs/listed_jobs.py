@@ -28,6 +28,7 @@ from magicfs.stores.conditions import Conditions
 __all__ = ["Found", "ended", "find", "hadoop_keys", "work_of"]
 
 _BEFORE: Final = frozenset({JobState.OPEN, JobState.PREPARED})
+_STAGED: Final = frozenset({"directory", "partitioned"})
 _DECIDED: Final = frozenset({JobState.COMMITTING, JobState.COMPLETED})
 # <NN>/<task>.pendingset, and <NN>/tasks/<attempt>/...; our own attempts begin with "attempt-".
 _SET: Final = re.compile(r"(?P<attempt>[0-9]{2,4})/[^/]+\.pendingset")
@@ -85,7 +86,7 @@ async def find(
     await _check_run(engine, location, one.job, others)
     output = await job_output.load_listed(engine, context)
     if not output.sets and not allow_empty:
-        raise _no_tasks(location, context.layout)
+        raise _no_tasks(location, context.layout, one.job.committer)
     check_empty(context, output)
     return Found(context, one.job, output)
 
@@ -171,8 +172,14 @@ def ended(url: str, job: JobId) -> CommitDenied:
     )
 
 
-def _no_tasks(location: Location, layout: WorkLayout) -> UsageError:
+def _no_tasks(location: Location, layout: WorkLayout, committer: str = "") -> UsageError:
+    elsewhere = ""
+    if committer in _STAGED:
+        elsewhere = (
+            "; if the job had a cluster_directory, its tasks' commits are there: make the Job again with its "
+            "job_id and a higher attempt, and call setup, recover_tasks and commit; otherwise"
+        )
     return UsageError(
-        f"no task of job {layout.job}, attempt {layout.attempt}, has committed; nothing was changed; run "
-        f"magicfs abort {location.url} --job {layout.job}, then the job again"
+        f"no task of job {layout.job}, attempt {layout.attempt}, has committed; nothing was changed"
+        f"{elsewhere or ';'} run magicfs abort {location.url} --job {layout.job}, then the job again"
     )

@@ -102,7 +102,7 @@ def on_destination(
     location = location_of(url, any_scheme=filesystem is not None)
     wrapped = filesystem or resolve.filesystem(location.scheme, dict(storage_options or {}))
     engine = Engine(resolve.open_store(wrapped, location.bucket), _CONCURRENCY)
-    result = sync(wrapped.loop, work, engine, location, **how)
+    result = sync(resolve.loop_of(wrapped), work, engine, location, **how)
     wrapped.invalidate_cache()
     return result
 

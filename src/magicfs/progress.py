@@ -1,40 +1,32 @@
-"""Telling a caller how far a job commit is."""
+"""Telling a caller how far a commit is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from magicfs.engine import Event
-from magicfs.protocol.plan import Complete
+from magicfs.engine import Event, SentPart
+from magicfs.protocol.plan import Complete, Rename
 from magicfs.protocol.readback import Outcome
 from magicfs.report import Progress, ProgressCallback
 from magicfs.task_commit import TaskCommit
 
-__all__ = ["Meter"]
+__all__ = ["Meter", "UploadMeter"]
 
 
-class Meter:
-    """An observer that turns finished steps into calls of a progress callback.
-
-    The callback is the caller's and runs in the middle of a commit: one that raises is not called again, and
-    changes nothing about the commit.
+class _Teller:
+    """Calls a progress callback. The callback is the caller's and runs in the middle of a commit: one that
+    raises is not called again, and changes nothing about the commit.
 
     Args:
-        callback: Called with a ``Progress`` after every file.
-        commits: What is going to be published, if that is known beforehand.
+        callback: Called with a ``Progress``.
 
     Attributes:
         error: What the callback raised.
     """
 
-    def __init__(self, callback: ProgressCallback, commits: Iterable[TaskCommit] | None) -> None:
-        known = list(commits or ())
+    def __init__(self, callback: ProgressCallback) -> None:
         self.error: BaseException | None = None
         self._callback = callback
-        self._files_total = sum(commit.files for commit in known)
-        self._bytes_total = sum(commit.bytes for commit in known)
-        self._files = 0
-        self._bytes = 0
 
     @property
     def trouble(self) -> str | None:
@@ -43,23 +35,55 @@ class Meter:
             return None
         return f"the progress callback raised {self.error!r} and was not called again; mend it"
 
-    def __call__(self, event: Event) -> None:
-        """Count a step, and tell."""
-        if not isinstance(event.step, Complete) or event.outcome is not Outcome.DONE:
-            return
-        self._files += 1
-        self._bytes += event.step.length
+    def tell(self, progress: Progress) -> None:
+        """Call it, unless it has raised before."""
         if self.error is not None:
             return
         try:
-            self._callback(
-                Progress(
-                    "complete",
-                    self._files,
-                    max(self._files, self._files_total),
-                    self._bytes,
-                    max(self._bytes, self._bytes_total),
-                )
-            )
+            self._callback(progress)
         except BaseException as error:  # noqa: BLE001 - SystemExit would end the thread that does all I/O
             self.error = error
+
+
+class Meter(_Teller):
+    """An observer that turns finished steps of a job commit into calls of a progress callback.
+
+    Args:
+        callback: Called with a ``Progress`` after every file.
+        commits: What is going to be published, if that is known beforehand.
+    """
+
+    def __init__(self, callback: ProgressCallback, commits: Iterable[TaskCommit] | None) -> None:
+        super().__init__(callback)
+        known = list(commits or ())
+        self._files_total = sum(commit.files for commit in known)
+        self._bytes_total = sum(commit.bytes for commit in known)
+        self._files = 0
+        self._bytes = 0
+
+    def __call__(self, event: Event) -> None:
+        """Count a step, and tell."""
+        if not isinstance(event.step, Complete | Rename) or event.outcome is not Outcome.DONE:
+            return
+        self._files += 1
+        self._bytes += event.step.length
+        files_total = max(self._files, self._files_total)
+        bytes_total = max(self._bytes, self._bytes_total)
+        self.tell(Progress("complete", self._files, files_total, self._bytes, bytes_total))
+
+
+class UploadMeter(_Teller):
+    """The same for the uploads of a task commit, after every part."""
+
+    def __init__(self, callback: ProgressCallback) -> None:
+        super().__init__(callback)
+        self._files = 0
+        self._bytes = 0
+
+    def __call__(self, event: Event) -> None:
+        """Count a part, and tell."""
+        part = event.step
+        if isinstance(part, SentPart):
+            self._files += part.last
+            self._bytes += part.size
+            self.tell(Progress("upload", self._files, part.files_total, self._bytes, part.bytes_total))

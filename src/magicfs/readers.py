@@ -194,7 +194,7 @@ class _Place:
         *args: _P.args,
         **kwargs: _P.kwargs,
     ) -> _T:
-        result: _T = sync(self.filesystem.loop, work, self.store, *args, **kwargs)
+        result: _T = sync(resolve.loop_of(self.filesystem), work, self.store, *args, **kwargs)
         return result
 
 

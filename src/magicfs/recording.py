@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from magicfs.formats import hadoop_uri
@@ -15,7 +16,15 @@ from magicfs.stores.port import Store
 from magicfs.tracking import tracker
 from magicfs.upload import Uploaded
 
-__all__ = ["MARKER_LENGTH", "MemoryRecorder", "StoreRecorder", "marker_length", "scope_of", "write_id_of"]
+__all__ = [
+    "MARKER_LENGTH",
+    "MemoryRecorder",
+    "StoreRecorder",
+    "described",
+    "marker_length",
+    "scope_of",
+    "write_id_of",
+]
 
 MARKER_LENGTH = "x-hadoop-s3a-magic-data-length"
 """User metadata of the marker: the upload's length as decimal text (``X_HEADER_MAGIC_MARKER``)."""
@@ -95,7 +104,15 @@ class MemoryRecorder:
         tracker().closed(scope_of(self.path), self.path.path)
 
 
-def _pending(store: Store, path: MagicPath, uploaded: Uploaded) -> Pending:
+def described(store: Store, path: str, uploaded: Uploaded, counters: Mapping[str, int]) -> Pending:
+    """What a ``.pending`` file or a pending set says of a finished upload.
+
+    Args:
+        store: The bucket.
+        path: ``bucket/key`` that the writer had in mind, for readers only.
+        uploaded: The upload.
+        counters: What the committer counts of it, beside bytes and parts.
+    """
     scheme = _HADOOP_SCHEMES.get(store.name, store.name)
     return Pending(
         upload_id=uploaded.upload_id,
@@ -103,19 +120,22 @@ def _pending(store: Store, path: MagicPath, uploaded: Uploaded) -> Pending:
         destination_key=uploaded.key,
         parts=tuple(UploadedPart(part.etag, *(part.checksum or ())) for part in uploaded.parts),
         length=uploaded.length,
-        uri=hadoop_uri.encode(f"{scheme}://{path.path}"),
+        uri=hadoop_uri.encode(f"{scheme}://{path}"),
         extra_data={WRITE_ID: uploaded.write_id},
-        statistics=_statistics(uploaded),
+        statistics=Statistics(
+            counters={
+                **counters,
+                "committer_bytes_uploaded": uploaded.length,
+                "object_multipart_initiated": 1,
+                "stream_write_bytes": uploaded.length,
+                "stream_write_block_uploads": len(uploaded.parts),
+            },
+            meanstatistics={
+                "stream_write_block_bytes.mean": MeanStatistic(len(uploaded.parts), uploaded.length)
+            },
+        ),
     ).touched(int(time.time() * 1000))
 
 
-def _statistics(uploaded: Uploaded) -> Statistics:
-    counters = {
-        "committer_magic_files_created": 1,
-        "committer_bytes_uploaded": uploaded.length,
-        "object_multipart_initiated": 1,
-        "stream_write_bytes": uploaded.length,
-        "stream_write_block_uploads": len(uploaded.parts),
-    }
-    sizes = MeanStatistic(len(uploaded.parts), uploaded.length)
-    return Statistics(counters=counters, meanstatistics={"stream_write_block_bytes.mean": sizes})
+def _pending(store: Store, path: MagicPath, uploaded: Uploaded) -> Pending:
+    return described(store, path.path, uploaded, {"committer_magic_files_created": 1})

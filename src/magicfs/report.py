@@ -22,12 +22,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a job commit is.
+    """How far a job commit is, or a task commit that uploads.
 
     Attributes:
-        stage: ``complete`` while files become visible, ``cleanup`` afterwards.
-        files_done: Files that are visible.
-        files_total: Files of the job.
+        stage: ``complete`` while files become visible, ``cleanup`` afterwards; ``upload`` in a task commit.
+        files_done: Files that are visible, or uploaded.
+        files_total: Files of the job, or of the task.
         bytes_done: Their size.
         bytes_total: Size of all.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 from collections.abc import Callable
@@ -9,15 +10,18 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from fsspec.asyn import sync
+from fsspec.spec import AbstractFileSystem
 
-from magicfs.errors import CommitOutcomeUnknown, ProtocolViolation, UsageError
-from magicfs.filesystem import MagicFileSystem
+from magicfs.errors import CommitError, CommitFailed, CommitOutcomeUnknown, ProtocolViolation, UsageError
 from magicfs.job_spec import JobSpec
+from magicfs.progress import UploadMeter
 from magicfs.protocol import ids
 from magicfs.protocol.ids import AttemptId, TaskId
+from magicfs.report import ProgressCallback
 from magicfs.task_commit import TaskCommit
+from magicfs.work_places import WorkPlace
 
-__all__ = ["Task"]
+__all__ = ["Task", "not_repeatable"]
 
 
 class Task:
@@ -52,6 +56,7 @@ class Task:
         self._process: int | None = None
         self._state: Literal["new", "open", "committed", "aborted"] = "new"
         self._commit: TaskCommit | None = None
+        self._began_commit = False
 
     @property
     def job_id(self) -> str:
@@ -65,50 +70,57 @@ class Task:
 
     @property
     def path(self) -> str:
-        """Where to write, without a scheme: ``bucket/…/__base``. Relative paths become the destination's."""
-        work = self._spec.work_layout.work_directory(self._require_attempt())
-        return f"{self._spec.location.bucket}/{work}"
+        """Where to write, without a scheme: ``bucket/…/__base``. Relative paths become the destination's.
+
+        With ``committer="directory"`` or ``"partitioned"`` it is a directory of this machine.
+        """
+        return self._place().path
 
     def url(self, name: str = "") -> str:
-        """A chained URL for a file of the given relative name, to go with ``storage_options``."""
-        scheme = self._spec.location.scheme
-        return f"magic::{scheme}://{self.path}" + (f"/{name}" if name else "")
+        """A URL for a file of the given relative name, to go with ``storage_options``."""
+        return self._place().url(name)
 
     @property
     def storage_options(self) -> dict[str, Any]:
         """What ``pandas`` and ``fsspec`` need beside ``url``. May hold secrets.
 
         Raises:
-            UsageError: The job was given a filesystem instance, whose options are not known.
+            UsageError: The job was given a filesystem instance, whose options are not known, or its committer
+                writes where no URL leads.
         """
-        if self._spec.filesystem is not None:
-            raise UsageError("this job was given a filesystem; write through task.filesystem")
-        options = self._spec.magic_options()
-        if self._spec.storage_options:
-            options[self._spec.location.scheme] = dict(self._spec.storage_options)
+        options = self._place().storage_options
+        if options is None:
+            raise UsageError("no URL leads to where this task writes; write through task.filesystem")
         return options
 
     @property
-    def filesystem(self) -> MagicFileSystem:
-        """The filesystem to write through; the same instance for all tasks of a process."""
-        return self._spec.magic_filesystem()
+    def filesystem(self) -> AbstractFileSystem:
+        """The filesystem to write through; most committers have one for all tasks of a process."""
+        return self._place().filesystem()
 
     def setup(self, suffix: str | None = None) -> Self:
         """Start an attempt, here and now. No request is made.
+
+        With ``committer="directory"`` or ``"partitioned"`` its local directory is made, empty, and what dead
+        attempts of the job have left on this machine is removed.
 
         Args:
             suffix: What tells this attempt from others of the task, in lower-case letters and digits, if
                 the engine has a number that does; by default random.
 
         Raises:
-            ProtocolViolation: The task was set up already, or its job has ended.
+            ProtocolViolation: The task was set up already, or its job has ended; or the same attempt is being
+                run on this machine.
+            UsageError: The local directory cannot be made.
         """
         if self._state != "new":
             raise ProtocolViolation(
                 f"task {self.id} is {self._state}; use a new job.task({self.id!r}) for another attempt"
             )
         self._require_job("setup")
-        self._attempt = ids.attempt_id(self.id, suffix or secrets.token_hex(6))
+        attempt = ids.attempt_id(self.id, suffix or secrets.token_hex(6))
+        self._spec.work_place(self.id, attempt).prepare()
+        self._attempt = attempt
         self._process = os.getpid()
         self._state = "open"
         return self
@@ -119,13 +131,19 @@ class Task:
         found: bool = sync(self._spec.loop, self._spec.make_committer().needs_task_commit, attempt)
         return found
 
-    def commit(self) -> TaskCommit:
+    def commit(self, progress: ProgressCallback | None = None) -> TaskCommit:
         """Persist what the attempt wrote; nothing becomes visible.
+
+        Args:
+            progress: Where the commit uploads local files (``directory``, ``partitioned``), called with a
+                ``Progress`` after every part, on the I/O thread; it must be quick.
 
         Raises:
             ProtocolViolation: The task was committed or aborted already, or its job has ended, or with
                 ``tracking="memory"`` it was set up in another process, which alone knows its files.
-            CommitFailed: A file is unreadable or still open; the attempt's uploads are aborted.
+            CommitFailed: A file is unreadable or still open; the attempt's uploads are aborted. With a
+                committer whose ``is_task_commit_repeatable`` is false, whatever went wrong: the job has
+                failed.
             CommitOutcomeUnknown: The store fell silent; commit again, or run the task again.
             StoreError: The store refused or failed; the attempt's uploads are aborted as far as possible.
         """
@@ -140,18 +158,31 @@ class Task:
                 f"task {self.id} was set up in another process, and with tracking='memory' only that one "
                 "knows its files; set it up and commit it where it writes, or use tracking='store'"
             )
+        meter = UploadMeter(progress) if progress is not None else None
+        committer = self._spec.make_committer(meter)
+        self._began_commit = True
         try:
-            self._commit = sync(self._spec.loop, self._spec.make_committer().commit_task, self.id, attempt)
+            self._commit = sync(self._spec.loop, committer.commit_task, self.id, attempt)
         except CommitOutcomeUnknown:
             raise
-        except BaseException:
+        except BaseException as error:
             self._state = "aborted"  # a failed commit leaves nothing to commit again
-            raise
+            if isinstance(error, CommitError) or committer.is_task_commit_repeatable:
+                raise
+            raise not_repeatable(self._spec.committer, self.id, repr(error)) from error
+        finally:
+            if meter is not None and meter.trouble:
+                logging.getLogger("magicfs").warning("task %s: %s", self.id, meter.trouble)
         assert self._commit is not None
         self._state = "committed"
         if self._on_commit is not None:
             self._on_commit(self._commit)
         return self._commit
+
+    @property
+    def began_commit(self) -> bool:
+        """Whether ``commit`` was called and got as far as the store."""
+        return self._began_commit
 
     @property
     def committed(self) -> TaskCommit | None:
@@ -196,6 +227,9 @@ class Task:
     def __repr__(self) -> str:
         return f"<Task {self.id} of job {self.job_id}, {self._state}>"
 
+    def _place(self) -> WorkPlace:
+        return self._spec.work_place(self.id, self._require_attempt())
+
     def _require_attempt(self) -> AttemptId:
         if self._attempt is None:
             raise ProtocolViolation(
@@ -206,3 +240,13 @@ class Task:
     def _require_job(self, call: str) -> None:
         if self._check is not None:
             self._check(f"task.{call}")
+
+
+def not_repeatable(committer: str, task: str, problem: str) -> CommitFailed:
+    """What to raise when a task commit that cannot be repeated has failed, or may have died."""
+    return CommitFailed(
+        f"task {task} failed in its commit, or may have: {problem}; committer={committer!r} publishes when a "
+        "task commits and cannot repeat that, so a part of the task may be visible and the job has failed; "
+        "abort it, remove what it has made visible, and run it again under another job id",
+        failed=[task],
+    )

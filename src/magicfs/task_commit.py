@@ -27,7 +27,8 @@ class TaskCommit:
         attempt_id: The attempt that was committed.
         files: How many files it wrote.
         bytes: Their size.
-        set_key: Key of its pending set in the store; None if only this value holds it.
+        set_key: Key of its pending set in the store, or its name below ``cluster_directory``; None if only
+            this value holds it.
         content: The packed pending set; None if it is too large to travel.
     """
 

@@ -542,8 +542,8 @@ def test_part_size_that_s3_would_refuse_is_refused_before_any_request(size: int)
         ("memory://", "has no bucket"),
         ("magic::memory://bucket/sales", "is a chained URL; give the plain URL of the destination"),
         ("memory://bucket/a/../b", "contains a '.' or '..' element"),
-        ("file:///tmp/sales", "cannot delay an upload; magicfs works on"),
-        ("ftp://host/sales", "cannot delay an upload"),
+        ("file:///tmp/sales", "one process could open and another complete"),
+        ("ftp://host/sales", "no store for ftp://"),
     ],
 )
 def test_url_that_cannot_be_right_is_refused_by_name(url: str, told: str) -> None:
@@ -881,7 +881,7 @@ def test_task_says_where_to_write_in_every_way(url: str, tmp_path: Path) -> None
     with fsspec.open(task.url("b.txt"), "wb", **task.storage_options) as file:
         file.write(b"y")
     assert task.commit().files == 2
-    assert task.filesystem is job.task(4).filesystem
+    assert task.filesystem is job.task(4).setup().filesystem
 
 
 def test_task_of_a_job_with_a_filesystem_has_no_options_to_tell() -> None:

@@ -145,7 +145,7 @@ class TestReadManifest:
             read("memory://b/d", storage_options={"x": 1}, filesystem=MemoryFileSystem())
         with pytest.raises(UsageError, match="magic's already"):
             read("memory://b/d", filesystem=MagicFileSystem(MemoryFileSystem()))
-        with pytest.raises(UsageError, match="cannot delay"):
+        with pytest.raises(UsageError, match="has no store for ftp://"):
             read("ftp://b/d")
         with pytest.raises(UsageError):
             read("b/d")

@@ -93,7 +93,7 @@ def test_the_commands_of_the_document_are_understood(capsys: pytest.CaptureFixtu
         if command == "commit" and "--job" not in words:
             continue
         assert cli.main([command, *words]) == 2
-        assert "cannot delay an upload" in capsys.readouterr().err
+        assert "has no store for none://" in capsys.readouterr().err
 
 
 def test_the_exit_statuses_of_the_document_are_those_of_the_program() -> None:

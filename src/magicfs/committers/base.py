@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, cast
 
+from magicfs.committers.options import CommitterOptions, NoOptions
 from magicfs.engine import Engine
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.pending import EtagFormat
-from magicfs.protocol import ids
+from magicfs.protocol import conflict, ids
 from magicfs.protocol.conflict import Conflict
+from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 from magicfs.protocol.layout import LayoutName, WorkLayout
+from magicfs.protocol.parts import DEFAULT_PART_SIZE
+from magicfs.protocol.temporary import TemporaryLayout
 from magicfs.report import JobReport
 from magicfs.task_commit import TaskCommit
 
@@ -34,6 +38,9 @@ class JobContext:
         run_id: Name of the run, by which a second one finds the first.
         allow_empty: Whether a job without files may replace what is there.
         single_driver: Whether the caller vouches that nobody else moves the job, where the store cannot.
+        options: What else the committer was told.
+        committer: Name of the committer.
+        part_size: Bytes of the first parts of uploads that the committer itself makes.
     """
 
     url: str
@@ -46,6 +53,9 @@ class JobContext:
     run_id: str | None = None
     allow_empty: bool = False
     single_driver: bool = False
+    options: CommitterOptions = field(default_factory=NoOptions)
+    committer: str = "magic"
+    part_size: int = DEFAULT_PART_SIZE
 
     @property
     def job(self) -> JobId:
@@ -53,9 +63,19 @@ class JobContext:
         return self.layout.job
 
     @property
+    def temporary(self) -> TemporaryLayout:
+        """Where committers that move files keep the job's work."""
+        return TemporaryLayout(self.layout.destination, self.job, self.layout.attempt)
+
+    @property
     def names_tell(self) -> bool:
         """Whether every upload of the job can be told by its final name."""
         return self.unique_names and ids.is_random(self.job)
+
+    @property
+    def minds_partitions(self) -> bool:
+        """Whether the conflict mode is about the partitions that the job writes to, not the destination."""
+        return conflict.is_by_partition(self.conflict, self.committer)
 
     def of(self, job: JobObject) -> JobContext:
         """The facts of another job at the same destination, as its job object tells them."""
@@ -68,6 +88,7 @@ class JobContext:
             tracking=cast('Literal["store", "memory"]', job.tracking),
             hadoop_sets=False,
             run_id=job.run_id,
+            committer=job.committer,
         )
 
 
@@ -135,6 +156,22 @@ class Committer(Protocol):
     context: JobContext
     engine: Engine
 
+    @property
+    def guarantees(self) -> Guarantees:
+        """What it promises on this store."""
+
+    @property
+    def is_recovery_supported(self) -> bool:
+        """Whether ``recover_tasks`` works (Hadoop's ``isRecoverySupported``)."""
+
+    @property
+    def is_commit_job_repeatable(self) -> bool:
+        """Whether anybody may call ``commit_job`` again after it died (``isCommitJobRepeatable``)."""
+
+    @property
+    def is_task_commit_repeatable(self) -> bool:
+        """Whether a task may be run and committed again after its commit died; if not, the job has failed."""
+
     async def setup_job(self) -> JobSetup:
         """Check the destination and write the job object. Old data and ``_SUCCESS`` stay as they are.
 
@@ -197,6 +234,16 @@ class Committer(Protocol):
 
     async def committed_tasks(self) -> list[TaskId]:
         """The tasks whose pending sets a listing of the job attempt shows, once for each set."""
+
+    async def recover_tasks(self) -> list[TaskCommit]:
+        """What earlier attempts of the job have committed, as commits of this one (``recoverTask``).
+
+        The last committed attempt of each task. A second call returns the same.
+
+        Raises:
+            UsageError: ``is_recovery_supported`` is false; run the tasks again.
+            FormatError: Something committed cannot be believed; nothing was changed.
+        """
 
     async def abort_job(self, commits: Sequence[TaskCommit], driver: str | None = None) -> None:
         """Discard everything of the job: uploads of all attempts, work objects, and what had become visible.

@@ -32,13 +32,30 @@ from magicfs.formats.manifest import Manifest
 from magicfs.formats.pending import Pending
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
 from magicfs.protocol import paths
+from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.job_state import Decision, JobState, Wish, decide
 from magicfs.protocol.plan import Abort, Stage
 from magicfs.report import JobReport
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
 from magicfs.stores.impatience import PATIENCE_S, ImpatientStore
 
-__all__ = ["Driver"]
+__all__ = ["DRIVEN", "Driver"]
+
+DRIVEN = Guarantees(
+    speculative_tasks=True,
+    recoverable_job=True,
+    abortable_task=True,
+    abortable_job=True,
+    uncommitted_output_observable=False,
+    committed_task_output_observable=False,
+    atomic_task_commit=True,
+    atomic_job_commit_list=False,
+    atomic_job_commit_manifest=True,
+    partitioned_executor_resilience=True,
+    repeatable_job_commit=True,
+    survives_driver_loss=True,
+)
+"""What delayed uploads and a job object give to every committer that is driven by them."""
 
 _BEFORE = frozenset({JobState.OPEN, JobState.PREPARED})
 
@@ -144,6 +161,15 @@ class Driver:
             raise self._published()
         if executed.unlisted is not None:
             raise executed.unlisted
+
+    async def is_open(self) -> bool:
+        """Whether the job may still be committed from what its tasks have left.
+
+        Raises:
+            StoreError: The store failed.
+        """
+        _, held = await self._read(self._cleaner)
+        return held is not None and held.job.state in _BEFORE
 
     # -- what both need --------------------------------------------------------------------------------
 

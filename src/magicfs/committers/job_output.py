@@ -8,15 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from magicfs.committers.base import JobContext
-from magicfs.engine import Engine, drained
-from magicfs.errors import CommitFailed, FormatError, ObjectNotFound, UsageError
+from magicfs.committers.task_sets import StoreSets, TaskSets
+from magicfs.engine import Engine
+from magicfs.errors import CommitFailed, FormatError, ProtocolViolation
 from magicfs.formats.pending import Pending
-from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
+from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.statistics import Statistics
-from magicfs.protocol import ids, paths
-from magicfs.protocol.magic import PENDING_SET
 from magicfs.protocol.plan import Abort, Complete
-from magicfs.protocol.winners import Attempt, KeyCheck, StoredSet, check_attempts, last_committed
+from magicfs.protocol.winners import Attempt, KeyCheck, check_attempts, last_committed
 from magicfs.recording import write_id_of
 from magicfs.task_commit import TaskCommit, unpack
 
@@ -26,7 +25,7 @@ __all__ = [
     "carried",
     "checked",
     "completing",
-    "listed_sets",
+    "load",
     "load_commits",
     "load_listed",
 ]
@@ -100,7 +99,46 @@ def carried(engine: Engine, context: JobContext, commits: Sequence[TaskCommit]) 
         yield from output.pendings()
 
 
-async def load_commits(engine: Engine, context: JobContext, commits: Sequence[TaskCommit]) -> JobOutput:
+async def load(
+    engine: Engine,
+    context: JobContext,
+    sets: TaskSets,
+    commits: Sequence[TaskCommit] | None,
+    tasks: int | None,
+) -> JobOutput:
+    """Take what a job commit was told to publish.
+
+    Args:
+        engine: Bound to the job's bucket.
+        context: The job.
+        sets: Where its pending sets are.
+        commits: Those that an engine accepted; None for all that a listing shows.
+        tasks: How many tasks there must be, if that is known.
+
+    Raises:
+        ProtocolViolation: The commits do not belong together, or are not as many as there must be.
+        CommitFailed: A set cannot be believed, or two tasks write one key; nothing was published.
+    """
+    if commits is None and context.tracking == "memory":
+        raise ProtocolViolation(
+            "with tracking='memory' no listing shows what tasks committed; pass their TaskCommits to "
+            "job.commit"
+        )
+    if commits is None:
+        output = await load_listed(engine, context, sets)
+    else:
+        output = await load_commits(engine, context, sets, commits)
+    if tasks is not None and output.tasks != tasks:
+        raise ProtocolViolation(
+            f"{output.tasks} tasks of job {context.job} are committed and {tasks} are expected; "
+            "nothing was published; pass the commits of all tasks"
+        )
+    return output
+
+
+async def load_commits(
+    engine: Engine, context: JobContext, sets: TaskSets, commits: Sequence[TaskCommit]
+) -> JobOutput:
     """Take the pending sets that an engine's accepted commits carry or name.
 
     Raises:
@@ -108,85 +146,41 @@ async def load_commits(engine: Engine, context: JobContext, commits: Sequence[Ta
         CommitFailed: A set cannot be believed, or two tasks write one key; nothing was published.
     """
     check_attempts(context.job, (Attempt(c.job_id, c.task_id, c.attempt_id) for c in commits))
-    read = await _read(engine, context, [_set_key(context, c) for c in commits if c.content is None])
-    sets = []
+    read = await sets.read([_set_key(context, sets, c) for c in commits if c.content is None])
+    found = []
     for commit in sorted(commits, key=lambda c: c.task_id):
         if commit.content is None:
-            key = _set_key(context, commit)
-            sets.append((key, read[key]))
+            key = _set_key(context, sets, commit)
+            found.append((key, read[key]))
             continue
         name = f"commit of task {commit.task_id}"
         try:
-            sets.append((name, unpack(name, commit.content)))
+            found.append((name, unpack(name, commit.content)))
         except FormatError as error:
             raise _unbelievable(error) from error
-    return checked(engine, context, sets)
+    return checked(engine, context, found)
 
 
-async def load_listed(engine: Engine, context: JobContext) -> JobOutput:
+async def load_listed(engine: Engine, context: JobContext, sets: TaskSets | None = None) -> JobOutput:
     """Take the last committed pending set of every task, found by listing (Hadoop's way).
 
     Raises:
-        CommitFailed: As for ``load_commits``.
+        CommitFailed: As for ``load_commits``, or a file is named like a pending set, but after no task.
     """
-    chosen = last_committed(await listed_sets(engine, context))
-    read = await _read(engine, context, [one.key for one in chosen])
+    sets = sets or StoreSets(engine, context)
+    chosen = last_committed(await sets.listed())
+    read = await sets.read([one.key for one in chosen])
     return checked(engine, context, [(one.key, read[one.key]) for one in chosen])
 
 
-async def listed_sets(engine: Engine, context: JobContext) -> list[StoredSet]:
-    """The pending sets of a job attempt: ours under ``sets/``, Hadoop's beside it.
-
-    Raises:
-        CommitFailed: A file is named like a pending set, but after no task.
-    """
-    layout = context.layout
-    prefix = paths.prefix_of(layout.attempt_directory)
-    found = []
-    async for info in engine.store.list(prefix):
-        attempt = layout.attempt_of_set(info.key)
-        name = info.key[len(prefix) :]
-        try:
-            if attempt is not None:
-                task = ids.task_of_attempt(attempt)
-            elif "/" not in name and name.endswith(PENDING_SET):
-                task = ids.task_id(name.removesuffix(PENDING_SET))
-            else:
-                continue
-        except UsageError as error:
-            raise CommitFailed(
-                f"{engine.store.bucket}/{info.key} is no pending set of job {context.job}: {error}; nothing "
-                "was published; find out who wrote the file and remove it"
-            ) from error
-        found.append(StoredSet(info.key, task, info.modified or 0.0))
-    return found
-
-
-def _set_key(context: JobContext, commit: TaskCommit) -> str:
+def _set_key(context: JobContext, sets: TaskSets, commit: TaskCommit) -> str:
     """Where a commit's set is stored, which must be among the job's own files."""
-    if commit.set_key is None or not paths.is_under(commit.set_key, context.layout.job_directory):
+    if (key := sets.key_of(commit)) is None:
         raise CommitFailed(
             f"the commit of task {commit.task_id} carries no pending set and names {commit.set_key!r}, which "
             f"is none of job {context.job}; nothing was published; pass what task.commit returned"
         )
-    return commit.set_key
-
-
-async def _read(engine: Engine, context: JobContext, keys: Sequence[str]) -> dict[str, bytes]:
-    read: dict[str, bytes] = {}
-
-    async def one(key: str) -> bool:
-        try:
-            read[key] = await engine.store.get(key, size_max=PENDINGSET_SIZE_LIMIT + 1)
-        except ObjectNotFound as error:
-            raise CommitFailed(
-                f"the pending set {engine.store.bucket}/{key} is gone: job {context.job} has ended, or "
-                "somebody removed its work directory; nothing was published; run the job again"
-            ) from error
-        return True
-
-    await drained(keys, one, engine.concurrency)
-    return read
+    return key
 
 
 def checked(engine: Engine, context: JobContext, sets: Sequence[_Named]) -> JobOutput:

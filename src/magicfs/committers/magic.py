@@ -7,27 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
-from magicfs.committers import job_output, task_output
+from magicfs.committers import job_output, task_output, task_sets
 from magicfs.committers.base import JobContext, JobSetup
-from magicfs.committers.driving import Driver
-from magicfs.committers.job_output import JobOutput
+from magicfs.committers.driving import DRIVEN, Driver
 from magicfs.committers.task_output import TaskOutput
+from magicfs.committers.task_sets import StoreSets
 from magicfs.engine import Engine, raise_first
-from magicfs.errors import (
-    CommitFailed,
-    CommitOutcomeUnknown,
-    FormatError,
-    MagicError,
-    ObjectExists,
-    ProtocolViolation,
-    StoreError,
-    Unavailable,
-    UsageError,
-)
-from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
-from magicfs.formats.statistics import Statistics
+from magicfs.errors import CommitFailed, FormatError, MagicError, StoreError, UsageError
+from magicfs.formats.pendingset import PendingSet
 from magicfs.protocol import paths
+from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.report import JobReport
 from magicfs.stores.impatience import PATIENCE_S, ImpatientStore
@@ -43,9 +34,6 @@ class MagicCommitter:
     Args:
         context: The job.
         engine: Bound to the job's bucket.
-
-    Raises:
-        UsageError: The store has no multipart uploads.
     """
 
     name = "magic"
@@ -53,12 +41,25 @@ class MagicCommitter:
     def __init__(self, context: JobContext, engine: Engine) -> None:
         self.context = context
         self.engine = engine
-        if not engine.store.capabilities.multipart:
-            raise UsageError(
-                f"the store {engine.store.name!r} has no multipart uploads, which the magic committer needs; "
-                "use another store"
-            )
         self._driver = Driver(context, engine, self.name)
+        self._sets = StoreSets(engine, context)
+
+    @property
+    def guarantees(self) -> Guarantees:  # noqa: D102
+        # What nobody but the first driver was told, no second one can publish.
+        return replace(DRIVEN, recoverable_job=self.is_recovery_supported)
+
+    @property
+    def is_recovery_supported(self) -> bool:  # noqa: D102
+        return self.context.tracking == "store"
+
+    @property
+    def is_commit_job_repeatable(self) -> bool:  # noqa: D102
+        return True
+
+    @property
+    def is_task_commit_repeatable(self) -> bool:  # noqa: D102
+        return True
 
     async def setup_job(self) -> JobSetup:  # noqa: D102
         return await self._driver.setup()
@@ -99,12 +100,21 @@ class MagicCommitter:
     async def commit_job(  # noqa: D102
         self, commits: Sequence[TaskCommit] | None, driver: str | None = None, tasks: int | None = None
     ) -> JobReport:
-        report = await self._driver.commit(lambda: self._load_job(commits, tasks), driver)
+        load = partial(job_output.load, self.engine, self.context, self._sets, commits, tasks)
+        report = await self._driver.commit(load, driver)
         self._forget()
         return report
 
     async def committed_tasks(self) -> list[TaskId]:  # noqa: D102
-        return [one.task for one in await job_output.listed_sets(self.engine, self.context)]
+        return [one.task for one in await self._sets.listed()]
+
+    async def recover_tasks(self) -> list[TaskCommit]:  # noqa: D102
+        if not self.is_recovery_supported:
+            raise UsageError(
+                f"job {self.context.job} has tracking='memory', and what its tasks committed was told to the "
+                "driver of their attempt alone; run the tasks again, or use tracking='store'"
+            )
+        return await task_sets.recovered(self.context, self._sets)
 
     async def abort_job(self, commits: Sequence[TaskCommit], driver: str | None = None) -> None:  # noqa: D102
         carried = list(job_output.carried(self.engine, self.context, commits))
@@ -155,54 +165,18 @@ class MagicCommitter:
 
     def _merge(self, task: TaskId, attempt: AttemptId, output: TaskOutput) -> PendingSet | None:
         """The files of an attempt as one set; None if there are problems, new ones included."""
-        named = [replace(p, job_id=self.context.job, task_id=attempt) for p in output.pendings]
         try:
-            merged = PendingSet.merge(self.context.job, named, {"task.attempt.id": attempt, "task.id": task})
+            found = task_sets.merged(self.context, task, attempt, output.pendings)
         except UsageError as error:
             output.problems.append(error)
-        if output.problems:
-            return None
-        counters = {"committer_tasks_completed": 1, "committer_commits_created": len(named)}
-        return replace(merged, statistics=merged.statistics + Statistics(counters=counters))
+        return None if output.problems else found
 
     async def _persist(self, task: TaskId, attempt: AttemptId, pending_set: PendingSet) -> TaskCommit:
-        context = self.context
-        if context.tracking == "memory":
-            commit = TaskCommit.of(context.job, task, attempt, pending_set, None)
+        if self.context.tracking == "memory":
+            commit = TaskCommit.of(self.context.job, task, attempt, pending_set, None)
             if commit.content is not None and len(commit.content) <= INLINE_LIMIT:
                 return commit
-        key = context.layout.set_key(attempt)
-        where = f"{self.engine.store.bucket}/{key}"
-        raw = pending_set.to_bytes(context.etag_format)
-        try:
-            stored = await self._store_once(key, raw)
-            if context.hadoop_sets:
-                await self.engine.store.put(context.layout.hadoop_set_key(task), stored)
-        except Unavailable as error:
-            raise CommitOutcomeUnknown(
-                f"task {task}, {attempt}: the store did not say whether its pending set {where} was written; "
-                f"nothing was aborted; commit the task again, or run it again: {error}"
-            ) from error
-        if stored != raw:
-            pending_set = PendingSet.from_bytes(where, stored)
-        return TaskCommit.of(context.job, task, attempt, pending_set, key)
-
-    async def _store_once(self, key: str, raw: bytes) -> bytes:
-        """Write an attempt's set if there is none, and return what is there."""
-        try:
-            await self.engine.store.put(key, raw, if_absent=True)
-        except ObjectExists:
-            # An earlier call for this attempt, or our own reply that was lost. The attempt may have been
-            # accepted: whatever goes wrong from here on, its uploads must not be aborted.
-            try:
-                return await self.engine.store.get(key, size_max=PENDINGSET_SIZE_LIMIT + 1)
-            except StoreError as error:
-                raise Unavailable(
-                    "get",
-                    f"{self.engine.store.bucket}/{key}",
-                    f"the set is there and cannot be read: {error}",
-                ) from error
-        return raw
+        return (await self._sets.keep(task, attempt, pending_set)).commit
 
     async def _task_failed(self, task: TaskId, attempt: AttemptId, output: TaskOutput) -> CommitFailed:
         first, *others = output.problems
@@ -234,22 +208,3 @@ class MagicCommitter:
             await self.abort_task(attempt)
         except MagicError as second:
             error.add_note(f"and attempt {attempt} could not be aborted whole: {second}")
-
-    # -- the job commit --------------------------------------------------------------------------------
-
-    async def _load_job(self, commits: Sequence[TaskCommit] | None, tasks: int | None) -> JobOutput:
-        if commits is None and self.context.tracking == "memory":
-            raise ProtocolViolation(
-                "with tracking='memory' no listing shows what tasks committed; pass their TaskCommits to "
-                "job.commit"
-            )
-        if commits is None:
-            output = await job_output.load_listed(self.engine, self.context)
-        else:
-            output = await job_output.load_commits(self.engine, self.context, commits)
-        if tasks is not None and output.tasks != tasks:
-            raise ProtocolViolation(
-                f"{output.tasks} tasks of job {self.context.job} are committed and {tasks} are expected; "
-                "nothing was published; pass the commits of all tasks"
-            )
-        return output

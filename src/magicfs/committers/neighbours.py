@@ -10,7 +10,7 @@ from magicfs.engine import Engine, drained
 from magicfs.errors import FormatError, ObjectNotFound, UsageError
 from magicfs.formats.job_object import JOB_OBJECT_SIZE_LIMIT, JobObject
 from magicfs.protocol import ids, paths
-from magicfs.protocol.conflict import overlap
+from magicfs.protocol.conflict import is_by_partition, overlap
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.layout import JOB_OBJECT, LayoutName, WorkLayout
@@ -103,7 +103,7 @@ def blocking(neighbours: Sequence[Neighbour], own: JobId, scope: tuple[str, ...]
 
 
 def _scope_of(job: JobObject) -> tuple[str, ...] | None:
-    return job.partitions if job.conflict == "replace_partitions" else None
+    return job.partitions if is_by_partition(job.conflict, job.committer) else None
 
 
 def _layout_of(key: str, destination: str) -> WorkLayout | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,7 @@ from magicfs.committers.base import JobContext
 from magicfs.committers.job_output import JobOutput
 from magicfs.committers.job_record import Held, JobRecord, mint
 from magicfs.committers.neighbours import Neighbour
-from magicfs.engine import Engine
+from magicfs.engine import Engine, drained
 from magicfs.errors import CommitDenied, OutputExists, UsageError
 from magicfs.formats.deletions import OldObject
 from magicfs.formats.job_object import SeenPointer
@@ -28,7 +29,7 @@ from magicfs.protocol.job_state import JobState
 from magicfs.protocol.readback import etag_of_parts
 from magicfs.recording import write_id_of
 
-__all__ = ["check_empty", "output_exists", "prepare"]
+__all__ = ["check_empty", "output_exists", "prepare", "refuse_data", "touched_by"]
 
 _TRIES = 5
 _PAUSE_S = 0.2
@@ -136,12 +137,12 @@ def _deleted(context: JobContext, found: _Found) -> list[OldObject]:
 async def _look(engine: Engine, context: JobContext, record: JobRecord, output: JobOutput) -> _Found:
     found = _Found(pointer=await _pointer(engine, context, record))
     destination, store = context.layout.destination, engine.store
-    if context.conflict == "replace_partitions":
+    if context.minds_partitions:
         keys = (pending.destination_key for pending in output.pendings())
-        found.partitions = conflict.touched_partitions(keys, destination)
+        found.partitions = touched_by(context, keys)
     # Names that are unique need no look at what is there, except to know whether a manifest knows it all.
     ours = {} if context.names_tell else {p.destination_key: _finished(p) for p in output.pendings()}
-    whole = context.conflict in {"fail", "replace"}
+    whole = context.conflict in {"fail", "replace"} and found.partitions is None
     if whole or ours or found.pointer is None:
         async for info in store.list(paths.prefix_of(destination)):
             if info.key in ours:
@@ -161,6 +162,18 @@ async def _look(engine: Engine, context: JobContext, record: JobRecord, output: 
             if conflict.is_replaced(info.key, destination):
                 found.old.append(OldObject(info.key, info.etag, info.size))
     return found
+
+
+def touched_by(context: JobContext, keys: Iterable[str]) -> tuple[str, ...] | None:
+    """The partitions that a job minds, given its files' keys; None for the whole destination.
+
+    Raises:
+        UsageError: Nobody could tell what ``replace_partitions`` would replace.
+    """
+    destination = context.layout.destination
+    if context.conflict == "fail":
+        return conflict.minded_partitions(keys, destination)
+    return conflict.touched_partitions(keys, destination)
 
 
 def _finished(pending: Pending) -> str | None:
@@ -184,10 +197,39 @@ async def _pointer(engine: Engine, context: JobContext, record: JobRecord) -> Se
 
 def output_exists(context: JobContext, key: str) -> OutputExists:
     """The error for ``conflict="fail"`` where a key is data already."""
+    if context.minds_partitions:
+        return OutputExists(
+            f"a partition of {context.url} that job {context.job} writes to holds data already, such as "
+            f"{key}, and conflict='fail' of committer={context.committer!r} publishes only into partitions "
+            "without any, and files at the root only where there is none at all; nothing was changed; "
+            "choose another destination, or conflict='append' or 'replace_partitions'"
+        )
     return OutputExists(
         f"{context.url} holds data already, such as {key}, and conflict='fail' publishes only where there is "
         "none; nothing was changed; choose another destination, or conflict='append' or 'replace'"
     )
+
+
+async def refuse_data(engine: Engine, context: JobContext, partitions: tuple[str, ...] | None) -> None:
+    """Refuse data that is there in any of the partitions, for ``conflict="fail"``.
+
+    Args:
+        engine: Bound to the job's bucket.
+        context: The job.
+        partitions: Relative to the destination; None for all of it.
+
+    Raises:
+        OutputExists: There is some.
+    """
+    destination = context.layout.destination
+
+    async def look(partition: str) -> bool:
+        async for info in engine.store.list(paths.prefix_of(paths.join(destination, partition))):
+            if conflict.is_data(info.key, destination):
+                raise output_exists(context, info.key)
+        return True
+
+    await drained([""] if partitions is None else partitions, look, engine.concurrency)
 
 
 def _refuse_data(context: JobContext, old: list[OldObject]) -> None:

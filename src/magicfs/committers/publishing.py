@@ -53,7 +53,8 @@ async def publish_manifest(
     """
     await _look_up(engine, output, etags)
     destination = context.layout.destination
-    removed = () if job.partitions is None else old
+    replaced = job.partitions if job.conflict == "replace_partitions" else None
+    removed = () if replaced is None else old
     manifest = Manifest(
         job_id=job.job_id,
         run_id=job.run_id,
@@ -65,7 +66,7 @@ async def publish_manifest(
         replaced=job.pointer.job if job.pointer and job.conflict == "replace" else None,
         hides=_HIDES.get(job.conflict, "nothing"),
         deleted=tuple(paths.relative_to(one.key, destination) for one in removed),
-        partitions=job.partitions,
+        partitions=replaced,
         older_files=job.older_files and job.pointer is None,
         files=tuple(_file(pending, destination, etags) for pending in output.pendings()),
     )

@@ -8,7 +8,7 @@ from magicfs import manifests
 from magicfs.committers import neighbours
 from magicfs.committers.base import FoundUpload, JobContext, JobSetup
 from magicfs.committers.job_record import Held, JobRecord, mint, opened, taking_over
-from magicfs.committers.preparing import output_exists
+from magicfs.committers.preparing import refuse_data
 from magicfs.committers.reruns import settle_predecessors
 from magicfs.engine import Engine
 from magicfs.errors import (
@@ -24,7 +24,7 @@ from magicfs.protocol import conflict, paths
 from magicfs.protocol.job_state import JobState
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
 
-__all__ = ["claim", "set_up"]
+__all__ = ["check_destination", "claim", "set_up"]
 
 _LOOKED_AT = 1000
 
@@ -38,17 +38,17 @@ async def set_up(engine: Engine, cleaner: Engine, context: JobContext, committer
         context: The job.
         committer: Name of the committer.
     """
-    await _check_destination(engine, context)
+    await check_destination(engine, context)
     destination = context.layout.destination
     # A job that has ended looks like one that never was; only its first attempt may begin it.
     record, held = await claim(engine, context, committer, may_create=context.layout.attempt == 0)
     await _refuse_published(engine, context, record, held)
     others = await neighbours.find(engine, destination)
     published = await settle_predecessors(engine, cleaner, context, record.conditions, others)
-    if context.conflict == "fail" and context.run_id is not None and published is None:
+    if _must_be_empty(context) and context.run_id is not None and published is None:
         # What is there may have been the run's own, so it is minded only now.
         try:
-            await _refuse_data(engine, context)
+            await refuse_data(engine, context, None)
         except OutputExists:
             await record.remove(held)
             raise
@@ -118,7 +118,7 @@ async def _refuse_published(engine: Engine, context: JobContext, record: JobReco
     )
 
 
-async def _check_destination(engine: Engine, context: JobContext) -> None:
+async def check_destination(engine: Engine, context: JobContext) -> None:
     """Refuse a destination that is a file, belongs to a table format, or holds data that the mode forbids.
 
     Raises:
@@ -135,8 +135,8 @@ async def _check_destination(engine: Engine, context: JobContext) -> None:
                     f"{context.url} is a table of {table}, as {info.key} shows; files published here would "
                     "bypass its catalogue; write through the table format, or choose another destination"
                 )
-    if context.conflict == "fail" and context.run_id is None:
-        await _refuse_data(engine, context)
+    if _must_be_empty(context) and context.run_id is None:
+        await refuse_data(engine, context, None)
     if not destination:
         return
     try:
@@ -146,11 +146,9 @@ async def _check_destination(engine: Engine, context: JobContext) -> None:
     raise UsageError(f"{context.url} is a file; choose a directory, or remove the file first")
 
 
-async def _refuse_data(engine: Engine, context: JobContext) -> None:
-    destination = context.layout.destination
-    async for info in engine.store.list(paths.prefix_of(destination)):
-        if conflict.is_data(info.key, destination):
-            raise output_exists(context, info.key)
+def _must_be_empty(context: JobContext) -> bool:
+    """Whether no data may be there at all; which partitions a job writes to is not known yet."""
+    return context.conflict == "fail" and not context.minds_partitions
 
 
 async def _pending_uploads(engine: Engine, context: JobContext) -> tuple[FoundUpload, ...] | None:

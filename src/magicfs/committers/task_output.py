@@ -10,9 +10,9 @@ from magicfs.errors import FormatError, MagicError, ObjectNotFound
 from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
 from magicfs.protocol import paths
 from magicfs.protocol.magic import PENDING
-from magicfs.protocol.plan import Abort, Delete, Stage
+from magicfs.protocol.plan import Abort, Delete, Stage, Step
 
-__all__ = ["TaskOutput", "abort_uploads", "delete_keys", "load", "read_pending"]
+__all__ = ["TaskOutput", "abort_uploads", "delete_keys", "load", "read_pending", "run_all"]
 
 
 @dataclass(slots=True)
@@ -94,14 +94,17 @@ def _check_place(where: str, pending: Pending, bucket: str, destination: str) ->
 
 async def abort_uploads(engine: Engine, pendings: Sequence[Pending]) -> list[MagicError]:
     """Abort uploads, trying each; returns what could not be aborted."""
-    steps = [Abort(pending.destination_key, pending.upload_id) for pending in pendings]
-    result = await engine.run(Stage("abort", steps), stop_on_failure=False)
-    return [f.error for f in result.failures if isinstance(f.error, MagicError)]
+    return await run_all(engine, "abort", [Abort(p.destination_key, p.upload_id) for p in pendings])
 
 
 async def delete_keys(engine: Engine, keys: Sequence[str]) -> list[MagicError]:
     """Delete objects in bulk, trying each batch; returns what could not be deleted."""
     size = engine.store.capabilities.bulk_delete_max
     steps = [Delete(tuple(keys[start : start + size])) for start in range(0, len(keys), size)]
-    result = await engine.run(Stage("delete", steps), stop_on_failure=False)
+    return await run_all(engine, "delete", steps)
+
+
+async def run_all(engine: Engine, name: str, steps: Sequence[Step]) -> list[MagicError]:
+    """Carry out steps that do not depend on each other, trying each; returns what could not be done."""
+    result = await engine.run(Stage(name, steps), stop_on_failure=False)
     return [f.error for f in result.failures if isinstance(f.error, MagicError)]

@@ -13,8 +13,10 @@ __all__ = [
     "MANIFESTS",
     "TABLE_PLACES",
     "Conflict",
+    "is_by_partition",
     "is_data",
     "is_replaced",
+    "minded_partitions",
     "overlap",
     "table_sign",
     "touched_partitions",
@@ -35,6 +37,14 @@ TABLE_PLACES: Final = ("_delta_log", "metadata")
 """Directories by which table formats are told."""
 
 _ICEBERG: Final = ".metadata.json"
+
+
+def is_by_partition(mode: str, committer: str) -> bool:
+    """Whether a conflict mode is about touched partitions only, not about the destination as a whole.
+
+    ``partitioned`` minds only these in every mode (Hadoop's ``PartitionedStagingCommitter``).
+    """
+    return mode == "replace_partitions" or (mode == "fail" and committer == "partitioned")
 
 
 def is_data(key: str, directory: str) -> bool:
@@ -92,6 +102,25 @@ def touched_partitions(keys: Iterable[str], directory: str) -> tuple[str, ...]:
             f"files lie in partitions of different depths, such as {shown}; replace_partitions needs one "
             "depth; partition all files by the same columns"
         )
+    return tuple(sorted(found))
+
+
+def minded_partitions(keys: Iterable[str], directory: str) -> tuple[str, ...] | None:
+    """The partitions that must be free of data for ``fail``, relative to the destination, sorted.
+
+    Partitions of any depth may be mixed: nothing is deleted. A file at the root lies in the partition that
+    is the whole destination, so then all of it must be free. (Hadoop's ``PartitionedStagingCommitter`` probes
+    a directory ``table_root`` in that case, which is never there.)
+
+    Returns:
+        None for the whole destination.
+    """
+    found = set()
+    for key in keys:
+        partition, slash, _ = paths.relative_to(key, directory).rpartition("/")
+        if not slash:
+            return None
+        found.add(partition)
     return tuple(sorted(found))
 
 

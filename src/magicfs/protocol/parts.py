@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from magicfs.errors import UsageError
 
-__all__ = ["DEFAULT_PART_SIZE", "PartLimits", "part_size"]
+__all__ = ["DEFAULT_PART_SIZE", "PartLimits", "even_part_size", "part_size"]
 
 # A stream holds a few parts in memory and users open many files; S3 gains little from larger parts.
 DEFAULT_PART_SIZE = 8 * 2**20
@@ -64,3 +64,21 @@ def part_size(number: int, first: int, limits: PartLimits) -> int:
         return first
     doublings = (number - 1) * _STEPS // limits.count_max
     return min(first << doublings, limits.size_max)
+
+
+def even_part_size(length: int, first: int, limits: PartLimits) -> int:
+    """Size in bytes of all parts but the last of an object whose length is known.
+
+    Args:
+        length: Of the object, in bytes.
+        first: The size that was asked for; larger ones are taken where there would be too many parts.
+        limits: What the store allows.
+
+    Raises:
+        UsageError: The object is larger than the store allows.
+    """
+    size = max(first, -(-length // limits.count_max))
+    if length > limits.object_max or size > limits.size_max:
+        largest = min(limits.object_max, limits.size_max * limits.count_max)
+        raise UsageError(f"a file of {length} bytes is larger than {largest}; write several files")
+    return size

@@ -11,8 +11,8 @@ from fsspec.asyn import sync
 
 import magicfs
 from magicfs import manifests
+from magicfs.committers import registry
 from magicfs.committers.job_record import JobRecord
-from magicfs.committers.magic import MagicCommitter
 from magicfs.engine import Engine
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.success import SuccessData
@@ -156,7 +156,7 @@ class JobScene:
     ) -> JobReport | None:
         """Commit a job in a process of its own; None if that died."""
         engine = self.engine(traffic or Traffic(faults), concurrency)
-        committer = MagicCommitter(job.spec.context, engine)
+        committer = registry.make(job.spec.committer, job.spec.context, engine)
         report: JobReport | None = self.lived(lambda: committer.commit_job(commits, job.found.driver))
         return report
 

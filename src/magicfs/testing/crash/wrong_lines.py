@@ -216,9 +216,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "what the engine accepted is ignored",
         "c",
-        "magicfs.committers.magic",
-        "output = await job_output.load_commits(self.engine, self.context, commits)",
-        "output = await job_output.load_listed(self.engine, self.context)",
+        "magicfs.committers.job_output",
+        "output = await load_commits(engine, context, sets, commits)",
+        "output = await load_listed(engine, context, sets)",
         _LOSERS,
     ),
     Mutant(

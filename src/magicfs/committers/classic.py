@@ -1,0 +1,181 @@
+"""What committers without a job object share: the look at the destination, ``_SUCCESS``, the report.
+
+They are as safe as their protocols always were, no more, and their ``guarantees`` say it.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from magicfs.committers.base import JobContext, JobSetup
+from magicfs.committers.job_record import mint, now_ms
+from magicfs.committers.setting_up import check_destination
+from magicfs.engine import Engine
+from magicfs.errors import ProtocolViolation, UsageError
+from magicfs.formats.statistics import Statistics
+from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SuccessData
+from magicfs.protocol import paths
+from magicfs.protocol.ids import AttemptId, TaskId
+from magicfs.protocol.layout import unique_name
+from magicfs.protocol.winners import Attempt, check_attempts
+from magicfs.report import JobReport
+from magicfs.task_commit import TaskCommit
+from magicfs.version import __version__
+
+__all__ = ["ClassicCommitter", "Published"]
+
+
+@dataclass(slots=True)
+class Published:
+    """What a job commit made visible, counted as it goes.
+
+    Attributes:
+        tasks: Tasks that wrote it.
+        files: How many files.
+        bytes: Their size.
+        keys: Keys of the first ``SUCCESS_MARKER_FILE_LIMIT``.
+        warnings: Troubles after the files were published.
+        statistics: What tasks and job counted.
+    """
+
+    tasks: int = 0
+    files: int = 0
+    bytes: int = 0
+    keys: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    statistics: Statistics = field(default_factory=Statistics)
+
+    def add(self, key: str, size: int) -> None:
+        """Count one file."""
+        self.files += 1
+        self.bytes += size
+        if len(self.keys) < SUCCESS_MARKER_FILE_LIMIT:
+            self.keys.append(key)
+
+
+class ClassicCommitter:
+    """Base of the committers that have no job object.
+
+    Args:
+        context: The job.
+        engine: Bound to the job's bucket.
+    """
+
+    name = ""
+
+    def __init__(self, context: JobContext, engine: Engine) -> None:
+        self.context = context
+        self.engine = engine
+
+    @property
+    def is_recovery_supported(self) -> bool:  # noqa: D102
+        return False
+
+    @property
+    def is_commit_job_repeatable(self) -> bool:  # noqa: D102
+        return False
+
+    @property
+    def is_task_commit_repeatable(self) -> bool:  # noqa: D102
+        return True
+
+    async def setup_job(self) -> JobSetup:
+        """Check the destination; nothing there is changed. A second call checks again.
+
+        Raises:
+            UsageError: The destination is a file, or a table of Delta Lake or Apache Iceberg.
+            OutputExists: ``conflict="fail"``, and data is there.
+            ObjectNotFound: No such bucket.
+        """
+        await check_destination(self.engine, self.context)
+        return JobSetup(driver=mint())
+
+    async def recover_tasks(self) -> list[TaskCommit]:  # noqa: D102
+        raise UsageError(
+            f"committer={self.name!r} cannot use what an earlier attempt of the job has committed; run the "
+            "tasks again"
+        )
+
+    def final_key(self, relative: str, task: TaskId) -> str:
+        """The key of a file that a task wrote under a relative path."""
+        elements = paths.elements(relative)
+        if self.context.unique_names:
+            elements = unique_name(elements, task, self.context.job)
+        return paths.join(self.context.layout.destination, *elements)
+
+    def check_commits(self, commits: Sequence[TaskCommit], tasks: int | None) -> None:
+        """Refuse commits that do not belong together.
+
+        Raises:
+            ProtocolViolation: Two of one task, another job's, or not as many as there must be.
+        """
+        check_attempts(self.context.job, (Attempt(c.job_id, c.task_id, c.attempt_id) for c in commits))
+        self.check_number(len(commits), tasks)
+
+    def check_number(self, committed: int, tasks: int | None) -> None:
+        """Refuse another number of committed tasks than there must be.
+
+        Raises:
+            ProtocolViolation: It is another.
+        """
+        if tasks is not None and committed != tasks:
+            raise ProtocolViolation(
+                f"{committed} tasks of job {self.context.job} are committed and {tasks} are expected; "
+                "nothing was published; pass the commits of all tasks"
+            )
+
+    def commit_of(
+        self, task: TaskId, attempt: AttemptId, files: int, size: int, key: str | None, content: bytes | None
+    ) -> TaskCommit:
+        """What a task commit hands to the job."""
+        return TaskCommit(self.context.job, task, attempt, files, size, key, content)
+
+    async def write_success(self, published: Published, stage: str | None = None) -> None:
+        """Write ``_SUCCESS``, whoever's is there."""
+        await self.engine.store.put(
+            self.context.layout.success_key, self.success_of(published, stage).to_bytes()
+        )
+
+    def success_of(self, published: Published, stage: str | None = None) -> SuccessData:
+        """What ``_SUCCESS`` says of a job."""
+        success = SuccessData(
+            hostname=socket.gethostname(),
+            committer=self.name,
+            description=f"magicfs job {self.context.job}",
+            job_id=self.context.job,
+            job_id_source="magicfs",
+            diagnostics={
+                "magicfs.concurrency": str(self.engine.concurrency),
+                "magicfs.conflict": self.context.conflict,
+                "magicfs.version": __version__,
+            },
+            filenames=tuple(f"/{key}" for key in published.keys),
+            statistics=published.statistics,
+            stage=stage,
+        )
+        return success.touched(now_ms())
+
+    def report(self, published: Published, started: float) -> JobReport:
+        """What the job commit tells its caller.
+
+        Args:
+            published: What it made visible.
+            started: ``time.monotonic()`` at its begin.
+        """
+        scheme, bucket = paths.parse_url(self.context.url).scheme, self.engine.store.bucket
+        return JobReport(
+            job_id=self.context.job,
+            destination=self.context.url,
+            committer=self.name,
+            conflict=self.context.conflict,
+            tasks=published.tasks,
+            files=published.files,
+            bytes=published.bytes,
+            seconds=time.monotonic() - started,
+            filenames=tuple(paths.Location(scheme, bucket, key).url for key in published.keys),
+            warnings=tuple(published.warnings),
+            statistics=published.statistics,
+        )

@@ -1,0 +1,153 @@
+"""Values of Hadoop's options, as its ``Configuration`` reads them: variables, flags, sizes, directories."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from magicfs.errors import UsageError
+
+__all__ = [
+    "HadoopOptions",
+    "cluster_url",
+    "flag",
+    "integer",
+    "local_directory",
+    "size",
+    "text",
+]
+
+_SPARK: Final = "spark.hadoop."
+_VARIABLE: Final = re.compile(r"\$\{([^{}$]+)\}")
+_ENVIRONMENT: Final = re.compile(r"env\.(?P<name>\w+)(?:(?P<how>:?-)(?P<default>.*))?", re.DOTALL)
+_SIZE: Final = re.compile(r"([0-9]+)\s*([kmgtpe]?)", re.IGNORECASE)
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
+_UNITS: Final = "_kmgtpe"
+_DEPTH: Final = 20
+
+
+class HadoopOptions:
+    """Hadoop's options by name; a name may begin with ``spark.hadoop.``. Values are trimmed.
+
+    Args:
+        conf: Option by name.
+    """
+
+    def __init__(self, conf: Mapping[str, str]) -> None:
+        found = {name.removeprefix(_SPARK): conf[name] for name in conf if name.startswith(_SPARK)}
+        found |= {name: conf[name] for name in conf if not name.startswith(_SPARK)}
+        self._given = {name: str(value).strip() for name, value in found.items()}
+
+    @property
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        return sorted(self._given)
+
+    def get(self, name: str) -> str:
+        """The value, its variables replaced; empty if there is none.
+
+        ``${name}`` stands for another option, ``${env.NAME}``, ``${env.NAME-text}`` and
+        ``${env.NAME:-text}`` for a variable of the environment, ``${user.name}`` for the user.
+
+        Raises:
+            UsageError: A variable has no value.
+        """
+        value = self._given.get(name, "")
+        for _ in range(_DEPTH):
+            if (found := _VARIABLE.search(value)) is None:
+                return value
+            value = value[: found.start()] + self._variable(name, found[1]) + value[found.end() :]
+        raise UsageError(f"{name} holds variables that stand for each other; give its value")
+
+    def is_given(self, name: str) -> bool:
+        """Whether there is such an option, be it empty."""
+        return name in self._given
+
+    def is_true(self, name: str) -> bool:
+        """Whether an option is true; without it, not."""
+        value = self.get(name)
+        return bool(value) and flag(name, value)
+
+    def _variable(self, name: str, variable: str) -> str:
+        if (match := _ENVIRONMENT.fullmatch(variable)) is not None:
+            found = os.environ.get(match["name"])
+            if found is not None and (found or match["how"] != ":-"):
+                return found
+            if match["how"]:
+                return match["default"]
+        elif variable in self._given:
+            return self._given[variable]
+        elif variable == "user.name":
+            return getpass.getuser()
+        raise UsageError(f"{name} holds ${{{variable}}}, which has no value here; give its value")
+
+
+def text(_: str, value: str) -> str:
+    """The value as it is."""
+    return value
+
+
+def flag(name: str, value: str) -> bool:
+    """A truth value.
+
+    Raises:
+        UsageError: Neither ``true`` nor ``false``, in any case.
+    """
+    if value.lower() not in {"true", "false"}:
+        raise UsageError(f"{name}={value} is neither true nor false")
+    return value.lower() == "true"
+
+
+def integer(name: str, value: str) -> int:
+    """A whole number.
+
+    Raises:
+        UsageError: It is none.
+    """
+    try:
+        return int(value)
+    except ValueError:
+        raise UsageError(f"{name}={value} is no whole number") from None
+
+
+def size(name: str, value: str) -> int:
+    """Bytes: a number, perhaps with one of the units K, M, G, T, P, E of 1024 (``getLongBytes``).
+
+    Raises:
+        UsageError: It is none.
+    """
+    match = _SIZE.fullmatch(value)
+    if match is None:
+        raise UsageError(f"{name}={value} is no size; write bytes, or a number with K, M, G, T, P or E")
+    unit: int = 1024 ** _UNITS.index(match[2].lower() or "_")
+    return int(match[1]) * unit
+
+
+def local_directory(name: str, value: str) -> str:
+    """The first directory of a list, which must be one of this machine.
+
+    Raises:
+        UsageError: Another filesystem's, or a relative one.
+    """
+    first = next((one.strip() for one in value.split(",") if one.strip()), "")
+    if (match := _SCHEME.fullmatch(first)) is not None:
+        if match[1].lower() != "file":
+            raise UsageError(f"{name}: Wrong FS: {first}, expected: file:///; give a local directory")
+        first = "/" + match[2].lstrip("/")
+    if not first.startswith("/"):
+        raise UsageError(f"{name}={value} begins with no absolute path; give a local directory")
+    return first
+
+
+def cluster_url(options: HadoopOptions, value: str) -> str:
+    """The URL of a path, which may be one of the default filesystem, or below the user's home there."""
+    if (match := _SCHEME.fullmatch(value)) is not None:
+        return f"{match[1]}://{match[2].removeprefix('//')}"
+    default = options.get("fs.defaultFS").rstrip("/")
+    if not default or default.startswith("file:"):
+        return f"file://{Path.home() / value}"
+    return f"{default}{value}" if value.startswith("/") else f"{default}/user/{getpass.getuser()}/{value}"

@@ -1,0 +1,78 @@
+"""Where committers that move files keep their work: below ``_temporary``, which readers skip.
+
+::
+
+    DEST/_temporary/<job>/<NN>/tasks/<task attempt>/<relative>          what an attempt writes
+    DEST/_temporary/<job>/<NN>/committed/<task>/<relative>              file, algorithm 1: a committed task
+    DEST/_temporary/<job>/<NN>/manifests/<task>-manifest.json           manifest: a committed task
+
+That is the layout of Hadoop's ``ManifestCommitter``. Its ``FileOutputCommitter`` has no ``<job>``, so that
+two jobs at one destination delete each other's work, and no names between ``<NN>`` and the tasks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from magicfs.protocol import paths
+from magicfs.protocol.ids import AttemptId, JobId, TaskId
+
+__all__ = ["TEMPORARY", "TemporaryLayout"]
+
+TEMPORARY: Final = "_temporary"
+
+
+@dataclass(frozen=True, slots=True)
+class TemporaryLayout:
+    """The directories of one job attempt's work.
+
+    Attributes:
+        destination: The destination directory; empty for a whole bucket.
+        job: The job.
+        attempt: Number of the job attempt, from 0.
+    """
+
+    destination: str
+    job: JobId
+    attempt: int = 0
+
+    @property
+    def temporary(self) -> str:
+        """What all jobs of a destination share."""
+        return paths.join(self.destination, TEMPORARY)
+
+    @property
+    def job_directory(self) -> str:
+        """Everything that this job writes besides its output lies under here."""
+        return f"{self.temporary}/{self.job}"
+
+    def attempt_directory(self, number: int | None = None) -> str:
+        """A job attempt's directory; by default this one's."""
+        return f"{self.job_directory}/{self.attempt if number is None else number:02d}"
+
+    @property
+    def tasks_directory(self) -> str:
+        """Where task attempts write, each in a directory of its name."""
+        return f"{self.attempt_directory()}/tasks"
+
+    def task_attempt_directory(self, attempt: AttemptId) -> str:
+        """Where a task attempt writes: its relative paths become the destination's."""
+        return f"{self.tasks_directory}/{attempt}"
+
+    def committed_directory(self, number: int | None = None) -> str:
+        """Where algorithm 1 of the file committer keeps committed tasks, each in a directory of its name."""
+        return f"{self.attempt_directory(number)}/committed"
+
+    def committed_task_directory(self, task: TaskId, number: int | None = None) -> str:
+        """One of these."""
+        return f"{self.committed_directory(number)}/{task}"
+
+    @property
+    def manifests_directory(self) -> str:
+        """Where the manifest committer keeps what tasks have committed."""
+        return f"{self.attempt_directory()}/manifests"
+
+    def manifest_key(self, task: TaskId) -> str:
+        """The manifest of a committed task."""
+        return f"{self.manifests_directory}/{task}-manifest.json"

@@ -1,0 +1,404 @@
+"""Hadoop's options of committers become arguments of ``Job``; nothing known is dropped in silence."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+import magicfs
+from magicfs import from_hadoop_conf
+from magicfs.committers.options import ManifestOptions
+from magicfs.errors import UsageError
+from magicfs.stores.memory import World
+from magicfs.stores.memory_filesystem import MemoryFileSystem
+
+NAME = "fs.s3a.committer.name"
+THREADS = "fs.s3a.committer.threads"
+MODE = "fs.s3a.committer.staging.conflict-mode"
+UNIQUE = "fs.s3a.committer.staging.unique-filenames"
+TMP = "fs.s3a.committer.staging.tmp.path"
+BUFFER = "fs.s3a.buffer.dir"
+SIZE = "fs.s3a.multipart.size"
+MEMORY = "fs.s3a.committer.magic.track.commits.in.memory.enabled"
+UUID_OPTION = "fs.s3a.committer.uuid"
+SPARK_UUID = "spark.sql.sources.writeJobUUID"
+FACTORY = "mapreduce.outputcommitter.factory.class"
+OF_FILE = "mapreduce.fileoutputcommitter."
+OF_MANIFEST = "mapreduce.manifest.committer."
+
+
+def staged(**options: str) -> dict[str, Any]:
+    return from_hadoop_conf({NAME: "directory"} | options)
+
+
+def refused(conf: dict[str, str], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        from_hadoop_conf(conf)
+
+
+def test_it_is_found_in_the_package() -> None:
+    assert magicfs.from_hadoop_conf is from_hadoop_conf
+    assert "from_hadoop_conf" in magicfs.__all__
+
+
+def test_what_is_not_named_is_left_to_the_job() -> None:
+    assert from_hadoop_conf({}) == {"conflict": "append"}
+    assert from_hadoop_conf({"fs.s3a.endpoint": "http://x", "unrelated": "${nothing}"}) == {
+        "conflict": "append"
+    }
+
+
+def test_every_option_of_the_staging_committers(tmp_path: Path) -> None:
+    conf = {
+        NAME: "partitioned",
+        THREADS: "16",
+        MODE: "REPLACE",
+        UNIQUE: "false",
+        TMP: f"file://{tmp_path}/cluster",
+        BUFFER: f"file://{tmp_path}/one,{tmp_path}/two",
+        SIZE: "16M",
+        UUID_OPTION: " job-7 ",
+        "fs.s3a.committer.require.uuid": "true",
+        "fs.s3a.committer.abort.pending.uploads": "true",
+        f"{OF_FILE}marksuccessfuljobs": "true",
+    }
+    arguments = from_hadoop_conf(conf)
+    assert arguments == {
+        "committer": "partitioned",
+        "concurrency": 16,
+        "conflict": "replace_partitions",
+        "unique_names": False,
+        "part_size": 16 * 2**20,
+        "job_id": "job-7",
+        "committer_options": {
+            "work_directory": f"{tmp_path}/one",
+            "cluster_directory": f"file://{tmp_path}/cluster",
+        },
+    }
+    filesystem = MemoryFileSystem(world=World(create_buckets=True))
+    job = magicfs.Job("memory://bucket/sales", filesystem=filesystem, **arguments).setup()
+    assert (job.id, job.spec.concurrency, job.spec.context.part_size) == ("job-7", 16, 16 * 2**20)
+    with job.task(0) as task:
+        Path(task.path, "p=1").mkdir()
+        Path(task.path, "p=1", "a").write_text("x")
+    job.commit(job.commits)
+    assert filesystem.cat_file("bucket/sales/p=1/a") == b"x"
+
+
+# -- the committer -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["file", "directory", "partitioned", "magic"])
+def test_committer_by_name(name: str) -> None:
+    assert from_hadoop_conf({NAME: name})["committer"] == name
+
+
+@pytest.mark.parametrize("name", ["", "  "])
+def test_no_name_is_the_file_committer(name: str) -> None:
+    assert from_hadoop_conf({NAME: name})["committer"] == "file"
+
+
+@pytest.mark.parametrize("name", ["staging", "Magic", "manifest", "x"])
+def test_unknown_name_is_refused_with_the_choices(name: str) -> None:
+    refused(
+        {NAME: name}, f'Unknown committer: "{name}" in .*; choose one of file, directory, partitioned, magic'
+    )
+
+
+def test_name_for_spark_and_without_it() -> None:
+    assert from_hadoop_conf({f"spark.hadoop.{NAME}": "magic"})["committer"] == "magic"
+    both = {NAME: "directory", f"spark.hadoop.{NAME}": "magic"}
+    assert from_hadoop_conf(both)["committer"] == "directory"
+
+
+def test_factory_comes_before_the_name() -> None:
+    manifest = "org.apache.hadoop.mapreduce.lib.output.committer.manifest.ManifestCommitterFactory"
+    assert from_hadoop_conf({FACTORY: manifest, NAME: "magic"})["committer"] == "manifest"
+    s3a = "org.apache.hadoop.fs.s3a.commit.S3ACommitterFactory"
+    assert from_hadoop_conf({FACTORY: s3a, NAME: "magic"})["committer"] == "magic"
+    assert "committer" not in from_hadoop_conf({FACTORY: s3a})
+    refused(
+        {FACTORY: "com.example.Mine"}, "factory.class=com.example.Mine is unknown; choose one of org.apache"
+    )
+
+
+# -- values --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [("1", 1), ("64", 64), ("0", 1), ("-4", 4 * (os.cpu_count() or 1))]
+)
+def test_threads(given: str, expected: int) -> None:
+    assert from_hadoop_conf({NAME: "magic", THREADS: given})["concurrency"] == expected
+
+
+@pytest.mark.parametrize(
+    ("committer", "mode", "expected"),
+    [
+        ("directory", None, "append"),
+        ("partitioned", "", "append"),
+        ("directory", "fail", "fail"),
+        ("directory", "Append", "append"),
+        ("directory", "REPLACE", "replace"),
+        ("partitioned", "Fail", "fail"),
+        ("partitioned", "replace", "replace_partitions"),
+        ("magic", "REPLACE", "append"),
+        ("file", "REPLACE", "append"),
+    ],
+)
+def test_conflict_mode(committer: str, mode: str | None, expected: str) -> None:
+    conf = {NAME: committer} | ({} if mode is None else {MODE: mode})
+    assert from_hadoop_conf(conf)["conflict"] == expected
+
+
+def test_unknown_conflict_mode_is_refused_with_the_choices() -> None:
+    refused(
+        {NAME: "directory", MODE: "merge"}, "conflict-mode=MERGE is unknown; choose one of fail, append, repl"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("5242880", 5 * 2**20),
+        ("64M", 2**26),
+        ("10m", 10 * 2**20),
+        ("1G", 2**30),
+        ("100 K", 102400),
+        ("1T", 2**40),
+    ],
+)
+def test_sizes(given: str, expected: int) -> None:
+    assert from_hadoop_conf({NAME: "magic", SIZE: given})["part_size"] == expected
+
+
+@pytest.mark.parametrize("given", ["64MB", "M", "-1", "1.5G", "0x10"])
+def test_size_that_is_none_is_refused(given: str) -> None:
+    refused({NAME: "magic", SIZE: given}, "is no size; write bytes, or a number with K, M, G")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("/scratch", "/scratch"),
+        ("file:/scratch", "/scratch"),
+        ("file:///scratch", "/scratch"),
+        (" /one , /two", "/one"),
+        ("${tmp}/s3a", "/var/tmp/s3a"),
+        ("${env.MAGICFS_TEST_DIRS:-${tmp}}/s3a", "/var/tmp/s3a"),
+        ("${env.MAGICFS_TEST_NONE-/x}", "/x"),
+    ],
+)
+def test_local_directory(given: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAGICFS_TEST_DIRS", "")
+    monkeypatch.delenv("MAGICFS_TEST_NONE", raising=False)
+    found = staged(**{BUFFER: given, "tmp": "/var/tmp"})
+    assert found["committer_options"] == {"work_directory": expected}
+
+
+def test_environment_comes_before_a_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAGICFS_TEST_DIRS", "/a,/b")
+    assert staged(**{BUFFER: "${env.MAGICFS_TEST_DIRS:-/x}"})["committer_options"] == {"work_directory": "/a"}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("hdfs://nn/tmp", "Wrong FS: hdfs://nn/tmp, expected: file:///"),
+        ("tmp/s3a", "begins with no absolute path"),
+        ("${nothing}/s3a", r"holds \$\{nothing\}, which has no value here"),
+        ("${env.MAGICFS_TEST_NONE}", "has no value here"),
+        ("${a}", "variables that stand for each other"),
+    ],
+)
+def test_local_directory_that_is_none_is_refused(given: str, told: str) -> None:
+    refused({NAME: "directory", BUFFER: given, "a": "${b}", "b": "${a}"}, told)
+
+
+def test_local_directory_does_not_concern_other_committers() -> None:
+    assert from_hadoop_conf({NAME: "magic", BUFFER: "${env.MAGICFS_TEST_NONE}"}) == {
+        "committer": "magic",
+        "conflict": "append",
+    }
+
+
+@pytest.mark.parametrize(
+    ("default", "given", "expected"),
+    [
+        ("", "hdfs://nn:8020/tmp/staging", "hdfs://nn:8020/tmp/staging"),
+        ("", "file:/tmp/staging", "file:///tmp/staging"),
+        ("hdfs://nn:8020/", "/tmp/staging", "hdfs://nn:8020/tmp/staging"),
+        ("hdfs://nn:8020", "tmp/staging", "hdfs://nn:8020/user/alice/tmp/staging"),
+        ("", "/tmp/staging", "file:///tmp/staging"),
+        ("file:///", "tmp/staging", "file:///home/alice/tmp/staging"),
+    ],
+)
+def test_cluster_directory(default: str, given: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGNAME", "alice")
+    monkeypatch.setenv("HOME", "/home/alice")
+    found = staged(**{TMP: given, "fs.defaultFS": default})
+    assert found["committer_options"] == {"cluster_directory": expected}
+
+
+def test_tracking_in_memory_is_for_magic() -> None:
+    assert from_hadoop_conf({NAME: "magic", MEMORY: "true"})["tracking"] == "memory"
+    assert "tracking" not in from_hadoop_conf({NAME: "magic", MEMORY: "false"})
+    assert "tracking" not in from_hadoop_conf({NAME: "directory", MEMORY: "true"})
+
+
+@pytest.mark.parametrize(("name", "value"), [(UNIQUE, "yes"), (f"{OF_MANIFEST}validate.output", "1")])
+def test_flag_that_is_none_is_refused(name: str, value: str) -> None:
+    committer = "manifest" if name.startswith(OF_MANIFEST) else "directory"
+    conf = {NAME: "directory", name: value}
+    if committer == "manifest":
+        conf[FACTORY] = "org.apache.hadoop.fs.azurebfs.commit.AzureManifestCommitterFactory"
+    refused(conf, f"{name}={value} is neither true nor false")
+
+
+def test_number_that_is_none_is_refused() -> None:
+    refused({NAME: "magic", THREADS: "many"}, "threads=many is no whole number")
+
+
+# -- the job's id --------------------------------------------------------------------------------------
+
+
+def test_committers_uuid_comes_before_sparks() -> None:
+    assert from_hadoop_conf({UUID_OPTION: "a", SPARK_UUID: "b"})["job_id"] == "a"
+    assert from_hadoop_conf({UUID_OPTION: " ", SPARK_UUID: "b"})["job_id"] == "b"
+
+
+def test_missing_uuid_is_refused_if_it_is_required() -> None:
+    required = {"fs.s3a.committer.require.uuid": "true", "fs.s3a.committer.generate.uuid": "true"}
+    refused(required, f"does not contain a unique ID in {SPARK_UUID}")
+    assert from_hadoop_conf(required | {SPARK_UUID: "b"})["job_id"] == "b"
+
+
+def test_generated_id_is_a_uuid() -> None:
+    arguments = from_hadoop_conf({"fs.s3a.committer.generate.uuid": "true", NAME: "magic"})
+    assert "job_id" not in arguments
+    job = magicfs.Job(f"memory://{uuid4()}/x", **arguments)
+    assert str(UUID(job.id)) == job.id
+
+
+# -- other committers ----------------------------------------------------------------------------------
+
+
+def test_options_of_the_file_committer() -> None:
+    found = from_hadoop_conf({NAME: "file", f"{OF_FILE}algorithm.version": "2", SIZE: "64M", THREADS: "8"})
+    assert found == {"committer": "file", "conflict": "append", "committer_options": {"algorithm": 2}}
+
+
+def test_every_option_of_the_manifest_committer() -> None:
+    found = from_hadoop_conf(
+        {
+            FACTORY: "org.apache.hadoop.mapreduce.lib.output.committer.manifest.ManifestCommitterFactory",
+            f"{OF_MANIFEST}io.threads": "0",
+            f"{OF_MANIFEST}validate.output": "true",
+            f"{OF_MANIFEST}delete.target.files": "true",
+            f"{OF_MANIFEST}cleanup.parallel.delete": "false",
+            f"{OF_MANIFEST}cleanup.parallel.delete.base.first": "true",
+            f"{OF_MANIFEST}summary.report.directory": "file:///reports",
+            f"{OF_MANIFEST}diagnostics.manifest.directory": "kept",
+            f"{OF_MANIFEST}store.operations.classname": "ignored",
+            f"{OF_MANIFEST}writer.queue.capacity": "7",
+            f"{OF_MANIFEST}manifest.save.attempts": "0",
+            f"{OF_FILE}cleanup.skipped": "true",
+            f"{OF_FILE}cleanup-failures.ignored": "true",
+            "fs.azure.io.rate.limit": "1000",
+            THREADS: "3",
+        }
+    )
+    assert found.pop("committer_options") == {
+        "validate_output": True,
+        "delete_target_files": True,
+        "cleanup_parallel_delete": False,
+        "cleanup_parallel_delete_base_first": True,
+        "summary_report_directory": "file:///reports",
+        "diagnostics_manifest_directory": "kept",
+        "writer_queue_capacity": 7,
+        "save_attempts": 1,
+        "cleanup_skipped": True,
+        "cleanup_failures_ignored": True,
+        "renames_per_second": 1000,
+    }
+    assert found == {"committer": "manifest", "conflict": "append", "concurrency": 32}
+
+
+def test_options_that_are_made_exist() -> None:
+    manifest = "org.apache.hadoop.mapreduce.lib.output.committer.manifest.ManifestCommitterFactory"
+    made = from_hadoop_conf({FACTORY: manifest, f"{OF_MANIFEST}validate.output": "true"})
+    assert ManifestOptions(**made["committer_options"]).validate_output
+
+
+# -- what is not supported -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("committer", "name", "value"),
+    [
+        ("magic", f"{OF_FILE}marksuccessfuljobs", "false"),
+        ("magic", "fs.s3a.committer.magic.enabled", "false"),
+        ("magic", "fs.s3a.committer.magic.cleanup.enabled", "false"),
+        ("directory", "fs.s3a.committer.summary.report.directory", "s3a://bucket/reports"),
+        ("directory", "fs.s3a.multipart.uploads.enabled", "false"),
+        ("file", f"{OF_FILE}cleanup.skipped", "true"),
+        ("file", f"{OF_FILE}cleanup-failures.ignored", "true"),
+        ("file", f"{OF_FILE}failures.attempts", "3"),
+        ("file", f"{OF_FILE}task.cleanup.enabled", "true"),
+    ],
+)
+def test_known_option_that_is_not_supported_is_refused(committer: str, name: str, value: str) -> None:
+    refused({NAME: committer, name: value}, f"{name}=.* is not supported by committer='{committer}'")
+
+
+def test_option_of_one_committer_does_not_concern_another() -> None:
+    assert from_hadoop_conf({NAME: "directory", "fs.s3a.committer.magic.enabled": "false"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fs.s3a.committer.thread",
+        "fs.s3a.committer.staging.conflict.mode",
+        f"{OF_FILE}algorithm",
+        f"{OF_MANIFEST}threads",
+        f"spark.hadoop.{OF_MANIFEST}threads",
+    ],
+)
+def test_unknown_option_of_committers_is_refused(name: str) -> None:
+    refused({name: "1"}, "is no option of Hadoop's committers that is known; check its name")
+
+
+@pytest.mark.parametrize("name", ["committer.name", "committer.staging.conflict-mode", "multipart.size"])
+def test_option_for_one_bucket_is_refused(name: str) -> None:
+    refused(
+        {f"fs.s3a.bucket.sales.{name}": "x"}, f"is for one bucket; give it as fs.s3a.{name} to that bucket"
+    )
+
+
+def test_client_option_for_one_bucket_is_ignored() -> None:
+    assert from_hadoop_conf({"fs.s3a.bucket.sales.endpoint": "http://x"}) == {"conflict": "append"}
+
+
+# -- presets -------------------------------------------------------------------------------------------
+
+
+def test_preset_of_netflixs_committer() -> None:
+    expected = {"committer": "directory", "conflict": "fail", "part_size": 10 * 2**20, "concurrency": 8}
+    assert from_hadoop_conf({}, preset="s3committer") == expected
+    assert from_hadoop_conf({MODE: "append", THREADS: "2"}, preset="s3committer") == {
+        **expected,
+        "conflict": "append",
+        "concurrency": 2,
+    }
+    assert from_hadoop_conf({NAME: "partitioned"}, preset="s3committer")["conflict"] == "fail"
+    assert from_hadoop_conf({}, preset="s3committer") == expected
+
+
+def test_unknown_preset_is_refused() -> None:
+    with pytest.raises(UsageError, match="preset='x' is unknown; choose one of s3committer"):
+        from_hadoop_conf({}, preset="x")

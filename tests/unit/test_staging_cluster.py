@@ -1,0 +1,535 @@
+"""Pending sets that go through a filesystem of the cluster: Hadoop's algorithm 1 on any fsspec filesystem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import fsspec
+import pytest
+from fsspec.implementations.local import LocalFileSystem
+
+import magicfs
+from magicfs import task_commit
+from magicfs.committers import cluster
+from magicfs.errors import (
+    CommitDenied,
+    CommitFailed,
+    CommitOutcomeUnknown,
+    OutputExists,
+    ProtocolViolation,
+    StoreError,
+    UsageError,
+)
+from magicfs.formats.pendingset import PendingSet
+from magicfs.protocol.ids import AttemptId, TaskId
+from magicfs.task import Task
+from magicfs.testing.staged_scene import StagedScene, write
+from magicfs.testing.store_faults import Fault, Kind
+
+FILES = {"p=1/a.txt": b"1", "p=2/b.txt": b"2"}
+
+
+class ClusterScene(StagedScene):
+    """A staged scene with a cluster directory, and what lies there."""
+
+    def __init__(self, work: Path, url: str) -> None:
+        super().__init__(work, cluster=url)
+        self.url_of_cluster = url
+        self.options["cluster_user"] = "etl"
+
+    def handed(self) -> list[str]:
+        """Every file in the cluster directory."""
+        fs, root = fsspec.core.url_to_fs(self.url_of_cluster)
+        if not fs.exists(root):
+            return []
+        root = root.rstrip("/")
+        return sorted(path.removeprefix(f"{root}/") for path in fs.find(root))
+
+    def read(self, name: str) -> bytes:
+        """A file there."""
+        fs, root = fsspec.core.url_to_fs(self.url_of_cluster)
+        body: bytes = fs.cat_file(f"{root}/{name}")
+        return body
+
+    def exists(self, name: str) -> bool:
+        """Whether a file or directory is there."""
+        fs, root = fsspec.core.url_to_fs(self.url_of_cluster)
+        found: bool = fs.exists(f"{root}/{name}")
+        return found
+
+
+@pytest.fixture(params=["file", "memory"])
+def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ClusterScene]:
+    if request.param == "file":
+        (tmp_path / "cluster").mkdir()
+        yield ClusterScene(tmp_path, f"file://{tmp_path}/cluster")
+        return
+    url = f"memory://stage-{uuid4().hex}/tmp"
+    yield ClusterScene(tmp_path, url)
+    fs, root = fsspec.core.url_to_fs(url)
+    if fs.exists(root):
+        fs.rm(root, recursive=True)
+
+
+def uploads_directory(job: magicfs.Job) -> str:
+    return f"etl/{job.id}/staging-uploads"
+
+
+def task_of(job: magicfs.Job, number: int, files: dict[str, bytes]) -> Task:
+    task = Task(job.spec, job.task(number).id).setup()
+    write(task.path, files)
+    return task
+
+
+# -- the algorithm -------------------------------------------------------------------------------------
+
+
+def test_committed_task_lies_where_hadoops_committer_puts_it(scene: ClusterScene) -> None:
+    job = scene.job()
+    task = task_of(job, 2, FILES)
+    commit = task.commit()
+    uploads = uploads_directory(job)
+    own = f"{uploads}/_temporary/0/_temporary/{task.attempt_id}/{task.id}.pendingset"
+    assert scene.handed() == sorted([f"{uploads}/_temporary/0/{task.id}", own])
+    assert commit.set_key == own
+    one = PendingSet.from_bytes("set", scene.read(f"{uploads}/_temporary/0/{task.id}"))
+    assert one == PendingSet.from_bytes("set", scene.read(own))
+    assert (one.job_id, len(one.commits)) == (job.id, 2)
+    assert [key for key in scene.work() if key.endswith(".pendingset")] == []
+    assert job.commit([commit]).files == 2
+    assert scene.bodies() == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("how", ["listed", "handed over"])
+def test_listing_and_handing_over_agree(scene: ClusterScene, how: str) -> None:
+    job = scene.job()
+    commits = scene.wrote(job, {"a": b"1"}, {"a": b"2"}, {})
+    report = job.commit(None if how == "listed" else commits, tasks=3)
+    assert (report.tasks, report.files) == (3, 2)
+    assert scene.bodies() == [b"1", b"2"]
+    assert (scene.handed(), scene.local(), scene.uploads(), scene.work()) == ([], [], [], [])
+
+
+def test_last_attempt_that_commits_counts_when_sets_are_listed(scene: ClusterScene) -> None:
+    job = scene.job()
+    first, second = task_of(job, 0, {"a": b"first"}), task_of(job, 0, {"b": b"second"})
+    second.commit()
+    first.commit()
+    assert len(scene.uploads()) == 2
+    report = job.commit()
+    assert (report.tasks, scene.bodies(), scene.uploads()) == (1, [b"first"], [])
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_attempt_that_was_accepted_counts_whoever_committed_later(
+    scene: ClusterScene, monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
+    if large:
+        monkeypatch.setattr(task_commit, "INLINE_LIMIT", 0)
+    job = scene.job()
+    first, second = task_of(job, 0, {"a": b"first"}), task_of(job, 0, {"b": b"second"})
+    accepted = first.commit()
+    assert (accepted.content is None) is large
+    second.commit()
+    job.commit([accepted])
+    assert (scene.bodies(), scene.uploads()) == ([b"first"], [])
+
+
+def test_with_block_publishes_and_cleans_up(scene: ClusterScene) -> None:
+    with magicfs.Job(
+        scene.url,
+        conflict="append",
+        filesystem=scene.filesystem,
+        committer="partitioned",
+        committer_options=scene.options,
+    ) as job:
+        for number in range(3):
+            with job.task(number) as task:
+                write(task.path, {"p=1/part-0": b"%d" % number})
+    assert scene.bodies() == [b"0", b"1", b"2"]
+    assert (scene.handed(), scene.local()) == ([], [])
+
+
+def test_commit_that_nobody_handed_over_is_missed(scene: ClusterScene) -> None:
+    job = magicfs.Job(
+        scene.url,
+        conflict="append",
+        filesystem=scene.filesystem,
+        committer="directory",
+        committer_options=scene.options,
+    )
+    with (
+        pytest.raises(ProtocolViolation, match=r"tasks 000000 of job .* were committed and nobody handed"),
+        job,
+    ):
+        Task(job.spec, job.task(0).id).setup().commit()
+    assert (scene.handed(), scene.uploads(), scene.work()) == ([], [], [])
+
+
+# -- setting up ----------------------------------------------------------------------------------------
+
+
+def test_directory_of_the_job_is_there_from_setup_to_commit(scene: ClusterScene) -> None:
+    job = scene.job()
+    assert scene.exists(uploads_directory(job))
+    assert scene.handed() == []
+    job.commit([])
+    assert not scene.exists(f"etl/{job.id}")
+
+
+@pytest.mark.parametrize("where", ["a file", "nowhere", "unknown"])
+def test_cluster_directory_that_cannot_be_written_fails_the_setup(tmp_path: Path, where: str) -> None:
+    (tmp_path / "file").write_text("in the way")
+    url = {"a file": f"file://{tmp_path}/file", "nowhere": "file:///proc/none", "unknown": "nofs://x/y"}[
+        where
+    ]
+    scene = StagedScene(tmp_path, cluster=url)
+    before = scene.everything()
+    with pytest.raises(UsageError, match=r"cluster_directory='.*' cannot be used: .*; nothing was changed; "):
+        scene.job()
+    assert scene.everything() == before
+
+
+def test_filesystem_that_can_not_rename_fails_the_setup_and_keeps_nothing(
+    scene: ClusterScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = type(fsspec.core.url_to_fs(scene.url_of_cluster)[0])
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError("no renaming here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "mv", refuse)
+        with pytest.raises(UsageError, match="no renaming here"):
+            scene.job()
+    assert (scene.handed(), scene.work()) == ([], [])
+
+
+def test_setup_that_is_refused_leaves_nothing_in_the_cluster(scene: ClusterScene) -> None:
+    scene.put("old.txt", b"old")
+    with pytest.raises(OutputExists):
+        scene.job("fail")
+    assert scene.handed() == []
+    fs, root = fsspec.core.url_to_fs(scene.url_of_cluster)
+    assert not fs.exists(f"{root}/etl") or fs.ls(f"{root}/etl") == []
+
+
+# -- the end -------------------------------------------------------------------------------------------
+
+
+def test_commit_that_was_taken_back_cleans_the_cluster_too(scene: ClusterScene) -> None:
+    job = scene.job()
+    commits = scene.wrote(job, {"a": b"1"}, {"b": b"2"})
+    for key, upload_id in scene.uploads()[1:]:
+        scene.elsewhere(lambda engine, k=key, u=upload_id: engine.store.abort_upload(k, u))  # type: ignore[misc]
+    with pytest.raises(CommitFailed, match="removed again"):
+        job.commit(commits)
+    assert (scene.bodies(), scene.handed(), scene.uploads(), scene.work()) == ([], [], [], [])
+
+
+def test_commit_that_can_be_called_again_keeps_the_cluster(scene: ClusterScene) -> None:
+    job = scene.job("fail")
+    commits = scene.wrote(job, {"a": b"1"})
+    scene.put("theirs.txt", b"theirs")
+    with pytest.raises(OutputExists):
+        job.commit()
+    assert len(scene.handed()) == 2
+    scene.delete("theirs.txt")
+    assert job.commit().files == len(commits)
+    assert scene.handed() == []
+
+
+def test_commit_of_a_driver_that_was_replaced_keeps_the_cluster(scene: ClusterScene) -> None:
+    job = scene.job()
+    commits = scene.wrote(job, {"a": b"1"})
+    other = scene.job(job_id=job.id, attempt=1)
+    with pytest.raises(CommitDenied, match="taken over"):
+        job.commit(commits)
+    assert len(scene.handed()) == 2
+    other.commit(other.recover_tasks())
+    assert (scene.bodies(), scene.handed()) == ([b"1"], [])
+
+
+def test_commit_whose_outcome_is_unknown_needs_the_cluster_no_more(scene: ClusterScene) -> None:
+    job = scene.job()
+    scene.wrote(job, {"a": b"1"})
+    fault = Fault(Kind.ERROR_BEFORE, operation="complete_upload", times=None)
+    with pytest.raises(CommitOutcomeUnknown):
+        scene.commit(job, None, fault)
+    assert (scene.state(job), scene.handed()) == ("committing", [])
+    assert job.commit().files == 1
+    assert scene.bodies() == [b"1"]
+
+
+@pytest.mark.parametrize("unique", [True, False])
+@pytest.mark.parametrize("known", [True, False])
+def test_abort_discards_uploads_that_only_the_cluster_knows(
+    scene: ClusterScene, unique: bool, known: bool
+) -> None:
+    job = scene.job(unique_names=unique)
+    commits = scene.wrote(job, {"a": b"1"}, {"b": b"2"})
+    for commit in commits if known else []:
+        job.add(commit)
+    job.abort()
+    assert (scene.uploads(), scene.handed(), scene.work(), scene.local()) == ([], [], [], [])
+    job.abort()
+
+
+def test_losers_that_only_the_cluster_knows_are_discarded_by_the_commit(scene: ClusterScene) -> None:
+    job = scene.job(unique_names=False)
+    loser, winner = task_of(job, 0, {"a": b"1"}), task_of(job, 0, {"b": b"2"})
+    loser.commit()
+    accepted = winner.commit()
+    assert len(scene.uploads()) == 2
+    report = job.commit([accepted])
+    assert (scene.bodies(), scene.uploads(), report.warnings) == ([b"2"], [], ())
+
+
+def test_cluster_that_cannot_be_cleaned_is_told_by_the_report(
+    scene: ClusterScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, other = scene.job(), scene.job()
+    commits = scene.wrote(job, {"a": b"1"})
+    kind = type(fsspec.core.url_to_fs(scene.url_of_cluster)[0])
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("stale file handle")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "rm", refuse)
+        (warning,) = job.commit(commits).warnings
+        assert "the files are published but cleaning up failed: delete of" in warning
+        assert "stale file handle" in warning
+        with pytest.raises(StoreError, match="stale file handle"):
+            other.abort()
+        assert scene.state(other) is None
+    other.abort()
+    assert scene.bodies() == [b"1"]
+
+
+def test_jobs_of_others_in_the_cluster_are_untouched(scene: ClusterScene) -> None:
+    other = scene.job()
+    scene.wrote(other, {"a": b"other"})
+    theirs = scene.handed()
+    scene.published({"a": b"1"})
+    scene.job().abort()
+    assert scene.handed() == theirs
+    other.commit()
+    assert scene.bodies() == [b"1", b"other"]
+
+
+# -- what cannot be believed ---------------------------------------------------------------------------
+
+
+def put(scene: ClusterScene, name: str, body: bytes) -> None:
+    fs, root = fsspec.core.url_to_fs(scene.url_of_cluster)
+    fs.makedirs(f"{root}/{name}".rpartition("/")[0], exist_ok=True)
+    fs.pipe_file(f"{root}/{name}", body)
+
+
+def test_pending_set_of_another_job_is_refused(scene: ClusterScene) -> None:
+    other, job = scene.job(), scene.job()
+    scene.wrote(other, {"a": b"other"})
+    theirs = scene.read(f"{uploads_directory(other)}/_temporary/0/000000")
+    put(scene, f"{uploads_directory(job)}/_temporary/0/000000", theirs)
+    before = scene.everything()
+    with pytest.raises(CommitFailed, match=f"belongs to job {other.id}, not {job.id}; nothing was published"):
+        job.commit()
+    assert scene.everything() == before
+
+
+@pytest.mark.parametrize("name", ["not a task", "x y.pendingset"])
+def test_file_that_is_named_after_no_task_is_refused(scene: ClusterScene, name: str) -> None:
+    job = scene.job()
+    put(scene, f"{uploads_directory(job)}/_temporary/0/{name}", b"{}")
+    with pytest.raises(CommitFailed, match=f"{name} is no pending set of job"):
+        job.commit()
+
+
+def test_checksums_of_hadoops_local_filesystem_are_no_tasks(scene: ClusterScene) -> None:
+    job = scene.job()
+    scene.wrote(job, {"a": b"1"})
+    put(scene, f"{uploads_directory(job)}/_temporary/0/.000000.crc", b"crc")
+    assert job.commit().tasks == 1
+
+
+def test_set_that_is_garbage_fails_the_job_and_discards_the_rest(scene: ClusterScene) -> None:
+    job = scene.job()
+    scene.wrote(job, {"a": b"1"})
+    put(scene, f"{uploads_directory(job)}/_temporary/0/000001", b"garbage")
+    with pytest.raises(CommitFailed, match="a pending set cannot be believed"):
+        job.commit()
+    assert (scene.state(job), scene.uploads(), scene.handed()) == (None, [], [])
+
+
+def test_set_that_is_gone_changes_nothing(scene: ClusterScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_commit, "INLINE_LIMIT", 0)
+    job = scene.job()
+    commits = scene.wrote(job, {"a": b"1"})
+    fs, root = fsspec.core.url_to_fs(scene.url_of_cluster)
+    fs.rm(f"{root}/{commits[0].set_key}")
+    with pytest.raises(CommitFailed, match=r"the pending set .* is gone: .*; nothing was published"):
+        job.commit(commits)
+    assert scene.state(job) == "open"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "etl/{job}/staging-uploads/_temporary/0/000000",
+        "etl/{job}/../other/staging-uploads/_temporary/0/_temporary/{attempt}/000000.pendingset",
+        "etl/{job}/staging-uploads/_temporary/1/_temporary/{attempt}/000000.pendingset",
+        "/etc/passwd",
+        None,
+    ],
+)
+def test_commit_that_names_a_file_that_is_not_its_attempts_is_refused(
+    scene: ClusterScene, key: str | None
+) -> None:
+    job = scene.job()
+    (commit,) = scene.wrote(job, {"a": b"1"})
+    named = key and key.format(job=job.id, attempt=commit.attempt_id)
+    with pytest.raises(CommitFailed, match=r"carries no pending set and names .*, which is none of job"):
+        job.commit([replace(commit, content=None, set_key=named)])
+
+
+def test_task_may_not_have_the_name_of_the_work_directory(scene: ClusterScene) -> None:
+    job = scene.job()
+    task = Task(job.spec, TaskId("_temporary")).setup()
+    write(task.path, {"a": b"1"})
+    with pytest.raises(UsageError, match="no task may be called '_temporary'"):
+        task.commit()
+    assert (scene.uploads(), scene.local()) == ([], [])
+
+
+# -- a filesystem that fails ---------------------------------------------------------------------------
+
+
+def test_write_that_fails_fails_the_task(scene: ClusterScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = scene.job()
+    task = task_of(job, 0, {"a": b"1"})
+    kind = type(fsspec.core.url_to_fs(scene.url_of_cluster)[0])
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "pipe_file", full)
+        with pytest.raises(StoreError, match=r"No space left on device.*check cluster_directory"):
+            task.commit()
+    assert (scene.uploads(), scene.local()) == ([], [])
+    assert job.commit().tasks == 0
+
+
+@pytest.mark.parametrize("took_place", [True, False])
+def test_rename_whose_reply_is_lost_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, took_place: bool
+) -> None:
+    scene = ClusterScene(tmp_path, f"file://{tmp_path}/cluster")
+    job = scene.job()
+    task = task_of(job, 0, {"a": b"1"})
+    move = LocalFileSystem.mv
+
+    def lost(self: Any, source: str, target: str, **how: Any) -> None:
+        if took_place:
+            move(self, source, target, **how)
+        raise OSError("the reply was lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalFileSystem, "mv", lost)
+        if took_place:
+            task.commit()
+        else:
+            with pytest.raises(StoreError, match="the reply was lost"):
+                task.commit()
+    assert len(scene.uploads()) == took_place
+    assert job.commit().files == took_place
+
+
+def test_rename_of_which_nothing_can_be_learnt_leaves_all_and_can_be_committed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = ClusterScene(tmp_path, f"file://{tmp_path}/cluster")
+    job = scene.job()
+    task = task_of(job, 0, {"a": b"1"})
+
+    def silent(*_: object, **__: object) -> None:
+        raise OSError("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalFileSystem, "mv", silent)
+        patch.setattr(LocalFileSystem, "info", silent)
+        patch.setattr(cluster.ClusterSets, "keep", _only_its_rename(cluster.ClusterSets.keep, patch))
+        with pytest.raises(CommitOutcomeUnknown, match="nothing was aborted; commit the task again"):
+            task.commit()
+    first = scene.uploads()
+    assert len(first) == 1
+    assert scene.local() != []
+    commit = task.commit()
+    assert scene.uploads() == first
+    job.commit([commit])
+    assert (scene.bodies(), scene.uploads(), scene.local()) == ([b"1"], [], [])
+
+
+def _only_its_rename(keep: Any, patch: pytest.MonkeyPatch) -> Any:
+    """``keep`` with a filesystem whose ``info`` works until the rename."""
+    from magicfs.committers.cluster_files import ClusterFiles
+
+    there = ClusterFiles.is_there
+    calls = []
+
+    def first(self: Any, name: str) -> bool:
+        calls.append(name)
+        if len(calls) == 1:
+            return False
+        return there(self, name)
+
+    patch.setattr(ClusterFiles, "is_there", first)
+    return keep
+
+
+def test_filesystem_that_does_not_replace_is_made_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = ClusterScene(tmp_path, f"file://{tmp_path}/cluster")
+    job = scene.job()
+    move = LocalFileSystem.mv
+
+    def like_hdfs(self: Any, source: str, target: str, **how: Any) -> None:
+        if Path(target).exists():
+            raise FileExistsError(target)
+        move(self, source, target, **how)
+
+    monkeypatch.setattr(LocalFileSystem, "mv", like_hdfs)
+    task_of(job, 0, {"a": b"first"}).commit()
+    task_of(job, 0, {"b": b"second"}).commit()
+    job.commit()
+    assert scene.bodies() == [b"second"]
+
+
+def test_second_commit_of_an_attempt_returns_the_first(scene: ClusterScene) -> None:
+    from fsspec.asyn import sync
+
+    job = scene.job()
+    task = task_of(job, 0, {"a": b"1"})
+    commit = task.commit()
+    committer = job.spec.make_committer()
+    assert sync(job.spec.loop, committer.commit_task, TaskId(task.id), AttemptId(task.attempt_id)) == commit
+    assert len(scene.uploads()) == 1
+
+
+def test_job_whose_sets_are_in_the_cluster_is_not_taken_for_one_without_tasks(scene: ClusterScene) -> None:
+    from magicfs import adoption
+
+    job = scene.job()
+    scene.wrote(job, {"a": b"1"})
+    with pytest.raises(UsageError, match="if the job had a cluster_directory, its tasks' commits are there"):
+        adoption.commit(scene.url, job.id, filesystem=scene.filesystem)
+    job.commit()
+
+
+def test_sets_cannot_be_left_for_hadoop_where_they_are_not(scene: ClusterScene) -> None:
+    with pytest.raises(UsageError, match="hadoop_sets is about pending sets in the destination's store"):
+        scene.job(hadoop_sets=True)

@@ -1,0 +1,638 @@
+"""Jobs of the staging committers: conflict modes, commits, aborts, recovery of their tasks.
+
+Many of these are the cases of Hadoop's ``TestStagingCommitter``, ``TestStagingDirectoryOutputCommitter``,
+``TestStagingPartitionedTaskCommit`` and ``TestStagingPartitionedJobCommit``; a replaced file goes here only
+after every new one is visible.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import magicfs
+from magicfs import adoption
+from magicfs.committers import preparing
+from magicfs.errors import (
+    CommitDenied,
+    CommitFailed,
+    FormatError,
+    OutputExists,
+    ProtocolViolation,
+    UsageError,
+)
+from magicfs.formats.job_object import JobObject
+from magicfs.formats.success import SuccessData
+from magicfs.protocol.conflict import is_by_partition, minded_partitions, overlap
+from magicfs.protocol.guarantees import Guarantees
+from magicfs.task import Task
+from magicfs.testing.faulty_store import Traffic
+from magicfs.testing.job_scene import JobScene
+from magicfs.testing.staged_scene import StagedScene, write
+from magicfs.testing.store_faults import Fault, Kind, Request
+
+NEW = {"p=1/a.bin": b"new"}
+KINDS = pytest.mark.parametrize("committer", ["directory", "partitioned"])
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preparing, "_PAUSE_S", 0)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> StagedScene:
+    return StagedScene(tmp_path)
+
+
+@pytest.fixture
+def partitioned(tmp_path: Path) -> StagedScene:
+    return StagedScene(tmp_path, "partitioned")
+
+
+def four_by_three() -> list[dict[str, bytes]]:
+    return [{f"p={task}/{name}": b"%d" % task for name in "abc"} for task in range(4)]
+
+
+# -- commit and abort ----------------------------------------------------------------------------------
+
+
+@KINDS
+def test_commit_of_4_tasks_by_3_files_publishes_all_and_aborts_nothing(
+    tmp_path: Path, committer: str
+) -> None:
+    scene = StagedScene(tmp_path, committer)
+    job = scene.job()
+    commits = scene.wrote(job, *four_by_three())
+    assert len(scene.uploads()) == 12
+    report = job.commit(commits)
+    assert (report.tasks, report.files, report.uploads_aborted, report.files_deleted) == (4, 12, 0, 0)
+    assert (report.committer, report.warnings) == (committer, ())
+    assert len(scene.data()) == 12
+    assert (scene.uploads(), scene.work(), scene.local()) == ([], [], [])
+    success = scene.success()
+    assert success is not None
+    assert (success.committer, success.job_id, len(success.filenames)) == (committer, job.id, 12)
+    counters = report.statistics.counters
+    assert counters["committer_commits_completed"] == counters["committer_stage_file_upload"] == 12
+
+
+def test_commit_that_fails_after_five_files_leaves_none_of_twelve(directory: StagedScene) -> None:
+    job = directory.job()
+    commits = directory.wrote(job, *four_by_three())
+    key, upload_id = directory.uploads()[5]
+    directory.elsewhere(lambda engine: engine.store.abort_upload(key, upload_id))
+    seen: list[int] = []
+    with pytest.raises(
+        CommitFailed, match="the 5 files that had become visible were removed again"
+    ) as caught:
+        directory.commit(job, commits, traffic=Traffic(after=lambda _: seen.append(len(directory.data()))))
+    assert (len(caught.value.done), len(caught.value.failed), len(caught.value.not_started)) == (5, 1, 6)
+    assert max(seen) == 5
+    assert (directory.data(), directory.uploads(), directory.work()) == ({}, [], [])
+    assert directory.success() is None
+
+
+@KINDS
+def test_abort_discards_all_and_may_be_repeated(tmp_path: Path, committer: str) -> None:
+    scene = StagedScene(tmp_path, committer)
+    scene.put("old.txt", b"old")
+    job = scene.job()
+    scene.wrote(job, *four_by_three())
+    unfinished = Task(job.spec, job.task(9).id).setup()
+    write(unfinished.path, NEW)
+    unfinished.abort()
+    job.abort()
+    job.abort()
+    assert (scene.bodies(), scene.uploads(), scene.work(), scene.local()) == ([b"old"], [], [], [])
+    again = magicfs.Job(
+        scene.url, conflict="append", filesystem=scene.filesystem, job_id=job.id, committer=committer
+    )
+    again.abort()
+    assert scene.bodies() == [b"old"]
+
+
+def test_task_that_commits_after_its_job_has_ended_publishes_nothing(directory: StagedScene) -> None:
+    job = directory.job()
+    late = Task(job.spec, job.task(0).id).setup()
+    write(late.path, {"a": b"late"})
+    job.commit(directory.wrote(job, {"a": b"1"}))
+    late.commit()
+    assert directory.bodies() == [b"1"]
+    assert directory.local() == []
+
+
+def test_many_sets_are_committed_and_a_hundred_names_are_told(directory: StagedScene) -> None:
+    job = directory.job()
+    commits = directory.wrote(job, *({f"{n}.txt": b"x" for n in range(10)} for _ in range(60)))
+    report = job.commit(commits)
+    assert (report.files, len(report.filenames)) == (600, 100)
+    success = directory.success()
+    assert success is not None
+    assert len(success.filenames) == 100
+
+
+@KINDS
+def test_guarantees_and_capabilities(tmp_path: Path, committer: str) -> None:
+    made = StagedScene(tmp_path, committer).job().spec.make_committer()
+    assert made.guarantees == Guarantees(
+        speculative_tasks=True,
+        recoverable_job=True,
+        abortable_task=True,
+        abortable_job=True,
+        uncommitted_output_observable=False,
+        committed_task_output_observable=False,
+        atomic_task_commit=True,
+        atomic_job_commit_list=False,
+        atomic_job_commit_manifest=True,
+        partitioned_executor_resilience=True,
+        repeatable_job_commit=True,
+        survives_driver_loss=True,
+    )
+    assert made.is_recovery_supported
+    assert made.is_commit_job_repeatable
+    assert made.is_task_commit_repeatable
+
+
+@KINDS
+@pytest.mark.parametrize("conflict", ["merge", "MERGE", "replace_partitions", "replace"])
+def test_conflict_mode_that_is_none_is_refused_at_once(tmp_path: Path, committer: str, conflict: Any) -> None:
+    scene = StagedScene(tmp_path, committer)
+    if (committer, conflict) in {("directory", "replace"), ("partitioned", "replace_partitions")}:
+        scene.job(conflict)
+        return
+    with pytest.raises(UsageError, match=f"conflict='{conflict}'"):
+        scene.job(conflict)
+    assert scene.objects() == {}
+
+
+@KINDS
+@pytest.mark.parametrize("conflict", ["fail", "append"])
+def test_destination_that_is_a_file_is_refused(tmp_path: Path, committer: str, conflict: str) -> None:
+    scene = StagedScene(tmp_path, committer, destination="sales/file")
+    other = StagedScene(tmp_path)
+    other.filesystem, other.plain = scene.filesystem, scene.plain
+    other.put("file", b"a file")
+    with pytest.raises(UsageError, match="is a file; choose a directory"):
+        scene.job(conflict)
+    assert list(scene.objects()) == ["sales/file"]
+
+
+# -- directory -----------------------------------------------------------------------------------------
+
+
+def test_directory_fail_looks_at_setup_and_again_at_the_commit(directory: StagedScene) -> None:
+    job = directory.job("fail")
+    commits = directory.wrote(job, NEW)
+    directory.put("p=7/theirs.bin", b"theirs")
+    with pytest.raises(OutputExists, match=r"such as sales/p=7/theirs\.bin.*nothing was changed"):
+        job.commit(commits)
+    assert directory.state(job) == "open"
+    with pytest.raises(OutputExists, match="holds data already"):
+        directory.job("fail")
+    directory.delete("p=7/theirs.bin")
+    job.commit(commits)
+    assert directory.bodies() == [b"new"]
+
+
+def test_directory_append_leaves_what_is_there(directory: StagedScene) -> None:
+    directory.put("p=1/old.bin", b"old")
+    assert directory.published(NEW).report.files_deleted == 0
+    assert directory.bodies() == [b"new", b"old"]
+
+
+def test_directory_replace_removes_everything_and_only_once_the_new_is_there(directory: StagedScene) -> None:
+    for name in ("old.bin", "p=1/old.bin", "p=2/x/old.bin"):
+        directory.put(name, b"old")
+    job = directory.job("replace")
+    commits = directory.wrote(job, NEW, {"q=1/b.bin": b"new"})
+    assert directory.bodies() == [b"old"] * 3
+    seen: list[list[bytes]] = []
+    directory.commit(job, commits, traffic=Traffic(after=lambda _: seen.append(directory.bodies())))
+    assert all(bodies.count(b"old") == 3 or bodies.count(b"new") == 2 for bodies in seen)
+    assert directory.bodies() == [b"new", b"new"]
+
+
+# -- partitioned: fail ---------------------------------------------------------------------------------
+
+
+def test_fail_minds_touched_partitions_only(partitioned: StagedScene) -> None:
+    for name in ("root.bin", "p=10/old.bin", "p=2/old.bin", "p=1/_x", "p=1/_temporary/0/a.bin"):
+        partitioned.put(name, b"old")
+    job = partitioned.published(NEW, {"p=3/q=4/b.bin": b"new"}, conflict="fail")
+    assert job.report.files == 2
+    assert partitioned.bodies() == [b"new", b"new", b"old", b"old", b"old"]
+    assert partitioned.manifest_files() == {
+        name for name, body in partitioned.data().items() if body == b"new"
+    }
+
+
+@pytest.mark.parametrize("there", ["p=1/old.bin", "p=1/deeper/old.bin"])
+def test_fail_refuses_a_touched_partition_at_the_task_commit(partitioned: StagedScene, there: str) -> None:
+    partitioned.put(there, b"old")
+    job = partitioned.job("fail")
+    before = partitioned.everything()
+    task = Task(job.spec, job.task(0).id).setup()
+    write(task.path, {"p=0/x.bin": b"x", **NEW})
+    with pytest.raises(OutputExists, match=rf"a partition of .* holds data already, such as sales/{there}"):
+        task.commit()
+    assert partitioned.everything() == before
+    assert partitioned.local() == []
+    job.abort()
+
+
+def test_fail_looks_again_before_the_commit_point(partitioned: StagedScene) -> None:
+    job = partitioned.job("fail")
+    commits = partitioned.wrote(job, NEW)
+    partitioned.put("p=2/other.bin", b"other")
+    partitioned.put("p=1/theirs.bin", b"theirs")
+    with pytest.raises(OutputExists, match=r"'append' or 'replace_partitions'"):
+        job.commit(commits)
+    assert (partitioned.state(job), partitioned.bodies()) == ("open", [b"other", b"theirs"])
+    partitioned.delete("p=1/theirs.bin")
+    job.commit(commits)
+    assert partitioned.bodies() == [b"new", b"other"]
+
+
+@pytest.mark.parametrize("there", ["p=7/old.bin", "old.bin"])
+def test_fail_with_a_file_at_the_root_minds_the_whole_destination(
+    partitioned: StagedScene, there: str
+) -> None:
+    job = partitioned.job("fail")
+    commits = partitioned.wrote(job, {"root.bin": b"new", **NEW})
+    partitioned.put(there, b"old")
+    with pytest.raises(OutputExists, match="files at the root only where there is none at all"):
+        job.commit(commits)
+    with pytest.raises(OutputExists):
+        partitioned.wrote(job, {"root2.bin": b"new"})
+    partitioned.delete(there)
+    job.commit(commits)
+    assert partitioned.bodies() == [b"new", b"new"]
+
+
+def test_fail_may_mix_partitions_of_any_depth(partitioned: StagedScene) -> None:
+    partitioned.put("p=2/q=2/old.bin", b"old")
+    partitioned.published({"p=1/a": b"1", "p=1/q=1/b": b"2", "p=2/q=1/c": b"3"}, conflict="fail")
+    assert partitioned.bodies() == [b"1", b"2", b"3", b"old"]
+
+
+def test_job_that_somebody_else_commits_minds_its_partitions_only(partitioned: StagedScene) -> None:
+    partitioned.put("p=2/old.bin", b"old")
+    job = partitioned.job("fail")
+    partitioned.wrote(job, NEW)
+    partitioned.put("p=1/theirs.bin", b"theirs")
+    with pytest.raises(OutputExists):
+        adoption.commit(partitioned.url, job.id, filesystem=partitioned.filesystem)
+    partitioned.delete("p=1/theirs.bin")
+    report = adoption.commit(partitioned.url, job.id, filesystem=partitioned.filesystem)
+    assert (report.committer, report.conflict, report.files) == ("partitioned", "fail", 1)
+    assert partitioned.bodies() == [b"new", b"old"]
+
+
+def test_manifest_of_a_job_that_failed_nowhere_replaces_nothing(partitioned: StagedScene) -> None:
+    first = partitioned.published(NEW)
+    second = partitioned.published({"p=2/b": b"2"}, conflict="fail")
+    manifest = magicfs.read_manifest(partitioned.url, job=second.id, filesystem=partitioned.filesystem)
+    assert (manifest.partitions, manifest.deleted, manifest.hides) == (None, (), "nothing")
+    assert manifest.previous == first.id
+    assert partitioned.manifest_files() == set(partitioned.data())
+
+
+def test_fail_says_its_partitions_in_the_job_object(partitioned: StagedScene) -> None:
+    job = partitioned.job("fail")
+    commits = partitioned.wrote(job, NEW, {"p=2/b": b"2"})
+    found: list[JobObject] = []
+
+    def look(_: Request) -> None:
+        held = partitioned.job_object(job)
+        if held is not None:
+            found.append(held)
+
+    partitioned.commit(job, commits, traffic=Traffic(after=look))
+    told = {(one.state.value, one.partitions) for one in found}
+    assert ("prepared", ("p=1", "p=2")) in told
+    assert ("committing", ("p=1", "p=2")) in told
+    assert ("open", None) in told
+
+
+def test_of_two_jobs_that_fail_on_one_partition_one_is_published(partitioned: StagedScene) -> None:
+    first, second, third = (partitioned.job("fail") for _ in range(3))
+    wrote = [partitioned.wrote(first, NEW), partitioned.wrote(second, NEW)]
+    elsewhere = partitioned.wrote(third, {"p=2/c": b"third"})
+    first.commit(wrote[0])
+    with pytest.raises(OutputExists):
+        second.commit(wrote[1])
+    third.commit(elsewhere)
+    assert partitioned.bodies() == [b"new", b"third"]
+
+
+@pytest.mark.parametrize("other", [{"p=1/b": b"other"}, {"p=2/b": b"other"}, {"root": b"other"}])
+def test_prepared_jobs_exclude_each_other_only_where_their_partitions_overlap(
+    partitioned: StagedScene, other: dict[str, bytes]
+) -> None:
+    waiting, job = partitioned.job("fail"), partitioned.job("fail")
+    theirs = partitioned.wrote(waiting, other)
+    ours = partitioned.wrote(job, NEW)
+    dead = Fault(Kind.CRASH_BEFORE, operation="complete_upload")
+    assert partitioned.commit(waiting, theirs, dead) is None
+    assert partitioned.state(waiting) == "committing"
+    if "p=2/b" in other:
+        job.commit(ours)
+    else:
+        with pytest.raises(CommitDenied, match=f"job {waiting.id} .* is committing"):
+            job.commit(ours)
+        job.abort()
+    partitioned.recover()
+    assert b"other" in partitioned.bodies()
+
+
+@pytest.mark.parametrize("cut", range(1, 40))
+def test_recovery_finishes_or_leaves_a_job_that_fails_per_partition(tmp_path: Path, cut: int) -> None:
+    scene = StagedScene(tmp_path, "partitioned")
+    scene.put("p=9/old.bin", b"old")
+    job = scene.job("fail")
+    commits = scene.wrote(job, NEW, {"p=2/b": b"2"})
+    scene.commit(job, commits, Fault(Kind.CRASH_AFTER, number=cut))
+    scene.recover()
+    if scene.state(job) is not None:
+        assert scene.bodies() == [b"old"]
+        job.commit(commits)
+    assert scene.bodies() == [b"2", b"new", b"old"]
+    assert (scene.uploads(), scene.work()) == ([], [])
+
+
+def test_rollback_of_a_job_that_fails_per_partition_restores_what_was(partitioned: StagedScene) -> None:
+    partitioned.put("p=9/old.bin", b"old")
+    job = partitioned.job("fail")
+    commits = partitioned.wrote(job, NEW, {"p=2/b": b"2"})
+    assert partitioned.commit(job, commits, Fault(Kind.CRASH_AFTER, operation="complete_upload")) is None
+    assert len(partitioned.data()) == 2
+    partitioned.recover(rollback=True)
+    assert (partitioned.bodies(), partitioned.uploads(), partitioned.work()) == ([b"old"], [], [])
+
+
+def test_run_that_is_published_already_is_not_refused_for_its_own_data(partitioned: StagedScene) -> None:
+    partitioned.published(NEW, conflict="fail", run_id="batch-7")
+    again = partitioned.job("fail", run_id="batch-7")
+    commits = partitioned.wrote(again, NEW)
+    report = again.commit(commits)
+    assert report.published_before
+    assert partitioned.bodies() == [b"new"]
+    partitioned.put("p=2/old.bin", b"old")
+    other = partitioned.job("fail", run_id="batch-8")
+    commits = partitioned.wrote(other, {"p=2/a": b"2"})
+    with pytest.raises(OutputExists):
+        other.commit(commits)
+
+
+# -- partitioned: append and replace -------------------------------------------------------------------
+
+
+def test_append_deletes_nothing_and_takes_files_at_the_root(partitioned: StagedScene) -> None:
+    partitioned.put("p=1/old.bin", b"old")
+    partitioned.published(NEW, {"root.bin": b"root"})
+    assert partitioned.bodies() == [b"new", b"old", b"root"]
+
+
+def test_replace_removes_touched_partitions_and_no_sibling(partitioned: StagedScene) -> None:
+    hours = [f"day={day}/hour={hour}" for day in (1, 2) for hour in (10, 11, 12)]
+    for hour in hours:
+        partitioned.put(f"{hour}/old.bin", b"old")
+    partitioned.put("day=1/hour=1/old.bin", b"old")
+    touched = [hour for hour in hours if not hour.endswith("12")]
+    job = partitioned.job("replace_partitions")
+    commits = partitioned.wrote(job, *({f"{hour}/new.bin": b"new"} for hour in touched))
+    assert partitioned.bodies().count(b"old") == 7
+    assert job.commit(commits).files_deleted == 4
+    left = {name for name, body in partitioned.data().items() if body == b"old"}
+    assert left == {"day=1/hour=1/old.bin", "day=1/hour=12/old.bin", "day=2/hour=12/old.bin"}
+    assert partitioned.bodies().count(b"new") == 4
+
+
+def test_replace_refuses_a_file_at_the_root(partitioned: StagedScene) -> None:
+    partitioned.put("p=1/old.bin", b"old")
+    job = partitioned.job("replace_partitions")
+    commits = partitioned.wrote(job, {"root.bin": b"new"})
+    with pytest.raises(UsageError, match="lies at the root of the destination, in no partition"):
+        job.commit(commits)
+    assert partitioned.bodies() == [b"old"]
+
+
+def test_replace_that_cannot_delete_is_published_and_says_what_stays(partitioned: StagedScene) -> None:
+    partitioned.put("p=1/old.bin", b"old")
+    partitioned.put("p=2/old.bin", b"old")
+    job = partitioned.job("replace_partitions")
+    commits = partitioned.wrote(job, NEW, {"p=2/b.bin": b"new"})
+    refused = Fault(Kind.ERROR_BEFORE, operation="delete_all_matching", prefix="sales/p=", times=None)
+    report = partitioned.commit(job, commits, refused)
+    assert report is not None
+    assert any("the job could not be finished" in warning for warning in report.warnings)
+    partitioned.recover()
+    assert partitioned.bodies() == [b"new", b"new"]
+
+
+# -- scopes --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("names", "partitions"),
+    [
+        ([], ()),
+        (["year=2017/month=10/a"], ("year=2017/month=10",)),
+        (["p=1/a", "p=1/b", "p=1/q=2/c"], ("p=1", "p=1/q=2")),
+        (["p=1/a", "root"], None),
+        (["root"], None),
+    ],
+)
+def test_partitions_that_fail_minds(names: list[str], partitions: tuple[str, ...] | None) -> None:
+    assert minded_partitions([f"sales/{name}" for name in names], "sales") == partitions
+    assert minded_partitions(names, "") == partitions
+
+
+@pytest.mark.parametrize(
+    ("mode", "committer", "expected"),
+    [
+        ("fail", "partitioned", True),
+        ("fail", "directory", False),
+        ("fail", "magic", False),
+        ("append", "partitioned", False),
+        ("replace", "directory", False),
+        ("replace_partitions", "partitioned", True),
+        ("replace_partitions", "magic", True),
+    ],
+)
+def test_modes_that_are_about_partitions(mode: str, committer: str, expected: bool) -> None:
+    assert is_by_partition(mode, committer) is expected
+
+
+def test_empty_scope_overlaps_with_none_but_the_whole() -> None:
+    assert not overlap((), ("p=1",))
+    assert overlap((), None)
+
+
+# -- recovering tasks ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["magic", "directory", "partitioned", "cluster"])
+def any_scene(request: pytest.FixtureRequest, tmp_path: Path) -> JobScene:
+    match request.param:
+        case "magic":
+            return JobScene()
+        case "cluster":
+            return StagedScene(tmp_path, cluster=f"file://{tmp_path}/cluster")
+        case committer:
+            return StagedScene(tmp_path, committer)
+
+
+def test_later_attempt_publishes_what_the_earlier_one_has_committed(any_scene: JobScene) -> None:
+    first = any_scene.job()
+    any_scene.wrote(first, {"a": b"0"}, {"a": b"1"})
+    second = any_scene.job(job_id=first.id, attempt=1)
+    recovered = second.recover_tasks()
+    assert [(one.task_id, one.files) for one in recovered] == [("000000", 1), ("000001", 1)]
+    assert second.commits == tuple(recovered)
+    fresh = Task(second.spec, second.task(2).id).setup()
+    fresh.filesystem.pipe_file(f"{fresh.path}/a", b"2")
+    report = second.commit([*recovered, fresh.commit()])
+    assert (report.tasks, report.files) == (3, 3)
+    assert any_scene.bodies() == [b"0", b"1", b"2"]
+    assert (any_scene.uploads(), any_scene.work()) == ([], [])
+
+
+def test_large_sets_are_recovered_by_their_place(
+    any_scene: JobScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("magicfs.task_commit.INLINE_LIMIT", 0)
+    first = any_scene.job()
+    any_scene.wrote(first, {"a": b"0"}, {"a": b"1"})
+    second = any_scene.job(job_id=first.id, attempt=1)
+    recovered = second.recover_tasks()
+    assert [one.content for one in recovered] == [None, None]
+    late = Task(first.spec, first.task(0).id).setup()
+    late.filesystem.pipe_file(f"{late.path}/a", b"late")
+    late.commit()
+    second.commit(recovered)
+    assert any_scene.bodies() == [b"0", b"1"]
+
+
+def test_last_committed_attempt_of_a_task_is_recovered(any_scene: JobScene) -> None:
+    first = any_scene.job()
+    any_scene.wrote(first, {"a": b"0"}, {"a": b"1"})
+    again = Task(first.spec, first.task(1).id).setup()
+    again.filesystem.pipe_file(f"{again.path}/a", b"1 again")
+    again.commit()
+    second = any_scene.job(job_id=first.id, attempt=1)
+    later = Task(second.spec, second.task(0).id).setup()
+    later.filesystem.pipe_file(f"{later.path}/a", b"0 later")
+    later.commit()
+    third = any_scene.job(job_id=first.id, attempt=2)
+    recovered = third.recover_tasks()
+    assert [one.task_id for one in recovered] == ["000000", "000001"]
+    third.commit(recovered)
+    assert any_scene.bodies() == [b"0 later", b"1 again"]
+    assert any_scene.uploads() == []
+
+
+def test_with_block_of_a_later_attempt_publishes_recovered_and_new_tasks(any_scene: JobScene) -> None:
+    first = any_scene.job()
+    any_scene.wrote(first, {"a": b"0"})
+    options = (
+        {}
+        if not isinstance(any_scene, StagedScene)
+        else {
+            "committer": any_scene.committer,
+            "committer_options": any_scene.options,
+        }
+    )
+    with magicfs.Job(
+        any_scene.url,
+        conflict="append",
+        filesystem=any_scene.filesystem,
+        job_id=first.id,
+        attempt=1,
+        **options,  # type: ignore[arg-type]
+    ) as second:
+        done = {commit.task_id for commit in second.recover_tasks()}
+        for number in range(2):
+            if f"{number:06d}" not in done:
+                with second.task(number) as task:
+                    task.filesystem.pipe_file(f"{task.path}/a", b"%d" % number)
+    assert any_scene.bodies() == [b"0", b"1"]
+
+
+def test_nothing_committed_is_recovered_as_nothing(any_scene: JobScene) -> None:
+    first = any_scene.job()
+    second = any_scene.job(job_id=first.id, attempt=1)
+    assert second.recover_tasks() == []
+    assert second.recover_tasks() == []
+
+
+def test_first_attempt_has_nothing_to_recover(any_scene: JobScene) -> None:
+    with pytest.raises(UsageError, match="attempt 0, has no earlier attempt"):
+        any_scene.job().recover_tasks()
+
+
+def test_magic_that_tracks_in_memory_cannot_recover() -> None:
+    scene = JobScene()
+    first = scene.job(tracking="memory")
+    second = scene.job(tracking="memory", job_id=first.id, attempt=1)
+    committer = second.spec.make_committer()
+    assert not committer.is_recovery_supported
+    assert not committer.guarantees.recoverable_job
+    with pytest.raises(
+        UsageError, match=r"has tracking='memory'.*run the tasks again, or use tracking='store'"
+    ):
+        second.recover_tasks()
+
+
+def test_recovered_commits_are_handed_over_once(any_scene: JobScene) -> None:
+    first = any_scene.job()
+    any_scene.wrote(first, {"a": b"0"})
+    second = any_scene.job(job_id=first.id, attempt=1)
+    second.recover_tasks()
+    second.recover_tasks()
+    with pytest.raises(ProtocolViolation, match="was committed twice"):
+        second.commit(second.commits)
+
+
+@pytest.mark.parametrize(
+    ("raw", "field"),
+    [
+        (b"garbage", ""),
+        (b'{"version":3,"jobId":"other","commits":[]}', "jobId"),
+        (b'{"version":3,"jobId":"%s","commits":[]}', "extraData.task.attempt.id"),
+        (
+            b'{"version":3,"jobId":"%s","commits":[],"extraData":{"task.attempt.id":"attempt-000009-a"}}',
+            "extraData.task.attempt.id",
+        ),
+    ],
+)
+def test_committed_set_that_cannot_be_believed_is_not_recovered(
+    any_scene: JobScene, tmp_path: Path, raw: bytes, field: str
+) -> None:
+    first = any_scene.job()
+    body = raw.replace(b"%s", first.id.encode())
+    if isinstance(any_scene, StagedScene) and "cluster_directory" in any_scene.options:
+        (attempt,) = (tmp_path / "cluster").glob(f"*/{first.id}/staging-uploads")
+        (attempt / "_temporary" / "0").mkdir(parents=True)
+        (attempt / "_temporary" / "0" / "000000").write_bytes(body)
+    else:
+        key = first.spec.work_layout.set_key("attempt-000000-odd")  # type: ignore[arg-type]
+        any_scene.put(key.removeprefix("sales/"), body)
+    second = any_scene.job(job_id=first.id, attempt=1)
+    with pytest.raises(FormatError) as caught:
+        second.recover_tasks()
+    assert caught.value.field == field
+    assert any_scene.state(second) == "open"
+
+
+def test_success_names_the_committer_of_a_recovered_job(partitioned: StagedScene) -> None:
+    job = partitioned.job()
+    commits = partitioned.wrote(job, NEW)
+    assert partitioned.commit(job, commits, Fault(Kind.CRASH_AFTER, operation="complete_upload")) is None
+    partitioned.recover()
+    success: SuccessData | None = partitioned.success()
+    assert success is not None
+    assert success.committer == "partitioned"

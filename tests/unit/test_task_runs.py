@@ -1,0 +1,226 @@
+"""Running tasks again, or failing the job where the committer cannot repeat a task commit."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from magicfs.errors import CommitFailed, CommitOutcomeUnknown, StoreError
+from magicfs.job import Job, Task
+from magicfs.stores.memory import World
+from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.port import Store
+from magicfs.testing.faulty_store import Traffic, faulty
+from magicfs.testing.store_faults import Actor, Fault, Kind
+
+
+class Files(MemoryFileSystem):
+    """Files in a world of their own, where requests fail as told."""
+
+    def __init__(self, *faults: Fault) -> None:
+        super().__init__(world=World(create_buckets=True))
+        self.traffic = Traffic(faults)
+
+    def store(self, bucket: str) -> Store:
+        return faulty(super().store(bucket), self.traffic, Actor("process"))
+
+
+def job_of(algorithm: int, *faults: Fault) -> Job:
+    options = {"algorithm": algorithm}
+    return Job(
+        f"memory://bucket-{uuid4().hex[:8]}/data",
+        committer="file",
+        committer_options=options,
+        conflict="append",
+        filesystem=Files(*faults),
+    )
+
+
+def rows(job: Job) -> Counter[str]:
+    """What is visible, by content."""
+    files = job.spec.wrapped()
+    found = files.find(job.spec.location.path)
+    return Counter(files.cat_file(path).decode() for path in found if "/_" not in path)
+
+
+class Body:
+    """Writes two files; remembers the attempts."""
+
+    def __init__(self, fails: Callable[[Task, int], None] = lambda task, attempt: None) -> None:
+        self.attempts: list[str] = []
+        self.fails = fails
+
+    def __call__(self, task: Task) -> None:
+        self.attempts.append(task.id)
+        for name in ("a.txt", "b.txt"):
+            task.filesystem.pipe_file(f"{task.path}/{name}", f"{task.id} {name}".encode())
+        self.fails(task, self.attempts.count(task.id))
+
+
+def whole(*tasks: int) -> Counter[str]:
+    return Counter(f"{n:06d} {name}" for n in tasks for name in ("a.txt", "b.txt"))
+
+
+@pytest.mark.parametrize("algorithm", [1, 2])
+def test_body_that_fails_is_run_again(algorithm: int) -> None:
+    def once(task: Task, attempt: int) -> None:
+        if attempt == 1:
+            raise ZeroDivisionError
+
+    body = Body(once)
+    with job_of(algorithm) as job, ThreadPoolExecutor(2) as pool:
+        job.map(body, range(3), executor=pool, retries=1)
+    assert Counter(body.attempts) == Counter({f"{n:06d}": 2 for n in range(3)})
+    assert rows(job) == whole(0, 1, 2)
+
+
+@pytest.mark.parametrize("algorithm", [1, 2])
+def test_body_that_fails_each_time_is_what_is_raised(algorithm: int) -> None:
+    def always(task: Task, attempt: int) -> None:
+        raise ZeroDivisionError(task.id)
+
+    with pytest.raises(ZeroDivisionError), job_of(algorithm) as job, ThreadPoolExecutor(1) as pool:
+        job.map(Body(always), [0], executor=pool, retries=2)
+    assert rows(job) == Counter()
+
+
+FAILING = [
+    Fault(Kind.ERROR_BEFORE, operation="copy", skip=1),
+    Fault(Kind.REPLY_LOST, operation="copy", skip=1),
+    Fault(Kind.ERROR_BEFORE, operation="delete", prefix="data/_temporary"),
+]
+
+
+@pytest.mark.parametrize("fault", FAILING, ids=lambda fault: f"{fault.kind} {fault.operation}")
+def test_commit_that_fails_is_run_again_only_where_it_may_be(fault: Fault) -> None:
+    body = Body()
+    with job_of(1, fault) as job, ThreadPoolExecutor(1) as pool:
+        job.map(body, range(2), executor=pool)
+    assert len(body.attempts) == 3
+    assert rows(job) == whole(0, 1)
+
+    body, job = Body(), job_of(2, fault).setup()
+    with ThreadPoolExecutor(1) as pool, pytest.raises(CommitFailed, match="the job has failed") as failed:
+        job.map(body, range(2), executor=pool)
+    assert failed.value.failed == ("000000",)
+    assert Counter(body.attempts) == {"000000": 1, "000001": 1}
+    with pytest.raises(CommitFailed, match="began and did not end"):
+        job.commit()
+    assert not job.spec.wrapped().exists(f"{job.spec.location.path}/_SUCCESS")
+    job.abort()
+
+
+def test_name_that_is_refused_at_the_commit_fails_the_job(caplog: pytest.LogCaptureFixture) -> None:
+    def bad(task: Task, attempt: int) -> None:
+        if attempt == 1 and task.id == "000001":
+            task.filesystem.pipe_file(f"{task.path}/_temporary/x", b"")
+
+    body = Body(bad)
+    with (
+        pytest.raises(CommitFailed, match="kept for committers"),
+        job_of(2) as job,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        job.map(body, range(3), executor=pool)
+    assert len(body.attempts) == 3
+    assert "4 files of its tasks stay visible" in caplog.text
+
+
+def test_body_that_commits_by_itself_and_then_fails_is_not_run_again() -> None:
+    def commits(task: Task, attempt: int) -> None:
+        task.commit()
+        raise ZeroDivisionError
+
+    body, job = Body(commits), job_of(2).setup()
+    with (
+        ThreadPoolExecutor(1) as pool,
+        pytest.raises(CommitFailed, match="the job has failed"),
+    ):
+        job.map(body, [0], executor=pool)
+    assert len(body.attempts) == 1
+
+
+class Losing(Executor):
+    """Runs what it is given, and loses the answer of each first attempt, as an engine whose worker dies."""
+
+    def __init__(self) -> None:
+        self.submitted = 0
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.submitted += 1
+        future: Future[Any] = Future()
+        result = fn(*args, **kwargs)
+        if self.submitted == 1:
+            future.set_exception(ConnectionError("the worker is gone"))
+        else:
+            future.set_result(result)
+        return future
+
+
+def test_task_whose_worker_was_lost_is_run_again_only_where_it_may_be() -> None:
+    with job_of(1) as job:
+        job.map(Body(), [0], executor=Losing())
+    assert rows(job) == whole(0)
+    assert len(job.commits) == 1
+
+    job = job_of(2).setup()
+    with pytest.raises(CommitFailed, match="its process was lost") as failed:
+        job.map(Body(), [0], executor=Losing())
+    assert isinstance(failed.value.__cause__, ConnectionError)
+    assert rows(job) == whole(0)
+
+
+def die_while_moving(task: Task) -> None:
+    """Runs in a process of its own, and dies in its commit."""
+    from magicfs.stores.local_tree import LocalTree
+
+    def die(*args: object) -> None:
+        os._exit(1)
+
+    task.filesystem.pipe_file(f"{task.path}/a.txt", b"a")
+    LocalTree.rename = die  # type: ignore[method-assign,assignment]
+
+
+@pytest.mark.parametrize("algorithm", [1, 2])
+def test_process_that_dies_in_its_commit(algorithm: int, tmp_path: Path) -> None:
+    job = Job(
+        f"file://{tmp_path}/data",
+        committer="file",
+        committer_options={"algorithm": algorithm},
+        conflict="append",
+    )
+    expected = CommitFailed if algorithm == 2 else BrokenProcessPool
+    context = multiprocessing.get_context("spawn")
+    with pytest.raises(expected), job, ProcessPoolExecutor(1, mp_context=context) as pool:
+        job.map(die_while_moving, [0], executor=pool)
+    assert list(tmp_path.glob("data/*.txt")) == []
+
+
+def test_task_tells_that_its_commit_failed_whoever_runs_it() -> None:
+    """An engine that drives ``Task`` itself gets the same error."""
+    job = job_of(2, Fault(Kind.ERROR_BEFORE, operation="get", prefix="data/_temporary", skip=4)).setup()
+    task = job.task(0).setup()
+    Body()(task)
+    with pytest.raises(CommitFailed, match="cannot repeat that") as failed:
+        task.commit()
+    assert isinstance(failed.value.__cause__, StoreError)
+    assert task.began_commit
+
+
+def test_silence_in_a_commit_lets_the_same_attempt_commit_again() -> None:
+    job = job_of(2, Fault(Kind.THROTTLE, operation="copy", skip=1)).setup()
+    task = job.task(0).setup()
+    Body()(task)
+    with pytest.raises(CommitOutcomeUnknown, match="commit the same attempt again"):
+        task.commit()
+    job.commit([task.commit()])
+    assert rows(job) == whole(0)
