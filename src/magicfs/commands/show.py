@@ -17,6 +17,7 @@ from magicfs.commands.printing import (
     write_line,
 )
 from magicfs.commands.show_job import show_deletions, show_job
+from magicfs.commands.show_manifest_committer import show_manifest_success, show_task_manifest
 from magicfs.commands.storage import add_storage_options, on_store, parse_storage_options
 from magicfs.errors import UsageError
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HELP", "configure", "run"]
 
-HELP = "show one of a job's files: .pending, .pendingset, _SUCCESS, manifest, pointer, job.json, deletions"
+HELP = "show one of a job's files: .pending, .pendingset, _SUCCESS, manifests, pointer, job.json, deletions"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -137,6 +138,11 @@ def _show_pending_set(url: str, pending_set: PendingSet) -> None:
 
 
 def _show_success(url: str, success: SuccessData) -> None:
+    from magicfs.formats.manifest_success import MANIFEST_COMMITTERS
+
+    if success.committer in MANIFEST_COMMITTERS:
+        show_manifest_success(url, success)
+        return
     print_fields(
         [
             ("file", url),
@@ -213,6 +219,7 @@ _SHOW: dict[str, Callable[[str, Any], None]] = {
     "pendingset": _show_pending_set,
     "success": _show_success,
     "manifest": _show_manifest,
+    "task manifest": show_task_manifest,
     "pointer": _show_pointer,
     "job": show_job,
     "deletions": show_deletions,

@@ -71,5 +71,5 @@ def on_store(
 
     filesystem = resolve.filesystem(location.scheme, options)
     store = resolve.open_store(filesystem, location.bucket)
-    result: _Result = sync(filesystem.loop, work, store)
+    result: _Result = sync(resolve.loop_of(filesystem), work, store)
     return result

@@ -103,7 +103,8 @@ class JobObject:
         size: Bytes of all of them.
         chunks: Pending sets of at most 1,000 files each: what is published.
         deletions: Lists of old objects: what is deleted once every file is visible.
-        partitions: Partitions that are replaced, relative to the destination; None unless that is the mode.
+        partitions: Partitions that the mode is about, relative to the destination: they are replaced, or with
+            ``partitioned`` and ``fail`` must hold no data; None for the whole destination.
         pointer: What the manifest pointer said when the job looked; None if there was none.
         older_files: Whether data was there that no manifest knows.
         old_success: The ``_SUCCESS`` before the job; None if there was none.
@@ -145,7 +146,7 @@ class JobObject:
 
     @property
     def scope(self) -> tuple[str, ...] | None:
-        """The partitions in which it may delete; None for the whole destination."""
+        """The partitions that its mode is about; None for the whole destination."""
         return self.partitions
 
     @classmethod

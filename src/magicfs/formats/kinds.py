@@ -16,14 +16,26 @@ from magicfs.formats.pending import PENDING_SUFFIX, Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PENDINGSET_SUFFIX, PendingSet
 from magicfs.formats.pointer import POINTER_FORMAT, Pointer
 from magicfs.formats.success import SUCCESS_FILE, SUCCESS_NAME, SuccessData
+from magicfs.formats.task_manifest import (
+    TASK_MANIFEST_SIZE_LIMIT,
+    TASK_MANIFEST_SUFFIX,
+    TASK_MANIFEST_TYPE,
+    TaskManifest,
+)
 
 __all__ = ["KINDS", "SIZE_LIMIT", "Content", "Kind", "detect", "load"]
 
-Content = JobObject | Manifest | Pending | PendingSet | Pointer | SuccessData | tuple[OldObject, ...]
+Content = (
+    JobObject | Manifest | Pending | PendingSet | Pointer | SuccessData | TaskManifest | tuple[OldObject, ...]
+)
 """What a file of any kind reads as."""
 
 SIZE_LIMIT: Final = max(
-    MANIFEST_SIZE_LIMIT, PENDINGSET_SIZE_LIMIT, JOB_OBJECT_SIZE_LIMIT, DELETIONS_SIZE_LIMIT
+    MANIFEST_SIZE_LIMIT,
+    PENDINGSET_SIZE_LIMIT,
+    JOB_OBJECT_SIZE_LIMIT,
+    DELETIONS_SIZE_LIMIT,
+    TASK_MANIFEST_SIZE_LIMIT,
 )
 """Bytes of the largest."""
 
@@ -88,6 +100,12 @@ KINDS: Final = (
         lambda document: _is_format(document, DELETIONS_FORMAT),
         deletions.read,
     ),
+    Kind(
+        "task manifest",
+        lambda name: name.endswith(TASK_MANIFEST_SUFFIX),
+        lambda document: _is_type(document, TASK_MANIFEST_TYPE),
+        TaskManifest.from_bytes,
+    ),
 )
 
 
@@ -97,7 +115,8 @@ def detect(path: str, raw: bytes) -> str:
     Hadoop's staging committers give their pending sets no suffix, and reports have any name.
 
     Returns:
-        ``pending``, ``pendingset``, ``success``, ``manifest``, ``pointer``, ``job`` or ``deletions``.
+        ``pending``, ``pendingset``, ``success``, ``manifest``, ``pointer``, ``job``, ``deletions`` or
+        ``task manifest``.
 
     Raises:
         FormatError: None of these.
@@ -120,6 +139,12 @@ def _is_format(document: dict[str, Any], ours: str) -> bool:
     return isinstance(named, str) and named.rpartition("/")[0] == ours.rpartition("/")[0]
 
 
+def _is_type(document: dict[str, Any], hadoops: str) -> bool:
+    """The same of one of Hadoop's types."""
+    named = document.get("type")
+    return isinstance(named, str) and named.rpartition("/")[0] == hadoops.rpartition("/")[0]
+
+
 def _kind(path: str, raw: bytes) -> Kind:
     last = path.rpartition("/")[2]
     named = next((kind for kind in KINDS if kind.has_name(last)), None)
@@ -137,7 +162,8 @@ def _kind(path: str, raw: bytes) -> Kind:
 
 _EXPECTED: Final = (
     f"expected a {PENDING_SUFFIX} file (it has uploadId and destinationKey), a {PENDINGSET_SUFFIX} file "
-    f"(it has commits), {SUCCESS_FILE} (its name is {SUCCESS_NAME}), or a manifest, a pointer, a job object "
+    f"(it has commits), {SUCCESS_FILE} (its name is {SUCCESS_NAME}), a task manifest (its type is "
+    f"{TASK_MANIFEST_TYPE}), or a manifest, a pointer, a job object "
     f"or a list of deletions (its format is {MANIFEST_FORMAT}, {POINTER_FORMAT}, {JOB_FORMAT} or "
     f"{DELETIONS_FORMAT})"
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["Abort", "Complete", "Delete", "Put", "Stage", "Step"]
+__all__ = ["Abort", "Complete", "Delete", "Put", "Rename", "Stage", "Step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,23 @@ class Delete:
     def key(self) -> str:
         """The first of the keys, for messages."""
         return self.keys[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """Move a file to its final key. Committers that rename carry it out themselves: see ``Engine.tell``.
+
+    Attributes:
+        source: Where it lies.
+        key: The final key.
+        length: Its size in bytes.
+        etag: Its ETag; empty if that is not known.
+    """
+
+    source: str
+    key: str
+    length: int
+    etag: str = ""
 
 
 Step = Complete | Abort | Put | Delete

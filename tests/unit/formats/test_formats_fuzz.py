@@ -20,12 +20,14 @@ from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.pointer import Pointer
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SuccessData
+from magicfs.formats.task_manifest import TaskManifest
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 SAMPLES: dict[str, dict[str, Any]] = {
     "x.pending": json.loads((GOLDEN / "g3.pending").read_bytes()),
     "t.pendingset": json.loads((GOLDEN / "g2.pendingset").read_bytes()),
     "_SUCCESS": json.loads((GOLDEN / "s3a_SUCCESS.json").read_bytes()),
+    "task-manifest.json": json.loads((GOLDEN / "manifest_committer_task-manifest.json").read_bytes()),
     "manifest.json": json.loads((GOLDEN / "magicfs_manifest_1.json").read_bytes()),
     "pointer.json": json.loads((GOLDEN / "magicfs_pointer_1.json").read_bytes()),
     "job.json": json.loads((GOLDEN / "magicfs_job_1.json").read_bytes()),
@@ -33,7 +35,10 @@ SAMPLES: dict[str, dict[str, Any]] = {
 }
 READERS = [
     deletions.read,
-    *(kind.from_bytes for kind in (Pending, PendingSet, SuccessData, Manifest, Pointer, JobObject)),
+    *(
+        kind.from_bytes
+        for kind in (Pending, PendingSet, SuccessData, Manifest, Pointer, JobObject, TaskManifest)
+    ),
 ]
 
 _characters = st.characters(codec=None)

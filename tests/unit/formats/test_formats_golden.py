@@ -14,11 +14,13 @@ from magicfs.formats.hadoop_uri import encode
 from magicfs.formats.job_object import Chunk, JobObject, OldSuccess, SeenPointer
 from magicfs.formats.kinds import load
 from magicfs.formats.manifest import Manifest, ManifestFile
+from magicfs.formats.manifest_success import manifest_success
 from magicfs.formats.pending import EtagFormat, Pending, UploadedPart
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.pointer import Pointer
 from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.formats.success import SuccessData
+from magicfs.formats.task_manifest import DirectoryEntry, EntryStatus, FileEntry, TaskManifest
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import JobState
 
@@ -33,6 +35,7 @@ ALL = [
     "g3.pendingset",
     "s3a_SUCCESS.json",
     "manifest_committer_SUCCESS.json",
+    "manifest_committer_task-manifest.json",
     "magicfs_manifest_1.json",
     "magicfs_pointer_1.json",
     "magicfs_job_1.json",
@@ -120,6 +123,33 @@ MANIFEST_SUCCESS = SuccessData(
     ),
 )
 
+
+_SALES = "abfs://data@demoacct/sales"
+_TASK_WORK = f"{_SALES}/_temporary/7d0c/00/tasks/attempt_202601010000_0001_m_000003_0"
+_NAMES = ("year=2026/part three.csv", "year=2026/city=Zürich/50% +#1.csv")
+
+TASK_MANIFEST = TaskManifest(
+    job_id="7d0c",
+    task_id="task_202601010000_0001_m_000003",
+    attempt_id="attempt_202601010000_0001_m_000003_0",
+    attempt_directory=_TASK_WORK,
+    files=(
+        FileEntry(
+            encode(f"{_TASK_WORK}/{_NAMES[0]}"), encode(f"{_SALES}/{_NAMES[0]}"), 5242999, "0x8DC0FFEE"
+        ),
+        FileEntry(encode(f"{_TASK_WORK}/{_NAMES[1]}"), encode(f"{_SALES}/{_NAMES[1]}"), 0),
+    ),
+    directories=(
+        DirectoryEntry(f"{_SALES}/year=2026", EntryStatus.DIR, 1),
+        DirectoryEntry(f"{_SALES}/year=2026/city=Zürich", EntryStatus.NOT_FOUND, 2),
+    ),
+    statistics=Statistics(
+        counters={"task_stage_scan_directory": 1},
+        minimums={"task_stage_scan_directory.min": 12},
+        maximums={"task_stage_scan_directory.max": 12},
+        meanstatistics={"committer_task_file_size": MeanStatistic(2, 5242999)},
+    ),
+)
 
 MANIFEST = Manifest(
     job_id="0c9d2f7e-4a31-4f0e-9a52-6d1f0f7b8e11",
@@ -222,6 +252,13 @@ def test_success_of_s3a() -> None:
 def test_success_of_the_manifest_committer() -> None:
     assert SuccessData.from_bytes("_SUCCESS", golden("manifest_committer_SUCCESS.json")) == MANIFEST_SUCCESS
     assert SuccessData.from_bytes("_SUCCESS", MANIFEST_SUCCESS.to_bytes()) == MANIFEST_SUCCESS
+    assert manifest_success(MANIFEST_SUCCESS) == golden("manifest_committer_SUCCESS.json")
+
+
+def test_task_manifest_of_the_manifest_committer() -> None:
+    raw = golden("manifest_committer_task-manifest.json")
+    assert TaskManifest.from_bytes("x-manifest.json", raw) == TASK_MANIFEST
+    assert TASK_MANIFEST.to_bytes() == raw
 
 
 def test_manifest() -> None:
@@ -252,7 +289,7 @@ def test_no_golden_file_is_left_out() -> None:
     ours = {
         path.name
         for path in GOLDEN.iterdir()
-        if path.name.endswith((".pending", ".pendingset", "_SUCCESS.json"))
+        if path.name.endswith((".pending", ".pendingset", "_SUCCESS.json", "-manifest.json"))
         or path.name.startswith("magicfs_")
     }
     assert ours == set(ALL)

@@ -12,6 +12,7 @@ from magicfs.formats.pending import Pending, UploadedPart
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.pointer import Pointer
 from magicfs.formats.success import SuccessData
+from magicfs.formats.task_manifest import TaskManifest
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import JobState
 
@@ -27,6 +28,7 @@ MANIFEST = Manifest(
 POINTER = Pointer(job_id="j", nonce="n", changed_ms=1)
 JOB = JobObject(job_id=JobId("j"), bucket="b", destination="d", state=JobState.OPEN, nonce="n", driver="x")
 OLD = (OldObject("d/k", '"e"', 1),)
+TASK = TaskManifest(job_id="j", task_id="t", attempt_id="a", attempt_directory="file:///w")
 FILES = {
     "pending": (PENDING, PENDING.to_bytes()),
     "pendingset": (PendingSet(commits=(PENDING,)), PendingSet(commits=(PENDING,)).to_bytes()),
@@ -35,6 +37,7 @@ FILES = {
     "pointer": (POINTER, POINTER.to_bytes()),
     "job": (JOB, JOB.to_bytes()),
     "deletions": (OLD, deletions.write(OLD)),
+    "task manifest": (TASK, TASK.to_bytes()),
 }
 
 
@@ -67,6 +70,7 @@ def test_the_content_decides_under_any_name(kind: str, path: str) -> None:
         ("b/x.pending", "pending", "uploadId"),
         ("t.pendingset", "pendingset", "commits"),
         ("d/_SUCCESS", "success", "name"),
+        ("d/000000-manifest.json", "task manifest", "files"),
     ],
 )
 def test_the_name_decides_when_the_content_says_nothing(path: str, kind: str, field: str) -> None:

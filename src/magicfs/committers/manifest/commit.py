@@ -1,0 +1,202 @@
+"""The job commit: its stages, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from magicfs.committers.classic import Published
+from magicfs.committers.manifest.claim import Claim, ClaimManifests, give_back, own_success
+from magicfs.committers.manifest.cleanup import CleanedUp, CleanupJob
+from magicfs.committers.manifest.directories import CreateDirectories, leaves_of
+from magicfs.committers.manifest.load import Loaded, LoadManifests, ToLoad
+from magicfs.committers.manifest.old_data import DeleteOldData, FindOldData
+from magicfs.committers.manifest.rename import RenameFiles, ToRename
+from magicfs.committers.manifest.reporting import move_manifests, success_of
+from magicfs.committers.manifest.spill import Spill
+from magicfs.committers.manifest.stage import Stage
+from magicfs.committers.manifest.success import SaveSuccess
+from magicfs.committers.manifest.validate import ValidateFiles
+from magicfs.errors import CommitFailed, MagicError, StoreError
+from magicfs.formats.success import SuccessData
+from magicfs.formats.task_manifest import EntryStatus
+from magicfs.protocol.ids import AttemptId, TaskId
+
+__all__ = ["CommitJob", "Committed", "Wanted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be published.
+
+    Attributes:
+        attempts: The attempt of each task that counts; None for all that are committed.
+        check: Told how many tasks that is; raises ``ProtocolViolation`` if it must be another number.
+        committer: Name of the committer, for ``_SUCCESS``.
+    """
+
+    attempts: Mapping[TaskId, AttemptId] | None
+    check: Callable[[int], None]
+    committer: str
+
+
+@dataclass(slots=True)
+class Committed:
+    """What was published.
+
+    Attributes:
+        published: The files.
+        success: What ``_SUCCESS`` says; None if nobody can tell any more.
+        cleaned_up: What became of the work.
+        diagnostics: More for the report of the job.
+    """
+
+    published: Published
+    success: SuccessData | None
+    cleaned_up: CleanedUp | None = None
+    diagnostics: dict[str, str] = field(default_factory=dict)
+
+
+class CommitJob(Stage[Wanted, Committed]):
+    """Publish what tasks have committed.
+
+    Until the manifests are checked nothing is changed. A second stage, in whatever process, goes on where a
+    dead one stopped, with the manifests that were chosen by the first.
+
+    Raises:
+        CommitDenied: The job attempt cannot be published any more; nothing was changed.
+        ProtocolViolation: There are not as many tasks as there must be; nothing was changed.
+        CommitFailed: Before the first rename: nothing was changed. After it: as ``RenameFiles`` says.
+        CommitOutcomeUnknown: As ``RenameFiles`` says.
+        OutputExists: ``target_directories="fail"``, and data is there; nothing was changed.
+        StoreError: The store refused or failed; nothing was removed; call again.
+    """
+
+    name = "committer_commit_job"
+
+    async def _run(self, argument: Wanted) -> Committed:
+        config = self.config
+        claim = await ClaimManifests(config).run(None)
+        if claim is Claim.PUBLISHED:
+            committed = await self._published_before()
+        else:
+            committed = await self._publish(argument, new=claim is Claim.NEW)
+            try:
+                await config.tree.rename(config.places.claimed_manifests, config.places.published_manifests)
+            except StoreError as error:
+                committed.published.warnings.append(f"the job is published, but not marked so: {error}")
+        await self._move_manifests(committed)
+        try:
+            committed.cleaned_up = await CleanupJob(config).run(None)
+        except StoreError as error:
+            error.add_note(
+                f"job {config.context.job} is published, and only its work could not be removed; commit it "
+                "again, which tries that again, or set cleanup_failures_ignored"
+            )
+            raise
+        if (ignored := committed.cleaned_up.error) is not None:
+            committed.published.warnings.append(f"the work of the job could not be removed: {ignored}")
+        config.entered = self.name
+        return committed
+
+    async def _publish(self, wanted: Wanted, *, new: bool) -> Committed:
+        config = self.config
+        async with Spill(config.options.writer_queue_capacity) as spill:
+            try:
+                loaded = await self._load(wanted, spill)
+                old = await self._find_old(loaded, spill)
+            except MagicError as error:
+                if new:
+                    await self._give_back(error)
+                raise
+            await self._begin(loaded)
+            created = await CreateDirectories(config).run(loaded.directories)
+            published = await RenameFiles(config).run(ToRename(spill, loaded.files, created.created))
+            published.tasks = loaded.tasks
+            if old:
+                await self._delete_old(spill, published)
+            if config.options.validate_output:
+                await ValidateFiles(config).run(spill)
+        success = success_of(config, published, loaded.statistics, wanted.committer)
+        await SaveSuccess(config).run(success)
+        published.statistics = success.statistics
+        return Committed(published, success)
+
+    async def _load(self, wanted: Wanted, spill: Spill) -> Loaded:
+        loaded = await LoadManifests(self.config).run(
+            ToLoad(self.config.places.claimed_manifests, wanted.attempts, spill)
+        )
+        wanted.check(loaded.tasks)
+        if (twice := await spill.written_twice()) is not None:
+            key, *tasks = twice
+            raise CommitFailed(
+                f"{key} is written by two tasks, {' and '.join(tasks)}; nothing was published; use "
+                "unique_names=True or other file names",
+                failed=[key],
+            )
+        if (both := await spill.file_and_directory()) is not None:
+            raise CommitFailed(
+                f"{both[0]} is a file of task {both[1]} and a directory of another; nothing was published; "
+                "use other file names",
+                failed=[both[0]],
+            )
+        return loaded
+
+    async def _find_old(self, loaded: Loaded, spill: Spill) -> int:
+        if self.config.options.target_directories == "leave":
+            return 0
+        known = loaded.directories
+        there = [key for key in leaves_of(known) if known[key].status is not EntryStatus.CREATED_DIR]
+        return await FindOldData(self.config).run((there, spill))
+
+    async def _give_back(self, error: MagicError) -> None:
+        try:
+            await give_back(self.config)
+        except StoreError as second:
+            error.add_note(f"and tasks of the job cannot commit any more: {second}")
+
+    async def _begin(self, loaded: Loaded) -> None:
+        """Settle what is published, and take the old ``_SUCCESS`` away: its readers wait."""
+        config = self.config
+        for name in loaded.others:
+            await config.tree.delete_tree(f"{config.places.claimed_manifests}/{name}")
+        there = await config.tree.look(config.context.layout.success_key)
+        if there is not None and there.kind == "file":
+            await config.tree.delete(config.context.layout.success_key)
+
+    async def _delete_old(self, spill: Spill, published: Published) -> None:
+        try:
+            await DeleteOldData(self.config).run(spill)
+        except StoreError as error:
+            done = [file.key async for file in spill.files()]
+            raise CommitFailed(
+                f"all {published.files} files of job {self.config.context.job} are published, but old data "
+                f"beside them could not be deleted: {error}; commit the job again, which tries that again",
+                done=done,
+            ) from error
+
+    async def _move_manifests(self, committed: Committed) -> None:
+        if not self.config.options.diagnostics_manifest_directory:
+            return
+        if await self.config.tree.look(self.config.places.published_manifests) is None:
+            return
+        try:
+            committed.diagnostics["manifests"] = await move_manifests(self.config)
+        except StoreError as error:
+            committed.published.warnings.append(f"the manifests could not be kept: {error}")
+
+    async def _published_before(self) -> Committed:
+        """What ``_SUCCESS`` still says of a job that a dead driver has published."""
+        success = await own_success(self.config)
+        published = Published(warnings=["another process finished the job"])
+        if success is not None:
+            counters = success.statistics.counters
+            published.tasks = counters.get("committer_tasks_completed", 0)
+            published.files = counters.get("committer_files_committed", 0)
+            published.bytes = counters.get("committer_bytes_committed", 0)
+            published.statistics = success.statistics
+            for uri in success.filenames:
+                with suppress(ValueError):
+                    published.keys.append(self.config.places.key(uri))
+        return Committed(published, success)

@@ -1,0 +1,82 @@
+"""What a task attempt wrote at the destination at once: names and sizes. Format ``magicfs.files/1``.
+
+It travels in the task's commit, packed, and is stored nowhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from magicfs.formats.document import parse, render
+from magicfs.formats.fields import Fields
+from magicfs.formats.versions import check_format
+
+__all__ = ["FILE_LIST_FORMAT", "FILE_LIST_SIZE_LIMIT", "FileList"]
+
+FILE_LIST_FORMAT: Final = "magicfs.files/1"
+
+FILE_LIST_SIZE_LIMIT: Final = 64 * 1024**2
+"""Bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileList:
+    """The files of one attempt. A value.
+
+    Attributes:
+        job_id: The job.
+        task_id: The task.
+        attempt_id: The attempt.
+        files: Key relative to the destination, and size in bytes, of each.
+    """
+
+    job_id: str
+    task_id: str
+    attempt_id: str
+    files: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Size of all files in bytes."""
+        return sum(size for _, size in self.files)
+
+    @classmethod
+    def from_bytes(cls, path: str, raw: bytes) -> FileList:
+        """Read a list.
+
+        Raises:
+            FormatError: It cannot be believed: a key twice, or one that leads out of the destination.
+        """
+        fields = Fields(path, parse(path, raw, size_limit=FILE_LIST_SIZE_LIMIT))
+        check_format(fields, FILE_LIST_FORMAT)
+        files: dict[str, int] = {}
+        for one in fields.objects("files"):
+            key = one.required_text("key")
+            if any(element in {"", ".", ".."} for element in key.split("/")):
+                raise one.error("key", "an element that is empty, '.' or '..'")
+            if key in files:
+                raise one.error("key", "named twice")
+            files[key] = one.required_integer("size", minimum=0)
+        return cls(
+            job_id=fields.required_text("jobId"),
+            task_id=fields.required_text("taskId"),
+            attempt_id=fields.required_text("attemptId"),
+            files=tuple(files.items()),
+        )
+
+    def to_bytes(self) -> bytes:
+        """The list as one line.
+
+        Raises:
+            UsageError: A key that UTF-8 cannot hold.
+        """
+        return render(
+            {
+                "format": FILE_LIST_FORMAT,
+                "jobId": self.job_id,
+                "taskId": self.task_id,
+                "attemptId": self.attempt_id,
+                "files": [{"key": key, "size": size} for key, size in self.files],
+            }
+        )

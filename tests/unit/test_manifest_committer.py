@@ -1,0 +1,647 @@
+"""The manifest committer as a whole: jobs, attempts, neighbours, reports."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from magicfs import cli
+from magicfs.committers import registry
+from magicfs.committers.base import Committer, JobContext
+from magicfs.committers.manifest.committer import ManifestCommitter
+from magicfs.committers.options import ManifestOptions, options_from
+from magicfs.engine import Engine
+from magicfs.errors import (
+    CommitDenied,
+    CommitFailed,
+    OutputExists,
+    ProtocolViolation,
+    StoreError,
+    Unavailable,
+    UsageError,
+)
+from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SuccessData
+from magicfs.progress import Meter
+from magicfs.protocol import ids
+from magicfs.protocol.layout import WorkLayout
+from magicfs.report import JobReport, Progress
+from magicfs.stores.memory import MemoryStore, World
+from magicfs.task_commit import TaskCommit
+from magicfs.testing.committer_exam.names import hostile
+from magicfs.testing.manifest_scene import Driver, ManifestScene
+from magicfs.testing.store_faults import Fault, Kind
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> ManifestScene:
+    made = ManifestScene(tmp_path, unique_names=True)
+    made.set_up()
+    return made
+
+
+def commit(
+    scene: ManifestScene, commits: list[TaskCommit] | None, driver: Driver | None = None, **more: Any
+) -> JobReport:
+    return scene.run((driver or scene.driver()).committer.commit_job(commits, **more))
+
+
+def final(scene: ManifestScene, task: int, name: str) -> str:
+    stem, dot, extension = name.partition(".")
+    return f"{stem}-{task:06d}-{scene.job}{dot}{extension}"
+
+
+# -- a job that goes well --------------------------------------------------------------------------------
+
+
+def test_136_job_commit_publishes_the_files_and_says_it(scene: ManifestScene) -> None:
+    commits = [scene.commit_task(n, {"a.txt": b"1", "day=1/b.txt": b"22"}) for n in range(3)]
+    assert not scene.visible()
+    driver = scene.driver()
+    report = commit(scene, commits, driver)
+    names = {final(scene, n, name) for n in range(3) for name in ("a.txt", "day=1/b.txt")}
+    assert set(scene.visible()) == names
+    assert (report.tasks, report.files, report.bytes, report.committer) == (3, 6, 9, "manifest")
+    assert set(report.filenames) == {f"file://{scene.destination}/{name}" for name in names}
+    assert not report.warnings
+    success = scene.success()
+    assert (success.success, success.job_id, success.committer) == (True, scene.job, "manifest")
+    assert set(success.filenames) == set(report.filenames)
+    counters = success.statistics.counters
+    assert counters["committer_files_committed"] == counters["commit_file_rename"] == 6
+    assert counters["committer_bytes_committed"] == 9
+    assert counters["committer_tasks_completed"] == counters["task_stage_save_manifest"] == 3
+    assert success.diagnostics["stage"] == "committer_commit_job"
+    assert success.diagnostics["mapreduce.manifest.committer.io.threads"] == "4"
+    assert scene.everything() == sorted(["_SUCCESS", "day=1", *names])
+
+
+def test_136_success_names_at_most_a_hundred_files(scene: ManifestScene) -> None:
+    only = scene.commit_task(0, {f"{number}.txt": b"" for number in range(103)})
+    assert commit(scene, [only]).files == len(scene.visible()) == 103
+    assert len(scene.success().filenames) == SUCCESS_MARKER_FILE_LIMIT
+
+
+def test_137_an_empty_job_writes_success_and_keeps_the_destination(scene: ManifestScene) -> None:
+    assert commit(scene, []).files == 0
+    assert scene.everything() == ["_SUCCESS"]
+
+
+def test_138_another_driver_publishes_what_is_listed(scene: ManifestScene) -> None:
+    for number in range(2):
+        scene.commit_task(number, {"a": b"x"})
+    assert commit(scene, None, tasks=2).tasks == 2
+    assert len(scene.visible()) == 2
+
+
+def test_138_exactly_the_given_commits_are_published(scene: ManifestScene) -> None:
+    chosen = scene.commit_task(0, {"a": b"chosen"})
+    scene.commit_task(1, {"b": b"not chosen"})
+    assert commit(scene, [chosen]).tasks == 1
+    assert list(scene.visible().values()) == [b"chosen"]
+
+
+def test_138_of_two_attempts_the_last_wins_and_the_commit_of_the_first_is_told(scene: ManifestScene) -> None:
+    first = scene.commit_task(0, {"a": b"first"}, suffix="1")
+    last = scene.commit_task(0, {"a": b"last"}, suffix="2")
+    before = scene.everything()
+    with pytest.raises(CommitFailed, match=f"by '{last.attempt_id}', after {first.attempt_id}"):
+        commit(scene, [first])
+    assert scene.everything() == before
+    commit(scene, [last])
+    assert list(scene.visible().values()) == [b"last"]
+
+
+def test_files_of_hostile_names_are_published_under_their_names(tmp_path: Path) -> None:
+    for seed in (20261121, 7):
+        scene = ManifestScene(tmp_path / str(seed) / "a b%20#+ü?", unique_names=False)
+        scene.set_up()
+        names = {
+            f"{name}": name.encode()
+            for name in [*hostile(seed), "line\nbreak", "tab\t", '"', "back\\s", "x" * 255]
+        }
+        commit(scene, [scene.commit_task(0, names)])
+        visible = {name for name in names if not any(part[0] in "_." for part in name.split("/"))}
+        assert scene.visible() == {name: names[name] for name in visible}
+        left = {name for name in names if (scene.destination / name).read_bytes() == names[name]}
+        assert left == set(names)
+        assert not (scene.destination / "_temporary").exists()
+
+
+def test_names_that_are_not_unique_replace_old_files(tmp_path: Path) -> None:
+    scene = ManifestScene(tmp_path)
+    scene.destination.mkdir()
+    (scene.destination / "a").write_bytes(b"old")
+    scene.set_up()
+    commit(scene, [scene.commit_task(0, {"a": b"new"})])
+    assert scene.visible() == {"a": b"new"}
+
+
+def test_empty_directories_are_made_as_by_hadoop(scene: ManifestScene) -> None:
+    scene.write(0, {"a": b""})
+    (scene.work_directory("attempt-000000-0") / "empty" / "deep").mkdir(parents=True)
+    commit(scene, [scene.commit_task(0, {})])
+    assert (scene.destination / "empty" / "deep").is_dir()
+
+
+def test_progress_goes_on_until_the_last_rename(scene: ManifestScene) -> None:
+    commits = [scene.commit_task(n, {f"{one}": b"xyz" for one in range(5)}) for n in range(2)]
+    seen: list[Progress] = []
+    driver = scene.driver()
+    driver.committer.engine._observer = Meter(seen.append, commits)
+    commit(scene, commits, driver)
+    assert [one.files_done for one in seen] == list(range(1, 11))
+    assert {(one.stage, one.files_total, one.bytes_total) for one in seen} == {("complete", 10, 30)}
+    assert seen[-1].bytes_done == 30
+
+
+def test_validation_before_success(tmp_path: Path) -> None:
+    scene = ManifestScene(tmp_path, validate_output=True)
+    scene.set_up()
+    only = scene.commit_task(0, {"a": b"1", "b": b"22"})
+    driver = scene.driver()
+    commit(scene, [only], driver)
+    looks = driver.operations("look")
+    assert {f"{scene.destination}/{name}"[1:] for name in "ab"} <= set(looks)
+
+
+def test_136_a_file_that_was_altered_after_its_rename_fails_the_job_without_success(tmp_path: Path) -> None:
+    scene = ManifestScene(tmp_path, validate_output=True, concurrency=1)
+    scene.set_up()
+    only = scene.commit_task(0, {"a": b"1", "b": b"22"})
+    driver = scene.driver()
+    real = driver.committer.tree.rename
+
+    async def rename(source: str, destination: str) -> None:
+        await real(source, destination)
+        if destination.endswith("/a"):
+            (scene.destination / "a").write_bytes(b"altered")
+
+    driver.committer.tree.rename = rename  # type: ignore[method-assign]
+    with pytest.raises(CommitFailed, match="a is not the file that task 000000 committed: it has 7 bytes"):
+        commit(scene, [only], driver)
+    assert not (scene.destination / "_SUCCESS").exists()
+
+
+# -- what is refused -------------------------------------------------------------------------------------
+
+
+def test_138_a_store_that_copies_is_refused_with_the_reason(tmp_path: Path) -> None:
+    store = MemoryStore("bucket", World(create_buckets=True))
+    with pytest.raises(UsageError, match="renames by copying every byte") as by_registry:
+        registry.check_store("manifest", store)
+    context = scene_context(tmp_path)
+    with pytest.raises(UsageError) as by_class:
+        ManifestCommitter(context, Engine(store, 1))
+    assert str(by_class.value) == str(by_registry.value)
+
+
+def scene_context(directory: Path) -> JobContext:
+    return ManifestScene(directory).driver().committer.context
+
+
+def test_commits_that_do_not_belong_together_publish_nothing(scene: ManifestScene) -> None:
+    only = scene.commit_task(0, {"a": b"x"})
+    before = scene.everything()
+    for commits, tasks in (
+        ([only, only], None),
+        ([replace(only, job_id=ids.job_id("other"))], None),
+        ([only], 2),
+        (None, 2),
+        ([replace(only, set_key="somewhere/else")], None),
+    ):
+        with pytest.raises(ProtocolViolation):
+            commit(scene, commits, tasks=tasks)
+        assert scene.everything() == before
+    commit(scene, [only])
+
+
+def test_two_tasks_of_one_destination_are_found_before_any_rename(tmp_path: Path) -> None:
+    scene = ManifestScene(tmp_path)
+    scene.set_up()
+    commits = [scene.commit_task(n, {"day=1/a": b"x", f"b{n}": b""}) for n in range(2)]
+    before = scene.everything()
+    driver = scene.driver()
+    with pytest.raises(CommitFailed, match="day=1/a is written by two tasks, 000000 and 000001") as caught:
+        commit(scene, commits, driver)
+    assert caught.value.failed == (f"{scene.destination}/day=1/a"[1:],)
+    assert scene.everything() == before
+    assert not driver.told
+    scene.commit_task(1, {"day=2/a": b"x"}, suffix="1")  # tasks can commit again
+    commit(scene, None)
+    assert set(scene.visible()) == {"day=1/a", "b0", "day=2/a"}
+
+
+def test_a_file_of_one_task_that_is_a_directory_of_another_is_found_before_any_rename(tmp_path: Path) -> None:
+    scene = ManifestScene(tmp_path)
+    scene.set_up()
+    commits = [scene.commit_task(0, {"a": b"file"}), scene.commit_task(1, {"a/b": b"below"})]
+    before = scene.everything()
+    with pytest.raises(CommitFailed, match="dest/a is a file of task 000000 and a directory of another"):
+        commit(scene, commits)
+    assert scene.everything() == before
+
+
+def test_a_manifest_that_is_gone_is_told(scene: ManifestScene) -> None:
+    commits = [scene.commit_task(n, {"a": b"x"}) for n in range(2)]
+    scene.manifest_path(1).unlink()
+    with pytest.raises(CommitFailed, match="no manifest of task 000001"):
+        commit(scene, commits)
+    assert not scene.visible()
+
+
+def test_conflict_fail_refuses_data_and_append_keeps_it(tmp_path: Path) -> None:
+    (tmp_path / "dest").mkdir()
+    (tmp_path / "dest" / "old").write_bytes(b"old")
+    with pytest.raises(OutputExists):
+        ManifestScene(tmp_path, conflict="fail").set_up()
+    assert sorted(path.name for path in (tmp_path / "dest").iterdir()) == ["old"]
+    scene = ManifestScene(tmp_path, conflict="append")
+    scene.set_up()
+    commit(scene, [scene.commit_task(0, {"new": b"new"})])
+    assert scene.visible() == {"old": b"old", "new": b"new"}
+
+
+def test_a_destination_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    scene = ManifestScene(tmp_path)
+    scene.destination.write_bytes(b"a file")
+    with pytest.raises(UsageError, match="is a file"):
+        scene.set_up()
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"writer_queue_capacity": 0}, "writer_queue_capacity=0 must be at least 1"),
+        ({"save_attempts": 0}, "save_attempts=0 must be at least 1"),
+        ({"renames_per_second": -1}, "must not be negative"),
+        ({"target_directories": "replace"}, "choose leave, fail or delete"),
+        ({"colour": "red"}, "it knows validate_output"),
+    ],
+)
+def test_options_that_cannot_be_right_are_refused(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        options_from(ManifestOptions, "manifest", options)
+
+
+def test_recovery_is_refused(scene: ManifestScene) -> None:
+    committer: Committer = scene.driver().committer
+    assert not committer.is_recovery_supported
+    assert committer.is_commit_job_repeatable
+    with pytest.raises(UsageError, match="run the tasks again"):
+        scene.run(committer.recover_tasks())
+
+
+# -- attempts of a job -----------------------------------------------------------------------------------
+
+
+def test_a_later_job_attempt_has_directories_of_its_own_and_shuts_the_earlier(scene: ManifestScene) -> None:
+    lost = scene.commit_task(0, {"a": b"of attempt 0"})
+    scene.set_up(attempt=1)
+    with pytest.raises(CommitDenied, match="has a newer attempt"):
+        scene.commit_task(1, {"b": b"late"})
+    with pytest.raises(CommitDenied, match="superseded by a later attempt"):
+        commit(scene, [lost])
+    with pytest.raises(CommitDenied, match="a later attempt of job"):
+        scene.run(scene.driver().committer.abort_job(()))
+    second = scene.driver(attempt=1)
+    with pytest.raises(ProtocolViolation, match=r"pass what task\.commit returned in this attempt"):
+        commit(scene, [lost], second)
+    kept = scene.commit_task(0, {"a": b"of attempt 1"}, job_attempt=1)
+    commit(scene, [kept], second)
+    assert list(scene.visible().values()) == [b"of attempt 1"]
+    assert not (scene.destination / "_temporary").exists()
+
+
+def test_a_later_job_attempt_is_refused_once_an_earlier_has_begun_to_publish(scene: ManifestScene) -> None:
+    only = scene.commit_task(0, {"a": b"x"})
+    dying = scene.driver(Fault(Kind.ERROR_BEFORE, operation="rename", skip=1))
+    with pytest.raises(Exception, match="as the test wants"):
+        commit(scene, [only], dying)
+    with pytest.raises(CommitDenied, match=r"attempt 0 .* has begun to publish"):
+        scene.set_up(attempt=1)
+    commit(scene, [only])
+    assert len(scene.visible()) == 1
+
+
+# -- aborts ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stage", ["set up", "written", "committed"])
+def test_an_aborted_job_leaves_the_destination_as_it_was(tmp_path: Path, stage: str) -> None:
+    scene = ManifestScene(tmp_path)
+    scene.destination.mkdir()
+    (scene.destination / "old").write_bytes(b"old")
+    (scene.destination / "_SUCCESS").write_bytes(b"old")
+    driver = scene.set_up()
+    if stage != "set up":
+        scene.write(0, {"a": b"x"})
+    commits = [scene.commit_task(1, {"b": b"x"})] if stage == "committed" else []
+    for _ in range(2):
+        scene.run(driver.committer.abort_job(commits))
+    assert scene.everything() == ["_SUCCESS", "old"]
+    assert (scene.destination / "_SUCCESS").read_bytes() == b"old"
+
+
+def test_a_published_job_cannot_be_aborted(scene: ManifestScene) -> None:
+    only = scene.commit_task(0, {"a": b"x"})
+    commit(scene, [only])
+    with pytest.raises(ProtocolViolation, match="is published"):
+        scene.run(scene.driver().committer.abort_job([only]))
+    # What a lost attempt wrote since goes without a word.
+    scene.write(1, {"late": b"x"})
+    scene.run(scene.driver().committer.abort_job(()))
+    assert not (scene.destination / "_temporary").exists()
+    assert len(scene.visible()) == 1
+
+
+def test_a_published_job_whose_work_is_still_there_cannot_be_aborted(scene: ManifestScene) -> None:
+    only = scene.commit_task(0, {"a": b"x"})
+    driver = scene.driver(Fault(Kind.ERROR_BEFORE, operation="delete_tree", skip=1, times=None))
+    with pytest.raises(Unavailable):
+        commit(scene, [only], driver)
+    with pytest.raises(ProtocolViolation, match="is published"):
+        scene.run(scene.driver().committer.abort_job(()))
+    report = commit(scene, [only])
+    assert report.warnings == ("another process finished the job",)
+    assert (report.files, report.bytes, report.tasks) == (1, 1, 1)
+    assert len(report.filenames) == 1
+    assert not (scene.destination / "_temporary").exists()
+
+
+def test_a_job_whose_commit_failed_leaves_what_was_renamed_when_it_is_aborted(tmp_path: Path) -> None:
+    scene = ManifestScene(tmp_path, concurrency=1)
+    scene.set_up()
+    only = scene.commit_task(0, dict.fromkeys("abc", b"x"))
+    (scene.destination / "b" / "in the way").mkdir(parents=True)
+    with pytest.raises(CommitFailed, match=r"1 of 3 files .* are published and stay") as caught:
+        commit(scene, [only])
+    root = f"{scene.destination}/"[1:]
+    assert (caught.value.done, caught.value.failed) == ((f"{root}a",), (f"{root}b",))
+    assert caught.value.not_started == (f"{root}c",)
+    scene.run(scene.driver().committer.abort_job([only]))
+    assert set(scene.visible()) == {"a"}
+    assert not (scene.destination / "_temporary").exists()
+    assert not (scene.destination / "_SUCCESS").exists()
+
+
+def test_a_job_whose_commit_failed_is_finished_by_a_second_one(tmp_path: Path) -> None:
+    scene = ManifestScene(tmp_path, concurrency=1)
+    scene.set_up()
+    only = scene.commit_task(0, dict.fromkeys("abc", b"x"))
+    (scene.destination / "b" / "in the way").mkdir(parents=True)
+    with pytest.raises(CommitFailed):
+        commit(scene, [only])
+    (scene.destination / "b" / "in the way").rmdir()
+    (scene.destination / "b").rmdir()
+    report = commit(scene, [only])
+    assert (report.files, set(scene.visible())) == (3, {"a", "b", "c"})
+    assert report.statistics.counters["commit_file_rename_recovered"] == 1
+
+
+def test_a_driver_that_goes_on_and_fails_early_leaves_the_tasks_shut(tmp_path: Path) -> None:
+    scene = ManifestScene(tmp_path, concurrency=1)
+    scene.set_up()
+    commits = [scene.commit_task(n, {f"{n}{name}": b"x" for name in "ab"}) for n in range(2)]
+    (scene.destination / "1a" / "in the way").mkdir(parents=True)
+    with pytest.raises(CommitFailed, match="2 of 4 files"):
+        commit(scene, commits)
+    with pytest.raises(CommitFailed, match="no manifest of task 000007"):
+        commit(scene, [replace(commits[0], task_id=ids.task_id(7), set_key=str(scene.manifest_path(7))[1:])])
+    with pytest.raises(CommitDenied):
+        scene.commit_task(0, {"late": b"x"}, suffix="9")
+    (scene.destination / "1a" / "in the way").rmdir()
+    (scene.destination / "1a").rmdir()
+    assert commit(scene, commits).files == 4
+
+
+def test_an_unknown_job_is_denied(tmp_path: Path) -> None:
+    scene = ManifestScene(tmp_path)
+    scene.destination.mkdir()
+    with pytest.raises(CommitDenied, match="never set up"):
+        commit(scene, [])
+    scene.run(scene.driver().committer.abort_job(()))
+    assert scene.run(scene.driver().committer.committed_tasks()) == []
+    assert scene.everything() == []
+
+
+# -- two jobs --------------------------------------------------------------------------------------------
+
+
+def test_two_jobs_at_one_destination_at_once_publish_both(tmp_path: Path) -> None:
+    scenes = [ManifestScene(tmp_path, unique_names=True, concurrency=8) for _ in range(2)]
+    drivers = [scene.set_up() for scene in scenes]
+    for number in range(5):
+        for scene in scenes:
+            scene.commit_task(number, {f"day={one}/a": scene.job.encode() for one in range(4)})
+
+    async def both() -> list[JobReport]:
+        return list(await asyncio.gather(*(driver.committer.commit_job(None) for driver in drivers)))
+
+    reports = asyncio.run(both())
+    assert [report.files for report in reports] == [20, 20]
+    found = list(scenes[0].visible().values())
+    assert [found.count(scene.job.encode()) for scene in scenes] == [20, 20]
+    assert not (tmp_path / "dest" / "_temporary").exists()
+    assert scenes[0].success().job_id in {scene.job for scene in scenes}
+
+
+def test_one_job_leaves_the_work_of_another_alone(tmp_path: Path) -> None:
+    first, second = ManifestScene(tmp_path), ManifestScene(tmp_path)
+    first.set_up()
+    second.set_up()
+    kept = second.commit_task(0, {"b": b"second"})
+    first.run(first.driver().committer.abort_job(()))
+    third = ManifestScene(tmp_path)
+    third.set_up()
+    commit(third, [third.commit_task(0, {"a": b"third"})])
+    commit(second, [kept])
+    assert second.visible() == {"a": b"third", "b": b"second"}
+    assert not (tmp_path / "dest" / "_temporary").exists()
+
+
+# -- reports ---------------------------------------------------------------------------------------------
+
+
+def summary(directory: Path, scene: ManifestScene) -> SuccessData:
+    path = directory / f"summary-{scene.job}.json"
+    return SuccessData.from_bytes(str(path), path.read_bytes())
+
+
+@pytest.mark.parametrize("how", ["key", "url", "elsewhere"])
+def test_154_a_report_of_a_job_is_kept(tmp_path: Path, how: str) -> None:
+    reports = tmp_path / "re ports"
+    named = {"key": str(reports)[1:], "url": f"file://{reports}/", "elsewhere": f"local://{reports}"}[how]
+    scene = ManifestScene(tmp_path, summary_report_directory=named)
+    scene.set_up()
+    commit(scene, [scene.commit_task(0, {"a": b"x"})])
+    assert summary(reports, scene) == scene.success()
+
+
+def test_154_a_report_of_a_failed_job_has_the_exception_and_the_stack_trace(tmp_path: Path) -> None:
+    reports = tmp_path / "reports"
+    scene = ManifestScene(tmp_path, summary_report_directory=str(reports)[1:])
+    scene.set_up()
+    only = scene.commit_task(0, {"a": b"x"})
+    (scene.destination / "a" / "in the way").mkdir(parents=True)
+    with pytest.raises(CommitFailed) as caught:
+        commit(scene, [only])
+    kept = summary(reports, scene)
+    assert not kept.success
+    assert kept.diagnostics["exception"] == f"CommitFailed: {caught.value}"
+    assert "Traceback" in kept.diagnostics["stacktrace"]
+    assert "ObjectExists" in kept.diagnostics["stacktrace"]
+    assert kept.diagnostics["stage"] == "job_stage_rename_files"
+    scene.run(scene.driver().committer.abort_job([only]))
+    assert summary(reports, scene) == kept, "an abort does not replace what tells more"
+
+
+def test_154_a_report_of_an_aborted_job_says_so(tmp_path: Path) -> None:
+    reports = tmp_path / "reports"
+    scene = ManifestScene(tmp_path, summary_report_directory=f"local://{reports}")
+    driver = scene.set_up()
+    for _ in range(2):
+        scene.run(driver.committer.abort_job(()))
+    kept = summary(reports, scene)
+    assert (kept.success, kept.diagnostics["stage"]) == (False, "job_stage_abort")
+
+
+def test_a_driver_that_is_denied_does_not_replace_the_report_of_the_one_that_published(
+    tmp_path: Path,
+) -> None:
+    reports = tmp_path / "reports"
+    scene = ManifestScene(tmp_path, summary_report_directory=str(reports)[1:])
+    scene.set_up()
+    only = scene.commit_task(0, {"a": b"x"})
+    commit(scene, [only])
+    (scene.destination / "_SUCCESS").write_bytes(b"of a later job")
+    with pytest.raises(CommitDenied):
+        commit(scene, [only])
+    assert summary(reports, scene).success
+
+
+def test_a_report_that_cannot_be_kept_fails_no_job(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    scene = ManifestScene(tmp_path, summary_report_directory=f"{tmp_path}/file/reports"[1:])
+    scene.set_up()
+    report = commit(scene, [scene.commit_task(0, {"a": b"x"})])
+    assert "could not be kept" in report.warnings[0]
+    with pytest.raises(CommitDenied) as caught:
+        commit(ManifestScene(tmp_path, summary_report_directory=f"{tmp_path}/file/reports"[1:]), [])
+    assert "could not be kept" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("url", [False, True])
+def test_manifests_are_moved_to_the_directory_for_them(tmp_path: Path, url: bool) -> None:
+    kept, reports = tmp_path / "kept", tmp_path / "reports"
+    named = f"file://{kept}" if url else str(kept)[1:]
+    scene = ManifestScene(
+        tmp_path, diagnostics_manifest_directory=named, summary_report_directory=str(reports)[1:]
+    )
+    scene.set_up()
+    (kept / scene.job / "of an earlier run").mkdir(parents=True)
+    commit(scene, [scene.commit_task(0, {"a": b"x"})])
+    assert [path.name for path in (kept / scene.job).iterdir()] == ["000000-manifest.json"]
+    assert summary(reports, scene).diagnostics["manifests"] == f"file://{kept}/{scene.job}"
+
+
+@pytest.mark.parametrize("named", ["s3://bucket/manifests", "{tmp}/file/below"])
+def test_manifests_that_cannot_be_moved_fail_no_job(tmp_path: Path, named: str) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    scene = ManifestScene(tmp_path, diagnostics_manifest_directory=named.format(tmp=str(tmp_path)[1:]))
+    scene.set_up()
+    report = commit(scene, [scene.commit_task(0, {"a": b"x"})])
+    assert "the manifests could not be kept" in report.warnings[0]
+    assert scene.everything() == ["_SUCCESS", "a"]
+
+
+def test_work_that_cannot_be_removed_fails_a_published_job_unless_that_is_ignored(tmp_path: Path) -> None:
+    for ignored in (False, True):
+        scene = ManifestScene(tmp_path / str(ignored), cleanup_failures_ignored=ignored)
+        scene.set_up()
+        only = scene.commit_task(0, {"a": b"x"})
+        driver = scene.driver(Fault(Kind.ERROR_BEFORE, operation="delete_tree", skip=1, times=None))
+        if ignored:
+            assert "could not be removed" in commit(scene, [only], driver).warnings[0]
+        else:
+            with pytest.raises(StoreError) as caught:
+                commit(scene, [only], driver)
+            assert "is published, and only its work could not be removed" in caught.value.__notes__[0]
+        assert scene.success().success
+        assert scene.visible() == {"a": b"x"}
+
+
+def test_work_is_left_if_asked_for_and_a_second_commit_changes_nothing(tmp_path: Path) -> None:
+    scene = ManifestScene(tmp_path, cleanup_skipped=True)
+    scene.set_up()
+    only = scene.commit_task(0, {"a": b"x"})
+    commit(scene, [only])
+    before = {path: path.stat().st_mtime_ns for path in scene.destination.rglob("*")}
+    time.sleep(0.01)
+    assert commit(scene, [only]).warnings == ("another process finished the job",)
+    assert {path: path.stat().st_mtime_ns for path in scene.destination.rglob("*")} == before
+
+
+def test_work_that_was_left_tells_that_the_job_is_published_though_another_job_was_later(
+    tmp_path: Path,
+) -> None:
+    scene = ManifestScene(tmp_path, cleanup_skipped=True)
+    scene.set_up()
+    only = scene.commit_task(0, {"a": b"x"})
+    commit(scene, [only])
+    (scene.destination / "_SUCCESS").write_bytes(b"of a later job")
+    assert commit(scene, [only]).warnings == ("another process finished the job",)
+    assert (scene.destination / "_SUCCESS").read_bytes() == b"of a later job"
+
+
+# -- the command line ------------------------------------------------------------------------------------
+
+
+def test_show_prints_a_task_manifest(scene: ManifestScene, capsys: pytest.CaptureFixture[str]) -> None:
+    only = scene.commit_task(0, {"day=1/50% +#.txt": b"x"})
+    path = str(scene.manifest_path(0))
+    assert cli.main(["show", path]) == 0
+    shown = capsys.readouterr().out
+    assert only.attempt_id in shown
+    assert f"file://{scene.destination}/day=1/50% +#-000000-{scene.job}.txt" in shown
+    assert f"not_found  1      file://{scene.destination}/day=1" in shown
+    assert cli.main(["show", path, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["kind"], document["document"]) == ("task manifest", json.loads(Path(path).read_text()))
+
+
+def test_show_prints_success_and_reports_as_manifest_printer_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene = ManifestScene(tmp_path, summary_report_directory=str(tmp_path / "reports")[1:])
+    scene.set_up()
+    only = scene.commit_task(0, {"a": b"x"})
+    (scene.destination / "a" / "in the way").mkdir(parents=True)
+    with pytest.raises(CommitFailed):
+        commit(scene, [only])
+    path = str(tmp_path / "reports" / f"summary-{scene.job}.json")
+    assert cli.main(["show", path]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == [f"Manifest file: {path}", "succeeded: false"]
+    assert f"jobId: {scene.job}" in lines
+    assert "  stage = job_stage_rename_files" in lines
+    assert any(line.startswith("counters=((") for line in lines)
+    assert "gauges=();" in lines
+
+
+def test_what_a_task_commit_hands_over_names_the_manifest(scene: ManifestScene) -> None:
+    only = scene.commit_task(0, {"a": b"x", "b": b"yy"})
+    assert only.set_key == str(scene.manifest_path(0))[1:]
+    assert (only.files, only.bytes, only.content) == (2, 3, None)
+
+
+def test_the_context_of_a_job_without_options_takes_the_defaults(scene: ManifestScene) -> None:
+    committer = scene.driver().committer
+    layout = WorkLayout("x", scene.job)
+    bare = JobContext("file:///x", layout, "append", True, "store", "string")
+    assert ManifestCommitter(bare, committer.engine).config().options == ManifestOptions()

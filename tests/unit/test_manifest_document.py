@@ -1,0 +1,85 @@
+"""What the page on the manifest committer says is so."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+from magicfs.committers.manifest import (
+    claim,
+    cleanup,
+    commit,
+    directories,
+    load,
+    old_data,
+    rename,
+    save,
+    scan,
+    setup,
+    success,
+    tasks,
+    validate,
+)
+from magicfs.committers.manifest.stage import Stage
+from magicfs.committers.options import ManifestOptions
+from magicfs.testing.manifest_scene import ManifestScene
+
+PAGE = (Path(__file__).parents[2] / "docs" / "manifest-committer.md").read_text()
+
+
+def rows(heading: str) -> list[list[str]]:
+    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    table = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]]
+
+
+def test_every_option_is_there_with_its_default() -> None:
+    shown = {row[0].strip("`"): row[1].strip("`") for row in rows("Options")}
+    assert shown == {one.name: repr(one.default).replace("'", '"') for one in fields(ManifestOptions)}
+
+
+def test_every_option_is_described_in_its_docstring() -> None:
+    described = set(re.findall(r"^\s+(\w+): ", ManifestOptions.__doc__ or "", flags=re.MULTILINE))
+    assert {one.name for one in fields(ManifestOptions)} <= described
+
+
+def test_every_stage_of_a_job_is_there() -> None:
+    modules = (
+        claim,
+        cleanup,
+        commit,
+        directories,
+        load,
+        old_data,
+        rename,
+        save,
+        scan,
+        setup,
+        success,
+        tasks,
+        validate,
+    )
+    stages = {
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Stage) and value is not Stage
+    }
+    assert len({stage.name for stage in stages}) == len(stages)
+    # Setup of a job and a task are one row; commits and aborts consist of others.
+    consist = {commit.CommitJob, tasks.CommitTask, tasks.AbortTask, setup.SetupTask}
+    assert len(rows("Stages")) == len(stages - consist)
+
+
+def test_the_example_runs(tmp_path: Path) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    prelude = "import magicfs, pyarrow, pyarrow.dataset\ntable = pyarrow.table({'a': [1]})\n"
+    exec(prelude + code.replace("/data/sales", str(tmp_path / "sales")), {})
+    assert (tmp_path / "sales" / "_SUCCESS").exists()
+
+
+def test_the_names_of_the_directories_are_those_of_the_page(tmp_path: Path) -> None:
+    places = ManifestScene(tmp_path).driver().config().places
+    for name in (places.open_manifests, places.claimed_manifests):
+        assert f"`{name.rpartition('/')[2]}`" in PAGE or f"<NN>/{name.rpartition('/')[2]}`" in PAGE

@@ -1,0 +1,126 @@
+"""Jobs of the manifest committer through ``Job`` and ``Task``, on files of this machine."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+import magicfs
+from magicfs.committers import registry
+from magicfs.errors import CommitFailed, OutputExists
+from magicfs.report import Progress
+from magicfs.stores.local import LocalStore
+
+ROWS = 30
+TASKS = 4
+# A fork of a process that has run Arrow's threads would wait for them for ever.
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def write(task: magicfs.Task) -> None:
+    """Write a partitioned dataset, in a process of its own."""
+    number = int(task.id)
+    table = pa.table({"day": [n % 3 for n in range(ROWS)], "id": [number * ROWS + n for n in range(ROWS)]})
+    ds.write_dataset(table, task.path, filesystem=task.filesystem, format="parquet", partitioning=["day"])
+
+
+def fail_at_first(task: magicfs.Task) -> None:
+    """Fail in every first attempt, after everything was written."""
+    write(task)
+    marker = Path(task.path).parents[5] / f"tried-{task.id}"
+    if not marker.exists():
+        marker.touch()
+        raise RuntimeError("after the last file")
+
+
+def read(directory: Path) -> Counter[tuple[int, int]]:
+    partitioning = ds.partitioning(pa.schema([("day", pa.int32())]))
+    table = ds.dataset(str(directory), format="parquet", partitioning=partitioning).to_table()
+    return Counter(zip(table["day"].to_pylist(), table["id"].to_pylist(), strict=True))
+
+
+EXPECTED = Counter((n % 3, task * ROWS + n) for task in range(TASKS) for n in range(ROWS))
+
+
+def test_a_dataset_that_processes_write_with_arrow(tmp_path: Path) -> None:
+    destination = tmp_path / "sal es%20"
+    seen: list[Progress] = []
+    with (
+        ProcessPoolExecutor(2, mp_context=SPAWN) as pool,
+        magicfs.Job(
+            f"file://{destination}",
+            committer="manifest",
+            committer_options={
+                "validate_output": True,
+                "summary_report_directory": f"file://{tmp_path}/reports",
+            },
+            progress=seen.append,
+        ) as job,
+    ):
+        job.map(fail_at_first, range(TASKS), executor=pool)
+        assert not [path for path in destination.rglob("*.parquet") if "_temporary" not in path.parts]
+    assert read(destination) == EXPECTED
+    assert (job.report.tasks, job.report.files) == (TASKS, 3 * TASKS)
+    assert sorted(path.name for path in destination.iterdir()) == ["0", "1", "2", "_SUCCESS"]
+    assert all(f"-{job.id}." in name for name in job.report.filenames)
+    assert (seen[-1].files_done, seen[-1].files_total) == (12, 12)
+    assert (tmp_path / "reports" / f"summary-{job.id}.json").exists()
+
+
+def test_it_is_the_best_committer_on_files(tmp_path: Path) -> None:
+    assert registry.best_for(LocalStore())[0] == "manifest"
+    with magicfs.Job(f"file://{tmp_path}/d", committer="auto") as job:
+        assert job.spec.committer == "manifest"
+        for number in range(2):
+            with job.task(number) as task:
+                write(task)
+    assert sum(read(tmp_path / "d").values()) == 2 * ROWS
+
+
+def test_a_job_that_could_not_be_committed_is_committed_elsewhere_from_its_pickle(tmp_path: Path) -> None:
+    job = magicfs.Job(f"file://{tmp_path}/d", committer="manifest", unique_names=False).setup()
+    with job.task(0) as task:
+        task.filesystem.pipe({f"{task.path}/{name}": name.encode() for name in "ab"})
+    (tmp_path / "d" / "b" / "in the way").mkdir(parents=True)
+    with pytest.raises(CommitFailed, match="commit it again"):
+        job.commit(job.commits)
+    (tmp_path / "d" / "b" / "in the way").rmdir()
+    (tmp_path / "d" / "b").rmdir()
+    elsewhere = pickle.loads(pickle.dumps(job))
+    assert elsewhere.commit(elsewhere.commits).files == 2
+    assert {name: (tmp_path / "d" / name).read_text() for name in "ab"} == {"a": "a", "b": "b"}
+
+
+def test_a_body_that_raises_leaves_the_destination_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "old").write_bytes(b"old")
+    with (
+        pytest.raises(ZeroDivisionError),
+        magicfs.Job(f"file://{tmp_path}", committer="manifest", conflict="append") as job,
+    ):
+        with job.task(0) as task:
+            write(task)
+        raise ZeroDivisionError
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+
+
+def test_mode_fail_refuses_data(tmp_path: Path) -> None:
+    (tmp_path / "old").write_bytes(b"old")
+    with pytest.raises(OutputExists):
+        magicfs.Job(f"file://{tmp_path}", committer="manifest").setup()
+
+
+def test_a_task_that_wrote_nothing(tmp_path: Path) -> None:
+    with magicfs.Job(f"file://{tmp_path}/d", committer="manifest") as job:
+        with job.task(0) as task:
+            assert not task.needs_commit()
+        with job.task(1) as task:
+            task.filesystem.pipe_file(f"{task.path}/a", b"x")
+            assert task.needs_commit()
+    assert (job.report.tasks, job.report.files) == (2, 1)
