@@ -1,0 +1,207 @@
+"""The two algorithms of the file committer: what a task commit moves, and what is left for the job commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Protocol
+
+from magicfs.committers.base import JobContext
+from magicfs.committers.classic import Published
+from magicfs.committers.commit_markers import Chosen, Mark
+from magicfs.committers.file_documents import TaskRecord
+from magicfs.committers.file_merge import Merge, is_work, walk
+from magicfs.committers.file_records import Records
+from magicfs.committers.job_record import now_ms
+from magicfs.engine import Engine, drained
+from magicfs.errors import CommitFailed, ObjectNotFound
+from magicfs.protocol.guarantees import Guarantees
+from magicfs.protocol.ids import AttemptId, TaskId
+from magicfs.protocol.layout import SUCCESS
+from magicfs.protocol.temporary import TemporaryLayout
+from magicfs.protocol.winners import KeyCheck
+from magicfs.stores.tree import Tree
+from magicfs.task_commit import TaskCommit
+
+__all__ = ["Algorithm", "FileWork", "absent", "chosen_of"]
+
+
+class Algorithm(Protocol):
+    """One of the two."""
+
+    @property
+    def guarantees(self) -> Guarantees:
+        """See ``Committer.guarantees``."""
+
+    @property
+    def is_task_commit_repeatable(self) -> bool:
+        """See ``Committer.is_task_commit_repeatable``."""
+
+    async def commit_task(self, task: TaskId, attempt: AttemptId) -> TaskRecord:
+        """Commit what an attempt wrote. A second call for the same attempt goes on, or returns the same."""
+
+    async def tasks(self) -> list[TaskId]:
+        """The tasks of which an attempt has committed."""
+
+    async def choose(self, commits: Sequence[TaskCommit] | None) -> tuple[list[Chosen], int]:
+        """The attempts that are to be published: the given ones, or those that a listing shows.
+
+        Returns:
+            The attempts, and how many of their files others replace.
+
+        Raises:
+            CommitFailed: They cannot be published; nothing was changed.
+        """
+
+    async def publish(self, started: Mark, published: Published) -> list[str]:
+        """Make the attempts that ``started`` names visible. A second call does the rest.
+
+        Returns:
+            Final keys of files that are nowhere.
+
+        Raises:
+            CommitOutcomeUnknown: It stopped half-way; nothing was removed.
+        """
+
+    async def recover(self) -> list[Chosen]:
+        """Take over what earlier job attempts have committed. A second call returns the same.
+
+        Raises:
+            CommitFailed: It cannot be used.
+        """
+
+    async def visible_files(self) -> int:
+        """How many files of the job are visible before its commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileWork:
+    """What both algorithms work with.
+
+    Attributes:
+        context: The job.
+        engine: Bound to its bucket.
+        tree: The tree of that bucket.
+        records: Of the job.
+        final_key: The key of a file that a task wrote under a relative path.
+    """
+
+    context: JobContext
+    engine: Engine
+    tree: Tree
+    records: Records
+    final_key: Callable[[str, TaskId], str]
+
+    @property
+    def layout(self) -> TemporaryLayout:
+        """Where the work lies."""
+        return self.context.temporary
+
+    def naming(self, task: TaskId) -> Callable[[str], str]:
+        """What gives a file of a task its final key."""
+        return lambda relative: self.final_key(relative, task)
+
+    async def written(self, task: TaskId, attempt: AttemptId) -> tuple[tuple[str, int], ...]:
+        """Relative path and size of every file that an attempt has written and not moved yet.
+
+        Raises:
+            CommitFailed: A file bears a name that is kept for committers, or that no path can have.
+        """
+        directory = self.layout.task_attempt_directory(attempt)
+        found = tuple([one async for one in walk(self.engine.store, directory) if one[0] != SUCCESS])
+        for relative, _ in found:
+            if is_work(relative) or not all(relative.split("/")):
+                why = "is kept for committers" if is_work(relative) else "has an empty element"
+                raise CommitFailed(
+                    f"task {task}, {attempt} wrote {relative!r}, a name that {why}; nothing was committed; "
+                    "write the file under another name",
+                    failed=[f"{directory}/{relative}"],
+                )
+        finals: dict[str, str] = {}
+        for relative, _ in found:
+            if (other := finals.setdefault(self.final_key(relative, task), relative)) != relative:
+                raise CommitFailed(
+                    f"task {task}, {attempt}: {relative!r} and {other!r} have one final name; nothing was "
+                    "committed; write one of them under another name",
+                    failed=[f"{directory}/{relative}"],
+                )
+        return found
+
+    def names(self) -> NameCheck:
+        """What looks at the final names of all files of the job."""
+        return NameCheck(self)
+
+    def record(
+        self, task: TaskId, attempt: AttemptId, files: Iterable[tuple[str, int]], merge: Merge | None = None
+    ) -> TaskRecord:
+        """What an attempt commits in this job attempt."""
+        return TaskRecord(
+            self.context.job,
+            task,
+            attempt,
+            tuple(files),
+            now_ms(),
+            number=self.context.layout.attempt,
+            renames=merge.renames if merge is not None else 0,
+            copied=merge.copied if merge is not None else 0,
+        )
+
+
+@dataclass(slots=True)
+class NameCheck:
+    """Looks at the final names of a job, record by record.
+
+    Attributes:
+        replaced: Files whose place another task's file takes: with ``unique_names=False`` the later one
+            stays, as in Hadoop.
+    """
+
+    _work: FileWork
+    replaced: int = 0
+    _files: int = 0
+    _seen: set[bytes] = field(default_factory=set)
+    _check: KeyCheck = field(init=False)
+
+    def __post_init__(self) -> None:
+        context = self._work.context
+        self._check = KeyCheck(self._work.engine.store.bucket, context.layout.destination)
+
+    def add(self, record: TaskRecord) -> None:
+        """Look at one more task.
+
+        Raises:
+            CommitFailed: With ``unique_names=True``, another task has a file of the same name.
+        """
+        bucket, unique = self._work.engine.store.bucket, self._work.context.unique_names
+        for relative, _ in record.files:
+            key = self._work.final_key(relative, record.task)
+            if unique:
+                self._check.add(bucket, key, record.attempt)
+            else:
+                self._seen.add(blake2b(key.encode(), digest_size=16).digest())
+        if not unique:
+            self._files += len(record.files)
+            self.replaced = self._files - len(self._seen)
+
+
+def chosen_of(record: TaskRecord) -> Chosen:
+    """A committed attempt, as one to be published."""
+    return Chosen(record.task, record.attempt, len(record.files), record.size, record.renames, record.copied)
+
+
+async def absent(engine: Engine, files: Iterable[tuple[str, int]]) -> list[str]:
+    """The keys among the given ones at which there is no file of the given size."""
+    found: list[str] = []
+
+    async def one(file: tuple[str, int]) -> bool:
+        key, size = file
+        try:
+            if (await engine.store.head(key)).size != size:
+                found.append(key)
+        except ObjectNotFound:
+            found.append(key)
+        return True
+
+    await drained(files, one, engine.concurrency)
+    return sorted(found)

@@ -1,0 +1,231 @@
+"""The file committer against real servers and real files: datasets, processes, drivers that are killed."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+
+import magicfs
+from magicfs.errors import CommitDenied, ProtocolViolation
+from magicfs.formats.success import SuccessData
+from magicfs.report import Progress
+from magicfs.testing.committer_exam.bench import Bench, LocalBench, ServerBench
+from magicfs.testing.servers import Server
+
+TASKS = 3
+ROWS = 40
+
+WRITERS = '''
+"""What runs in other processes, which cannot import a test."""
+
+import os
+import signal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset
+
+
+def write(task):
+    number = int(task.id)
+    table = pa.table({"task": [number] * 40, "row": range(40), "day": [f"d{n % 3}" for n in range(40)]})
+    pyarrow.dataset.write_dataset(
+        table,
+        task.path,
+        filesystem=task.filesystem,
+        format="parquet",
+        partitioning=["day"],
+        partitioning_flavor="hive",
+    )
+
+
+def fail_once(task):
+    write(task)
+    try:
+        open(Path(__file__).with_name(f"{task.job_id}-{task.id}"), "x").close()
+    except FileExistsError:
+        return
+    raise ConnectionError(task.id)
+
+
+def die_among_files(url, options):
+    """A driver that is killed when the second file of its job has become visible."""
+    import magicfs
+
+    def die(progress):
+        if progress.files_done == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    job = magicfs.Job(url, committer="file", conflict="append", progress=die, concurrency=2, **options)
+    with job:
+        for number in range(3):
+            with job.task(number) as task:
+                write(task)
+'''
+
+
+@pytest.fixture(scope="module")
+def writers(
+    tmp_path_factory: pytest.TempPathFactory, server: Callable[[str], Server]
+) -> Iterator[ModuleType]:
+    """What runs elsewhere; the secrets of both servers, which are the same, are in the environment."""
+    directory = tmp_path_factory.mktemp("writers")
+    (directory / "file_writers.py").write_text(WRITERS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", server("ministack").access_key)
+        patch.setenv("AWS_SECRET_ACCESS_KEY", server("ministack").secret_key)
+        patch.syspath_prepend(str(directory))
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(directory), os.getenv("PYTHONPATH")])))
+        patch.delitem(sys.modules, "file_writers", raising=False)
+        yield import_module("file_writers")
+
+
+@pytest.fixture(params=["ministack", "seaweedfs", "files"])
+def bench(
+    request: pytest.FixtureRequest,
+    server: Callable[[str], Server],
+    bucket_factory: Callable[..., str],
+    tmp_path: Path,
+    writers: ModuleType,
+) -> Bench:
+    if request.param == "files":
+        return LocalBench(tmp_path / "bucket")
+    running = server(request.param)
+    return ServerBench(running, bucket_factory(running, "file"))
+
+
+@pytest.fixture(params=[1, 2], ids=["algorithm-1", "algorithm-2"])
+def algorithm(request: pytest.FixtureRequest) -> int:
+    found: int = request.param
+    return found
+
+
+def job_of(bench: Bench, algorithm: int, **options: Any) -> magicfs.Job:
+    how: dict[str, Any] = {"conflict": "append", "committer_options": {"algorithm": algorithm}}
+    return magicfs.Job(f"{bench.url}/sales 1", committer="file", **{**bench.options(), **how, **options})
+
+
+def table_of(bench: Bench, job: magicfs.Job) -> pa.Table:
+    """What a reader of the destination finds, without any list of ours."""
+    dataset = pyarrow.dataset.dataset(
+        job.spec.location.path, filesystem=job.spec.wrapped(), format="parquet", partitioning="hive"
+    )
+    return dataset.to_table().sort_by([("task", "ascending"), ("row", "ascending")])
+
+
+def assert_published(bench: Bench, job: magicfs.Job, tasks: int = TASKS, times: int = 1) -> None:
+    table = table_of(bench, job)
+    expected = [(task, row) for task in range(tasks) for row in range(ROWS) for _ in range(times)]
+    found = list(zip(table["task"].to_pylist(), table["row"].to_pylist(), strict=True))
+    assert found == expected
+    assert set(table["day"].to_pylist()) == {"d0", "d1", "d2"}
+    assert [key for key in bench.listed("sales 1/") if "_temporary" in key] == []
+    assert not bench.pending()
+
+
+def test_datasets_of_several_tasks_are_published(bench: Bench, algorithm: int, writers: ModuleType) -> None:
+    told: list[Progress] = []
+    for run in (1, 2):
+        with job_of(bench, algorithm, progress=told.append) as job:
+            for number in range(TASKS):
+                with job.task(number) as task:
+                    writers.write(task)
+            assert (len(bench.listed("sales 1/day=d0/")) > 3 * (run - 1)) == (algorithm == 2)
+        assert_published(bench, job, times=run)
+        assert (job.report.tasks, job.report.files) == (TASKS, 3 * TASKS)
+        success = SuccessData.from_bytes("_SUCCESS", bench.read("sales 1/_SUCCESS"))
+        assert (success.job_id, success.committer) == (job.id, "file")
+        moves = 2 if algorithm == 1 else 1
+        copied = 0 if isinstance(bench, LocalBench) else moves * job.report.bytes
+        assert success.statistics.counters["files_copied_bytes"] == copied
+    assert len(told) == (2 * 3 * TASKS if algorithm == 1 else 0)
+
+
+def test_tasks_in_processes_that_fail_once_are_run_again(
+    bench: Bench, algorithm: int, writers: ModuleType
+) -> None:
+    context = multiprocessing.get_context("spawn")
+    with job_of(bench, algorithm) as job, ProcessPoolExecutor(2, mp_context=context) as pool:
+        job.map(writers.fail_once, range(TASKS), executor=pool)
+    assert_published(bench, job)
+
+
+def test_two_jobs_at_once_publish_both(bench: Bench, algorithm: int, writers: ModuleType) -> None:
+    def run(_: int) -> magicfs.Job:
+        with job_of(bench, algorithm) as job:
+            for number in range(TASKS):
+                with job.task(number) as task:
+                    writers.write(task)
+        return job
+
+    with ThreadPoolExecutor(2) as pool:
+        jobs = list(pool.map(run, range(2)))
+    assert_published(bench, jobs[0], times=2)
+
+
+def test_job_whose_driver_was_killed_among_its_files_is_finished_by_the_next(
+    bench: Bench, writers: ModuleType
+) -> None:
+    job_id = "5f0c2a36-1f9b-4b61-9e2e-7c1d8a0b4e55"
+    options = {**bench.options(), "job_id": job_id}
+    code = f"import file_writers; file_writers.die_among_files({f'{bench.url}/sales 1'!r}, {options!r})"
+    killed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert [key for key in bench.listed("sales 1/_temporary") if key.endswith("/COMMIT_STARTED")] != []
+    assert "sales 1/_SUCCESS" not in bench.listed("sales 1/")
+    with pytest.raises(CommitDenied, match="use a greater attempt"):
+        job_of(bench, 1, job_id=job_id).setup()
+    heir = job_of(bench, 1, job_id=job_id, attempt=1).setup()
+    assert len(heir.recover_tasks()) == TASKS
+    report = heir.commit(heir.commits)
+    assert (report.tasks, report.files) == (TASKS, 3 * TASKS)
+    assert_published(bench, heir)
+    again = job_of(bench, 1, job_id=job_id, attempt=2).setup()
+    assert again.commit([]).published_before
+    assert_published(bench, again)
+
+
+def test_tasks_of_a_driver_that_died_are_recovered(bench: Bench, algorithm: int, writers: ModuleType) -> None:
+    first = job_of(bench, algorithm).setup()
+    with first.task(0) as task:
+        writers.write(task)
+    lost = first.task(1).setup()
+    writers.write(lost)
+    heir = job_of(bench, algorithm, job_id=first.id, attempt=1)
+    with heir:
+        assert [commit.task_id for commit in heir.recover_tasks()] == ["000000"]
+        for number in (1, 2):
+            with heir.task(number) as task:
+                writers.write(task)
+    with pytest.raises(CommitDenied):
+        lost.commit()
+    with pytest.raises(ProtocolViolation, match="is published"):
+        first.abort()
+    assert_published(bench, heir)
+
+
+def test_aborted_job_leaves_no_work(bench: Bench, writers: ModuleType) -> None:
+    with job_of(bench, 1) as job, job.task(0) as task:
+        writers.write(task)
+    before = bench.listed("sales 1/")
+    with pytest.raises(ZeroDivisionError), job_of(bench, 1) as job:
+        with job.task(0) as task:
+            writers.write(task)
+        writers.write(job.task(1).setup())
+        raise ZeroDivisionError
+    assert bench.listed("sales 1/") == before

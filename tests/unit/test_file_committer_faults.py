@@ -1,0 +1,365 @@
+"""The file committer, cut at every request, before and after the store does it, and carried on by others."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from magicfs.errors import CommitFailed, CommitOutcomeUnknown, MagicError, ProtocolViolation, StoreError
+from magicfs.formats.success import SuccessData
+from magicfs.stores.local import LocalStore
+from magicfs.stores.memory import MemoryStore, World
+from magicfs.task_commit import TaskCommit
+from magicfs.testing.file_scene import JOB, FileScene, Process, attempt_of, run
+from magicfs.testing.store_faults import Fault, Kind
+
+FILES = {"a.txt": b"a", "day=1/b.txt": b"bb"}
+OLD = {"old.txt": b"old", "day=1/old.txt": b"older"}
+NEW = {name.replace(".txt", f"-00000{n}.txt"): body for n in range(2) for name, body in FILES.items()}
+KINDS = [Kind.CRASH_BEFORE, Kind.CRASH_AFTER, Kind.ERROR_BEFORE, Kind.REPLY_LOST, Kind.REFUSED]
+# On files a request takes many times as long, and most of the code is the same.
+CUTS = [("files", Kind.CRASH_AFTER), *(("objects", kind) for kind in KINDS)]
+
+Algorithm = Literal[1, 2]
+Make = Callable[[], FileScene]
+
+
+class Places:
+    """Makes a new scene at each call, on files or on objects."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.made = 0
+
+    def __call__(self, on: str) -> FileScene:
+        self.made += 1
+        if on == "files":
+            return FileScene(LocalStore(), f"{self.directory}/{self.made}".strip("/"))
+        world = World()
+        world.create_bucket("bucket")
+        return FileScene(MemoryStore("bucket", world), "root")
+
+
+@pytest.fixture(params=CUTS, ids=lambda cut: f"{cut[0]}-{cut[1]}")
+def cut(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Make, Kind]:
+    """Where to make scenes, and what happens there."""
+    on, kind = request.param
+    return partial(Places(tmp_path), on), kind
+
+
+@pytest.fixture(params=["files", "objects"])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+    return partial(Places(tmp_path), request.param)
+
+
+async def laid_down(make: Make, algorithm: Algorithm, *, tasks: int = 2) -> tuple[FileScene, Process]:
+    """A job that is set up at a destination that holds something; with its driver."""
+    scene = make()
+    for name, body in (OLD | {"_SUCCESS": b"old"}).items():
+        await scene.put(name, body)
+    return scene, await scene.process(algorithm).setup()
+
+
+async def committed(scene: FileScene, algorithm: Algorithm, tasks: int = 2) -> list[TaskCommit]:
+    return [await scene.process(algorithm).task(n, FILES) for n in range(tasks)]
+
+
+async def tried(process: Process, work: Awaitable[object]) -> Exception | None:
+    """Do something that a fault disturbs; what it raised, None if the process died or nothing happened."""
+
+    async def go() -> Exception | None:
+        try:
+            await work
+        except MagicError as error:
+            return error
+        return None
+
+    return await process.dies(go())
+
+
+async def every_cut(run_one: Callable[[Fault], Awaitable[bool]], kind: Kind) -> int:
+    """Run with a fault at each request in turn, until it is behind the last; returns how many there were."""
+    number = 1
+    while await run_one(Fault(kind, number=number)):
+        number += 1
+    return number - 1
+
+
+async def assert_whole(scene: FileScene) -> None:
+    assert await scene.visible() == OLD | NEW
+    assert await scene.work() == []
+    success = (await scene.keys())["_SUCCESS"]
+    assert SuccessData.from_bytes("_SUCCESS", success).job_id == JOB
+
+
+async def by_the_same_driver(
+    scene: FileScene, algorithm: Algorithm, driver: str, done: list[TaskCommit]
+) -> None:
+    await scene.process(algorithm).committer.commit_job(done, driver)
+
+
+async def by_somebody(scene: FileScene, algorithm: Algorithm, driver: str, done: list[TaskCommit]) -> None:
+    await scene.process(algorithm).committer.commit_job(None, None, len(done))
+
+
+async def by_a_second_attempt(
+    scene: FileScene, algorithm: Algorithm, driver: str, done: list[TaskCommit]
+) -> None:
+    heir = await scene.process(algorithm, attempt=1).setup()
+    await heir.commit(await heir.committer.recover_tasks())
+
+
+@pytest.mark.parametrize("heir", [by_the_same_driver, by_somebody, by_a_second_attempt])
+@pytest.mark.parametrize("algorithm", [1, 2])
+def test_job_commit_that_stopped_is_carried_on(
+    cut: tuple[Make, Kind], algorithm: Algorithm, heir: Callable[..., Awaitable[None]]
+) -> None:
+    make, kind = cut
+
+    async def one(fault: Fault) -> bool:
+        scene, driver = await laid_down(make, algorithm)
+        done = await committed(scene, algorithm)
+        process = scene.process(algorithm, faults=[fault], concurrency=1)
+        error = await tried(process, process.committer.commit_job(done, driver.driver))
+        begun = any("COMMIT_STARTED" in key for key in await scene.work())
+        if algorithm == 1 and error is not None and begun:
+            assert isinstance(error, CommitOutcomeUnknown), fault
+            with pytest.raises(ProtocolViolation, match=r"has begun|is published"):
+                await driver.abort(done)
+        await heir(scene, algorithm, driver.driver, done)
+        await assert_whole(scene)
+        return process.traffic.met != []
+
+    assert run(every_cut(one, kind)) > 15
+
+
+def test_job_commit_that_stopped_twice_is_carried_on(tmp_path: Path) -> None:
+    """Every pair of cuts, after a request that changes something and after any of the second call."""
+    make = partial(Places(tmp_path), "objects")
+
+    async def one(first: int, second: int) -> bool:
+        scene, driver = await laid_down(make, 1)
+        done = await committed(scene, 1)
+        for number in (first, second):
+            process = scene.process(faults=[Fault(Kind.CRASH_AFTER, number=number)], concurrency=1)
+            await tried(process, process.committer.commit_job(done, driver.driver))
+        await by_the_same_driver(scene, 1, str(driver.driver), done)
+        await assert_whole(scene)
+        return process.traffic.met != []
+
+    async def go() -> int:
+        scene, driver = await laid_down(make, 1)
+        process = scene.process(concurrency=1)
+        await process.committer.commit_job(await committed(scene, 1), driver.driver)
+        pairs = 0
+        for first in [one.number for one in process.traffic.log if one.changes]:
+            second = 1
+            while await one(first, second):
+                second += 1
+            pairs += second
+        return pairs
+
+    assert run(go()) > 200
+
+
+def test_task_commit_that_stopped_counts_whole_or_not_at_all(cut: tuple[Make, Kind]) -> None:
+    make, kind = cut
+
+    async def one(fault: Fault) -> bool:
+        scene, driver = await laid_down(make, 1)
+        process = scene.process(faults=[fault], concurrency=1)
+        name, attempt = attempt_of(0)
+        await process.write(attempt, FILES)
+        await tried(process, process.committer.commit_task(name, attempt))
+        [other] = [await scene.process().task(1, FILES)]
+        report = await driver.commit(None)
+        assert report.tasks in (1, 2)
+        task = {name: body for name, body in NEW.items() if "000000" in name}
+        found = await scene.visible()
+        assert found in (OLD | NEW, {k: v for k, v in (OLD | NEW).items() if k not in task})
+        assert other.files == 2
+        assert await scene.work() == []
+        return process.traffic.met != []
+
+    assert run(every_cut(one, kind)) > 5
+
+
+@pytest.mark.parametrize("algorithm", [1, 2])
+def test_task_commit_that_stopped_is_carried_on_by_the_same_attempt(
+    cut: tuple[Make, Kind], algorithm: Algorithm
+) -> None:
+    make, kind = cut
+
+    async def one(fault: Fault) -> bool:
+        scene, driver = await laid_down(make, algorithm)
+        process = scene.process(algorithm, faults=[fault], concurrency=1)
+        name, attempt = attempt_of(0)
+        await process.write(attempt, FILES)
+        await tried(process, process.committer.commit_task(name, attempt))
+        again = await scene.process(algorithm).committer.commit_task(name, attempt)
+        assert (again.files, again.bytes) == (2, 3)
+        await driver.commit([again, await scene.process(algorithm).task(1, FILES)])
+        await assert_whole(scene)
+        return process.traffic.met != []
+
+    assert run(every_cut(one, kind)) > 5
+
+
+def test_task_that_may_be_visible_in_part_fails_the_job(cut: tuple[Make, Kind]) -> None:
+    """Algorithm 2: whatever comes after, no job commit ever publishes a part of a task, or two attempts."""
+    make, kind = cut
+
+    async def one(fault: Fault) -> bool:
+        scene, driver = await laid_down(make, 2)
+        process = scene.process(2, faults=[fault], concurrency=1)
+        name, attempt = attempt_of(0)
+        await process.write(attempt, FILES)
+        await tried(process, process.committer.commit_task(name, attempt))
+        broken = False
+        commits = [await scene.process(2).task(1, FILES)]
+        try:
+            commits.append(await scene.process(2).task(0, FILES, "1"))
+        except MagicError:
+            broken = True
+        found = await scene.visible()
+        try:
+            await driver.commit(None if broken else commits)
+        except CommitFailed:
+            assert broken, fault
+            assert (await scene.keys())["_SUCCESS"] == b"old"
+            await driver.abort()
+            assert await scene.work() == []
+        else:
+            assert found == OLD | NEW
+            await assert_whole(scene)
+        return process.traffic.met != []
+
+    assert run(every_cut(one, kind)) > 5
+
+
+@pytest.mark.parametrize("algorithm", [1, 2])
+def test_recovery_that_stopped_is_repeated(cut: tuple[Make, Kind], algorithm: Algorithm) -> None:
+    make, kind = cut
+
+    async def one(fault: Fault) -> bool:
+        scene, _ = await laid_down(make, algorithm)
+        done = await committed(scene, algorithm)
+        heir = await scene.process(algorithm, attempt=1).setup()
+        process = scene.process(algorithm, attempt=1, faults=[fault], concurrency=1)
+        await tried(process, process.committer.recover_tasks())
+        taken = await heir.committer.recover_tasks()
+        assert [(c.task_id, c.attempt_id) for c in taken] == [(c.task_id, c.attempt_id) for c in done]
+        await heir.commit(taken)
+        await assert_whole(scene)
+        return process.traffic.met != []
+
+    assert run(every_cut(one, kind)) > 5
+
+
+@pytest.mark.parametrize("algorithm", [1, 2])
+def test_abort_that_stopped_is_repeated(cut: tuple[Make, Kind], algorithm: Algorithm) -> None:
+    make, kind = cut
+
+    async def one(fault: Fault) -> bool:
+        scene, driver = await laid_down(make, algorithm)
+        done = await committed(scene, algorithm)
+        process = scene.process(algorithm, faults=[fault], concurrency=1)
+        await tried(process, process.committer.abort_job(done, driver.driver))
+        begun = any("COMMIT_STARTED" in key for key in await scene.work())
+        if begun:
+            with pytest.raises(MagicError, match="given up"):
+                await driver.commit(done)
+        await driver.abort(done)
+        assert await scene.work() == []
+        assert (await scene.keys())["_SUCCESS"] == b"old"
+        assert await scene.visible() == (OLD | NEW if algorithm == 2 else OLD)
+        return process.traffic.met != []
+
+    assert run(every_cut(one, kind)) > 5
+
+
+@pytest.mark.parametrize("algorithm", [1, 2])
+def test_setup_that_stopped_is_repeated(cut: tuple[Make, Kind], algorithm: Algorithm) -> None:
+    make, kind = cut
+
+    async def one(fault: Fault) -> bool:
+        scene = make()
+        for name, body in OLD.items():
+            await scene.put(name, body)
+        process = scene.process(algorithm, faults=[fault], concurrency=1)
+        await tried(process, process.committer.setup_job())
+        driver = await scene.process(algorithm).setup()
+        await driver.commit(await committed(scene, algorithm))
+        await assert_whole(scene)
+        return process.traffic.met != []
+
+    assert run(every_cut(one, kind)) > 5
+
+
+def test_job_whose_files_somebody_removes_is_never_published(make: Make) -> None:
+    async def go() -> None:
+        scene, driver = await laid_down(make, 1)
+        done = await committed(scene, 1)
+        process = scene.process(
+            faults=[Fault(Kind.CRASH_AFTER, operation=moves(scene), skip=1)], concurrency=1
+        )
+        await tried(process, process.committer.commit_job(done, driver.driver))
+        [left] = [key for key in await scene.work() if key.endswith("000001-0/a.txt")]
+        await scene.store.delete([f"{scene.destination}/{left}"])
+        with pytest.raises(CommitFailed, match="1 of 4 files are nowhere") as failed:
+            await driver.commit(done)
+        assert len(failed.value.failed) == 1
+        assert "_SUCCESS" not in await scene.keys()
+        assert any(key.endswith("/COMMIT_FAIL") for key in await scene.work())
+        for attempt in (0, 1):
+            with pytest.raises(MagicError, match="1 of 4 files are nowhere"):
+                await scene.process(attempt=attempt).setup()
+        with pytest.raises(MagicError, match="given up"):
+            await driver.commit(done)
+        await driver.abort()
+        assert await scene.work() == []
+
+    run(go())
+
+
+def test_work_that_cannot_be_removed_is_a_warning(make: Make) -> None:
+    async def go() -> None:
+        scene, driver = await laid_down(make, 1)
+        done = await committed(scene, 1)
+        work = f"{scene.destination}/_temporary/{JOB}/00"
+        if isinstance(scene.store, LocalStore):
+            fault = Fault(Kind.ERROR_BEFORE, operation="delete_tree", prefix=work, times=None)
+        else:
+            fault = Fault(Kind.ERROR_BEFORE, operation="delete", prefix=f"{work}/records", times=None)
+        process = scene.process(faults=[fault])
+        report = await process.committer.commit_job(done, driver.driver)
+        assert report.files == 4
+        assert "could not be removed whole" in report.warnings[0]
+        assert await scene.visible() == OLD | NEW
+        assert await scene.work() != []
+        assert (await scene.process().committer.commit_job(done, driver.driver)).published_before
+        await assert_whole(scene)
+
+    run(go())
+
+
+def moves(scene: FileScene) -> str:
+    return "rename" if isinstance(scene.store, LocalStore) else "copy"
+
+
+def test_silence_before_anything_was_published_changes_nothing(make: Make) -> None:
+    async def go() -> None:
+        scene, driver = await laid_down(make, 1)
+        done = await committed(scene, 1)
+        before = await scene.keys()
+        operation = "read" if isinstance(scene.store, LocalStore) else "get"
+        process = scene.process(faults=[Fault(Kind.THROTTLE, operation=operation, times=None)])
+        with pytest.raises(StoreError):
+            await process.committer.commit_job(done, driver.driver)
+        assert await scene.keys() == before
+
+    run(go())
