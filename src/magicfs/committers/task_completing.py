@@ -1,0 +1,259 @@
+"""The task-completing committer: delayed uploads that are completed when their task commits.
+
+What Amazon's EMRFS S3-optimized committer does ("files written by task attempts only appear in the job's
+output location upon task commit", Amazon EMR Release Guide). Nothing of an uncommitted task is ever visible,
+and the job commit is one request whatever the number of files; but everything of a committed task is:
+
+* A job that fails or is aborted leaves what its committed tasks have published. ``abort_job`` removes what
+  the commits that it is given tell of; EMR's removes nothing.
+* A task commit that dies leaves some of its files visible. The next attempt replaces those whose names it
+  gives again.
+* Of two attempts that commit, the later one replaces the files of the other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from magicfs.committers import job_output, reverting, task_output
+from magicfs.committers.base import JobContext
+from magicfs.committers.classic import ClassicCommitter, Published
+from magicfs.committers.final_output import impatient, sweep_after, sweep_uploads
+from magicfs.committers.job_output import JobOutput
+from magicfs.committers.magic import MagicCommitter
+from magicfs.committers.publishing import job_statistics
+from magicfs.committers.success_marker import decided, is_published, refuse_published
+from magicfs.committers.task_sets import StoreSets
+from magicfs.engine import Engine, StageResult, raise_first
+from magicfs.errors import (
+    CommitError,
+    CommitFailed,
+    CommitOutcomeUnknown,
+    FormatError,
+    MagicError,
+    ProtocolViolation,
+    StoreError,
+)
+from magicfs.protocol import paths
+from magicfs.protocol.guarantees import Guarantees
+from magicfs.protocol.ids import AttemptId, TaskId
+from magicfs.protocol.plan import Stage
+from magicfs.protocol.readback import Outcome
+from magicfs.report import JobReport
+from magicfs.stores.conditions import conditions_of
+from magicfs.task_commit import TaskCommit
+from magicfs.tracking import Scope, tracker
+
+__all__ = ["TaskCompletingCommitter"]
+
+
+class TaskCompletingCommitter(ClassicCommitter):
+    """See ``magicfs.committers.base.Committer`` for the contract, and ``guarantees`` for how far it goes.
+
+    Args:
+        context: The job.
+        engine: Bound to the job's bucket.
+    """
+
+    name = "task-completing"
+
+    def __init__(self, context: JobContext, engine: Engine) -> None:
+        super().__init__(context, engine)
+        # Its tasks write, and find what they wrote, in the same way.
+        self._magic = MagicCommitter(context, engine)
+        self._sets = StoreSets(engine, context)
+
+    @property
+    def guarantees(self) -> Guarantees:
+        """Speculation is safe only where the engine lets but one attempt of a task commit."""
+        return Guarantees(
+            speculative_tasks=True,
+            recoverable_job=False,
+            abortable_task=True,
+            abortable_job=False,
+            uncommitted_output_observable=False,
+            committed_task_output_observable=True,
+            atomic_task_commit=False,
+            atomic_job_commit_list=False,
+            atomic_job_commit_manifest=False,
+            partitioned_executor_resilience=False,
+            repeatable_job_commit=True,
+            survives_driver_loss=False,
+        )
+
+    @property
+    def is_commit_job_repeatable(self) -> bool:  # noqa: D102
+        return True
+
+    # -- tasks -----------------------------------------------------------------------------------------
+
+    async def needs_task_commit(self, attempt: AttemptId) -> bool:
+        """Whether an attempt wrote anything."""
+        return await self._magic.needs_task_commit(attempt)
+
+    async def commit_task(self, task: TaskId, attempt: AttemptId) -> TaskCommit:
+        """Write down what the attempt uploaded, as the magic committer does, and complete it: it is visible.
+
+        A second call completes what the first has left, and returns the same; with ``tracking="memory"``
+        only if the first ended in ``CommitOutcomeUnknown``, else it returns an empty commit.
+
+        Raises:
+            CommitFailed: A file is unreadable, incomplete or still open, or could not be completed; what had
+                become visible of the attempt was removed again.
+            CommitOutcomeUnknown: The store fell silent; files may be visible and nothing was removed; call
+                again, or run the task again.
+            StoreError: The store refused or failed before anything became visible.
+        """
+        before = tracker().look(self._scope(attempt))
+        commit = await self._magic.commit_task(task, attempt)
+        output = await job_output.load_commits(self.engine, self.context, self._sets, [commit])
+        steps = map(job_output.completing, output.pendings())
+        result = await self.engine.run(Stage("complete", steps), keep=True)
+        if result.ok:
+            return commit
+        raise await self._not_completed(commit, output, result, before)
+
+    async def abort_task(self, attempt: AttemptId) -> None:
+        """Abort an attempt's uploads. What its commit has made visible stays. A second call does nothing.
+
+        Raises:
+            StoreError: Something could not be aborted; the job's cleanup tries again.
+        """
+        await self._magic.abort_task(attempt)
+
+    async def _not_completed(
+        self, commit: TaskCommit, output: JobOutput, result: StageResult, before: Scope
+    ) -> CommitError:
+        done = [step.key for step in result.completed]
+        failed = [failure.step.key for failure in result.failures]
+        tried = {*done, *failed}
+        lists = {
+            "done": done,
+            "failed": failed,
+            "not_started": [p.destination_key for p in output.pendings() if p.destination_key not in tried],
+        }
+        undecided = next((one for one in result.failures if one.outcome is Outcome.UNKNOWN), None)
+        if undecided is not None:
+            if self.context.tracking == "memory":  # nothing else remembers the uploads for a second call
+                for path, pending in before.finished.items():
+                    tracker().finished(self._scope(commit.attempt_id), path, pending)
+            unknown = CommitOutcomeUnknown(
+                f"task {commit.task_id}: {len(done)} of {output.files} files are visible, and it is not "
+                f"known what became of {undecided.step.key}; nothing was removed; commit the task again, or "
+                f"run it again: {undecided.error}",
+                **lists,
+            )
+            unknown.__cause__ = undecided.error
+            return unknown
+        first = result.failures[0].error
+        error = CommitFailed(
+            f"task {commit.task_id} was not committed, and what had become visible of it was removed: "
+            f"{failed[0]} could not be completed: {first}",
+            **lists,
+        )
+        error.__cause__ = first
+        for problem in await self._take_back(commit, output):
+            error.add_note(f"and: {problem}")
+        return error
+
+    async def _take_back(self, commit: TaskCommit, output: JobOutput) -> list[MagicError]:
+        """Abort a task's uploads and delete those of its files that bear their write ids."""
+        engine = impatient(self.engine)
+        result = await engine.run(Stage("abort", job_output.aborts(output)), stop_on_failure=False)
+        problems = [f.error for f in result.failures if isinstance(f.error, MagicError)]
+        try:
+            conditions = await conditions_of(engine.store, self.context.layout.job_directory)
+            problems += await reverting.remove_files(engine, conditions, output)
+        except StoreError as error:
+            problems.append(error)
+        if not problems and commit.set_key is not None:
+            problems += await task_output.delete_keys(engine, [commit.set_key])
+        return problems
+
+    # -- jobs ------------------------------------------------------------------------------------------
+
+    async def commit_job(
+        self,
+        commits: Sequence[TaskCommit] | None,
+        driver: str | None = None,  # noqa: ARG002 - nothing tells drivers apart
+        tasks: int | None = None,
+    ) -> JobReport:
+        """Write ``_SUCCESS``, then abort uploads of attempts that did not commit. Files are not looked at.
+
+        A second call does the same again.
+
+        Raises:
+            ProtocolViolation: No commits are given, or they do not belong together.
+            CommitFailed: A commit cannot be believed, or two tasks wrote one key; no ``_SUCCESS`` was
+                written, and the files of committed tasks stay visible.
+            CommitOutcomeUnknown: It is not known whether ``_SUCCESS`` was written; call again.
+            StoreError: The commits could not be read; call again.
+        """
+        started = time.monotonic()
+        if commits is None:
+            raise ProtocolViolation(
+                f"with committer={self.name!r} a listing does not show whether a task's commit came to its "
+                "end; pass the TaskCommits to job.commit"
+            )
+        self.check_commits(commits, tasks)
+        try:
+            output = await job_output.load_commits(self.engine, self.context, self._sets, commits)
+        except CommitFailed as error:
+            error.add_note("files of tasks that have committed are visible already, and stay; no _SUCCESS")
+            raise
+        published = Published(tasks=output.tasks, statistics=job_statistics(output))
+        for pending in output.pendings():
+            published.add(pending.destination_key, pending.length)
+        await decided(self.context, self.write_success(published))
+        aborted = await sweep_after(self.engine, self.context, published.warnings)
+        self._forget()
+        return replace(self.report(published, started), uploads_aborted=aborted)
+
+    async def committed_tasks(self) -> list[TaskId]:
+        """The tasks whose commits have begun, as a listing shows, once for each attempt.
+
+        Not all of their files need be visible: their commits may have died. With ``tracking="memory"`` none.
+        """
+        if self.context.tracking == "memory":
+            return []
+        return [one.task for one in await self._sets.listed()]
+
+    async def abort_job(
+        self,
+        commits: Sequence[TaskCommit],
+        driver: str | None = None,  # noqa: ARG002 - nothing tells drivers apart
+    ) -> None:
+        """Delete the files that the commits tell of, and abort every upload of the job. Other files stay.
+
+        Those are of tasks whose commits are not given, or died. A second call does nothing more. For a
+        published job and without commits it only aborts uploads that tasks have left.
+
+        Raises:
+            ProtocolViolation: ``_SUCCESS`` names the job, and commits are given; nothing was removed.
+            StoreError: Something could not be removed; call again.
+        """
+        if commits and await is_published(self.engine, self.context):
+            raise refuse_published(self.context)
+        problems: list[MagicError] = []
+        engine = impatient(self.engine)
+        sets = StoreSets(engine, self.context)
+        for commit in commits:
+            try:
+                output = await job_output.load_commits(engine, self.context, sets, [commit])
+            except (CommitFailed, FormatError, ProtocolViolation):
+                continue  # not ours, or removed by an earlier call
+            problems += await self._take_back(commit, output)
+        raise_first(problems)
+        raise_first((await sweep_uploads(self.engine, self.context)).problems)
+        self._forget()
+
+    # -- places ----------------------------------------------------------------------------------------
+
+    def _scope(self, attempt: AttemptId) -> str:
+        return f"{self.engine.store.bucket}/{self.context.layout.task_attempt_directory(attempt)}"
+
+    def _forget(self) -> None:
+        prefix = paths.prefix_of(self.context.layout.job_directory)
+        tracker().forget(f"{self.engine.store.bucket}/{prefix}")

@@ -1,0 +1,145 @@
+"""What this process wrote at destinations at once: nobody else remembers it.
+
+Files are kept by *scope*: destination, job, and the label in their names. A scope is forgotten when its task
+commits or aborts, and a file that is still open then is not published any more.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+__all__ = ["FinalTracker", "Scope", "Written", "final_tracker"]
+
+
+class Scope(NamedTuple):
+    """Whose files they are.
+
+    Attributes:
+        root: ``bucket/key`` of the destination.
+        job: The job; empty for names that tell none.
+        label: What stands before the job in the names: a task, or an attempt.
+    """
+
+    root: str
+    job: str = ""
+    label: str = ""
+
+
+@dataclass(slots=True)
+class Written:
+    """The files of one scope, by their final paths.
+
+    Attributes:
+        open: Those that are being written, by ticket.
+        finished: Those that were published.
+        doubtful: Those whose writing failed, so that nobody knows whether they are there.
+    """
+
+    open: dict[int, str] = field(default_factory=dict)
+    finished: set[str] = field(default_factory=set)
+    doubtful: set[str] = field(default_factory=set)
+
+    def __bool__(self) -> bool:
+        return bool(self.open or self.finished or self.doubtful)
+
+
+class FinalTracker:
+    """Files by scope, safe for threads. Every method is quick and does no I/O."""
+
+    def __init__(self) -> None:
+        self._scopes: dict[Scope, Written] = {}
+        self._tickets = itertools.count()
+        self._lock = threading.Lock()
+
+    def opened(self, scope: Scope, path: str) -> int:
+        """A file is being written; returns its ticket."""
+        with self._lock:
+            ticket = next(self._tickets)
+            self._scopes.setdefault(scope, Written()).open[ticket] = path
+            return ticket
+
+    def is_open(self, scope: Scope, ticket: int) -> bool:
+        """Whether a file may be published: its task has neither committed nor aborted."""
+        with self._lock:
+            return ticket in self._scopes.get(scope, Written()).open
+
+    def finished(self, scope: Scope, ticket: int, path: str) -> None:
+        """A file was published."""
+        with self._lock:
+            found = self._scopes.setdefault(scope, Written())
+            found.open.pop(ticket, None)
+            found.finished.add(path)
+            found.doubtful.discard(path)
+
+    def discarded(self, scope: Scope, ticket: int) -> None:
+        """A file was not published."""
+        with self._lock:
+            if (found := self._scopes.get(scope)) is not None:
+                found.open.pop(ticket, None)
+                self._drop_if_empty(scope)
+
+    def doubtful(self, scope: Scope, paths: Iterable[str]) -> None:
+        """Files may be there, or not."""
+        with self._lock:
+            self._scopes.setdefault(scope, Written()).doubtful.update(paths)
+            self._drop_if_empty(scope)
+
+    def removed(self, scope: Scope, path: str) -> None:
+        """A file was deleted again."""
+        with self._lock:
+            if (found := self._scopes.get(scope)) is not None:
+                found.finished.discard(path)
+                found.doubtful.discard(path)
+                self._drop_if_empty(scope)
+
+    def wrote(self, scope: Scope, path: str) -> bool:
+        """Whether a file was published under its final path."""
+        with self._lock:
+            return path in self._scopes.get(scope, Written()).finished
+
+    def look(self, scope: Scope) -> Written:
+        """A copy of what is known of a scope."""
+        with self._lock:
+            found = self._scopes.get(scope, Written())
+            return Written(dict(found.open), set(found.finished), set(found.doubtful))
+
+    def take(self, scope: Scope) -> Written:
+        """What is known of a scope, which is forgotten."""
+        with self._lock:
+            return self._scopes.pop(scope, Written())
+
+    def clear(self) -> None:
+        """Forget everything, as a process does that dies: for tests that play several in one."""
+        with self._lock:
+            self._scopes.clear()
+
+    def scopes_of(self, root: str, job: str) -> list[Scope]:
+        """The scopes of a job, for ``take``."""
+        with self._lock:
+            return [scope for scope in self._scopes if scope[:2] == (root, job)]
+
+    def _drop_if_empty(self, scope: Scope) -> None:
+        if not self._scopes[scope]:
+            del self._scopes[scope]
+
+
+_TRACKER = FinalTracker()
+
+
+def final_tracker() -> FinalTracker:
+    """The tracker of this process."""
+    return _TRACKER
+
+
+def _forget_after_fork() -> None:
+    # The parent's files are not the child's: both would report or delete them.
+    global _TRACKER  # noqa: PLW0603
+    _TRACKER = FinalTracker()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)

@@ -1,0 +1,517 @@
+"""The task-completing committer: visible at task commit, and the weaknesses that it declares."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from fsspec.asyn import get_loop, sync
+
+import magicfs
+from magicfs.errors import (
+    CommitFailed,
+    CommitOutcomeUnknown,
+    OutputExists,
+    ProtocolViolation,
+    Unavailable,
+    UsageError,
+)
+from magicfs.formats.success import SuccessData
+from magicfs.protocol import ids, paths
+from magicfs.stores.conditions import Conditions, assume
+from magicfs.stores.memory import MemoryStore, World
+from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.port import Store
+from magicfs.task_commit import TaskCommit
+from magicfs.testing import strategies
+from magicfs.testing.faulty_store import Traffic, faulty
+from magicfs.testing.store_faults import Actor, Fault, Kind
+from magicfs.tracking import tracker
+
+URL = "memory://bucket/sales"
+ONE = {"day=1/part-0.csv": b"one\n", "day=2/part-0.csv": b"uno\n"}
+TWO = {"day=1/part-0.csv": b"two\n"}
+TRACKING = pytest.mark.parametrize("tracking", ["store", "memory"])
+
+
+class Files(MemoryFileSystem):
+    """One process's way to the bucket."""
+
+    def __init__(self, world: World, traffic: Traffic) -> None:
+        super().__init__(world=world)
+        self.traffic = traffic
+        self.actor = Actor("process")
+
+    def store(self, bucket: str) -> Store:
+        """A store whose requests fail as told."""
+        return faulty(super().store(bucket), self.traffic, self.actor)
+
+
+class Scene:
+    """A destination in memory, and what lies there."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.world.create_bucket("bucket")
+        self.plain = MemoryStore("bucket", self.world)
+        assume(self.plain, Conditions())
+
+    def job(self, *faults: Fault, **options: Any) -> magicfs.Job:
+        """A job in a process of its own, whose requests fail as told."""
+        files = Files(self.world, Traffic(faults))
+        given = {"committer": "task-completing", "conflict": "append", "concurrency": 1, **options}
+        return magicfs.Job(URL, filesystem=files, **given)
+
+    def again(self, job: magicfs.Job, *faults: Fault) -> magicfs.Job:
+        """The same job in another process."""
+        return self.job(*faults, job_id=job.id, tracking=job.spec.tracking).setup()
+
+    def requests(self, job: magicfs.Job) -> Counter[str]:
+        """What a job's process has asked for since the last call."""
+        traffic: Traffic = job.spec.filesystem.traffic  # type: ignore[union-attr]
+        counted = Counter(request.operation for request in traffic.log)
+        traffic.log.clear()
+        return counted
+
+    def run(self, coroutine: Any) -> Any:
+        """Run a coroutine."""
+        return sync(get_loop(), lambda: coroutine)
+
+    def everything(self) -> dict[str, bytes]:
+        """Every object below the destination by its name."""
+        found = self.world.find("bucket")
+        assert found is not None
+        return {key.removeprefix("sales/"): one.body for key, one in found.objects.items()}
+
+    def data(self) -> dict[str, bytes]:
+        """What a reader who lists the destination takes for data."""
+        return {name: body for name, body in self.everything().items() if paths.is_visible(f"d/{name}", "d")}
+
+    def bodies(self) -> list[bytes]:
+        """The contents of that, sorted."""
+        return sorted(self.data().values())
+
+    def uploads(self) -> list[str]:
+        """Keys of all pending uploads."""
+        found = self.world.find("bucket")
+        assert found is not None
+        return [one.key for one in found.uploads.values()]
+
+    def success(self) -> SuccessData | None:
+        """What ``_SUCCESS`` says; None if there is none."""
+        raw = self.everything().get("_SUCCESS")
+        return None if raw is None else SuccessData.from_bytes("_SUCCESS", raw)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def begun(job: magicfs.Job, files: dict[str, bytes], number: int = 0) -> magicfs.Task:
+    """A task that has written its files."""
+    task = magicfs.Task(job.spec, ids.task_id(number)).setup()
+    for name, body in files.items():
+        task.filesystem.pipe_file(f"{task.path}/{name}", body)
+    return task
+
+
+def wrote(job: magicfs.Job, *tasks: dict[str, bytes]) -> list[TaskCommit]:
+    return [begun(job, files, number).commit() for number, files in enumerate(tasks)]
+
+
+# -- what it does ------------------------------------------------------------------------------------------
+
+
+@TRACKING
+def test_files_are_visible_from_their_task_commit_on(scene: Scene, tracking: str) -> None:
+    job = scene.job(tracking=tracking).setup()
+    first = begun(job, ONE)
+    assert scene.data() == {}
+    assert len(scene.uploads()) == 2
+    commits = [first.commit()]
+    names = [f"day=1/part-0-000000-{job.id}.csv", f"day=2/part-0-000000-{job.id}.csv"]
+    assert sorted(scene.data()) == names
+    assert scene.success() is None
+    commits.append(begun(job, TWO, 1).commit())
+    scene.requests(job)
+    report = job.commit(commits, tasks=2)
+    requests = scene.requests(job)
+    assert (requests["put"], requests["complete_upload"], requests["head"]) == (1, 0, 0)
+    assert (report.tasks, report.files, report.bytes) == (2, 3, 12)
+    assert (report.committer, report.warnings) == ("task-completing", ())
+    success = scene.success()
+    assert success is not None
+    assert (success.committer, success.job_id, len(success.filenames)) == ("task-completing", job.id, 3)
+    assert success.statistics.counters["committer_bytes_committed"] == 12
+    assert sorted(scene.everything()) == sorted([*scene.data(), "_SUCCESS"]), "no work object is left"
+    assert len(scene.data()) == 3
+    assert scene.uploads() == []
+    assert not tracker().look(f"bucket/{job.spec.work_layout.task_attempt_directory(first.attempt_id)}").open
+
+
+def test_a_large_commit_travels_through_the_store(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    from magicfs import task_commit
+
+    monkeypatch.setattr(task_commit, "INLINE_LIMIT", 10)
+    job = scene.job().setup()
+    commits = wrote(job, ONE, TWO)
+    assert [one.content for one in commits] == [None, None]
+    assert scene.bodies() == [b"one\n", b"two\n", b"uno\n"]
+    assert job.commit(commits).files == 3
+
+
+def test_fail_minds_data_that_is_there(scene: Scene) -> None:
+    job = scene.job().setup()
+    job.commit(wrote(job, ONE))
+    with pytest.raises(OutputExists):
+        scene.job(conflict="fail").setup()
+
+
+@pytest.mark.parametrize("name", strategies.leaves(strategies.HOSTILE_KEYS))
+def test_hostile_names(scene: Scene, name: str) -> None:
+    job = scene.job().setup()
+    job.commit(wrote(job, {name: b"one"}, {name: b"two"}))
+    bodies = [body for other, body in scene.everything().items() if other != "_SUCCESS"]
+    assert sorted(bodies) == [b"one", b"two"]
+
+
+def test_a_second_call_for_the_same_attempt_returns_the_same(scene: Scene) -> None:
+    job = scene.job().setup()
+    task = begun(job, ONE)
+    commit = task.commit()
+    committer = scene.again(job).spec.make_committer()
+    assert scene.run(committer.commit_task(task.id, task.attempt_id)) == commit
+    assert scene.bodies() == [b"one\n", b"uno\n"]
+    assert job.commit([commit]).files == 2
+
+
+# -- task commits that do not succeed ----------------------------------------------------------------------
+
+
+@TRACKING
+def test_a_task_that_aborts_leaves_nothing(scene: Scene, tracking: str) -> None:
+    job = scene.job(tracking=tracking).setup()
+    task = begun(job, ONE)
+    assert task.needs_commit()
+    task.abort()
+    job.commit([])
+    assert list(scene.everything()) == ["_SUCCESS"]
+    assert scene.uploads() == []
+
+
+@TRACKING
+def test_an_upload_that_is_gone_fails_the_task_and_takes_back_the_others(scene: Scene, tracking: str) -> None:
+    job = scene.job(tracking=tracking).setup()
+    task = begun(job, {"a.csv": b"a", "b.csv": b"b", "c.csv": b"c"})
+
+    async def lose() -> None:
+        async for upload in scene.plain.list_uploads("sales/b"):
+            await scene.plain.abort_upload(upload.key, upload.upload_id)
+
+    scene.run(lose())
+    with pytest.raises(CommitFailed, match="was removed") as caught:
+        task.commit()
+    assert [len(one) for one in (caught.value.done, caught.value.failed, caught.value.not_started)] == [1] * 3
+    assert caught.value.failed == (f"sales/b-000000-{job.id}.csv",)
+    assert scene.data() == {}
+    assert scene.uploads() == []
+    assert scene.run(job.spec.make_committer().committed_tasks()) == []
+    job.commit(wrote(job, ONE))
+    assert scene.bodies() == [b"one\n", b"uno\n"]
+
+
+@TRACKING
+def test_silence_leaves_all_as_it_is_and_the_task_commits_again(scene: Scene, tracking: str) -> None:
+    silent = [Fault(Kind.ERROR_BEFORE, operation="complete_upload", skip=1)]
+    silent.append(Fault(Kind.ERROR_BEFORE, operation="head", prefix="sales/day=2"))
+    job = scene.job(*silent, tracking=tracking).setup()
+    task = begun(job, ONE)
+    with pytest.raises(CommitOutcomeUnknown, match="commit the task again") as caught:
+        task.commit()
+    assert [len(one) for one in (caught.value.done, caught.value.failed)] == [1, 1]
+    assert scene.bodies() == [b"one\n"]
+    commit = task.commit()
+    assert (commit.files, scene.bodies()) == (2, [b"one\n", b"uno\n"])
+    assert job.commit([commit]).files == 2
+
+
+@TRACKING
+@pytest.mark.parametrize("kind", [Kind.REPLY_LOST, Kind.REFUSED])
+def test_a_lost_reply_is_read_back(scene: Scene, tracking: str, kind: Kind) -> None:
+    job = scene.job(Fault(kind, operation="complete_upload"), tracking=tracking).setup()
+    job.commit(wrote(job, ONE))
+    assert scene.bodies() == [b"one\n", b"uno\n"]
+
+
+def test_a_file_that_is_open_fails_the_task(scene: Scene) -> None:
+    job = scene.job().setup()
+    task = begun(job, ONE)
+    file = task.filesystem.open(f"{task.path}/open.csv", "wb")
+    with pytest.raises(CommitFailed, match="still open"):
+        task.commit()
+    file.abort()
+    assert scene.data() == {}
+    assert scene.uploads() == []
+
+
+# -- job commits and aborts --------------------------------------------------------------------------------
+
+
+@TRACKING
+def test_attempts_that_did_not_commit_are_swept(scene: Scene, tracking: str) -> None:
+    job, other = scene.job(tracking=tracking).setup(), scene.job(tracking=tracking).setup()
+    begun(job, {"lost.csv": b"lost"}, 1)
+    theirs = begun(other, TWO)
+    report = job.commit(wrote(job, ONE))
+    assert report.uploads_aborted == 1
+    assert scene.uploads() == [f"sales/day=1/part-0-000000-{other.id}.csv"]
+    other.commit([theirs.commit()])
+    assert scene.bodies() == [b"one\n", b"two\n", b"uno\n"]
+    assert not [name for name in scene.everything() if name.startswith("__magic")]
+
+
+def test_commits_must_be_given_and_belong_together(scene: Scene) -> None:
+    job = scene.job().setup()
+    commits = wrote(job, ONE, TWO)
+    for given in (
+        None,
+        [*commits, commits[0]],
+        [replace(commits[0], job_id=str(uuid4()))],  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ProtocolViolation):
+            job.commit(given)
+    with pytest.raises(ProtocolViolation, match="3 are expected"):
+        job.commit(commits, tasks=3)
+    assert scene.success() is None
+
+
+def test_commits_that_nobody_handed_over_are_noticed(scene: Scene) -> None:
+    def run() -> None:
+        with scene.job() as job:
+            begun(job, ONE).commit()
+
+    with pytest.raises(ProtocolViolation, match="000000"):
+        run()
+    assert scene.success() is None
+
+
+def test_with_tracking_in_memory_no_listing_shows_tasks(scene: Scene) -> None:
+    job = scene.job(tracking="memory").setup()
+    wrote(job, ONE)
+    assert scene.run(job.spec.make_committer().committed_tasks()) == []
+
+
+def test_two_tasks_of_one_key_are_refused(scene: Scene) -> None:
+    job = scene.job(unique_names=False).setup()
+    with pytest.raises(CommitFailed, match="written by two tasks") as caught:
+        job.commit(wrote(job, TWO, TWO))
+    assert "visible already" in caught.value.__notes__[0]
+    assert scene.success() is None
+
+
+def test_a_commit_that_cannot_be_believed_is_refused(scene: Scene) -> None:
+    job = scene.job().setup()
+    (commit,) = wrote(job, ONE)
+    with pytest.raises(CommitFailed, match="cannot be believed"):
+        job.commit([replace(commit, content=b"x")])
+    with pytest.raises(CommitFailed, match="none of job"):
+        job.commit([replace(commit, content=None, set_key="elsewhere")])
+    assert scene.success() is None
+
+
+def test_silence_about_success_is_not_taken_for_a_failure(scene: Scene) -> None:
+    job = scene.job().setup()
+    commits = wrote(job, ONE)
+    for kind in (Kind.ERROR_BEFORE, Kind.REPLY_LOST):
+        with pytest.raises(CommitOutcomeUnknown, match="commit the job again"):
+            scene.again(job, Fault(kind, operation="put")).commit(commits)
+    assert job.commit(commits).files == 2
+
+
+def test_an_aborted_job_removes_what_the_commits_tell_of(scene: Scene) -> None:
+    job, other = scene.job().setup(), scene.job().setup()
+    theirs, ours = wrote(other, ONE), wrote(job, ONE, TWO)
+    begun(job, {"lost.csv": b"lost"}, 7)
+    foreign = replace(ours[0], content=b"x", task_id="000009")  # type: ignore[arg-type]
+    committer = scene.again(job).spec.make_committer()
+    scene.run(committer.abort_job([*ours, *theirs, foreign]))
+    scene.run(committer.abort_job(ours))
+    assert scene.bodies() == [b"one\n", b"uno\n"], "the other job's"
+    assert scene.uploads() == []
+    assert other.commit(theirs).files == 2
+    assert sorted(scene.everything()) == sorted([*scene.data(), "_SUCCESS"])
+
+
+def test_an_abort_leaves_files_that_another_job_has_put_in_their_place(scene: Scene) -> None:
+    job, later = scene.job(unique_names=False).setup(), scene.job(unique_names=False).setup()
+    ours = wrote(job, ONE)
+    theirs = wrote(later, TWO)
+    scene.run(job.spec.make_committer().abort_job(ours))
+    assert scene.bodies() == [b"two\n"]
+    later.commit(theirs)
+
+
+def test_an_abort_that_fails_can_be_repeated(scene: Scene) -> None:
+    job = scene.job().setup()
+    commits = wrote(job, ONE)
+    failing = scene.again(
+        job, Fault(Kind.ERROR_BEFORE, operation="head", prefix="sales/day")
+    ).spec.make_committer()
+    with pytest.raises(Unavailable):
+        scene.run(failing.abort_job(commits))
+    scene.run(scene.again(job).spec.make_committer().abort_job(commits))
+    assert scene.everything() == {}
+
+
+def test_a_job_that_is_published_is_not_aborted(scene: Scene) -> None:
+    job = scene.job().setup()
+    commits = wrote(job, ONE)
+    job.commit(commits)
+    before = scene.everything()
+    committer = scene.again(job).spec.make_committer()
+    with pytest.raises(ProtocolViolation, match="is published"):
+        scene.run(committer.abort_job(commits))
+    scene.run(committer.abort_job([]))
+    assert scene.everything() == before
+
+
+def test_a_job_whose_body_raises_leaves_nothing(scene: Scene) -> None:
+    def run() -> None:
+        with scene.job() as job:
+            with job.task(0) as task:
+                task.filesystem.pipe_file(f"{task.path}/a.csv", b"row")
+            with job.task(1) as task:
+                task.filesystem.pipe_file(f"{task.path}/a.csv", b"row")
+                raise RuntimeError("bad row")
+
+    with pytest.raises(RuntimeError, match="bad row"):
+        run()
+    assert scene.everything() == {}
+    assert scene.uploads() == []
+
+
+def test_an_engines_task_that_raises_is_run_again(scene: Scene) -> None:
+    tried: list[str] = []
+
+    def write(task: magicfs.Task) -> None:
+        task.filesystem.pipe_file(f"{task.path}/part-{len(tried)}.csv", f"{task.id}\n".encode())
+        tried.append(task.id)
+        if tried.count(task.id) == 1:
+            raise RuntimeError("bad row")
+
+    with ThreadPoolExecutor(1) as pool, scene.job() as job:
+        job.map(write, range(3), executor=pool)
+    assert scene.bodies() == [b"000000\n", b"000001\n", b"000002\n"]
+    assert scene.uploads() == []
+
+
+# -- what it promises, and the weaknesses that it declares -------------------------------------------------
+
+
+def test_what_it_promises(scene: Scene) -> None:
+    committer = scene.job().spec.make_committer()
+    assert {name for name, value in committer.guarantees.to_dict().items() if value} == {
+        "abortable_task",
+        "committed_task_output_observable",
+        "repeatable_job_commit",
+        "speculative_tasks",
+    }
+    assert not committer.is_recovery_supported
+    assert committer.is_commit_job_repeatable
+    with pytest.raises(UsageError, match="run the tasks again"):
+        scene.run(committer.recover_tasks())
+
+
+def crashed(scene: Scene, job: magicfs.Job, task: magicfs.Task) -> None:
+    """Commit a task in a process that dies after its first file has become visible."""
+    fault = Fault(Kind.CRASH_AFTER, operation="complete_upload")
+    committer = scene.again(job, fault).spec.make_committer()
+
+    async def die() -> bool:
+        try:
+            await committer.commit_task(task.id, task.attempt_id)
+        except BaseException:  # noqa: BLE001 - the process is dead
+            return True
+        return False
+
+    assert scene.run(die())
+
+
+def test_weakness_a_task_commit_that_dies_shows_a_part(scene: Scene) -> None:
+    job = scene.job().setup()
+    dead = begun(job, {"a.csv": b"dead", "b.csv": b"dead"})
+    crashed(scene, job, dead)
+    assert scene.bodies() == [b"dead"]
+    assert scene.run(job.spec.make_committer().committed_tasks()) == ["000000"]
+    again = begun(job, {"b.csv": b"row"})
+    job.commit([again.commit()])
+    assert scene.bodies() == [b"dead", b"row"], "what the next attempt does not name again stays"
+    assert scene.uploads() == []
+
+
+def test_a_task_commit_that_died_can_be_finished(scene: Scene) -> None:
+    job = scene.job().setup()
+    dead = begun(job, {"a.csv": b"row", "b.csv": b"row"})
+    crashed(scene, job, dead)
+    commit = scene.run(job.spec.make_committer().commit_task(dead.id, dead.attempt_id))
+    assert (commit.files, len(scene.data())) == (2, 2)
+    assert job.commit([commit]).files == 2
+
+
+def test_weakness_two_attempts_that_commit_are_both_published(scene: Scene) -> None:
+    job = scene.job().setup()
+    loser, winner = begun(job, {"a.csv": b"lost", "b.csv": b"lost"}), begun(job, {"b.csv": b"won"})
+    loser.commit()
+    job.commit([winner.commit()])
+    assert scene.bodies() == [b"lost", b"won"]
+
+
+def test_weakness_an_aborted_job_leaves_what_it_is_not_told_of(scene: Scene) -> None:
+    job = scene.job().setup()
+    wrote(job, ONE)
+    scene.run(scene.again(job).spec.make_committer().abort_job([]))
+    assert scene.bodies() == [b"one\n", b"uno\n"]
+
+
+def test_weakness_a_zombie_adds_to_what_is_published(scene: Scene) -> None:
+    job = scene.job().setup()
+    best = begun(job, {"b.csv": b"row"})
+    job.commit([best.commit()])
+    zombie = begun(job, {"a.csv": b"late"})
+    zombie.commit()
+    assert scene.bodies() == [b"late", b"row"]
+
+
+@pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
+def test_a_job_commit_that_dies_anywhere_can_be_repeated(kind: Kind) -> None:
+    number, died = 0, True
+    while died:
+        number += 1
+        scene = Scene()
+        job = scene.job().setup()
+        begun(job, {"lost.csv": b"lost"}, 7)
+        commits = wrote(job, ONE)
+        process = scene.again(job)
+        traffic: Traffic = process.spec.filesystem.traffic  # type: ignore[union-attr]
+        fault = Fault(kind, number=traffic.count + number)
+        committer = scene.again(job, fault).spec.make_committer()
+
+        async def commit(committer: Any = committer, commits: Any = commits) -> bool:
+            try:
+                await committer.commit_job(commits)
+            except BaseException:  # noqa: BLE001 - the process is dead
+                return True
+            return False
+
+        died = scene.run(commit())
+        if died:
+            assert process.commit(commits).files == 2
+        assert scene.bodies() == [b"one\n", b"uno\n"]
+        assert sorted(scene.everything()) == sorted([*scene.data(), "_SUCCESS"])
+        assert scene.uploads() == []
+    assert number > 4
