@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from magicfs.testing.committer_exam.aborts import AbortsExam
 from magicfs.testing.committer_exam.attempts import AttemptsExam
-from magicfs.testing.committer_exam.bench import Bench, MemoryBench, ServerBench
+from magicfs.testing.committer_exam.bench import Bench, LocalBench, MemoryBench, ServerBench
 from magicfs.testing.committer_exam.documents import DocumentsExam
 from magicfs.testing.committer_exam.lifecycle import LifecycleExam
 from magicfs.testing.committer_exam.names import NamesExam
@@ -26,7 +26,7 @@ from magicfs.testing.committer_exam.neighbours import NeighboursExam
 from magicfs.testing.committer_exam.recoveries import RecoveriesExam
 from magicfs.testing.committer_exam.sizes import SizesExam
 
-__all__ = ["Bench", "CommitterExam", "MemoryBench", "ServerBench"]
+__all__ = ["Bench", "CommitterExam", "LocalBench", "MemoryBench", "ServerBench"]
 
 
 class CommitterExam(

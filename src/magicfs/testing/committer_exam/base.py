@@ -105,7 +105,7 @@ class Examined:
         return {
             name: bench.read(key)
             for name, key in found.items()
-            if name != "_SUCCESS" and not name.startswith(("__magic", "_magicfs/"))
+            if name != "_SUCCESS" and not name.startswith(("__magic", "_magicfs/", "_temporary/"))
         }
 
     def rows(self, bench: Bench, destination: str = DESTINATION) -> Counter[str]:

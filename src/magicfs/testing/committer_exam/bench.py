@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from uuid import uuid4
 
 from fsspec.asyn import get_loop, sync
 
+from magicfs.errors import UsageError
 from magicfs.stores.memory import MemoryStore, default_world
 from magicfs.testing.bucket_view import BucketView
 
-__all__ = ["Bench", "MemoryBench", "ServerBench"]
+__all__ = ["Bench", "LocalBench", "MemoryBench", "ServerBench"]
 
 _T = TypeVar("_T")
 
@@ -89,6 +91,47 @@ class MemoryBench:
 
     def abort_upload(self, key: str, upload_id: str) -> None:  # noqa: D102
         _run(self._store.abort_upload(key, upload_id))
+
+
+class LocalBench:
+    """A directory of this machine in the place of a bucket.
+
+    Args:
+        directory: Where; it is made.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True)
+        self.directory = directory
+        self.url = f"file://{directory}"
+        self.server_name = str(directory)
+
+    def options(self) -> dict[str, Any]:  # noqa: D102
+        return {}
+
+    def listed(self, prefix: str = "") -> list[str]:  # noqa: D102
+        keys = (str(path.relative_to(self.directory)) for path in self.directory.rglob("*") if path.is_file())
+        return sorted(key for key in keys if key.startswith(prefix))
+
+    def pending(self, prefix: str = "") -> set[tuple[str, str]]:  # noqa: ARG002, D102
+        return set()
+
+    def read(self, key: str) -> bytes:  # noqa: D102
+        return (self.directory / key).read_bytes()
+
+    def metadata(self, key: str) -> dict[str, str]:  # noqa: ARG002, D102
+        return {}
+
+    def write(self, key: str, body: bytes) -> None:  # noqa: D102
+        path = self.directory / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(body)
+
+    def open_upload(self, key: str) -> str:  # noqa: D102
+        raise UsageError(f"{key}: a filesystem has no uploads")
+
+    def abort_upload(self, key: str, upload_id: str) -> None:  # noqa: D102
+        raise UsageError(f"{key}: a filesystem has no upload {upload_id}")
 
 
 class ServerBench:

@@ -14,7 +14,7 @@ from magicfs.errors import CommitFailed, OutputExists
 from magicfs.testing.committer_exam.base import DESTINATION, Examined, body, rows_of
 from magicfs.testing.committer_exam.bench import Bench
 
-__all__ = ["NamesExam"]
+__all__ = ["NamesExam", "hostile"]
 
 _PIECES = (
     *("a", "B", "0", " ", "  ", "%", "%20", "%2F", "+", "#", "?", "&", "=", ";", ":", ",", "@", "$", "!"),
@@ -24,8 +24,8 @@ _PIECES = (
 _FILES = 60
 
 
-def _hostile(seed: int) -> list[str]:
-    """Relative names of files, none of which is a directory of another."""
+def hostile(seed: int) -> list[str]:
+    """Relative names of files, none of which is a directory of another; a seed makes the same again."""
     rng = random.Random(seed)  # noqa: S311 - to be repeated, not to be secret
     names: set[str] = set()
     while len(names) < _FILES:
@@ -43,7 +43,7 @@ class NamesExam(Examined):
     def test_file_of_any_name_is_published(self, bench: Bench, unique_names: bool, seed: int) -> None:
         """``ITestCommitOperations.testBulkCommitFiles``, HADOOP-17112; the seed makes the names again."""
         job = self.job(bench, unique_names=unique_names)
-        names = _hostile(seed)
+        names = hostile(seed)
         self.run_task(job, 0, *names)
         job.commit(job.commits)
         assert self.rows(bench) == rows_of(*((0, name) for name in names))

@@ -1,0 +1,73 @@
+"""``docs/guarantees.md``: the tables of a run, as a document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from magicfs.testing.guarantees.cost import BYTES, COLUMNS, FILES, TASKS, Cost
+from magicfs.testing.guarantees.experiments import EXPERIMENTS
+from magicfs.testing.guarantees.subjects import SUBJECTS
+
+if TYPE_CHECKING:
+    from magicfs.testing.guarantees.main import Cell
+
+__all__ = ["render"]
+
+_HEAD = """# What each committer promises
+
+This page is written by `tox run -e guarantees -- --write docs/guarantees.md`, which tries every cell with
+processes that die at any request; a test fails when it is not what a run says. A committer that is safer, or
+less safe, than it declares (`committer.guarantees`) fails the run. What the attributes mean stands in
+`magicfs.protocol.guarantees.Guarantees`.
+
+"""
+
+_SHOWN = """## The runs that show it
+
+For every promise that is not made, a run that shows why.
+`python -m magicfs.testing.guarantees --reproduce RUN` makes it again.
+
+"""
+
+_COSTS = f"""## What a job costs
+
+{TASKS} tasks of {FILES} files of {BYTES / 1e6:g} MB; requests to the store from setting the job up to its
+end, the trial of what the store honours left out.
+
+"""
+
+
+def render(table: Mapping[str, Mapping[str, Cell]], costs: Mapping[str, Cost]) -> str:
+    """The document of a run.
+
+    Args:
+        table: Cell by attribute, by column.
+        costs: Cost by column.
+    """
+    return _HEAD + _promises(table) + _shown(table) + _costs(costs)
+
+
+def _promises(table: Mapping[str, Mapping[str, Cell]]) -> str:
+    lines = [_row("", *table), _row("---", *(":---:" for _ in table))]
+    for attribute in EXPERIMENTS:
+        values = ("yes" if row[attribute].value else "no" for row in table.values())
+        lines.append(_row(attribute.replace("_", " "), *values))
+    where = ", ".join(f"{one.column} on {one.place}" for one in SUBJECTS)
+    return "\n".join(lines) + f"\n\nTried: {where}.\n\n"
+
+
+def _shown(table: Mapping[str, Mapping[str, Cell]]) -> str:
+    runs = (f"- `{cell.run}`" for row in table.values() for cell in row.values() if cell.run)
+    return _SHOWN + "\n".join(runs) + "\n\n"
+
+
+def _costs(costs: Mapping[str, Cost]) -> str:
+    lines = [_row("", *COLUMNS, "bytes copied"), _row("---", *("---:" for _ in COLUMNS), "---:")]
+    for column, one in costs.items():
+        lines.append(_row(column, *(f"{one.requests[name]:,}" for name in COLUMNS), f"{one.copied:,}"))
+    return _COSTS + "\n".join(lines) + "\n"
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,87 @@
+"""The family exam: every committer on every store that has what it needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from magicfs.committers.traits import traits_of
+from magicfs.testing.committer_exam import LocalBench, MemoryBench, ServerBench
+from magicfs.testing.committer_exam.family import FamilyExam
+from magicfs.testing.servers import Server
+
+COLUMNS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "magic": ("magic", {}),
+    "directory": ("directory", {}),
+    "partitioned": ("partitioned", {}),
+    "manifest": ("manifest", {}),
+    "file-v1": ("file", {"algorithm": 1}),
+    "file-v2": ("file", {"algorithm": 2}),
+    "direct": ("direct", {}),
+    "stocator": ("stocator", {}),
+    "task-completing": ("task-completing", {}),
+}
+# Every committer on every server takes long, and ``tox run -e exams`` does it; each day each committer is
+# examined in memory or on local files, and on one server.
+EVERYWHERE = os.environ.get("MAGICFS_EXAMS") == "all"
+EACH_DAY = {
+    "ministack": ("magic", "directory", "file-v1", "stocator"),
+    "moto": ("task-completing",),
+    "seaweedfs": ("partitioned", "file-v2", "direct"),
+}
+
+
+class OnMemory(FamilyExam):
+    @pytest.fixture
+    def bench(self) -> Iterator[MemoryBench]:
+        bench = MemoryBench()
+        yield bench
+        bench.close()
+
+
+class OnLocal(FamilyExam):
+    @pytest.fixture
+    def bench(self, tmp_path: Path) -> LocalBench:
+        return LocalBench(tmp_path / "bucket")
+
+
+class OnServer(FamilyExam):
+    server: ClassVar[str]
+    seeds = FamilyExam.seeds if EVERYWHERE else (20261121,)
+    many = 1000 if EVERYWHERE else 50
+
+    @pytest.fixture
+    def bench(
+        self,
+        server: Callable[[str], Server],
+        bucket_factory: Callable[..., str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> ServerBench:
+        running = server(self.server)
+        bench = ServerBench(running, bucket_factory(running, "family"))
+        for name, value in bench.environment().items():
+            monkeypatch.setenv(name, value)
+        return bench
+
+
+def examine(base: type[FamilyExam], column: str, place: str, **more: Any) -> None:
+    """One committer on one store, as a class that pytest finds."""
+    committer, options = COLUMNS[column]
+    name = "".join(part.title() for part in f"{column}-on-{place}".split("-"))
+    members = {"subject": f"{column} on {place}", "committer": committer, "options": options, **more}
+    globals()[f"Test{name}"] = type(f"Test{name}", (base,), members | {"__module__": __name__})
+
+
+for each in COLUMNS:
+    if traits_of(COLUMNS[each][0]).needs != "rename":
+        examine(OnMemory, each, "memory")
+    if traits_of(COLUMNS[each][0]).needs != "uploads":
+        examine(OnLocal, each, "local")
+for where, columns in EACH_DAY.items():
+    for each in COLUMNS if EVERYWHERE else columns:
+        if traits_of(COLUMNS[each][0]).needs != "rename":
+            examine(OnServer, each, where, server=where)

@@ -1,0 +1,76 @@
+"""Every committer is exactly as safe as it says: each cell of its guarantees is tried, both ways."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+
+import pytest
+
+from magicfs.committers.traits import TRAITS
+from magicfs.testing.guarantees import cost, document
+from magicfs.testing.guarantees.cost import Cost
+from magicfs.testing.guarantees.experiments import EXPERIMENTS
+from magicfs.testing.guarantees.main import Cell, declared, main, reproduce, tried
+from magicfs.testing.guarantees.subjects import SUBJECTS, Subject
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "guarantees.md"
+BY_COLUMN = {one.column: one for one in SUBJECTS}
+ZERO_RENAME = ("magic", "directory", "partitioned", "task-completing", "direct", "stocator")
+
+
+@functools.cache
+def cell(subject: str, attribute: str) -> Cell:
+    return tried(BY_COLUMN[subject], attribute)
+
+
+@functools.cache
+def price(column: str) -> Cost:
+    return cost.of(BY_COLUMN[column])
+
+
+def test_the_table_has_every_committer_and_every_attribute() -> None:
+    assert [one.column for one in SUBJECTS] == [
+        *("magic", "directory", "partitioned", "manifest", "file-v1", "file-v2", "direct", "stocator"),
+        "task-completing",
+    ]
+    assert {one.committer for one in SUBJECTS} == TRAITS.keys()
+    assert list(declared(SUBJECTS[0])) == list(EXPERIMENTS)
+
+
+@pytest.mark.parametrize("attribute", EXPERIMENTS)
+@pytest.mark.parametrize("column", BY_COLUMN)
+def test_a_committer_is_as_safe_as_it_says(column: str, attribute: str) -> None:
+    found = cell(column, attribute)
+    assert found.value == declared(BY_COLUMN[column])[attribute], f"{found.run}: {found.seen}"
+    if found.run:
+        assert reproduce(found.run) is not None
+
+
+@pytest.mark.parametrize("subject", SUBJECTS, ids=BY_COLUMN)
+def test_only_committers_that_rename_by_copying_copy(subject: Subject) -> None:
+    copied = price(subject.column).copied
+    if subject.column in ZERO_RENAME or subject.place == "local":
+        assert copied == 0
+    else:
+        assert copied >= cost.TASKS * cost.FILES * cost.BYTES
+
+
+def test_the_document_is_what_a_run_says() -> None:
+    table = {column: {name: cell(column, name) for name in EXPERIMENTS} for column in BY_COLUMN}
+    text = document.render(table, {column: price(column) for column in BY_COLUMN})
+    assert DOCUMENT.read_text() == text, "run tox run -e guarantees -- --write docs/guarantees.md"
+
+
+def test_a_run_of_the_table_can_be_made_again(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--reproduce", "magic:atomic_job_commit_list:a LIST"]) == 1
+    assert "a reader sees" in capsys.readouterr().err
+    assert main(["--reproduce", "magic:recoverable_job:by a second attempt"]) == 0
+    with pytest.raises(ValueError, match="COLUMN:ATTRIBUTE:VARIANT"):
+        reproduce("magic:nothing")
+
+
+def test_values_are_true_or_false() -> None:
+    values = {name: cell("magic", name).value for name in EXPERIMENTS}
+    assert json.loads(json.dumps(values)) == values

@@ -1,0 +1,87 @@
+"""Which committers there are, what is refused, and ``docs/committers.md``."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import magicfs
+from magicfs.committers.traits import TRAITS
+from magicfs.errors import UsageError
+from magicfs.protocol.conflict import CONFLICTS
+
+TEXT = (Path(__file__).parents[2] / "docs" / "committers.md").read_text()
+
+
+def rows(head: str) -> list[list[str]]:
+    """The cells of the table whose first line begins so."""
+    lines = TEXT.splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith(head)) + 2
+    table = []
+    for line in lines[start:]:
+        if not line.startswith("|"):
+            break
+        table.append([cell.strip() for cell in line.strip("|").split("|")])
+    return table
+
+
+def test_every_committer_has_its_row() -> None:
+    named = [re.findall(r"`([a-z-]+)`", row[0])[0] for row in rows("| committer | task attempts write")]
+    assert list(dict.fromkeys(named)) == list(TRAITS)
+
+
+def test_conflict_modes_are_those_of_the_code() -> None:
+    shown = {row[0].strip("`"): row[1:5] for row in rows("| | `fail`")}
+    others = shown.pop("the others")
+    for name, traits in TRAITS.items():
+        said = {mode for mode, cell in zip(CONFLICTS, shown.get(name, others), strict=True) if cell}
+        assert said == set(traits.conflicts), name
+
+
+def test_every_option_is_told() -> None:
+    for name, traits in TRAITS.items():
+        if name == "file":  # the others have pages of their own, or no options
+            assert all(f"`{one.name}`" in TEXT for one in fields(traits.options)), name
+
+
+def test_the_example_runs_as_it_stands() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
+@pytest.mark.parametrize("name", [name for name, traits in TRAITS.items() if not traits.driven])
+def test_a_run_id_needs_a_job_object(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="run_id finds an earlier job by its job object"):
+        magicfs.Job(f"file://{tmp_path}/sales", committer=name, run_id="a run")
+
+
+def test_the_best_committer_is_chosen_with_a_reason(tmp_path: Path) -> None:
+    job = magicfs.Job("memory://bucket/sales", committer="auto")
+    assert (job.spec.committer, job.spec.reason[:6]) == ("magic", "memory")
+    job = magicfs.Job(f"file://{tmp_path}/sales", committer="auto")
+    assert job.spec.committer == "manifest"
+    assert "renames in one step" in job.spec.reason
+
+
+def test_what_cannot_be_is_refused_with_what_can(tmp_path: Path) -> None:
+    for arguments, words in (
+        ({"committer": "magik"}, "choose one of magic, directory"),
+        (
+            {"committer": "directory", "conflict": "replace_partitions"},
+            "committers that have it: magic, part",
+        ),
+        ({"committer": "manifest"}, "best here is committer='magic'"),
+        ({"committer": "file", "committer_options": {"algoritm": 2}}, "it knows algorithm"),
+        ({"committer": "magic", "committer_options": {"threads": 2}}, "it has none"),
+        ({"committer": "file", "committer_options": {"algorithm": 3}}, "choose 1 or 2"),
+        ({"committer": "direct", "tracking": "memory"}, "tracking='memory' is for delayed uploads"),
+    ):
+        with pytest.raises(UsageError, match=re.escape(words)):
+            magicfs.Job("memory://bucket/sales", **arguments)
+    with pytest.raises(UsageError, match="best here is committer='manifest'; possible are manifest, file"):
+        magicfs.Job(f"file://{tmp_path}/sales")
