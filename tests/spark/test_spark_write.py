@@ -201,10 +201,10 @@ def test_a_file_costs_three_requests_and_a_job_is_tried_out_once(
             "CreateMultipartUpload": 4,
             "UploadPart": 4,
             "CompleteMultipartUpload": 4,
-            "ListObjectsV2": 6,
-            "HeadObject": 7,
+            "ListObjectsV2": 7,
+            "HeadObject": 8,
             "GetObject": 3,
-            "PutObject": 7,
+            "PutObject": 8,
             "DeleteObjects": 2 + 1,
             "ListMultipartUploads": 2,
         }

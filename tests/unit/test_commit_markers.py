@@ -161,32 +161,33 @@ def test_driver_that_rises_from_the_dead_changes_nothing(algorithm: Algorithm) -
     assert virtual_time.run(go()) > 15
 
 
-def test_dead_driver_that_rises_while_its_heir_is_at_work(algorithm: Algorithm) -> None:
-    """The heir pauses before each of its requests in turn; the zombie, stopped anywhere, runs meanwhile."""
+@pytest.mark.parametrize("attempt", [0, 1], ids=["a-rival", "an-heir"])
+def test_driver_that_goes_on_while_another_one_is_at_work(algorithm: Algorithm, attempt: int) -> None:
+    """The second pauses before each of its requests in turn; the first, stopped anywhere, runs meanwhile."""
 
     async def one(first: int, second: int) -> tuple[bool, bool]:
         scene = make()
         zombie = scene.process(algorithm, faults=paused(first), concurrency=1)
         token = (await scene.process(algorithm).setup()).driver
         done = await two_tasks(scene, algorithm)
-        heir = scene.process(
-            algorithm, attempt=1, faults=[Fault(Kind.DELAY, number=second, seconds=5000.0)], concurrency=1
-        )
+        pause = Fault(Kind.DELAY, number=second, seconds=5000.0)
+        heir = scene.process(algorithm, attempt=attempt, faults=[pause], concurrency=1)
 
         async def inherit() -> Any:
             await asyncio.sleep(1.0)
             await heir.setup()
-            return await heir.commit(await heir.committer.recover_tasks())
+            return await heir.commit(await heir.committer.recover_tasks() if attempt else done)
 
         mine, theirs = await asyncio.gather(
             outcome(inherit()), outcome(zombie.committer.commit_job(done, token))
         )
-        assert isinstance(theirs, JobReport | CommitDenied), (first, second, theirs)
-        if not isinstance(mine, JobReport):
-            # It was set up too late: the zombie had published.
-            assert isinstance(mine, CommitDenied), (first, second, mine)
-            assert isinstance(theirs, JobReport), (first, second, mine)
+        assert all(isinstance(one, JobReport | CommitDenied) for one in (mine, theirs)), (first, second)
+        reports = [one for one in (mine, theirs) if isinstance(one, JobReport)]
+        assert reports, (first, second, mine, theirs)
+        if attempt == 0:
+            assert len([one for one in reports if not one.published_before]) == 1, (first, second)
         await assert_whole(scene)
+        assert await scene.work() == [], (first, second)
         assert not wrote(zombie, "COMMIT_FAIL")
         assert not wrote(heir, "COMMIT_FAIL")
         return zombie.traffic.met != [], heir.traffic.met != []
@@ -194,11 +195,11 @@ def test_dead_driver_that_rises_while_its_heir_is_at_work(algorithm: Algorithm) 
     async def go() -> int:
         pairs, first, more = 0, 1, True
         while more:
-            # Half of the pairs, evenly spread.
-            second, there = 1 + first // 2 % 2, True
+            # Half of the pairs.
+            second, there = 1, True
             while there:
                 more, there = await one(first, second)
-                second += 2
+                second += 1
                 pairs += 1
             first += 2
         return pairs
@@ -238,6 +239,49 @@ def test_of_a_commit_and_an_abort_at_once_exactly_one_counts(algorithm: Algorith
         return number
 
     assert virtual_time.run(go()) > 15
+
+
+@pytest.mark.parametrize("attempt", [0, 1])
+def test_driver_that_takes_over_what_ends_meanwhile_learns_so(algorithm: Algorithm, attempt: int) -> None:
+    async def go() -> None:
+        scene = make()
+        first = await scene.process(algorithm).setup()
+        done = await two_tasks(scene, algorithm)
+        pause = Fault(Kind.DELAY, operation="put", prefix=f"{work(scene)}/{JOB}/driver.json", seconds=1000.0)
+        late = scene.process(algorithm, attempt=attempt, faults=[pause])
+        taking, _ = await asyncio.gather(outcome(late.committer.setup_job()), first.commit(done))
+        if attempt:
+            assert taking.published == JOB
+        else:
+            assert isinstance(taking, CommitDenied)
+            assert "is published already" in str(taking)
+        assert await scene.work() == []
+        await assert_whole(scene)
+
+    virtual_time.run(go())
+
+
+def test_of_two_that_begin_at_the_same_moment_one_is_denied(algorithm: Algorithm) -> None:
+    """Even if neither names its driver."""
+
+    async def go() -> None:
+        scene = make()
+        await scene.process(algorithm).setup()
+        done = await two_tasks(scene, algorithm)
+        wait = Fault(
+            Kind.DELAY, operation="put", prefix=f"{work(scene)}/{JOB}/COMMIT_STARTED", seconds=1000.0
+        )
+        first = scene.process(algorithm, faults=[wait])
+        # The second has begun, and is on its way when the first one wakes.
+        pause = Fault(Kind.DELAY, operation="put", prefix=f"{scene.destination}/_SUCCESS", seconds=5000.0)
+        second = scene.process(algorithm, faults=[pause])
+        results = await asyncio.gather(*(outcome(one.committer.commit_job(done)) for one in (first, second)))
+        assert isinstance(results[0], CommitDenied)
+        assert "at the same moment" in str(results[0])
+        assert isinstance(results[1], JobReport)
+        await assert_whole(scene)
+
+    virtual_time.run(go())
 
 
 def test_newest_driver_commits_and_an_older_one_is_denied(algorithm: Algorithm) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -95,6 +97,7 @@ def test_second_call_of_anything_returns_the_same(scene: FileScene, algorithm: A
     async def go() -> None:
         driver = await scene.process(algorithm).setup()
         commit = await scene.process(algorithm).task(0, FILES)
+        await scene.process(algorithm).write(attempt_of(0)[1], {"late.txt": b"after the commit"})
         again = await scene.process(algorithm).committer.commit_task(*attempt_of(0))
         assert again == commit
         first = await driver.commit([commit])
@@ -209,6 +212,68 @@ def test_zombie_of_a_job_that_has_ended_is_denied_and_leaves_nothing(
     run(go())
 
 
+def test_file_that_vanishes_while_its_task_commits_fails_the_task(
+    scene: FileScene, algorithm: Algorithm
+) -> None:
+    async def go() -> None:
+        driver = await scene.process(algorithm, unique=False).setup()
+        name, attempt = attempt_of(0)
+        operation = "rename" if tree_of(scene.store).atomic else "copy"
+        gone: list[str] = []
+
+        def before(request: Any) -> None:
+            if request.operation == operation and not gone:
+                path = f"{request.key}/b.txt" if request.key.endswith(("day=1", attempt)) else request.key
+                gone.append(path)
+                remove(scene, path.replace(f"{attempt}/b.txt", f"{attempt}/day=1/b.txt"))
+
+        worker = scene.process(algorithm, unique=False, before=before, concurrency=1)
+        await worker.write(attempt, FILES)
+        with pytest.raises(CommitFailed, match="removed while it committed"):
+            await worker.committer.commit_task(name, attempt)
+        with pytest.raises(CommitFailed) if algorithm == 2 else nullcontext():
+            assert (await driver.commit(None)).files == 0
+
+    run(go())
+
+
+def remove(scene: FileScene, key: str) -> None:
+    """Remove a file past all protocols, at once."""
+    if isinstance(scene.store, MemoryStore):
+        contents = scene.store.world.find(scene.store.bucket)
+        assert contents is not None
+        del contents.objects[key]
+    else:
+        Path(f"/{key}").unlink()
+
+
+def test_what_is_written_while_the_job_cleans_up_is_removed(scene: FileScene, algorithm: Algorithm) -> None:
+    async def go() -> None:
+        await scene.process(algorithm).setup()
+        commit = await scene.process(algorithm).task(0, FILES)
+        late = f"{scene.destination}/_temporary/{JOB}/00/tasks/attempt-000000-zombie/late.txt"
+
+        def before(request: Any) -> None:
+            if request.operation == "delete" and request.key.endswith("/COMMIT_SUCCESS"):
+                if isinstance(scene.store, MemoryStore):
+                    contents = scene.store.world.find(scene.store.bucket)
+                    assert contents is not None
+                    some = next(iter(contents.objects.values()))
+                    contents.objects[late] = replace(some, info=replace(some.info, key=late))
+                else:
+                    Path(f"/{late}").parent.mkdir(parents=True)
+                    Path(f"/{late}").write_bytes(b"late")
+                seen.append(late)
+
+        seen: list[str] = []
+        await scene.process(algorithm, before=before).committer.commit_job([commit])
+        assert seen == [late]
+        assert await scene.work() == []
+        assert await tree_of(scene.store).look(f"{scene.destination}/_temporary") is None
+
+    run(go())
+
+
 def test_aborted_attempt_leaves_nothing_behind(scene: FileScene, algorithm: Algorithm) -> None:
     async def go() -> None:
         driver = await scene.process(algorithm).setup()
@@ -276,11 +341,13 @@ def test_equal_names_replace_each_other_in_the_order_of_tasks(scene: FileScene, 
         await scene.put("a.txt", b"old")
         how: Any = {"unique": False}
         driver = await scene.process(algorithm, **how).setup()
-        files = [{"a.txt": b"0", "d/x.txt": b"x"}, {"a.txt": b"1"}, {"a.txt": b"22", "d/y.txt": b"y"}]
+        # The first task takes longest to arrive, and its file is not the last to arrive all the same.
+        many = {f"d/0/{n}.txt": b"x" for n in range(9)}
+        files = [{**many, "e.txt": b"0"}, {"e.txt": b"1"}, {"e.txt": b"22", "d/y.txt": b"y"}]
         commits = [await scene.process(algorithm, **how).task(n, one) for n, one in enumerate(files)]
         report = await driver.commit(commits[::-1])
-        assert await scene.visible() == {"a.txt": b"22", "d/x.txt": b"x", "d/y.txt": b"y"}
-        assert report.files == 3
+        assert await scene.visible() == {"a.txt": b"old", **many, "e.txt": b"22", "d/y.txt": b"y"}
+        assert report.files == 11
         assert "2 of the files had the same names" in report.warnings[0]
         assert sorted(report.filenames) == sorted(set(report.filenames))
 
@@ -387,7 +454,9 @@ def test_old_success_is_gone_while_files_arrive(scene: FileScene) -> None:
         driver = scene.process(before=before)
         log = driver.traffic.log
         await driver.committer.commit_job(commits)
-        deleted = next(r.number for r in log if r.operation == "delete" and r.key.endswith("/_SUCCESS"))
+        deleted = next(
+            r.number for r in log if r.operation == "delete_matching" and r.key.endswith("/_SUCCESS")
+        )
         written = next(r.number for r in log if r.operation == "put" and r.key.endswith("/_SUCCESS"))
         moves = [r.number for r in log if r.operation == operation]
         assert len(moves) == len(seen) == 4
@@ -500,6 +569,8 @@ class TestRecovery:
                 ("000001", "attempt-000001-0", 0, 0),
             ]
             assert await heir.committer.recover_tasks() == taken
+            left = [name for name in await scene.work() if f"{JOB}/00/" in name]
+            assert left == [f"_temporary/{JOB}/00/tasks/attempt-000002-0/lost.txt"]
             run_again = await scene.process(algorithm, attempt=1).task(2, FILES)
             assert await heir.committer.recover_tasks() == taken
             assert len(await heir.committer.committed_tasks()) == 3

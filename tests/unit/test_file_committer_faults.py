@@ -14,6 +14,7 @@ from magicfs.formats.success import SuccessData
 from magicfs.stores.local import LocalStore
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.task_commit import TaskCommit
+from magicfs.testing import virtual_time
 from magicfs.testing.file_scene import JOB, FileScene, Process, attempt_of, run
 from magicfs.testing.store_faults import Fault, Kind
 
@@ -166,6 +167,65 @@ def test_job_commit_that_stopped_twice_is_carried_on(tmp_path: Path) -> None:
     assert run(go()) > 200
 
 
+@pytest.mark.parametrize("heir", [by_the_same_driver, by_a_second_attempt])
+@pytest.mark.parametrize("algorithm", [1, 2])
+def test_request_of_a_dead_driver_that_lands_late_changes_nothing(
+    tmp_path: Path, algorithm: Algorithm, heir: Callable[..., Awaitable[None]]
+) -> None:
+    """It lands when the job is published, and another job after it."""
+    make = partial(Places(tmp_path), "objects")
+
+    async def one(number: int) -> bool:
+        scene, driver = await laid_down(make, algorithm)
+        done = await committed(scene, algorithm)
+        late = Fault(Kind.LATE, number=number, seconds=1000.0)
+        process = scene.process(algorithm, faults=[late], concurrency=1)
+        await tried(process, process.committer.commit_job(done, driver.driver))
+        await heir(scene, algorithm, driver.driver, done)
+        await assert_whole(scene)
+        await process.traffic.settle()
+        assert await scene.visible() == OLD | NEW
+        success = (await scene.keys())["_SUCCESS"]
+        assert SuccessData.from_bytes("_SUCCESS", success).job_id == JOB
+        # What it left is swept by an abort, which finds that the job is published.
+        await scene.process(algorithm).committer.abort_job(())
+        await assert_whole(scene)
+        return process.traffic.met != []
+
+    async def go() -> int:
+        number = 1
+        while await one(number):
+            number += 1
+        return number
+
+    assert virtual_time.run(go()) > 15
+
+
+def test_request_of_a_dead_task_that_lands_late_adds_nothing(tmp_path: Path) -> None:
+    make = partial(Places(tmp_path), "objects")
+
+    async def one(number: int) -> bool:
+        scene, driver = await laid_down(make, 1)
+        late = Fault(Kind.LATE, number=number, seconds=1000.0)
+        process = scene.process(faults=[late], concurrency=1)
+        name, attempt = attempt_of(0, "dead")
+        await process.write(attempt, {"a.txt": b"dead", "dead.txt": b"dead"})
+        await tried(process, process.committer.commit_task(name, attempt))
+        done = await committed(scene, 1)
+        await process.traffic.settle()
+        await driver.commit(done)
+        await assert_whole(scene)
+        return process.traffic.met != []
+
+    async def go() -> int:
+        number = 1
+        while await one(number):
+            number += 1
+        return number
+
+    assert virtual_time.run(go()) > 5
+
+
 def test_task_commit_that_stopped_counts_whole_or_not_at_all(cut: tuple[Make, Kind]) -> None:
     make, kind = cut
 
@@ -271,7 +331,7 @@ def test_abort_that_stopped_is_repeated(cut: tuple[Make, Kind], algorithm: Algor
         await tried(process, process.committer.abort_job(done, driver.driver))
         begun = any("COMMIT_STARTED" in key for key in await scene.work())
         if begun:
-            with pytest.raises(MagicError, match="given up"):
+            with pytest.raises(MagicError, match=r"given up|has ended"):
                 await driver.commit(done)
         await driver.abort(done)
         assert await scene.work() == []

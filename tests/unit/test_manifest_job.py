@@ -17,27 +17,11 @@ from magicfs.committers import registry
 from magicfs.errors import CommitFailed, OutputExists
 from magicfs.report import Progress
 from magicfs.stores.local import LocalStore
+from magicfs.testing.dataset_tasks import ROWS, fail_at_first, write
 
-ROWS = 30
 TASKS = 4
 # A fork of a process that has run Arrow's threads would wait for them for ever.
 SPAWN = multiprocessing.get_context("spawn")
-
-
-def write(task: magicfs.Task) -> None:
-    """Write a partitioned dataset, in a process of its own."""
-    number = int(task.id)
-    table = pa.table({"day": [n % 3 for n in range(ROWS)], "id": [number * ROWS + n for n in range(ROWS)]})
-    ds.write_dataset(table, task.path, filesystem=task.filesystem, format="parquet", partitioning=["day"])
-
-
-def fail_at_first(task: magicfs.Task) -> None:
-    """Fail in every first attempt, after everything was written."""
-    write(task)
-    marker = Path(task.path).parents[5] / f"tried-{task.id}"
-    if not marker.exists():
-        marker.touch()
-        raise RuntimeError("after the last file")
 
 
 def read(directory: Path) -> Counter[tuple[int, int]]:

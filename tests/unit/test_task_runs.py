@@ -22,6 +22,8 @@ from magicfs.stores.port import Store
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault, Kind
 
+JOB = "0d6a2c1e-7d55-4a0e-9a3b-2f1f6f0c9b11"
+
 
 class Files(MemoryFileSystem):
     """Files in a world of their own, where requests fail as told."""
@@ -42,6 +44,7 @@ def job_of(algorithm: int, *faults: Fault) -> Job:
         committer_options=options,
         conflict="append",
         filesystem=Files(*faults),
+        job_id=JOB,
     )
 
 
@@ -207,7 +210,8 @@ def test_process_that_dies_in_its_commit(algorithm: int, tmp_path: Path) -> None
 
 def test_task_tells_that_its_commit_failed_whoever_runs_it() -> None:
     """An engine that drives ``Task`` itself gets the same error."""
-    job = job_of(2, Fault(Kind.ERROR_BEFORE, operation="get", prefix="data/_temporary", skip=4)).setup()
+    job_file = f"data/_temporary/{JOB}/job.json"
+    job = job_of(2, Fault(Kind.ERROR_BEFORE, operation="get", prefix=job_file, skip=1)).setup()
     task = job.task(0).setup()
     Body()(task)
     with pytest.raises(CommitFailed, match="cannot repeat that") as failed:

@@ -15,8 +15,8 @@ __all__ = ["clean", "prune"]
 async def clean(tree: Tree, engine: Engine, layout: TemporaryLayout, job_key: str, last: str) -> None:
     """Remove a job's directory. A second call does the rest.
 
-    The job's file goes when all work has gone, and one marker after that: at every moment whoever comes sees
-    that the job has ended, or that there is something left to remove.
+    The job's file goes first, so that attempts that nobody waits for do not commit any more; the marker that
+    tells how the job has ended goes last.
 
     Args:
         tree: The tree of the bucket.
@@ -33,12 +33,12 @@ async def clean(tree: Tree, engine: Engine, layout: TemporaryLayout, job_key: st
         await tree.delete_tree(entry.path)
         return True
 
-    with suppress(ObjectNotFound):
-        found = [one async for one in tree.entries(layout.job_directory) if one.path not in (job_key, last)]
-        await drained(found, remove, engine.concurrency)
     await tree.delete(job_key)
+    with suppress(ObjectNotFound):
+        found = [one async for one in tree.entries(layout.job_directory) if one.path != last]
+        await drained(found, remove, engine.concurrency)
     await tree.delete(last)
-    # What attempts that nobody waits for have written meanwhile.
+    # What has been written meanwhile.
     await tree.delete_tree(layout.job_directory)
     await prune(tree, layout)
 

@@ -81,12 +81,7 @@ class FileJob(ClassicCommitter):
         attempt, driver = self.context.layout.attempt, mint()
         marks, job = await self._markers.read(), await self._records.job()
         if marks.success is not None or (job is None and await self._records.is_published()):
-            if attempt == 0:
-                raise CommitDenied(
-                    f"job {self.context.job} is published already; nothing was changed; use another job id "
-                    "for new data"
-                )
-            return JobSetup(driver=driver, published=self.context.job)
+            return self._found_published(driver)
         if job is None:
             if attempt > 0:
                 raise file_checks.ended(self.context)
@@ -102,9 +97,20 @@ class FileJob(ClassicCommitter):
                 raise file_checks.ended(self.context)
         await check_destination(self.engine, replace(self.context, conflict="append"))
         file_checks.require_not_over(job, marks, self.context, self.algorithm)
-        new = self._job_file(attempt, driver)
-        await self._records.set_up(replace(new, created_ms=job.created_ms), over=True)
+        if not await self._records.take_over(self._job_file(attempt, driver)):
+            await prune(self._tree, self._layout)
+            if await self._records.is_published():
+                return self._found_published(driver)
+            raise file_checks.ended(self.context)
         return JobSetup(driver=driver)
+
+    def _found_published(self, driver: str) -> JobSetup:
+        if self.context.layout.attempt == 0:
+            raise CommitDenied(
+                f"job {self.context.job} is published already; nothing was changed; use another job id "
+                "for new data"
+            )
+        return JobSetup(driver=driver, published=self.context.job)
 
     def _job_file(self, attempt: int, driver: str) -> JobFile:
         return JobFile.new(self.context.job, self.algorithm, self.context.unique_names, attempt, driver)

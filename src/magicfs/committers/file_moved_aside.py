@@ -23,15 +23,16 @@ from magicfs.errors import (
     CommitOutcomeUnknown,
     FormatError,
     ObjectNotFound,
+    PreconditionFailed,
     StoreError,
     Unavailable,
+    Unsupported,
 )
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SUCCESS_SIZE_LIMIT, SuccessData
 from magicfs.protocol import paths
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.layout import SUCCESS
-from magicfs.stores.conditions import Conditions, remembered, remove_matching
 from magicfs.task_commit import TaskCommit
 
 __all__ = ["MovedAside", "standing"]
@@ -213,8 +214,12 @@ class MovedAside:
         with suppress(FormatError):
             if SuccessData.from_bytes(key, raw).job_id == self._work.context.job:
                 return
-        unknown = Conditions(delete=False, bulk_delete=False)
-        await remove_matching(store, remembered(store) or unknown, [(key, etag)], 1)
+        # Where the store ignores the condition, it may be a later one that goes.
+        with suppress(PreconditionFailed):
+            try:
+                await store.delete_matching(key, etag)
+            except Unsupported:
+                await store.delete([key])
 
     async def _missing(self, started: Mark, tasks: Iterable[Chosen], published: Published) -> list[str]:
         """Final keys of files that were not moved now, and not by an earlier call either."""

@@ -2,7 +2,8 @@
 
 ::
 
-    DEST/_temporary/<job>/job.json                            the job and its driver, until it has ended
+    DEST/_temporary/<job>/job.json                            how the job was begun; gone when it has ended
+    DEST/_temporary/<job>/driver.json                         which driver has taken it over
     DEST/_temporary/<job>/<NN>/records/<task>/<attempt>.json  algorithm 1: an attempt that has committed
     DEST/_temporary/<job>/claims/<task>.json                  algorithm 2: which attempt may commit the task
 
@@ -52,33 +53,52 @@ class Records:
 
     @property
     def job_key(self) -> str:
-        """The file that says whose the job is."""
+        """The file that says how the job was begun. It is written once, and the job has ended without it."""
         return f"{self._layout.job_directory}/job{_JSON}"
 
+    @property
+    def driver_key(self) -> str:
+        """The file that says who has taken the job over."""
+        return f"{self._layout.job_directory}/driver{_JSON}"
+
     async def job(self) -> JobFile | None:
-        """What it says; None if the job has ended, or was never set up.
+        """How the job was begun, and whose it is now; None if it has ended, or was never set up.
 
         Raises:
-            FormatError: It cannot be believed.
+            FormatError: That cannot be believed.
         """
-        raw = await self._read(self.job_key)
-        return None if raw is None else JobFile.from_bytes(self._place(self.job_key), raw, self._layout.job)
+        job, heir = [await self._job_file(key) for key in (self.job_key, self.driver_key)]
+        if job is None or heir is None:
+            return job
+        return replace(job, attempt=heir.attempt, driver=heir.driver, host=heir.host)
 
-    async def set_up(self, job: JobFile, *, over: bool = False) -> bool:
-        """Write it.
-
-        Args:
-            job: What it shall say.
-            over: Whether to replace what is there; otherwise it must be free.
+    async def set_up(self, job: JobFile) -> bool:
+        """Begin the job.
 
         Returns:
-            False if it was not free; nothing was changed.
+            False if it has begun already; nothing was changed.
         """
         try:
-            await self._tree.write(self.job_key, job.to_bytes(), if_absent=not over)
+            await self._tree.write(self.job_key, job.to_bytes(), if_absent=True)
         except ObjectExists:
             return False
         return True
+
+    async def take_over(self, job: JobFile) -> bool:
+        """Make the job another driver's.
+
+        Returns:
+            False if it has ended meanwhile; nothing was changed.
+        """
+        await self._tree.write(self.driver_key, job.to_bytes())
+        if await self._job_file(self.job_key) is not None:
+            return True
+        await self._tree.delete(self.driver_key)
+        return False
+
+    async def _job_file(self, key: str) -> JobFile | None:
+        raw = await self._read(key)
+        return None if raw is None else JobFile.from_bytes(self._place(key), raw, self._layout.job)
 
     async def is_published(self) -> bool:
         """Whether the ``_SUCCESS`` that is there is this job's."""

@@ -3,8 +3,11 @@
 ::
 
     DEST/_temporary/<job>/<NN>/tasks/<task attempt>/<relative>          what an attempt writes
-    DEST/_temporary/<job>/<NN>/committed/<task>/<relative>              file, algorithm 1: a committed task
+    DEST/_temporary/<job>/<NN>/committed/<task>/<task attempt>/…        file, algorithm 1: what was committed
+    DEST/_temporary/<job>/<NN>/records/<task>/<task attempt>.json       file: that it was committed
+    DEST/_temporary/<job>/<NN>/claims/…                                 file, algorithm 2: commits that began
     DEST/_temporary/<job>/<NN>/manifests/<task>-manifest.json           manifest: a committed task
+    DEST/_temporary/<job>/{job,driver}.json, COMMIT_…                   file: the job, and how its commit went
 
 That is the layout of Hadoop's ``ManifestCommitter``. Its ``FileOutputCommitter`` has no ``<job>``, so that
 two jobs at one destination delete each other's work, and no names between ``<NN>`` and the tasks.

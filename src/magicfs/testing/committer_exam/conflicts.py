@@ -119,7 +119,7 @@ class ConflictsExam(Examined):
         bench.write(f"{DESTINATION}0/data.txt", b"theirs\n")
         job = self.new_job(bench, "fail")
         job.commit(job.commits)
-        assert sum(self.rows(bench).values()) == len(NEW) + 4
+        assert sum(self.rows(bench).values()) == len(NEW) + 3
         assert self.success(bench).job_id == job.id
 
     def test_fail_refuses_data_before_any_task_runs(self, bench: Bench) -> None:
