@@ -37,7 +37,7 @@ __all__ = [
 
 _TEMPORARY = re.compile(r"\.magicfs-[0-9a-f]{16}\.tmp")
 # Somebody who deletes directories may be faster; nobody is so for ever.
-_TRIES = 10
+_TRIES = 500
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 _COPY_BYTES = 2**30
 

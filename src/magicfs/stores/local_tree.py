@@ -23,7 +23,7 @@ __all__ = ["LocalTree"]
 _T = TypeVar("_T")
 
 # Somebody who writes into what is deleted may be faster; nobody is so for ever.
-_TRIES = 20
+_TRIES = 500
 _NOT_EMPTY = {errno.ENOTEMPTY, errno.EEXIST}
 _ELSEWHERE = "choose another path"
 
