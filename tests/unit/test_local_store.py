@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
@@ -450,3 +451,16 @@ def test_error_without_a_number_and_errors_of_the_port_keep_their_words() -> Non
     with pytest.raises(PermissionDenied) as caught, local_errors.translated("get", "/elsewhere"):
         raise own
     assert caught.value is own
+
+
+def test_limit_of_a_read_takes_no_memory(tmp_path: Path, store: LocalStore) -> None:
+    (tmp_path / "small").write_bytes(b"content")
+    key = "small"
+    tracemalloc.start()
+    try:
+        assert run(store.get(key, size_max=1 << 28)) == b"content"
+        assert run(store.tree().read(key, size_max=1 << 28)) == b"content"
+        assert tracemalloc.get_traced_memory()[1] < 1 << 22
+    finally:
+        tracemalloc.stop()
+    assert run(store.get(key, size_max=3)) == b"con"

@@ -138,7 +138,7 @@ class LocalStore:
 
     def _get(self, key: str, size_max: int | None) -> bytes:
         with self._opened("get", key) as file:
-            return file.read(-1 if size_max is None else size_max)
+            return local_files.read_from(file, size_max)
 
     async def head(self, key: str) -> ObjectInfo:  # noqa: D102
         return await self._run("head", key, self._head, "head", key)

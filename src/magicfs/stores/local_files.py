@@ -29,6 +29,7 @@ __all__ = [
     "is_possible",
     "make_directories",
     "opened",
+    "read_from",
     "some_of",
     "walk",
     "write",
@@ -92,6 +93,13 @@ def opened(path: Path) -> BufferedReader:
         os.close(descriptor)
         raise FileNotFoundError(errno.ENOENT, "no file is there, but something else", str(path))
     return os.fdopen(descriptor, "rb")
+
+
+def read_from(file: BufferedReader, size_max: int | None) -> bytes:
+    """Read a file whole, or its first ``size_max`` bytes; the limit itself takes no memory."""
+    if size_max is None:
+        return file.read()
+    return file.read(min(size_max, os.fstat(file.fileno()).st_size))
 
 
 def write(

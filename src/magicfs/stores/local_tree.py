@@ -171,7 +171,7 @@ class LocalTree:
     def _read(self, path: str, size_max: int | None) -> bytes:
         try:
             with local_files.opened(self._path(path)) as file:
-                return file.read(-1 if size_max is None else size_max)
+                return local_files.read_from(file, size_max)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise self._missing("read", path, "no such file") from error
 
