@@ -37,6 +37,12 @@ SUFFIX = f"-{TASK}-{JOB}"
 TEXT = "zażółć\n" * 3000
 
 
+@pytest.fixture(autouse=True)
+def _nothing_remembered() -> None:
+    # The tests write to one destination, and what one of them leaves is not the next one's.
+    final_tracker().clear()
+
+
 @pytest.fixture(params=["memory", "local"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Any, str]:
     """A filesystem to wrap, and a destination in it."""
@@ -49,7 +55,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Any, str]:
 
 @pytest.fixture
 def files(place: tuple[Any, str]) -> FinalFileSystem:
-    final_tracker().clear()
     return FinalFileSystem(*place, (TASK, JOB))
 
 
