@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from magicfs.filesystem import MagicFileSystem as MagicFileSystem
     from magicfs.hadoop_conf import from_hadoop_conf as from_hadoop_conf
     from magicfs.job import Job as Job
+    from magicfs.maintenance import compact as compact
     from magicfs.maintenance import recover as recover
     from magicfs.readers import VerifyReport as VerifyReport
     from magicfs.readers import adopt as adopt
@@ -39,6 +40,7 @@ _HOMES = {
     "TaskCommit": "magicfs.task_commit",
     "VerifyReport": "magicfs.readers",
     "adopt": "magicfs.readers",
+    "compact": "magicfs.maintenance",
     "dataset": "magicfs.readers",
     "from_hadoop_conf": "magicfs.hadoop_conf",
     "read_manifest": "magicfs.readers",
@@ -59,6 +61,7 @@ __all__ = [
     "VerifyReport",
     "__version__",
     "adopt",
+    "compact",
     "dataset",
     "from_hadoop_conf",
     "read_manifest",

@@ -36,7 +36,7 @@ from magicfs.version import __version__
 
 __all__ = ["COMMANDS", "exit_code", "main"]
 
-COMMANDS = ("demo", "pending", "recover", "commit", "abort", "verify", "show")
+COMMANDS = ("demo", "pending", "recover", "commit", "abort", "verify", "compact", "show")
 """Each is a module of ``magicfs.commands`` with ``HELP``, ``configure(parser)`` and ``run(arguments)``."""
 
 _EXIT_CODES = (

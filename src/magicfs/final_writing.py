@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from magicfs.errors import UsageError
 from magicfs.final_tracking import Scope, final_tracker
 from magicfs.protocol.final_names import unfinished_name
 from magicfs.protocol.ids import JobId
+from magicfs.write_only_file import WriteOnlyFile
 
 __all__ = ["FinalFile", "LocalTarget", "StoreTarget", "Target"]
 
@@ -116,7 +115,7 @@ class LocalTarget:
             self.discard()
 
 
-class FinalFile(io.BufferedIOBase):
+class FinalFile(WriteOnlyFile):
     """A file at the destination, open for writing from any one thread.
 
     ``close()`` publishes it. Leaving a ``with`` block by an exception discards it, and so does garbage
@@ -131,36 +130,17 @@ class FinalFile(io.BufferedIOBase):
     """
 
     def __init__(self, target: Target, path: str, scope: Scope, *, autocommit: bool = True) -> None:
-        super().__init__()
+        super().__init__(path)
         self._target = target
         self._scope = scope
         self._autocommit = autocommit
-        self._position = 0
-        self._pid = os.getpid()
         self._ticket = final_tracker().opened(scope, path)
         self._state = "open"
-        self.path = path
 
     @property
     def closed(self) -> bool:
         """Whether the file takes no more data."""
         return self._state != "open"
-
-    def readable(self) -> bool:
-        """False: open it again to read it."""
-        return False
-
-    def writable(self) -> bool:
-        """True until the file is closed."""
-        return not self.closed
-
-    def seekable(self) -> bool:
-        """False: parts that were sent cannot be changed."""
-        return False
-
-    def tell(self) -> int:
-        """Bytes written so far."""
-        return self._position
 
     def write(self, data: Any) -> int:
         """Take data in; returns the number of bytes, always all of them.
@@ -179,9 +159,6 @@ class FinalFile(io.BufferedIOBase):
             self._target.write(view)
         self._position += view.nbytes
         return view.nbytes
-
-    def flush(self) -> None:
-        """Nothing to do: nobody sees the file before it is closed."""
 
     def close(self) -> None:
         """Publish the file; a second call, or one after it was discarded, does nothing.
@@ -232,24 +209,6 @@ class FinalFile(io.BufferedIOBase):
         self._state = "discarded"
         final_tracker().discarded(self._scope, self._ticket)
         self._target.discard()
-
-    def discard(self) -> None:
-        """What fsspec's transactions call ``abort``."""
-        self.abort()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if exc is None:
-            self.close()
-            return
-        try:
-            self.abort()
-        except Exception as error:  # noqa: BLE001 - the error of the body must not be hidden
-            exc.add_note(f"and the upload of {self.path} could not be aborted: {error}")
 
     def __del__(self) -> None:
         state = getattr(self, "_state", "discarded")

@@ -1,4 +1,4 @@
-"""The chain of manifests: how a published job joins it, and what a reader of it sees.
+"""The chain of manifests: how a published job joins it.
 
 ::
 
@@ -6,14 +6,7 @@
     DEST/_magicfs/<job>.json     a manifest: names the job published before it
 
 A job is published for readers of manifests when the pointer is moved to it: they see exactly the old files
-before, and exactly the new ones after. Walking back from the pointer, a reader takes every file that it
-meets, except that
-
-* ``hides="all"`` hides the job that ``replaced`` names, and all before it. Jobs that joined the chain after
-  the replacing job had looked, and before it joined itself, stay visible. Files older than the chain are
-  hidden.
-* ``hides="keys"`` hides the keys in ``deleted`` from all older manifests.
-* of two files with one key the newer counts.
+before, and exactly the new ones after. What they see is told in ``magicfs.manifest_views``.
 
 Where the store does not honour If-Match, pointer and manifests are numbered (``magicfs.register``).
 """
@@ -25,13 +18,22 @@ import random
 import re
 import time
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 from uuid import uuid4
 
-from magicfs.errors import FormatError, ObjectExists, PreconditionFailed, Unavailable, UsageError
-from magicfs.formats.manifest import Manifest, ManifestFile
+from magicfs.errors import (
+    FormatError,
+    MagicError,
+    ObjectExists,
+    PreconditionFailed,
+    Unavailable,
+    UsageError,
+)
+from magicfs.formats.manifest import Manifest
 from magicfs.formats.pointer import Pointer
+from magicfs.manifest_views import ADOPT, COMPACT, View, view_of
 from magicfs.protocol import ids, paths
 from magicfs.protocol.conflict import MANIFESTS
 from magicfs.register import Entry, Register
@@ -40,44 +42,30 @@ from magicfs.stores.port import Store
 
 __all__ = [
     "ADOPT",
+    "COMPACT",
     "READING",
     "View",
     "chain",
+    "link",
     "manifest_key",
+    "newest_job",
     "pointer_key",
     "publish",
     "read",
     "read_pointer",
     "view",
+    "view_of",
 ]
 
 READING: Final = Conditions(put_if_match=False)
 """For readers, who need not know what the store honours: finds pointer and manifests, numbered or not."""
 
 
-ADOPT: Final = "adopt"
-"""The conflict mode in manifests of files that are older than the chain."""
-
 _POINTER: Final = "current"
 _NUMBERED: Final = re.compile(r"\.[0-9]{5,9}\Z")
 _TRIES: Final = 100
 _PAUSE_S = 0.05
 _PAUSE_MAX_S: Final = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """What a reader of the chain sees.
-
-    Attributes:
-        head: The newest manifest.
-        files: Every file by its key, relative to the destination, the newest job's first.
-        older_files: Whether there may be files beside these that no manifest knows.
-    """
-
-    head: Manifest
-    files: Mapping[str, ManifestFile]
-    older_files: bool
 
 
 def pointer_key(destination: str) -> str:
@@ -125,8 +113,29 @@ async def read(store: Store, destination: str, job: str, conditions: Conditions)
     return None if entry is None else _manifest(store, job, entry)
 
 
+async def newest_job(store: Store, destination: str, conditions: Conditions) -> str | None:
+    """The job that was published last; None before the first. A sum of older manifests is none.
+
+    Raises:
+        FormatError: Pointer or manifest cannot be believed.
+    """
+    seen = await read_pointer(store, destination, conditions)
+    job = seen[0].job_id if seen else None
+    while job is not None and job.startswith(f"{COMPACT}-"):
+        manifest = await read(store, destination, job, conditions)
+        if manifest is None or manifest.conflict != COMPACT:
+            return job
+        job = manifest.previous
+    return job
+
+
 async def chain(
-    store: Store, destination: str, conditions: Conditions, *, start: str | None = None
+    store: Store,
+    destination: str,
+    conditions: Conditions,
+    *,
+    start: str | None = None,
+    known: Mapping[str, Manifest] | None = None,
 ) -> AsyncIterator[Manifest]:
     """All published jobs, the newest first, the hidden ones included. Nothing if there is no pointer.
 
@@ -135,6 +144,7 @@ async def chain(
         destination: The destination directory.
         conditions: What the store honours.
         start: The job to begin with, known to be published; by default the one that the pointer names.
+        known: Manifests of published jobs by job, which are not read again.
 
     Raises:
         FormatError: The chain is broken: a manifest is missing, cannot be believed, or leads in a circle.
@@ -152,7 +162,7 @@ async def chain(
                 f"{job}, which leads in a circle; remove what wrote it, and restore the file from a backup",
             )
         met.add(job)
-        manifest = await read(store, destination, job, conditions)
+        manifest = known[job] if known and job in known else await read(store, destination, job, conditions)
         if manifest is None:
             raise FormatError(
                 f"{store.bucket}/{manifest_key(destination, job)}",
@@ -170,24 +180,7 @@ async def view(store: Store, destination: str, conditions: Conditions) -> View |
     Raises:
         FormatError: The chain is broken.
     """
-    head: Manifest | None = None
-    files: dict[str, ManifestFile] = {}
-    hidden: set[str] = set()
-    ends: set[str] = set()
-    settled = older_files = False
-    async for manifest in chain(store, destination, conditions):
-        if manifest.job_id in ends:
-            break
-        head = head or manifest
-        for file in manifest.files:
-            if file.key not in hidden:
-                files.setdefault(file.key, file)
-        settled = settled or manifest.hides == "all" or manifest.conflict == ADOPT
-        older_files = older_files or (manifest.older_files and not settled)
-        hidden.update(manifest.deleted)
-        if manifest.replaced is not None:
-            ends.add(manifest.replaced)
-    return None if head is None else View(head, files, older_files)
+    return await view_of(chain(store, destination, conditions))
 
 
 async def publish(store: Store, conditions: Conditions, destination: str, manifest: Manifest) -> bool:
@@ -241,6 +234,50 @@ async def publish(store: Store, conditions: Conditions, destination: str, manife
     raise Unavailable(
         "publish", f"{store.bucket}/{head.key}", f"others moved it each time, {_TRIES} times in a row"
     )
+
+
+async def link(
+    store: Store, conditions: Conditions, destination: str, manifest: Manifest, seen: tuple[Pointer, Entry]
+) -> bool:
+    """Write a manifest and link it right above the job that the pointer named, or not at all.
+
+    A second call, by whomever, with the same id and the same pointer finds the manifest of the first.
+
+    Args:
+        store: The destination's bucket.
+        conditions: What the store honours.
+        destination: The destination directory.
+        manifest: Of a job id that nothing else has; ``previous`` is the job that the pointer named.
+        seen: The pointer and its version.
+
+    Returns:
+        True if it is linked; False if another job was linked there, and then the manifest is removed again.
+
+    Raises:
+        Unavailable: The store did not say whether it was linked; either is sound.
+    """
+    assert manifest.previous == seen[0].job_id
+    own = Register(store, manifest_key(destination, manifest.job_id), conditions, lasting=True)
+    head = Register(store, pointer_key(destination), conditions, lasting=True)
+    try:
+        entry = await own.create(manifest.to_bytes())
+    except ObjectExists:
+        there = await own.read()
+        if there is None:
+            return False
+        entry = there
+    try:
+        await _move(head, seen, manifest)
+    except (ObjectExists, PreconditionFailed):
+        # The pointer never returns to a job: what is not linked by now never will be.
+        pointer = await read_pointer(store, destination, conditions)
+        newest = pointer[0].job_id if pointer else None
+        if await _is_linked(store, destination, conditions, newest, manifest):
+            return True
+        with suppress(MagicError):
+            await own.remove(entry)
+        return False
+    return True
 
 
 async def _move(head: Register, seen: tuple[Pointer, Entry] | None, manifest: Manifest) -> None:

@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from fsspec.asyn import sync
 from fsspec.spec import AbstractFileSystem
 
-from magicfs import manifests, older_files
+from magicfs import manifests
 from magicfs.committers import neighbours
 from magicfs.engine import Engine, drained
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.job_spec import location_of
+from magicfs.maintenance import older_files
 from magicfs.manifests import READING, View
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_data
@@ -212,10 +213,9 @@ def _place(url: str, options: Mapping[str, Any] | None, filesystem: AbstractFile
 
 async def _read_manifest(store: Store, location: Location, job: str | None) -> Manifest:
     if job is None:
-        seen = await manifests.read_pointer(store, location.key, READING)
-        if seen is None:
+        job = await manifests.newest_job(store, location.key, READING)
+        if job is None:
             raise await _nothing_published(store, location)
-        job = seen[0].job_id
     manifest = await manifests.read(store, location.key, job, READING)
     if manifest is None:
         raise ObjectNotFound(
@@ -270,7 +270,7 @@ async def _verify(store: Store, location: Location) -> VerifyReport:
     await drained(doubtful, look, _CONCURRENCY)
     return VerifyReport(
         location.url,
-        view.head.job_id,
+        view.newest_job,
         count,
         size,
         missing=tuple(sorted(missing)),

@@ -12,7 +12,7 @@ from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound, UsageError
 from magicfs.formats.success import SUCCESS_FILE, SUCCESS_SIZE_LIMIT, SuccessData
 from magicfs.formats.winners import WINNERS_FIELD, Winners
-from magicfs.maintenance import on_destination
+from magicfs.maintenance.at_destination import on_destination
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_data
 from magicfs.protocol.final_names import attempts_named, is_unfinished, uuids_in

@@ -11,9 +11,8 @@ import pytest
 
 import magicfs
 from magicfs import cli
-from magicfs.adoption import commit
-from magicfs.discarding import abort
 from magicfs.errors import MagicError, PermissionDenied
+from magicfs.maintenance import abort, commit
 from magicfs.protocol.ids import task_id
 from magicfs.protocol.job_state import JobState
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule

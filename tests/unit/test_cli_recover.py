@@ -9,11 +9,10 @@ import pytest
 
 import magicfs
 from magicfs import cli
-from magicfs.adoption import commit, look
-from magicfs.discarding import abort
+from magicfs.committers.findings import LISTED_MAX
 from magicfs.errors import CommitDenied, CommitFailed, OutputExists, UsageError
-from magicfs.findings import LISTED_MAX
 from magicfs.job import Job
+from magicfs.maintenance import abort, commit, look
 from magicfs.protocol.ids import task_id
 from magicfs.protocol.job_state import JobState
 from magicfs.testing.hadoop_jobs import HadoopJob

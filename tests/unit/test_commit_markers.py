@@ -8,7 +8,9 @@ from typing import Any, Literal
 import pytest
 
 import magicfs
-from magicfs.committers.commit_markers import Chosen, CommitMarkers, Mark, require_wanted
+from magicfs.committers.file.documents import Chosen, Mark
+from magicfs.committers.file.markers import CommitMarkers
+from magicfs.committers.still_wanted import require_wanted
 from magicfs.errors import CommitDenied, CommitFailed, FormatError, MagicError, ProtocolViolation
 from magicfs.formats.success import SuccessData
 from magicfs.protocol.ids import AttemptId, JobId, TaskId

@@ -6,12 +6,12 @@ import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import magicfs
 from magicfs.errors import (
     CommitFailed,
     CommitOutcomeUnknown,
@@ -23,25 +23,21 @@ from magicfs.errors import (
 )
 from magicfs.final_tracking import final_tracker
 from magicfs.formats.file_list import FileList
-from magicfs.stores.memory import World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.task_commit import pack, unpack
+from magicfs.testing.destination_scene import ONE, TWO, raising_at_first
 from magicfs.testing.final_scene import FinalScene, another_process
-from magicfs.testing.store_faults import Crash, Fault, Kind
-
-ONE = {"day=1/part-0.csv": b"one\n", "day=2/part-0.csv": b"uno\n"}
-TWO = {"day=1/part-0.csv": b"two\n"}
+from magicfs.testing.store_faults import Fault, Kind
 
 
 @pytest.fixture(params=["memory", "local"])
 def scene(request: pytest.FixtureRequest, tmp_path: Path) -> FinalScene:
-    final_tracker().clear()
+    another_process()
     return FinalScene("direct", tmp_path if request.param == "local" else None)
 
 
 @pytest.fixture
 def memory() -> FinalScene:
-    final_tracker().clear()
+    another_process()
     return FinalScene("direct")
 
 
@@ -219,14 +215,11 @@ def test_uploads_that_killed_writers_have_left_are_aborted(memory: FinalScene) -
         for one in (job, other):
             await memory.store.create_upload(f"sales/a-000000-{one.id}.csv", metadata={})
 
-    async def left() -> int:
-        return len([one async for one in memory.store.list_uploads("")])
-
     memory.run(leave)
     assert job.commit(job.wrote(ONE)).uploads_aborted == 1
-    assert memory.run(left) == 1
+    assert len(memory.uploads()) == 1
     other.abort()
-    assert memory.run(left) == 0
+    assert len(memory.uploads()) == 0
 
 
 def test_uploads_that_cannot_be_looked_for_are_a_warning(memory: FinalScene) -> None:
@@ -312,20 +305,17 @@ def test_silence_about_success_is_not_taken_for_a_failure(scene: FinalScene) -> 
 
 @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
 def test_a_commit_that_dies_anywhere_can_be_repeated(kind: Kind) -> None:
-    number, cut = 0, True
-    while cut:
-        number += 1
+    for number in count(1):
         scene = FinalScene("direct")
         job = scene.job().setup()
         commits = job.wrote(ONE, TWO)
-        try:
-            job.with_faults(Fault(kind, number=number)).commit(commits)
-            cut = False
-        except Crash:
-            another_process()
+        died = job.dies(Fault(kind, number=number), commits)
+        if died:
             job.commit(commits)
         assert scene.bodies() == [b"one\n", b"two\n", b"uno\n"]
         assert scene.success() is not None
+        if not died:
+            break
     assert number > 5
 
 
@@ -421,39 +411,16 @@ def test_a_list_of_files_is_read_strictly(body: bytes, field: str) -> None:
 # -- through Job and Task ----------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def files() -> MemoryFileSystem:
-    filesystem = MemoryFileSystem(world=World())
-    filesystem.world.create_bucket("bucket")
-    return filesystem
-
-
-def found(files: MemoryFileSystem) -> list[bytes]:
-    names = [name for name in files.find("bucket") if not name.endswith("_SUCCESS")]
-    return sorted(files.cat_file(name) for name in names)
-
-
-def test_a_job_publishes_and_a_task_that_raises_leaves_nothing(files: MemoryFileSystem) -> None:
-    tried: list[str] = []
-
-    def write(task: magicfs.Task) -> None:
-        task.filesystem.pipe_file(f"{task.path}/part-{len(tried)}.csv", f"{task.id}\n".encode())
-        tried.append(task.id)
-        if tried.count(task.id) == 1:
-            raise RuntimeError("bad row")
-
-    with (
-        ThreadPoolExecutor(1) as pool,
-        magicfs.Job("memory://bucket/sales", committer="direct", filesystem=files) as job,
-    ):
-        assert len(job.map(write, range(3), executor=pool)) == 3
-    assert found(files) == [b"000000\n", b"000001\n", b"000002\n"]
+def test_a_job_publishes_and_a_task_that_raises_leaves_nothing(memory: FinalScene) -> None:
+    with ThreadPoolExecutor(1) as pool, memory.users_job() as job:
+        assert len(job.map(raising_at_first(), range(3), executor=pool)) == 3
+    assert memory.bodies() == [b"000000\n", b"000001\n", b"000002\n"]
     assert job.report.files == 3
 
 
-def test_a_job_whose_body_raises_leaves_nothing(files: MemoryFileSystem) -> None:
+def test_a_job_whose_body_raises_leaves_nothing(memory: FinalScene) -> None:
     def run() -> None:
-        with magicfs.Job("memory://bucket/sales", committer="direct", filesystem=files) as job:
+        with memory.users_job() as job:
             for number in range(2):
                 with job.task(number) as task:
                     task.filesystem.pipe_file(f"{task.path}/part-0.csv", b"row\n")
@@ -463,11 +430,11 @@ def test_a_job_whose_body_raises_leaves_nothing(files: MemoryFileSystem) -> None
 
     with pytest.raises(RuntimeError, match="bad row"):
         run()
-    assert files.find("bucket") == []
+    assert memory.files() == {}
 
 
-def test_no_url_leads_to_where_a_task_writes(files: MemoryFileSystem) -> None:
-    with magicfs.Job("memory://bucket/sales", committer="direct", filesystem=files) as job:
+def test_no_url_leads_to_where_a_task_writes(memory: FinalScene) -> None:
+    with memory.users_job() as job:
         task = job.task(0).setup()
         with pytest.raises(UsageError, match=r"task\.filesystem"):
             _ = task.storage_options

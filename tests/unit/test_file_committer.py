@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pytest
 
-from magicfs.committers.file_records import Records
+from magicfs.committers.file.records import Records
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, CommitFailed, OutputExists, ProtocolViolation, UsageError
 from magicfs.formats.success import SuccessData

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from magicfs.committers.file_merge import Merge, is_work
-from magicfs.committers.file_moved_aside import standing
+from magicfs.committers.file.merge import Merge, is_work
+from magicfs.committers.file.moved_aside import standing
 from magicfs.engine import Engine, Event
 from magicfs.errors import CommitFailed, Unavailable
 from magicfs.protocol.plan import Rename

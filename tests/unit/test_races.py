@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from magicfs import adoption
+from magicfs import maintenance
 from magicfs.committers import preparing
 from magicfs.committers.magic import MagicCommitter
 from magicfs.errors import (
@@ -113,7 +113,7 @@ def test_late_copy_of_the_setup_does_not_let_a_driver_publish_twice(monkeypatch:
         context.setattr(MemoryStore, "put", listening)
         job = scene.job("replace")
     commits = scene.wrote(job, *NEW)
-    assert adoption.commit(scene.url, job.id, filesystem=scene.filesystem).files == 3
+    assert maintenance.commit(scene.url, job.id, filesystem=scene.filesystem).files == 3
     later = scene.published(OLD, conflict="replace")
     key, body, metadata = next(one for one in written if one[0].endswith("/job.json"))
     scene.elsewhere(lambda engine: engine.store.put(key, body, metadata=metadata, if_absent=True))

@@ -10,14 +10,13 @@ import pytest
 
 import magicfs
 from magicfs import cli
-from magicfs.adoption import commit
-from magicfs.discarding import abort
 from magicfs.errors import (
     CommitFailed,
     FormatError,
     MagicError,
     UsageError,
 )
+from magicfs.maintenance import abort, commit
 from magicfs.protocol.job_state import JobState
 from magicfs.testing.unfinished import Bucket, died_in, written
 

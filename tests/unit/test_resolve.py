@@ -15,7 +15,7 @@ from s3fs import S3FileSystem
 
 from magicfs import MagicFileSystem, UsageError
 from magicfs.engine import Engine
-from magicfs.maintenance import on_destination
+from magicfs.maintenance.at_destination import on_destination
 from magicfs.protocol.paths import Location
 from magicfs.stores import resolve
 from magicfs.stores.local import LocalStore

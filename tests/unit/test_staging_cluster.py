@@ -521,12 +521,12 @@ def test_second_commit_of_an_attempt_returns_the_first(scene: ClusterScene) -> N
 
 
 def test_job_whose_sets_are_in_the_cluster_is_not_taken_for_one_without_tasks(scene: ClusterScene) -> None:
-    from magicfs import adoption
+    from magicfs import maintenance
 
     job = scene.job()
     scene.wrote(job, {"a": b"1"})
     with pytest.raises(UsageError, match="if the job had a cluster_directory, its tasks' commits are there"):
-        adoption.commit(scene.url, job.id, filesystem=scene.filesystem)
+        maintenance.commit(scene.url, job.id, filesystem=scene.filesystem)
     job.commit()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import magicfs
-from magicfs import adoption
+from magicfs import maintenance
 from magicfs.committers import preparing
 from magicfs.errors import (
     CommitDenied,
@@ -284,9 +284,9 @@ def test_job_that_somebody_else_commits_minds_its_partitions_only(partitioned: S
     partitioned.wrote(job, NEW)
     partitioned.put("p=1/theirs.bin", b"theirs")
     with pytest.raises(OutputExists):
-        adoption.commit(partitioned.url, job.id, filesystem=partitioned.filesystem)
+        maintenance.commit(partitioned.url, job.id, filesystem=partitioned.filesystem)
     partitioned.delete("p=1/theirs.bin")
-    report = adoption.commit(partitioned.url, job.id, filesystem=partitioned.filesystem)
+    report = maintenance.commit(partitioned.url, job.id, filesystem=partitioned.filesystem)
     assert (report.committer, report.conflict, report.files) == ("partitioned", "fail", 1)
     assert partitioned.bodies() == [b"new", b"old"]
 

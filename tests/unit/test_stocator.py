@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -27,27 +28,23 @@ from magicfs.formats.success import SuccessData
 from magicfs.formats.winners import WINNERS_FIELD, Winners
 from magicfs.protocol import paths
 from magicfs.protocol.final_names import unfinished_name
-from magicfs.protocol.ids import AttemptId
-from magicfs.stores.memory import World
 from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.testing import strategies
+from magicfs.testing.destination_scene import ONE, TWO, raising_at_first
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.final_scene import FinalJob, FinalScene, another_process
-from magicfs.testing.store_faults import Crash, Fault, Kind, Request
-
-ONE = {"day=1/part-0.csv": b"one\n", "day=2/part-0.csv": b"uno\n"}
-TWO = {"day=1/part-0.csv": b"two\n"}
+from magicfs.testing.store_faults import Fault, Kind, Request
 
 
 @pytest.fixture(params=["memory", "local"])
 def scene(request: pytest.FixtureRequest, tmp_path: Path) -> FinalScene:
-    final_tracker().clear()
+    another_process()
     return FinalScene("stocator", tmp_path if request.param == "local" else None)
 
 
 @pytest.fixture
 def memory() -> FinalScene:
-    final_tracker().clear()
+    another_process()
     return FinalScene("stocator")
 
 
@@ -450,49 +447,41 @@ def test_what_it_promises(memory: FinalScene) -> None:
 
 
 @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
-def test_a_commit_that_dies_anywhere_ends_exactly_old_or_new(memory: FinalScene, kind: Kind) -> None:
+def test_a_commit_that_dies_anywhere_ends_exactly_old_or_new(kind: Kind) -> None:
     """For every request of a job commit: the driver dies, and another process aborts the job."""
-    number, cut = 0, True
-    while cut:
-        number += 1
+    for number in count(1):
         scene = FinalScene("stocator")
         scene.put("old.csv")
         job = scene.job().setup()
         job.attempt(0).write("part-0.csv", b"lost\n")
         another_process()
         commits = job.wrote(ONE)
-        try:
-            job.with_faults(Fault(kind, number=number)).commit(commits)
-            cut = False
-        except Crash:
-            another_process()
-            published = scene.success() is not None
-            job.abort()
-            assert scene.bodies() == sorted([b"old\n", *(ONE.values() if published else ())])
-            if published:
-                assert read(scene) == list(ONE.values())
-            else:
-                refused(scene)
+        if not job.dies(Fault(kind, number=number), commits):
+            break
+        published = scene.success() is not None
+        job.abort()
+        assert scene.bodies() == sorted([b"old\n", *(ONE.values() if published else ())])
+        if published:
+            assert read(scene) == list(ONE.values())
+        else:
+            refused(scene)
     assert number > 5
 
 
 @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
-def test_a_commit_that_dies_anywhere_can_be_repeated(memory: FinalScene, kind: Kind) -> None:
-    number, cut = 0, True
-    while cut:
-        number += 1
+def test_a_commit_that_dies_anywhere_can_be_repeated(kind: Kind) -> None:
+    for number in count(1):
         scene = FinalScene("stocator")
         job = scene.job().setup()
         job.attempt(0).write("part-0.csv", b"lost\n")
         commits = job.wrote(ONE)
-        try:
-            job.with_faults(Fault(kind, number=number)).commit(commits)
-            cut = False
-        except Crash:
-            another_process()
+        died = job.dies(Fault(kind, number=number), commits)
+        if died:
             job.commit(commits)
         assert scene.bodies() == sorted(ONE.values())
         assert read(scene) == list(ONE.values())
+        if not died:
+            break
     assert number > 5
 
 
@@ -514,44 +503,26 @@ def test_readers_at_every_moment_see_nothing_or_all(memory: FinalScene) -> None:
 # -- through Job and Task ----------------------------------------------------------------------------------
 
 
-def test_a_job_publishes_and_a_task_that_raises_leaves_nothing() -> None:
-    files = MemoryFileSystem(world=World())
-    files.world.create_bucket("bucket")
-    tried: list[str] = []
-
-    def write(task: magicfs.Task) -> None:
-        task.filesystem.pipe_file(f"{task.path}/part-0.csv", f"{task.id}\n".encode())
-        tried.append(task.id)
-        if tried.count(task.id) == 1:
-            raise RuntimeError("bad row")
-
-    with (
-        ThreadPoolExecutor(2) as pool,
-        magicfs.Job("memory://bucket/sales", committer="stocator", filesystem=files) as job,
-    ):
-        commits = job.map(write, range(3), executor=pool)
-    urls = magicfs.stocator_files("memory://bucket/sales", filesystem=files)
-    assert [files.cat_file(url) for url in urls] == [b"000000\n", b"000001\n", b"000002\n"]
-    assert len(files.find("bucket")) == 4
-    assert {one.attempt_id for one in commits} == set(
-        json.loads(files.cat_file("bucket/sales/_SUCCESS"))[WINNERS_FIELD][job.id]
-    )
-    assert all(AttemptId(one.attempt_id) in url for one, url in zip(commits, urls, strict=True))
+def test_a_job_publishes_and_a_task_that_raises_leaves_nothing(memory: FinalScene) -> None:
+    with ThreadPoolExecutor(2) as pool, memory.users_job() as job:
+        commits = job.map(raising_at_first(), range(3), executor=pool)
+    assert read(memory) == [b"000000\n", b"000001\n", b"000002\n"]
+    assert len(memory.files()) == 4
+    assert set(winners(memory).jobs[job.id]) == {one.attempt_id for one in commits}
+    urls = magicfs.stocator_files(memory.location.url, filesystem=memory.filesystem)
+    assert all(one.attempt_id in url for one, url in zip(commits, urls, strict=True))
 
 
-def test_an_unfinished_task_of_a_job_whose_body_raises_leaves_nothing() -> None:
-    files = MemoryFileSystem(world=World())
-    files.world.create_bucket("bucket")
-
+def test_an_unfinished_task_of_a_job_whose_body_raises_leaves_nothing(memory: FinalScene) -> None:
     def run() -> None:
-        with magicfs.Job("memory://bucket/sales", committer="stocator", filesystem=files) as job:
+        with memory.users_job() as job:
             task = job.task(0).setup()
             task.filesystem.pipe_file(f"{task.path}/part-0.csv", b"row\n")
             raise RuntimeError("bad row")
 
     with pytest.raises(RuntimeError, match="bad row"):
         run()
-    assert files.find("bucket") == []
+    assert memory.files() == {}
 
 
 def test_storage_options_and_a_filesystem_exclude_each_other() -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import count
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from fsspec.asyn import get_loop, sync
 
 import magicfs
+from magicfs.committers.base import Committer
 from magicfs.errors import (
     CommitFailed,
     CommitOutcomeUnknown,
@@ -20,7 +22,6 @@ from magicfs.errors import (
     Unavailable,
     UsageError,
 )
-from magicfs.formats.success import SuccessData
 from magicfs.protocol import ids, paths
 from magicfs.stores.conditions import Conditions, assume
 from magicfs.stores.memory import MemoryStore, World
@@ -28,13 +29,12 @@ from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.stores.port import Store
 from magicfs.task_commit import TaskCommit
 from magicfs.testing import strategies
+from magicfs.testing.destination_scene import ONE, TWO, DestinationScene, raising_at_first
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault, Kind
 from magicfs.tracking import tracker
 
 URL = "memory://bucket/sales"
-ONE = {"day=1/part-0.csv": b"one\n", "day=2/part-0.csv": b"uno\n"}
-TWO = {"day=1/part-0.csv": b"two\n"}
 TRACKING = pytest.mark.parametrize("tracking", ["store", "memory"])
 
 
@@ -51,14 +51,14 @@ class Files(MemoryFileSystem):
         return faulty(super().store(bucket), self.traffic, self.actor)
 
 
-class Scene:
-    """A destination in memory, and what lies there."""
+class Scene(DestinationScene):
+    """A destination in memory."""
 
     def __init__(self) -> None:
         self.world = World()
         self.world.create_bucket("bucket")
-        self.plain = MemoryStore("bucket", self.world)
-        assume(self.plain, Conditions())
+        super().__init__(MemoryStore("bucket", self.world), paths.parse_url(URL))
+        assume(self.store, Conditions())
 
     def job(self, *faults: Fault, **options: Any) -> magicfs.Job:
         """A job in a process of its own, whose requests fail as told."""
@@ -70,41 +70,20 @@ class Scene:
         """The same job in another process."""
         return self.job(*faults, job_id=job.id, tracking=job.spec.tracking).setup()
 
+    def committer(self, job: magicfs.Job, *faults: Fault) -> Committer:
+        """Its committer in another process."""
+        return self.again(job, *faults).spec.make_committer()
+
+    def abort(self, job: magicfs.Job, commits: Sequence[TaskCommit], *faults: Fault) -> None:
+        """Abort it in another process."""
+        self.run(self.committer(job, *faults).abort_job, commits)
+
     def requests(self, job: magicfs.Job) -> Counter[str]:
         """What a job's process has asked for since the last call."""
         traffic: Traffic = job.spec.filesystem.traffic  # type: ignore[union-attr]
         counted = Counter(request.operation for request in traffic.log)
         traffic.log.clear()
         return counted
-
-    def run(self, coroutine: Any) -> Any:
-        """Run a coroutine."""
-        return sync(get_loop(), lambda: coroutine)
-
-    def everything(self) -> dict[str, bytes]:
-        """Every object below the destination by its name."""
-        found = self.world.find("bucket")
-        assert found is not None
-        return {key.removeprefix("sales/"): one.body for key, one in found.objects.items()}
-
-    def data(self) -> dict[str, bytes]:
-        """What a reader who lists the destination takes for data."""
-        return {name: body for name, body in self.everything().items() if paths.is_visible(f"d/{name}", "d")}
-
-    def bodies(self) -> list[bytes]:
-        """The contents of that, sorted."""
-        return sorted(self.data().values())
-
-    def uploads(self) -> list[str]:
-        """Keys of all pending uploads."""
-        found = self.world.find("bucket")
-        assert found is not None
-        return [one.key for one in found.uploads.values()]
-
-    def success(self) -> SuccessData | None:
-        """What ``_SUCCESS`` says; None if there is none."""
-        raw = self.everything().get("_SUCCESS")
-        return None if raw is None else SuccessData.from_bytes("_SUCCESS", raw)
 
 
 @pytest.fixture
@@ -148,7 +127,7 @@ def test_files_are_visible_from_their_task_commit_on(scene: Scene, tracking: str
     assert success is not None
     assert (success.committer, success.job_id, len(success.filenames)) == ("task-completing", job.id, 3)
     assert success.statistics.counters["committer_bytes_committed"] == 12
-    assert sorted(scene.everything()) == sorted([*scene.data(), "_SUCCESS"]), "no work object is left"
+    assert sorted(scene.files()) == sorted([*scene.data(), "_SUCCESS"]), "no work object is left"
     assert len(scene.data()) == 3
     assert scene.uploads() == []
     assert not tracker().look(f"bucket/{job.spec.work_layout.task_attempt_directory(first.attempt_id)}").open
@@ -176,7 +155,7 @@ def test_fail_minds_data_that_is_there(scene: Scene) -> None:
 def test_hostile_names(scene: Scene, name: str) -> None:
     job = scene.job().setup()
     job.commit(wrote(job, {name: b"one"}, {name: b"two"}))
-    bodies = [body for other, body in scene.everything().items() if other != "_SUCCESS"]
+    bodies = [body for other, body in scene.files().items() if other != "_SUCCESS"]
     assert sorted(bodies) == [b"one", b"two"]
 
 
@@ -184,8 +163,7 @@ def test_a_second_call_for_the_same_attempt_returns_the_same(scene: Scene) -> No
     job = scene.job().setup()
     task = begun(job, ONE)
     commit = task.commit()
-    committer = scene.again(job).spec.make_committer()
-    assert scene.run(committer.commit_task(task.id, task.attempt_id)) == commit
+    assert scene.run(scene.committer(job).commit_task, task.id, task.attempt_id) == commit
     assert scene.bodies() == [b"one\n", b"uno\n"]
     assert job.commit([commit]).files == 2
 
@@ -200,7 +178,7 @@ def test_a_task_that_aborts_leaves_nothing(scene: Scene, tracking: str) -> None:
     assert task.needs_commit()
     task.abort()
     job.commit([])
-    assert list(scene.everything()) == ["_SUCCESS"]
+    assert list(scene.files()) == ["_SUCCESS"]
     assert scene.uploads() == []
 
 
@@ -210,17 +188,17 @@ def test_an_upload_that_is_gone_fails_the_task_and_takes_back_the_others(scene: 
     task = begun(job, {"a.csv": b"a", "b.csv": b"b", "c.csv": b"c"})
 
     async def lose() -> None:
-        async for upload in scene.plain.list_uploads("sales/b"):
-            await scene.plain.abort_upload(upload.key, upload.upload_id)
+        async for upload in scene.store.list_uploads("sales/b"):
+            await scene.store.abort_upload(upload.key, upload.upload_id)
 
-    scene.run(lose())
+    scene.run(lose)
     with pytest.raises(CommitFailed, match="was removed") as caught:
         task.commit()
     assert [len(one) for one in (caught.value.done, caught.value.failed, caught.value.not_started)] == [1] * 3
     assert caught.value.failed == (f"sales/b-000000-{job.id}.csv",)
     assert scene.data() == {}
     assert scene.uploads() == []
-    assert scene.run(job.spec.make_committer().committed_tasks()) == []
+    assert scene.run(job.spec.make_committer().committed_tasks) == []
     job.commit(wrote(job, ONE))
     assert scene.bodies() == [b"one\n", b"uno\n"]
 
@@ -272,7 +250,7 @@ def test_attempts_that_did_not_commit_are_swept(scene: Scene, tracking: str) -> 
     assert scene.uploads() == [f"sales/day=1/part-0-000000-{other.id}.csv"]
     other.commit([theirs.commit()])
     assert scene.bodies() == [b"one\n", b"two\n", b"uno\n"]
-    assert not [name for name in scene.everything() if name.startswith("__magic")]
+    assert not [name for name in scene.files() if name.startswith("__magic")]
 
 
 def test_commits_must_be_given_and_belong_together(scene: Scene) -> None:
@@ -303,7 +281,7 @@ def test_commits_that_nobody_handed_over_are_noticed(scene: Scene) -> None:
 def test_with_tracking_in_memory_no_listing_shows_tasks(scene: Scene) -> None:
     job = scene.job(tracking="memory").setup()
     wrote(job, ONE)
-    assert scene.run(job.spec.make_committer().committed_tasks()) == []
+    assert scene.run(job.spec.make_committer().committed_tasks) == []
 
 
 def test_two_tasks_of_one_key_are_refused(scene: Scene) -> None:
@@ -338,20 +316,19 @@ def test_an_aborted_job_removes_what_the_commits_tell_of(scene: Scene) -> None:
     theirs, ours = wrote(other, ONE), wrote(job, ONE, TWO)
     begun(job, {"lost.csv": b"lost"}, 7)
     foreign = replace(ours[0], content=b"x", task_id="000009")  # type: ignore[arg-type]
-    committer = scene.again(job).spec.make_committer()
-    scene.run(committer.abort_job([*ours, *theirs, foreign]))
-    scene.run(committer.abort_job(ours))
+    scene.abort(job, [*ours, *theirs, foreign])
+    scene.abort(job, ours)
     assert scene.bodies() == [b"one\n", b"uno\n"], "the other job's"
     assert scene.uploads() == []
     assert other.commit(theirs).files == 2
-    assert sorted(scene.everything()) == sorted([*scene.data(), "_SUCCESS"])
+    assert sorted(scene.files()) == sorted([*scene.data(), "_SUCCESS"])
 
 
 def test_an_abort_leaves_files_that_another_job_has_put_in_their_place(scene: Scene) -> None:
     job, later = scene.job(unique_names=False).setup(), scene.job(unique_names=False).setup()
     ours = wrote(job, ONE)
     theirs = wrote(later, TWO)
-    scene.run(job.spec.make_committer().abort_job(ours))
+    scene.run(job.spec.make_committer().abort_job, ours)
     assert scene.bodies() == [b"two\n"]
     later.commit(theirs)
 
@@ -359,25 +336,21 @@ def test_an_abort_leaves_files_that_another_job_has_put_in_their_place(scene: Sc
 def test_an_abort_that_fails_can_be_repeated(scene: Scene) -> None:
     job = scene.job().setup()
     commits = wrote(job, ONE)
-    failing = scene.again(
-        job, Fault(Kind.ERROR_BEFORE, operation="head", prefix="sales/day")
-    ).spec.make_committer()
     with pytest.raises(Unavailable):
-        scene.run(failing.abort_job(commits))
-    scene.run(scene.again(job).spec.make_committer().abort_job(commits))
-    assert scene.everything() == {}
+        scene.abort(job, commits, Fault(Kind.ERROR_BEFORE, operation="head", prefix="sales/day"))
+    scene.abort(job, commits)
+    assert scene.files() == {}
 
 
 def test_a_job_that_is_published_is_not_aborted(scene: Scene) -> None:
     job = scene.job().setup()
     commits = wrote(job, ONE)
     job.commit(commits)
-    before = scene.everything()
-    committer = scene.again(job).spec.make_committer()
+    before = scene.files()
     with pytest.raises(ProtocolViolation, match="is published"):
-        scene.run(committer.abort_job(commits))
-    scene.run(committer.abort_job([]))
-    assert scene.everything() == before
+        scene.abort(job, commits)
+    scene.abort(job, [])
+    assert scene.files() == before
 
 
 def test_a_job_whose_body_raises_leaves_nothing(scene: Scene) -> None:
@@ -391,21 +364,13 @@ def test_a_job_whose_body_raises_leaves_nothing(scene: Scene) -> None:
 
     with pytest.raises(RuntimeError, match="bad row"):
         run()
-    assert scene.everything() == {}
+    assert scene.files() == {}
     assert scene.uploads() == []
 
 
 def test_an_engines_task_that_raises_is_run_again(scene: Scene) -> None:
-    tried: list[str] = []
-
-    def write(task: magicfs.Task) -> None:
-        task.filesystem.pipe_file(f"{task.path}/part-{len(tried)}.csv", f"{task.id}\n".encode())
-        tried.append(task.id)
-        if tried.count(task.id) == 1:
-            raise RuntimeError("bad row")
-
     with ThreadPoolExecutor(1) as pool, scene.job() as job:
-        job.map(write, range(3), executor=pool)
+        job.map(raising_at_first(), range(3), executor=pool)
     assert scene.bodies() == [b"000000\n", b"000001\n", b"000002\n"]
     assert scene.uploads() == []
 
@@ -424,22 +389,13 @@ def test_what_it_promises(scene: Scene) -> None:
     assert not committer.is_recovery_supported
     assert committer.is_commit_job_repeatable
     with pytest.raises(UsageError, match="run the tasks again"):
-        scene.run(committer.recover_tasks())
+        scene.run(committer.recover_tasks)
 
 
 def crashed(scene: Scene, job: magicfs.Job, task: magicfs.Task) -> None:
     """Commit a task in a process that dies after its first file has become visible."""
     fault = Fault(Kind.CRASH_AFTER, operation="complete_upload")
-    committer = scene.again(job, fault).spec.make_committer()
-
-    async def die() -> bool:
-        try:
-            await committer.commit_task(task.id, task.attempt_id)
-        except BaseException:  # noqa: BLE001 - the process is dead
-            return True
-        return False
-
-    assert scene.run(die())
+    assert scene.dies(scene.committer(job, fault).commit_task, task.id, task.attempt_id)
 
 
 def test_weakness_a_task_commit_that_dies_shows_a_part(scene: Scene) -> None:
@@ -447,7 +403,7 @@ def test_weakness_a_task_commit_that_dies_shows_a_part(scene: Scene) -> None:
     dead = begun(job, {"a.csv": b"dead", "b.csv": b"dead"})
     crashed(scene, job, dead)
     assert scene.bodies() == [b"dead"]
-    assert scene.run(job.spec.make_committer().committed_tasks()) == ["000000"]
+    assert scene.run(job.spec.make_committer().committed_tasks) == ["000000"]
     again = begun(job, {"b.csv": b"row"})
     job.commit([again.commit()])
     assert scene.bodies() == [b"dead", b"row"], "what the next attempt does not name again stays"
@@ -458,7 +414,7 @@ def test_a_task_commit_that_died_can_be_finished(scene: Scene) -> None:
     job = scene.job().setup()
     dead = begun(job, {"a.csv": b"row", "b.csv": b"row"})
     crashed(scene, job, dead)
-    commit = scene.run(job.spec.make_committer().commit_task(dead.id, dead.attempt_id))
+    commit = scene.run(job.spec.make_committer().commit_task, dead.id, dead.attempt_id)
     assert (commit.files, len(scene.data())) == (2, 2)
     assert job.commit([commit]).files == 2
 
@@ -474,7 +430,7 @@ def test_weakness_two_attempts_that_commit_are_both_published(scene: Scene) -> N
 def test_weakness_an_aborted_job_leaves_what_it_is_not_told_of(scene: Scene) -> None:
     job = scene.job().setup()
     wrote(job, ONE)
-    scene.run(scene.again(job).spec.make_committer().abort_job([]))
+    scene.abort(job, [])
     assert scene.bodies() == [b"one\n", b"uno\n"]
 
 
@@ -489,9 +445,7 @@ def test_weakness_a_zombie_adds_to_what_is_published(scene: Scene) -> None:
 
 @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
 def test_a_job_commit_that_dies_anywhere_can_be_repeated(kind: Kind) -> None:
-    number, died = 0, True
-    while died:
-        number += 1
+    for number in count(1):
         scene = Scene()
         job = scene.job().setup()
         begun(job, {"lost.csv": b"lost"}, 7)
@@ -499,19 +453,12 @@ def test_a_job_commit_that_dies_anywhere_can_be_repeated(kind: Kind) -> None:
         process = scene.again(job)
         traffic: Traffic = process.spec.filesystem.traffic  # type: ignore[union-attr]
         fault = Fault(kind, number=traffic.count + number)
-        committer = scene.again(job, fault).spec.make_committer()
-
-        async def commit(committer: Any = committer, commits: Any = commits) -> bool:
-            try:
-                await committer.commit_job(commits)
-            except BaseException:  # noqa: BLE001 - the process is dead
-                return True
-            return False
-
-        died = scene.run(commit())
+        died = scene.dies(scene.committer(job, fault).commit_job, commits)
         if died:
             assert process.commit(commits).files == 2
         assert scene.bodies() == [b"one\n", b"uno\n"]
-        assert sorted(scene.everything()) == sorted([*scene.data(), "_SUCCESS"])
+        assert sorted(scene.files()) == sorted([*scene.data(), "_SUCCESS"])
         assert scene.uploads() == []
+        if not died:
+            break
     assert number > 4

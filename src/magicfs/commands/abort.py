@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         0 if nothing is left to decide; 1 if something could not be finished, or ``--dry-run`` found
         something to do.
     """
-    from magicfs.discarding import abort
+    from magicfs.maintenance import abort
 
     report = abort(
         arguments.url,

@@ -9,7 +9,7 @@ from magicfs.commands.printing import print_fields, print_json, printable, write
 from magicfs.commands.storage import add_storage_options, parse_storage_options
 
 if TYPE_CHECKING:
-    from magicfs.adoption import ListedJob
+    from magicfs.maintenance import ListedJob
     from magicfs.report import JobReport
 
 __all__ = ["HELP", "configure", "run"]
@@ -43,15 +43,15 @@ def run(arguments: argparse.Namespace) -> int:
         0 if the job is published; 1 if something could not be finished, or ``--dry-run`` found something to
         do.
     """
-    from magicfs import adoption
+    from magicfs import maintenance
 
     options = parse_storage_options(arguments.storage_options)
     how = {"driver_is_dead": arguments.driver_is_dead, "allow_empty": arguments.allow_empty}
     if arguments.dry_run:
-        listed = adoption.look(arguments.url, arguments.job, storage_options=options, **how)
+        listed = maintenance.look(arguments.url, arguments.job, storage_options=options, **how)
         _tell_listed(listed, as_json=arguments.json)
         return _FOUND
-    report = adoption.commit(arguments.url, arguments.job, storage_options=options, **how)
+    report = maintenance.commit(arguments.url, arguments.job, storage_options=options, **how)
     _tell(report, as_json=arguments.json)
     return _FOUND if report.warnings else 0
 

@@ -82,7 +82,7 @@ TRAITS: Final[Mapping[str, Traits]] = MappingProxyType(
             ManifestOptions,
         ),
         "file": Traits(
-            "magicfs.committers.file:FileCommitter", "work files", "nothing", _ADDING, FileOptions
+            "magicfs.committers.file.committer:FileCommitter", "work files", "nothing", _ADDING, FileOptions
         ),
         "direct": Traits(
             "magicfs.committers.direct:DirectCommitter", "final files", "nothing", _ADDING, NoOptions

@@ -16,7 +16,7 @@ from magicfs.formats.fields import Fields
 from magicfs.formats.versions import check_format
 from magicfs.protocol import ids
 
-__all__ = ["MANIFEST_FORMAT", "MANIFEST_SIZE_LIMIT", "Hides", "Manifest", "ManifestFile"]
+__all__ = ["MANIFEST_FORMAT", "MANIFEST_SIZE_LIMIT", "Hides", "Manifest", "ManifestFile", "PublishedRun"]
 
 MANIFEST_FORMAT: Final = "magicfs.manifest/1"
 
@@ -48,6 +48,27 @@ class ManifestFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedRun:
+    """A run that an older manifest published, in a manifest that sums older ones up.
+
+    Attributes:
+        run_id: Name of the run.
+        job_id: The job that published it.
+        files: How many files the job brought.
+        size: Their bytes.
+        committed_ms: When it was published, in milliseconds since the epoch.
+        unknown: Fields of others, written back behind ours.
+    """
+
+    run_id: str
+    job_id: str
+    files: int
+    size: int
+    committed_ms: int
+    unknown: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """A published job. A value; once the pointer leads to it, it never changes again.
 
@@ -56,7 +77,8 @@ class Manifest:
         run_id: Name of the run; None if it has none.
         bucket: Where the destination lay.
         destination: The destination directory, a key without a slash at its end; empty for a whole bucket.
-        conflict: The conflict mode; ``adopt`` for files that are older than the chain.
+        conflict: The conflict mode; ``adopt`` for files that are older than the chain, ``compact`` for a sum
+            of older manifests.
         committed_ms: When the job was published, in milliseconds since the epoch.
         previous: The job published before it; None for the first.
         hides: ``all`` hides what was there when the job looked, ``keys`` what ``deleted`` names.
@@ -65,6 +87,7 @@ class Manifest:
         partitions: Replaced partitions, relative to the destination; None unless that is the mode.
         older_files: Whether visible files were there that no manifest knows, when the chain began.
         files: What the job brought; no two have the same key.
+        runs: The runs of older manifests, the newest first, in one that sums them up; else none.
         unknown: Fields of others, written back behind ours.
     """
 
@@ -81,6 +104,7 @@ class Manifest:
     partitions: tuple[str, ...] | None = None
     older_files: bool = False
     files: tuple[ManifestFile, ...] = ()
+    runs: tuple[PublishedRun, ...] = ()
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -131,6 +155,7 @@ class Manifest:
             partitions=fields.texts("partitions") if fields.has("partitions") else None,
             older_files=fields.flag("olderFiles", default=False),
             files=_files(fields),
+            runs=tuple(map(_run, fields.objects("runs"))) if fields.has("runs") else (),
             unknown=fields.rest(),
         )
 
@@ -156,6 +181,8 @@ class Manifest:
             "olderFiles": self.older_files,
             "files": [_document(file) for file in self.files],
         }
+        if self.runs:
+            document["runs"] = [_run_document(run) for run in self.runs]
         return render(with_unknown(document, self.unknown))
 
 
@@ -168,6 +195,30 @@ def _document(file: ManifestFile) -> dict[str, object]:
         "writeId": file.write_id,
     }
     return with_unknown(document, file.unknown)
+
+
+def _run_document(run: PublishedRun) -> dict[str, object]:
+    document: dict[str, object] = {
+        "runId": run.run_id,
+        "jobId": run.job_id,
+        "files": run.files,
+        "size": run.size,
+        "committed": run.committed_ms,
+    }
+    return with_unknown(document, run.unknown)
+
+
+def _run(fields: Fields) -> PublishedRun:
+    job = fields.required_text("jobId")
+    _check_job(fields, "jobId", job)
+    return PublishedRun(
+        run_id=fields.required_text("runId"),
+        job_id=job,
+        files=fields.required_integer("files", minimum=0),
+        size=fields.required_integer("size", minimum=0),
+        committed_ms=fields.required_integer("committed", minimum=0),
+        unknown=fields.rest(),
+    )
 
 
 def _files(fields: Fields) -> tuple[ManifestFile, ...]:

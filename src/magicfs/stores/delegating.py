@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, Store, UploadInfo
 from magicfs.stores.tree import Entry, Tree, tree_of
@@ -106,7 +106,7 @@ class DelegatingStore:
 
     def tree(self) -> Tree:
         """The tree of the store within; its requests go through the hook, too."""
-        return DelegatingTree(tree_of(self.inner), self._around, self._steps)
+        return DelegatingTree(tree_of(self.inner), self)
 
     async def _around(self, operation: str, key: str, request: Callable[[], Awaitable[_T]]) -> _T:  # noqa: ARG002
         """Make a request, by the port's name of it; it may be made again."""
@@ -122,18 +122,17 @@ class DelegatingStore:
 
 
 class DelegatingTree:
-    """Passes the whole port of trees on to the tree within, through the hooks of a ``DelegatingStore``.
+    """Passes the whole port of trees on to the tree within, through the hook of a store.
 
     Args:
         inner: The tree.
-        around: Makes a request, by the port's name of it.
-        steps: Makes the entries of a listing be fetched so.
+        store: Whose hook.
     """
 
-    def __init__(self, inner: Tree, around: Callable[..., Any], steps: Callable[..., Any]) -> None:
+    def __init__(self, inner: Tree, store: DelegatingStore) -> None:
         self.inner = inner
-        self._around = around
-        self._steps = steps
+        self._around = store._around  # noqa: SLF001 - the hooks of this module
+        self._steps = store._steps  # noqa: SLF001
 
     @property
     def name(self) -> str:  # noqa: D102
@@ -151,30 +150,25 @@ class DelegatingTree:
         await self._around("make_directory", path, lambda: self.inner.make_directory(path))
 
     async def look(self, path: str) -> Entry | None:  # noqa: D102
-        found: Entry | None = await self._around("look", path, lambda: self.inner.look(path))
-        return found
+        return await self._around("look", path, lambda: self.inner.look(path))
 
     def entries(self, path: str) -> AsyncIterator[Entry]:  # noqa: D102
-        entries: AsyncIterator[Entry] = self._steps("entries", path, self.inner.entries(path))
-        return entries
+        return self._steps("entries", path, self.inner.entries(path))
 
     async def rename(self, source: str, destination: str) -> None:  # noqa: D102
         await self._around("rename", source, lambda: self.inner.rename(source, destination))
 
     async def delete(self, path: str) -> bool:  # noqa: D102
-        there: bool = await self._around("delete", path, lambda: self.inner.delete(path))
-        return there
+        return await self._around("delete", path, lambda: self.inner.delete(path))
 
     async def delete_tree(self, path: str) -> bool:  # noqa: D102
-        there: bool = await self._around("delete_tree", path, lambda: self.inner.delete_tree(path))
-        return there
+        return await self._around("delete_tree", path, lambda: self.inner.delete_tree(path))
 
     async def write(self, path: str, body: bytes, *, if_absent: bool = False) -> None:  # noqa: D102
         await self._around("write", path, lambda: self.inner.write(path, body, if_absent=if_absent))
 
     async def read(self, path: str, *, size_max: int | None = None) -> bytes:  # noqa: D102
-        body: bytes = await self._around("read", path, lambda: self.inner.read(path, size_max=size_max))
-        return body
+        return await self._around("read", path, lambda: self.inner.read(path, size_max=size_max))
 
 
 class Steps(AsyncIterator[_T], Generic[_T]):

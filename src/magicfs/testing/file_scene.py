@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from magicfs.committers.base import JobContext
-from magicfs.committers.file import FileCommitter
+from magicfs.committers.file.committer import FileCommitter
 from magicfs.committers.options import FileOptions
 from magicfs.engine import Engine
 from magicfs.protocol import ids, paths

@@ -5,13 +5,11 @@ Several processes are played in one: ``another_process`` forgets what this one k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
 from uuid import uuid4
 
-from fsspec.asyn import get_loop, sync
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.spec import AbstractFileSystem
 
@@ -20,7 +18,7 @@ from magicfs.committers.base import Committer, Conflict, JobContext
 from magicfs.engine import Engine
 from magicfs.final_files import FinalFileSystem
 from magicfs.final_tracking import final_tracker
-from magicfs.formats.success import SuccessData
+from magicfs.job import Job
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 from magicfs.protocol.layout import WorkLayout
@@ -28,14 +26,12 @@ from magicfs.report import JobReport
 from magicfs.stores.local import LocalStore
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.memory_filesystem import MemoryFileSystem
-from magicfs.stores.port import Store
 from magicfs.task_commit import TaskCommit
+from magicfs.testing.destination_scene import DestinationScene
 from magicfs.testing.faulty_store import Traffic, faulty
-from magicfs.testing.store_faults import Actor, Crash, Fault
+from magicfs.testing.store_faults import Actor, Fault
 
 __all__ = ["FinalAttempt", "FinalJob", "FinalScene", "another_process"]
-
-_T = TypeVar("_T")
 
 
 def another_process() -> None:
@@ -43,7 +39,7 @@ def another_process() -> None:
     final_tracker().clear()
 
 
-class FinalScene:
+class FinalScene(DestinationScene):
     """A destination, and what lies there.
 
     Args:
@@ -54,62 +50,18 @@ class FinalScene:
     def __init__(self, committer: str, directory: Path | None = None) -> None:
         self.committer = committer
         self.filesystem: AbstractFileSystem
-        self.store: Store
         if directory is None:
             self.filesystem = MemoryFileSystem(world=World())
             self.filesystem.world.create_bucket("bucket")
-            self.store = MemoryStore("bucket", self.filesystem.world)
-            self.location = paths.Location("memory", "bucket", "sales")
+            memory = MemoryStore("bucket", self.filesystem.world)
+            super().__init__(memory, paths.Location("memory", "bucket", "sales"))
         else:
             self.filesystem = LocalFileSystem()
-            self.store = LocalStore("")
-            self.location = paths.parse_url(f"file://{directory}/sales")
+            super().__init__(LocalStore(""), paths.parse_url(f"file://{directory}/sales"))
 
-    def run(self, work: Callable[..., Coroutine[Any, Any, _T]], *args: Any) -> _T:
-        """Call a coroutine on the loop of the store.
-
-        Raises:
-            Crash: The process died of it; what it still tries does not reach the store.
-        """
-        crashes: list[Crash] = []
-
-        async def process() -> Any:
-            try:
-                return await work(*args)
-            except Crash as crash:  # which would end the loop's task without a word
-                crashes.append(crash)
-
-        result: _T = sync(get_loop(), process)
-        for crash in crashes:
-            raise crash
-        return result
-
-    def put(self, name: str, body: bytes = b"old\n") -> None:
-        """Write a file below the destination, past every protocol."""
-        self.run(self.store.put, paths.join(self.location.key, name), body)
-
-    def files(self) -> dict[str, bytes]:
-        """Every file below the destination, by its name there."""
-
-        async def read() -> dict[str, bytes]:
-            prefix = paths.prefix_of(self.location.key)
-            keys = [info.key async for info in self.store.list(prefix)]
-            return {key[len(prefix) :]: await self.store.get(key) for key in keys}
-
-        return self.run(read)
-
-    def data(self) -> dict[str, bytes]:
-        """What a reader who lists the destination takes for data."""
-        return {name: body for name, body in self.files().items() if paths.is_visible(f"d/{name}", "d")}
-
-    def bodies(self) -> list[bytes]:
-        """The contents of that, sorted."""
-        return sorted(self.data().values())
-
-    def success(self) -> SuccessData | None:
-        """What ``_SUCCESS`` says; None if there is none."""
-        raw = self.files().get("_SUCCESS")
-        return None if raw is None else SuccessData.from_bytes("_SUCCESS", raw)
+    def users_job(self) -> Job:
+        """A job at the destination as users make it; not set up."""
+        return Job(self.location.url, committer=self.committer, filesystem=self.filesystem)
 
     def job(self, conflict: Conflict = "append", job_id: str = "", *, unique_names: bool = True) -> FinalJob:
         """A job that is not set up."""
@@ -171,6 +123,13 @@ class FinalJob:
     def commit(self, commits: Sequence[TaskCommit] | None, tasks: int | None = None) -> JobReport:
         """Commit it."""
         return self.scene.run(self.committer.commit_job, commits, None, tasks)
+
+    def dies(self, fault: Fault, commits: Sequence[TaskCommit]) -> bool:
+        """Commit it in a process that meets a fault; whether it died of that. What follows is another one."""
+        died = self.scene.dies(self.with_faults(fault).committer.commit_job, commits)
+        if died:
+            another_process()
+        return died
 
     def abort(self, commits: Sequence[TaskCommit] = ()) -> None:
         """Abort it."""

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import io
 import os
 import threading
 from collections.abc import Coroutine, Iterator
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from fsspec.asyn import sync
 
 from magicfs.errors import MagicError, StoreError, UsageError
 from magicfs.upload.buffer import Buffer
 from magicfs.upload.stream import Upload
+from magicfs.write_only_file import WriteOnlyFile
 
 __all__ = ["DelayedFile"]
 
 
-class DelayedFile(io.BufferedIOBase):
+class DelayedFile(WriteOnlyFile):
     """A file under a magic path, open for writing from any one thread.
 
     ``close()`` finishes the upload and records it; nothing becomes visible. Leaving a ``with`` block by an
@@ -35,43 +34,20 @@ class DelayedFile(io.BufferedIOBase):
     """
 
     def __init__(self, upload: Upload, loop: asyncio.AbstractEventLoop, *, autocommit: bool = True) -> None:
-        super().__init__()
+        super().__init__(upload.path)
         self._state = "opening"
-        self._pid = os.getpid()
         self._upload = upload
         self._loop = loop
         self._autocommit = autocommit
-        self._position = 0
         self._lock = threading.RLock()
         self._run(upload.create())
         self._state = "open"
         self._buffer = Buffer(upload)
 
     @property
-    def path(self) -> str:
-        """``bucket/key`` of the final key."""
-        return self._upload.path
-
-    @property
     def closed(self) -> bool:
         """Whether the file takes no more data."""
         return self._state in {"closed", "committed", "aborted"}
-
-    def readable(self) -> bool:
-        """False: nothing can be read back before the job commit."""
-        return False
-
-    def writable(self) -> bool:
-        """True until the file is closed."""
-        return not self.closed
-
-    def seekable(self) -> bool:
-        """False: parts that were sent cannot be changed."""
-        return False
-
-    def tell(self) -> int:
-        """Bytes written so far."""
-        return self._position
 
     def write(self, data: Any) -> int:
         """Take data in; full parts are sent in the background.
@@ -95,9 +71,6 @@ class DelayedFile(io.BufferedIOBase):
                     self._run(self._upload.send(body))
             self._position += view.nbytes
             return view.nbytes
-
-    def flush(self) -> None:
-        """Nothing to do: only full parts and ``close`` reach the store (Hadoop's ``hflush`` likewise)."""
 
     def close(self) -> None:
         """Finish the upload and record it; a second call, or one after an abort, does nothing.
@@ -142,24 +115,6 @@ class DelayedFile(io.BufferedIOBase):
                 return
             self._state = "aborted"
             self._run(self._upload.abort())
-
-    def discard(self) -> None:
-        """What fsspec's transactions call ``abort``."""
-        self.abort()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if exc is None:
-            self.close()
-            return
-        try:
-            self.abort()
-        except Exception as error:  # noqa: BLE001 - the error of the body must not be hidden
-            exc.add_note(f"and the upload of {self.path} could not be aborted: {error}")
 
     def __del__(self) -> None:
         if getattr(self, "_state", "aborted") == "open" or (self._state == "closed" and not self._autocommit):

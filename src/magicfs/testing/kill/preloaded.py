@@ -34,7 +34,7 @@ Session().create_client(
 )
 for _name in (
     *("s3fs", "aiobotocore.session", "pyarrow.parquet", "magicfs.job", "magicfs.stores.s3"),
-    *("magicfs.maintenance", "magicfs.discarding"),
+    "magicfs.maintenance",
     *(f"magicfs.commands.{name}" for name in cli.COMMANDS),
     "magicfs.testing.kill.victim",
 ):

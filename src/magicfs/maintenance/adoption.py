@@ -20,8 +20,8 @@ from magicfs.committers.setting_up import claim
 from magicfs.committers.task_output import delete_keys
 from magicfs.engine import Engine
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
-from magicfs.listed_jobs import Found, ended, find
-from magicfs.maintenance import cleaner_of, on_destination
+from magicfs.maintenance.at_destination import cleaner_of, on_destination
+from magicfs.maintenance.listed_jobs import Found, ended, find
 from magicfs.protocol import paths
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.layout import WorkLayout

@@ -13,10 +13,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from magicfs.committers.classic import Published
-from magicfs.committers.commit_markers import Chosen, Mark
-from magicfs.committers.file_algorithms import FileWork, absent, chosen_of
-from magicfs.committers.file_documents import TaskRecord
-from magicfs.committers.file_merge import Merge, walk
+from magicfs.committers.file.algorithm import FileWork, absent, chosen_of
+from magicfs.committers.file.documents import Chosen, Mark, TaskRecord
+from magicfs.committers.file.merge import Merge, walk
 from magicfs.engine import drained
 from magicfs.errors import (
     CommitFailed,
@@ -39,7 +38,7 @@ __all__ = ["MovedAside", "standing"]
 
 
 class MovedAside:
-    """See ``file_algorithms.Algorithm``.
+    """See ``algorithm.Algorithm``.
 
     Args:
         work: What it works with.

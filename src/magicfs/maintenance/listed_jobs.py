@@ -15,7 +15,7 @@ from magicfs.committers.preparing import check_empty
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, UsageError
 from magicfs.formats.job_object import JobObject
-from magicfs.maintenance import context_of, was_published
+from magicfs.maintenance.at_destination import context_of, was_published
 from magicfs.manifests import read_pointer
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import JobId
@@ -58,7 +58,7 @@ async def find(
     """Find a job and what its tasks have committed. Nothing is changed.
 
     Raises:
-        UsageError, CommitDenied, CommitFailed, FormatError, StoreError: As ``magicfs.adoption.commit`` says.
+        UsageError, CommitDenied, CommitFailed, FormatError, StoreError: As ``adoption.commit`` says.
     """
     name = ids.job_id(job)
     others = await neighbours.find(engine, location.key)

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from magicfs.committers.file_documents import SIZE_LIMIT, JobFile, TaskRecord
+from magicfs.committers.file.documents import SIZE_LIMIT, JobFile, TaskRecord
 from magicfs.committers.job_record import now_ms
 from magicfs.engine import Engine, drained
 from magicfs.errors import FormatError, ObjectExists, ObjectNotFound, UsageError

@@ -1,27 +1,31 @@
-"""The two algorithms of the file committer: what a task commit moves, and what is left for the job commit."""
+"""What the two algorithms of the file committer have in common: what is asked of them, what they work with.
+
+They differ in what a task commit moves, and what is left for the job commit.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Protocol
 
 from magicfs.committers.base import JobContext
 from magicfs.committers.classic import Published
-from magicfs.committers.commit_markers import Chosen, Mark
-from magicfs.committers.file_documents import TaskRecord
-from magicfs.committers.file_merge import Merge, is_work, walk
-from magicfs.committers.file_records import Records
+from magicfs.committers.file.documents import Chosen, JobFile, Mark, TaskRecord
+from magicfs.committers.file.markers import CommitMarkers, MarkerName, Marks
+from magicfs.committers.file.merge import Merge, is_work, walk
+from magicfs.committers.file.records import Records
 from magicfs.committers.job_record import now_ms
+from magicfs.committers.options import FileOptions
 from magicfs.engine import Engine, drained
-from magicfs.errors import CommitFailed, ObjectNotFound
+from magicfs.errors import CommitFailed, ObjectNotFound, PermissionDenied, StoreError, Unavailable
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.layout import SUCCESS
-from magicfs.protocol.temporary import TemporaryLayout
 from magicfs.protocol.winners import KeyCheck
-from magicfs.stores.tree import Tree
+from magicfs.stores.tree import Entry, tree_of
 from magicfs.task_commit import TaskCommit
 
 __all__ = ["Algorithm", "FileWork", "absent", "chosen_of"]
@@ -75,28 +79,41 @@ class Algorithm(Protocol):
         """How many files of the job are visible before its commit."""
 
 
-@dataclass(frozen=True, slots=True)
 class FileWork:
-    """What both algorithms work with.
+    """What the committer and both algorithms work with.
+
+    Args:
+        context: The job.
+        engine: Bound to its bucket.
+        final_key: Gives the key of a file that a task wrote under a relative path.
 
     Attributes:
         context: The job.
-        engine: Bound to its bucket.
-        tree: The tree of that bucket.
+        engine: As given.
+        final_key: As given.
+        algorithm: 1 or 2.
+        layout: Where the work lies.
+        tree: The tree of the bucket.
         records: Of the job.
-        final_key: The key of a file that a task wrote under a relative path.
+        markers: Of the job.
     """
 
-    context: JobContext
-    engine: Engine
-    tree: Tree
-    records: Records
-    final_key: Callable[[str, TaskId], str]
+    def __init__(self, context: JobContext, engine: Engine, final_key: Callable[[str, TaskId], str]) -> None:
+        self.context = context
+        self.engine = engine
+        self.final_key = final_key
+        options = context.options if isinstance(context.options, FileOptions) else FileOptions()
+        self.algorithm = options.algorithm
+        self.layout = context.temporary
+        self.tree = tree_of(engine.store)
+        self.records = Records(self.tree, engine, self.layout)
+        self.markers = CommitMarkers(self.tree, context.job, self.layout.job_directory)
 
-    @property
-    def layout(self) -> TemporaryLayout:
-        """Where the work lies."""
-        return self.context.temporary
+    async def look(self) -> tuple[Marks, JobFile | None, bool]:
+        """The markers, how the job was begun (None if it has ended), and whether it is published."""
+        marks, job = await self.markers.read(), await self.records.job()
+        published = marks.success is not None or (job is None and await self.records.is_published())
+        return marks, job, published
 
     def naming(self, task: TaskId) -> Callable[[str], str]:
         """What gives a file of a task its final key."""
@@ -146,6 +163,48 @@ class FileWork:
             renames=merge.renames if merge is not None else 0,
             copied=merge.copied if merge is not None else 0,
         )
+
+    # -- removing it ---------------------------------------------------------------------------------------
+
+    async def clean(self, last: MarkerName) -> None:
+        """Remove the job's directory, and nothing else. A second call does the rest.
+
+        The job's file goes first, so that attempts that nobody waits for do not commit any more; the marker
+        that tells how the job has ended goes last.
+
+        Raises:
+            StoreError: Something could not be removed.
+        """
+        tree, directory, marker = self.tree, self.layout.job_directory, self.markers.key(last)
+
+        async def remove(entry: Entry) -> bool:
+            await tree.delete_tree(entry.path)
+            return True
+
+        await tree.delete(self.records.job_key)
+        with suppress(ObjectNotFound):
+            found = [one async for one in tree.entries(directory) if one.path != marker]
+            await drained(found, remove, self.engine.concurrency)
+        await tree.delete(marker)
+        # What has been written meanwhile.
+        await tree.delete_tree(directory)
+        await self.prune()
+
+    async def prune(self) -> None:
+        """Remove the directories above the job's work that are empty; those of other jobs stay.
+
+        Raises:
+            StoreError: The store refused, or failed.
+        """
+        layout = self.layout
+        above = [layout.tasks_directory, layout.attempt_directory(), layout.job_directory, layout.temporary]
+        for directory in above:
+            try:
+                await self.tree.delete(directory)
+            except (PermissionDenied, Unavailable):
+                raise
+            except StoreError:
+                return  # it is not empty
 
 
 @dataclass(slots=True)

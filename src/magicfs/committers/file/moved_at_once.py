@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from magicfs.committers.classic import Published
-from magicfs.committers.commit_markers import Chosen, Mark
-from magicfs.committers.file_algorithms import FileWork, absent, chosen_of
-from magicfs.committers.file_documents import TaskRecord
-from magicfs.committers.file_merge import Merge
+from magicfs.committers.file.algorithm import FileWork, absent, chosen_of
+from magicfs.committers.file.documents import Chosen, Mark, TaskRecord
+from magicfs.committers.file.merge import Merge
 from magicfs.errors import CommitDenied, CommitFailed, CommitOutcomeUnknown, StoreError, Unavailable
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
 from magicfs.protocol.guarantees import Guarantees
@@ -28,7 +27,7 @@ _START_ANEW = "abort the job, remove what it has made visible, and run it again 
 
 
 class MovedAtOnce:
-    """See ``file_algorithms.Algorithm``.
+    """See ``algorithm.Algorithm``.
 
     Args:
         work: What it works with.

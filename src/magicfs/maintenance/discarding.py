@@ -11,12 +11,13 @@ from typing import Any, get_args
 
 from fsspec.spec import AbstractFileSystem
 
-from magicfs.committers import neighbours
+from magicfs.committers import neighbours, signposts
 from magicfs.committers.sweep import look, sweep
 from magicfs.engine import Engine, drained, raise_first
 from magicfs.errors import UsageError
-from magicfs.listed_jobs import hadoop_keys, work_of
-from magicfs.maintenance import cleaner_of, context_of, on_destination, recover_jobs
+from magicfs.maintenance.at_destination import cleaner_of, context_of, on_destination
+from magicfs.maintenance.listed_jobs import hadoop_keys, work_of
+from magicfs.maintenance.recovery import recover_jobs
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import LayoutName, WorkLayout
@@ -75,6 +76,7 @@ async def abort_job(
     name = ids.job_id(job)
     if any(one.job_id == name for one in await neighbours.find(engine, location.key)):
         return await recover_jobs(engine, location, job=name, abort=True, dry_run=dry_run)
+    await _refuse_elsewhere(engine, location, name)
     swept = await _sweep(engine, location, name, driver_is_dead=driver_is_dead, dry_run=dry_run)
     return RecoverReport(location.url, () if swept is None else (swept,))
 
@@ -112,6 +114,19 @@ async def _sweep(
         host="",
         uploads=len(uploads),
     )
+
+
+async def _refuse_elsewhere(engine: Engine, location: Location, job: JobId) -> None:
+    """Refuse if the directory is one of a living job's extra destinations."""
+    destination = await signposts.read(engine, location.key, job)
+    if destination is None:
+        return
+    if any(one.job_id == job for one in await neighbours.find(engine, destination)):
+        url = Location(location.scheme, location.bucket, destination).url
+        raise UsageError(
+            f"{location.url} is an extra destination of job {job}, which has not ended; nothing was changed; "
+            f"give its destination, {url}"
+        )
 
 
 async def _refuse_deeper(engine: Engine, location: Location, job: JobId, keys: Collection[str]) -> None:

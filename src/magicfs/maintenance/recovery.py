@@ -1,4 +1,4 @@
-"""Looking after a destination: what is unfinished there, and bringing it to an end, from any process.
+"""Bringing what is unfinished at a destination to an end, from any process.
 
 ``recover`` does what job objects say, any number of times, beside a driver that is still alive or another
 recovery. It never commits an open job: only its driver knows which tasks count.
@@ -7,44 +7,27 @@ recovery. It never commits an open job: only its driver knows which tasks count.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from fsspec.asyn import sync
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.committers import neighbours
-from magicfs.committers.base import JobContext
 from magicfs.committers.executed import Ending, Executed
 from magicfs.committers.execution import Executor
 from magicfs.committers.job_record import Held, JobRecord
 from magicfs.committers.neighbours import Neighbour
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, ObjectNotFound, UsageError
-from magicfs.job_spec import location_of
-from magicfs.manifests import manifest_key
+from magicfs.errors import CommitDenied, UsageError
+from magicfs.maintenance.at_destination import cleaner_of, context_of, on_destination, was_published
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import Decision, JobState, Wish, decide
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.report import Action, RecoveredJob, RecoverReport
-from magicfs.stores import resolve
 from magicfs.stores.conditions import Conditions, conditions_of
-from magicfs.stores.impatience import PATIENCE_S, ImpatientStore
 
-__all__ = [
-    "Action",
-    "RecoverReport",
-    "RecoveredJob",
-    "cleaner_of",
-    "context_of",
-    "on_destination",
-    "recover",
-    "recover_jobs",
-    "was_published",
-]
-
-_CONCURRENCY = 32
+__all__ = ["recover", "recover_jobs"]
 
 
 def recover(
@@ -83,28 +66,6 @@ def recover(
     how = {"job": job, "rollback": rollback, "abort": abort, "dry_run": dry_run}
     report: RecoverReport = on_destination(recover_jobs, url, storage_options, filesystem, **how)
     return report
-
-
-def on_destination(
-    work: Callable[..., Coroutine[Any, Any, Any]],
-    url: str,
-    storage_options: Mapping[str, Any] | None,
-    filesystem: AbstractFileSystem | None,
-    **how: Any,
-) -> Any:
-    """Run a coroutine on the store of a destination, with an engine and the location first.
-
-    Raises:
-        UsageError: The URL, or how the store is given, cannot be right.
-    """
-    if filesystem is not None and storage_options:
-        raise UsageError("give either filesystem or storage_options, not both")
-    location = location_of(url, any_scheme=filesystem is not None)
-    wrapped = filesystem or resolve.filesystem(location.scheme, dict(storage_options or {}))
-    engine = Engine(resolve.open_store(wrapped, location.bucket), _CONCURRENCY)
-    result = sync(resolve.loop_of(wrapped), work, engine, location, **how)
-    wrapped.invalidate_cache()
-    return result
 
 
 async def recover_jobs(
@@ -222,15 +183,6 @@ def _warnings(executed: Executed) -> tuple[str, ...]:
     )
 
 
-async def was_published(engine: Engine, location: Location, job: JobId) -> bool:
-    """Whether a job has written its manifest: then it has ended, or needs only be cleaned up after."""
-    try:
-        await engine.store.head(manifest_key(location.key, job))
-    except ObjectNotFound:
-        return False
-    return True
-
-
 async def _taken(executor: Executor, held: Held, wish: Wish) -> Held:
     """Take the job's state before anything is touched; it may have been moved since it was looked at."""
     match decide(held.job.state, wish):
@@ -254,23 +206,6 @@ def _refusal(job: JobId, state: JobState, wish: Wish) -> CommitDenied:
     else:
         advice = "every file of it is visible; run recover to finish it"
     return CommitDenied(f"job {job} is {state} and stays so: {advice}; nothing was changed")
-
-
-def context_of(location: Location, layout: WorkLayout) -> JobContext:
-    """The facts of a job of which no more is known; ``JobContext.of`` adds what its object says."""
-    return JobContext(
-        url=location.url,
-        layout=layout,
-        conflict="append",
-        unique_names=True,
-        tracking="store",
-        etag_format="string",
-    )
-
-
-def cleaner_of(engine: Engine) -> Engine:
-    """The same engine, giving a silent store up."""
-    return Engine(ImpatientStore(engine.store, PATIENCE_S), engine.concurrency)
 
 
 _WOULD: dict[Decision, Action] = {

@@ -1,0 +1,82 @@
+"""What a reader of the chain of manifests sees.
+
+Walking back from the pointer, a reader takes every file that it
+meets, except that
+
+* ``hides="all"`` hides the job that ``replaced`` names, and all before it. Jobs that joined the chain after
+  the replacing job had looked, and before it joined itself, stay visible. Files older than the chain are
+  hidden.
+* ``hides="keys"`` hides the keys in ``deleted`` from all older manifests.
+* of two files with one key the newer counts.
+* ``conflict="compact"`` is a sum: it lists what the chain right below it shows, and hides all of it. A reader
+  takes its files and is done. Only if a newer job has replaced what was there before some older job does he
+  pass it over, and takes the manifests below it one by one, as if it were not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from magicfs.formats.manifest import Manifest, ManifestFile
+
+__all__ = ["ADOPT", "COMPACT", "View", "view_of"]
+
+ADOPT: Final = "adopt"
+"""The conflict mode in manifests of files that are older than the chain."""
+
+COMPACT: Final = "compact"
+"""The conflict mode in manifests that sum older ones up; their job ids begin with it, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a reader of the chain sees.
+
+    Attributes:
+        head: The newest manifest.
+        files: Every file by its key, relative to the destination, the newest job's first.
+        older_files: Whether there may be files beside these that no manifest knows.
+    """
+
+    head: Manifest
+    files: Mapping[str, ManifestFile]
+    older_files: bool
+
+    @property
+    def newest_job(self) -> str:
+        """The job that was published last; a sum of older manifests is none."""
+        head = self.head
+        return head.previous if head.conflict == COMPACT and head.previous is not None else head.job_id
+
+
+async def view_of(manifests: AsyncIterable[Manifest]) -> View | None:
+    """What a chain shows, given the newest manifest first; those that it hides are not asked for.
+
+    Raises:
+        FormatError: The chain is broken.
+    """
+    head: Manifest | None = None
+    files: dict[str, ManifestFile] = {}
+    hidden: set[str] = set()
+    ends: set[str] = set()
+    settled = older_files = False
+    async for manifest in manifests:
+        if manifest.job_id in ends:
+            break
+        head = head or manifest
+        is_sum = manifest.conflict == COMPACT
+        if is_sum and ends:
+            continue
+        for file in manifest.files:
+            if file.key not in hidden:
+                files.setdefault(file.key, file)
+        settled = settled or (manifest.hides == "all" and not is_sum) or manifest.conflict == ADOPT
+        older_files = older_files or (manifest.older_files and not settled)
+        if is_sum:
+            break
+        hidden.update(manifest.deleted)
+        if manifest.replaced is not None:
+            ends.add(manifest.replaced)
+    return None if head is None else View(head, files, older_files)

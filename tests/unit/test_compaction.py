@@ -1,0 +1,511 @@
+"""Compaction: one manifest in place of many, while jobs join, readers read and processes die."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import magicfs
+from magicfs import manifests
+from magicfs.cli import main
+from magicfs.committers import preparing
+from magicfs.committers.magic import MagicCommitter
+from magicfs.engine import Engine
+from magicfs.errors import FormatError, ObjectNotFound, Unavailable, UsageError
+from magicfs.formats.manifest import Hides, Manifest, ManifestFile, PublishedRun
+from magicfs.maintenance import compaction
+from magicfs.maintenance.compaction import compact_chain
+from magicfs.manifests import COMPACT, View
+from magicfs.protocol import paths
+from magicfs.stores import conditions as trials
+from magicfs.stores.conditions import Conditions
+from magicfs.stores.memory import MemoryStore
+from magicfs.task_commit import TaskCommit
+from magicfs.testing.faulty_store import Traffic
+from magicfs.testing.job_scene import JobScene
+from magicfs.testing.store_faults import Fault, Kind, Request
+
+NUMBERED = frozenset({"put_if_match"})
+DEST = "sales"
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preparing, "_PAUSE_S", 0)
+    monkeypatch.setattr(manifests, "_PAUSE_S", 0)
+
+
+@pytest.fixture(params=["if-match", "numbered"])
+def scene(request: pytest.FixtureRequest) -> JobScene:
+    return JobScene(ignores=NUMBERED if request.param == "numbered" else frozenset())
+
+
+def compact(scene: JobScene) -> compaction.CompactReport:
+    return magicfs.compact(scene.url, filesystem=scene.filesystem)
+
+
+def chain_of(scene: JobScene) -> list[str]:
+    async def jobs(engine: Engine) -> list[str]:
+        return [one.job_id async for one in manifests.chain(engine.store, DEST, scene.conditions)]
+
+    return scene.elsewhere(jobs)
+
+
+def view_of(scene: JobScene) -> View:
+    found = scene.elsewhere(lambda engine: manifests.view(engine.store, DEST, scene.conditions))
+    assert found is not None
+    return found
+
+
+def seen(scene: JobScene) -> Any:
+    """All that a reader can tell."""
+    found = view_of(scene)
+    return list(found.files.items()), found.older_files, found.newest_job
+
+
+class TestJobs:
+    def test_readers_see_the_same_and_walk_less(self, scene: JobScene):
+        jobs = [scene.published({f"p={n}/a.bin": b"x" * n}, run_id=f"run {n}") for n in range(5)]
+        before, objects = seen(scene), set(scene.objects())
+        report = compact(scene)
+        assert (report.manifests, report.files, report.bytes, report.runs) == (5, 5, 0 + 1 + 2 + 3 + 4, 5)
+        assert report.manifest is not None
+        assert seen(scene) == before
+        assert magicfs.verify(scene.url, filesystem=scene.filesystem).job_id == jobs[-1].id
+        assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+        assert magicfs.read_manifest(scene.url, filesystem=scene.filesystem).job_id == jobs[-1].id
+        assert objects <= set(scene.objects()), "nothing was removed"
+        head = view_of(scene).head
+        assert (head.conflict, head.previous, head.replaced) == (COMPACT, jobs[-1].id, jobs[-1].id)
+        assert [(run.run_id, run.job_id) for run in head.runs] == [
+            (f"run {n}", jobs[n].id) for n in reversed(range(5))
+        ]
+        # A reader of the chain asks for the pointer and for one manifest.
+        traffic = Traffic()
+        asyncio.run(manifests.view(scene.engine(traffic).store, DEST, scene.conditions))
+        read = {one.key for one in traffic.log if one.operation == "get"}
+        assert len(read) == 2
+
+    def test_a_second_call_finds_nothing_to_do(self, scene: JobScene):
+        for n in range(3):
+            scene.published({f"{n}.bin": b"x"})
+        assert compact(scene).manifest
+        before = scene.objects()
+        report = compact(scene)
+        assert (report.manifest, report.manifests) == (None, 0)
+        assert scene.objects() == before
+
+    def test_a_dry_run_tells_and_changes_nothing(self, scene: JobScene):
+        three_jobs(scene)
+        before = scene.objects()
+        would = magicfs.compact(scene.url, dry_run=True, filesystem=scene.filesystem)
+        assert scene.objects() == before
+        assert compact(scene) == would
+
+    def test_a_job_that_is_named_like_a_sum_is_a_job(self, scene: JobScene):
+        three_jobs(scene)
+        job = scene.published({"a.bin": b"x"}, job_id="compact-me")
+        for _ in range(2):
+            assert magicfs.read_manifest(scene.url, filesystem=scene.filesystem).job_id == job.id
+            compact(scene)
+
+    def test_one_manifest_needs_no_sum(self, scene: JobScene):
+        scene.published({"a.bin": b"x"})
+        before = scene.objects()
+        assert compact(scene).manifest is None
+        assert scene.objects() == before
+
+    def test_nothing_published_is_an_error(self, scene: JobScene):
+        with pytest.raises(ObjectNotFound, match="no job was published"):
+            compact(scene)
+
+    @pytest.mark.parametrize("mode", ["append", "replace", "replace_partitions"])
+    def test_jobs_go_on_above_a_sum(self, scene: JobScene, mode: str):
+        plain = like(scene)
+        for one in (scene, plain):
+            for n in range(4):
+                one.published({f"p={n % 2}/{n}.bin": b"old"}, run_id=f"{n}")
+            if one is scene:
+                assert compact(one).manifest
+            one.published({"p=1/new.bin": b"new"}, conflict=mode, run_id="new")
+            if one is scene:
+                report = compact(one)
+                assert (report.manifests, report.runs) == (2, 5)
+        assert len(scene.manifest_files()) == len(plain.manifest_files())
+        assert scene.manifest_files() == set(scene.data())
+        assert scene.bodies() == plain.bodies()
+
+    def test_run_that_a_sum_stands_for_is_not_published_again(self, scene: JobScene):
+        first = scene.published({"a.bin": b"1"}, run_id="one")
+        scene.published({"b.bin": b"2"}, run_id="two")
+        compact(scene)
+        again = scene.published({"a.bin": b"again"}, run_id="one")
+        assert (again.report.published_before, again.report.job_id) == (True, first.id)
+        assert scene.bodies() == [b"1", b"2"]
+
+    def test_success_of_a_job_is_written_although_a_sum_was_linked_before(self, scene: JobScene):
+        """Another job's _SUCCESS lies there, and the pointer names the sum of both."""
+        first = scene.published({"a.bin": b"1"})
+        job = scene.job()
+        commits = scene.wrote(job, {"b.bin": b"2"})
+        success = scene.objects()[f"{DEST}/_SUCCESS"][0]
+
+        def late(request: Request) -> None:
+            if request.operation == "put" and request.key.endswith("/_SUCCESS") and len(chain_of(scene)) == 2:
+                scene.elsewhere(lambda engine: compact_chain(engine, paths.parse_url(scene.url)))
+                scene.put("_SUCCESS", success)
+
+        assert scene.commit(job, commits, traffic=Traffic(before=late)) is not None
+        assert view_of(scene).head.conflict == COMPACT
+        assert first.id.encode() in success
+        found = scene.success()
+        assert found is not None
+        assert found.job_id == job.id
+
+    def test_files_from_before_the_chain_stay_unknown(self, scene: JobScene):
+        scene.put("older.bin", b"older")
+        for n in range(2):
+            scene.published({f"{n}.bin": b"x"})
+        assert view_of(scene).older_files
+        compact(scene)
+        assert view_of(scene).older_files
+        assert magicfs.adopt(scene.url, filesystem=scene.filesystem) is not None
+        assert not view_of(scene).older_files
+        assert "older.bin" in scene.manifest_files()
+        compact(scene)
+        assert scene.manifest_files() == set(scene.data())
+        assert not view_of(scene).older_files
+
+
+# -- while others are at work -----------------------------------------------------------------------------
+
+
+def like(scene: JobScene) -> JobScene:
+    return JobScene(ignores=frozenset() if scene.conditions.put_if_match else NUMBERED)
+
+
+def joining(number: int, join: Callable[[], object]) -> Traffic:
+    """Requests of a compaction, before one of which somebody else joins."""
+
+    def before(request: Request) -> None:
+        if request.number == number:
+            join()
+
+    return Traffic(before=before)
+
+
+def three_jobs(scene: JobScene) -> None:
+    for n in range(3):
+        scene.published({f"p={n}/{n}.bin": b"old"}, run_id=f"{n}")
+
+
+@pytest.mark.parametrize("mode", ["append", "replace", "replace_partitions"])
+def test_a_job_that_joins_before_any_request_of_a_compaction_is_kept_whole(
+    scene: JobScene, mode: str
+) -> None:
+    for number in range(1, 60):
+        place = like(scene)
+        three_jobs(place)
+        job = place.job(mode, run_id="new")
+        commits = place.wrote(job, {"p=1/new.bin": b"new"})
+        traffic = joining(number, lambda: commit_elsewhere(place, job, commits))  # noqa: B023
+        engine = place.engine(traffic)
+        report = place.lived(lambda: compact_chain(engine, paths.parse_url(place.url)))  # noqa: B023
+        if len(traffic.log) < number:
+            break
+        assert report.manifest is not None
+        kept = {"append": 3, "replace": 0, "replace_partitions": 2}[mode]
+        for _ in range(2):
+            assert place.bodies() == [b"new"] + [b"old"] * kept
+            assert place.manifest_files() == set(place.data())
+            assert {run.run_id for run in whole_runs(place)} == {"0", "1", "2", "new"}
+            compact(place)
+    assert 8 < number < 59, "every request"
+
+
+@pytest.mark.parametrize("mode", ["append", "replace", "replace_partitions"])
+def test_a_compaction_before_any_request_of_a_job_commit_neither_stops_it_nor_brings_old_files_back(
+    mode: str,
+) -> None:
+    for number in range(1, 100):
+        place = JobScene()
+        three_jobs(place)
+        job = place.job(mode, run_id="new")
+        commits = place.wrote(job, {"p=1/new.bin": b"new"})
+
+        def join() -> None:
+            place.elsewhere(lambda engine: compact_chain(engine, paths.parse_url(place.url)))  # noqa: B023
+
+        traffic = joining(number, join)
+        assert place.commit(job, commits, traffic=traffic) is not None
+        assert (
+            place.bodies() == [b"new"] + [b"old"] * {"append": 3, "replace": 0, "replace_partitions": 2}[mode]
+        )
+        assert place.manifest_files() == set(place.data())
+        compact(place)
+        assert place.manifest_files() == set(place.data())
+        if len(traffic.log) < number:
+            break
+    assert 15 < number < 99, "every request"
+
+
+@pytest.mark.parametrize(("looked_at", "kept"), [("a", ["r.bin", "b.bin"]), ("b", ["r.bin"])])
+def test_a_sum_that_joined_after_a_replacing_job_had_looked_is_passed_over(
+    scene: JobScene, looked_at: str, kept: list[str]
+) -> None:
+    async def publish(engine: Engine, manifest: Manifest) -> None:
+        await manifests.publish(engine.store, scene.conditions, DEST, manifest)
+
+    for job in ("a", "b"):
+        scene.elsewhere(lambda engine: publish(engine, plain(job)))  # noqa: B023
+    assert compact(scene).manifests == 2
+    replacing = plain("r", hides="all", replaced=looked_at)
+    scene.elsewhere(lambda engine: publish(engine, replacing))
+    assert list(view_of(scene).files) == kept
+    assert compact(scene).manifests == 2
+    assert list(view_of(scene).files) == kept
+
+
+def commit_elsewhere(scene: JobScene, job: magicfs.Job, commits: list[TaskCommit]) -> None:
+    context, driver = job.spec.context, job.found.driver
+    scene.elsewhere(lambda engine: MagicCommitter(context, engine).commit_job(commits, driver))
+
+
+def whole_runs(scene: JobScene) -> list[PublishedRun]:
+    async def read() -> list[PublishedRun]:
+        found: list[PublishedRun] = []
+        async for one in manifests.chain(scene.plain, DEST, scene.conditions):
+            found += compaction.published_runs(one)
+            if one.conflict == COMPACT:
+                break
+        return found
+
+    return asyncio.run(read())
+
+
+def test_a_compaction_among_batches_that_never_end_gives_up_and_changes_nothing(scene: JobScene) -> None:
+    three_jobs(scene)
+    count = 0
+
+    def before(request: Request) -> None:
+        nonlocal count
+        if request.operation == "put" and "/current." in request.key:
+            count += 1
+            scene.elsewhere(
+                lambda engine: manifests.publish(engine.store, scene.conditions, DEST, plain(f"b{count}"))
+            )
+
+    engine = scene.engine(Traffic(before=before))
+    with pytest.raises(Unavailable, match="others published each time"):
+        scene.lived(lambda: compact_chain(engine, paths.parse_url(scene.url)))
+    assert count == compaction._TRIES
+    jobs = chain_of(scene)
+    assert len(jobs) == 3 + count
+    # The manifests of the sums that were never linked are gone, too.
+    assert [name for name in scene.below("_magicfs/") if COMPACT in name] == []
+
+
+def plain(job: str, *keys: str, **changes: Any) -> Manifest:
+    return Manifest(
+        job_id=job,
+        bucket="bucket",
+        destination=DEST,
+        conflict="append",
+        committed_ms=1,
+        files=tuple(ManifestFile(key=key, size=1, etag=f'"{job}"') for key in keys or (f"{job}.bin",)),
+        **changes,
+    )
+
+
+@pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER, Kind.REPLY_LOST, Kind.ERROR_BEFORE])
+def test_a_compaction_that_dies_at_any_request_leaves_readers_what_they_saw(
+    scene: JobScene, kind: Kind
+) -> None:
+    for number in range(1, 60):
+        place = like(scene)
+        three_jobs(place)
+        before = seen(place)
+        engine = place.engine(traffic := Traffic((Fault(kind, number=number),)))
+        try:
+            report = place.lived(lambda: compact_chain(engine, paths.parse_url(place.url)))  # noqa: B023
+        except magicfs.MagicError:
+            report = None
+        assert seen(place) == before
+        # Somebody else goes on: a batch joins, and another compaction is run to its end.
+        place.published({"p=9/new.bin": b"new"}, run_id="new")
+        assert place.manifest_files() == set(place.data())
+        compact(place)
+        assert place.manifest_files() == set(place.data())
+        assert {run.run_id for run in whole_runs(place)} == {"0", "1", "2", "new"}
+        if len(traffic.log) < number:
+            break
+    assert report is not None
+    assert 8 < number < 59, "every request was cut"
+
+
+def test_what_a_dead_compaction_has_left_is_used_by_the_next(scene: JobScene) -> None:
+    three_jobs(scene)
+    cut = Fault(Kind.CRASH_AFTER, operation="put", prefix=f"{DEST}/_magicfs/{COMPACT}-")
+    assert (
+        scene.lived(lambda: compact_chain(scene.engine(Traffic((cut,))), paths.parse_url(scene.url))) is None
+    )
+    [left] = [name for name in scene.below("_magicfs/") if COMPACT in name]
+    assert len(chain_of(scene)) == 3
+    report = compact(scene)
+    assert report.manifest is not None
+    assert report.manifest.endswith(left)
+    assert len(chain_of(scene)) == 4
+
+
+def test_two_compactions_at_once_link_one_sum(scene: JobScene) -> None:
+    three_jobs(scene)
+    for number in range(1, 40):
+        place = like(scene)
+        three_jobs(place)
+        other: list[Any] = []
+
+        def join() -> None:
+            other.append(place.elsewhere(lambda engine: compact_chain(engine, paths.parse_url(place.url))))  # noqa: B023
+
+        engine = place.engine(joining(number, join))
+        place.lived(lambda: compact_chain(engine, paths.parse_url(place.url)))  # noqa: B023
+        assert len(chain_of(place)) == 4
+        assert place.manifest_files() == set(place.data())
+        if not other:
+            break
+    assert number > 8
+
+
+def test_a_store_without_conditional_writes_is_left_alone() -> None:
+    scene = JobScene(ignores=frozenset({"put_if_match", "put_if_absent"}))
+    for n in range(2):
+        scene.published({f"{n}.bin": b"x"}, single_driver=True)
+    before = scene.objects()
+    with pytest.raises(UsageError, match="ignores conditional writes"):
+        compact(scene)
+    assert scene.objects() == before
+
+
+def test_a_sum_that_no_reader_would_take_is_not_published(
+    scene: JobScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    three_jobs(scene)
+    before = scene.objects()
+    monkeypatch.setattr(compaction, "MANIFEST_SIZE_LIMIT", 500)
+    with pytest.raises(UsageError, match="3 files are too many for one manifest"):
+        compact(scene)
+    assert scene.objects() == before
+
+
+# -- against a chain that is never summed up --------------------------------------------------------------
+
+KEYS = ["p=1/a", "p=1/b", "p=2/a", "p=2/b", "c"]
+EVENTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), st.sets(st.sampled_from(KEYS))),
+        st.tuples(st.just("keys"), st.sets(st.sampled_from(KEYS))),
+        st.tuples(st.just("look"), st.just(frozenset())),
+        st.tuples(st.just("replace"), st.sets(st.sampled_from(KEYS))),
+        st.tuples(st.just("compact"), st.just(frozenset())),
+        st.tuples(st.just("compact"), st.just(frozenset())),
+    ),
+    max_size=20,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(EVENTS, st.booleans())
+def test_a_reader_cannot_tell_whether_a_chain_was_ever_summed_up(events: list[Any], older: bool) -> None:
+    """Replacing jobs look at any time before they join, as they do when others join in between."""
+
+    async def whole() -> None:
+        summed, whole = JobScene(), JobScene()
+        for one in (summed, whole):
+            trials.assume(one.plain, Conditions())
+        looked: list[tuple[str | None, str | None]] = []
+        for number, (what, keys) in enumerate(events):
+            if what == "compact":
+                if number:
+                    with suppress(ObjectNotFound):
+                        await compact_chain(summed.engine(Traffic()), paths.parse_url(summed.url))
+            elif what == "look":
+                looked.append((await newest(summed.plain), await newest(whole.plain)))
+            else:
+                ends = looked.pop() if what == "replace" and looked else None
+                for index, one in enumerate((summed, whole)):
+                    changes: dict[str, Any] = {"older_files": older and not number}
+                    hides: Hides = "nothing"
+                    if what == "keys":
+                        hides, changes["deleted"] = "keys", ("p=1/a", "p=2/a")
+                    if what == "replace":
+                        hides = "all"
+                        changes["replaced"] = ends[index] if ends else await newest(one.plain)
+                    manifest = plain(f"j{number}", *(keys or {f"{number}"}), hides=hides, **changes)
+                    await manifests.publish(one.plain, Conditions(), DEST, manifest)
+            left, right = [await manifests.view(one.plain, DEST, Conditions()) for one in (summed, whole)]
+            if left is None or right is None:
+                assert left is right
+                continue
+            assert list(left.files.items()) == list(right.files.items())
+            assert (left.older_files, left.newest_job) == (right.older_files, right.newest_job)
+
+    asyncio.run(whole())
+
+
+async def newest(store: MemoryStore) -> str | None:
+    found = await manifests.read_pointer(store, DEST, Conditions())
+    return found[0].job_id if found else None
+
+
+# -- the format and the command -----------------------------------------------------------------------------
+
+
+def test_runs_are_written_and_read_back_with_what_others_added() -> None:
+    run = PublishedRun(run_id="r", job_id="j", files=2, size=3, committed_ms=4, unknown={"x": [1]})
+    manifest = plain("a", runs=(run,))
+    assert Manifest.from_bytes("p", manifest.to_bytes()) == manifest
+    assert b'"runs"' not in plain("a").to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "named"),
+    [
+        ("runId", "", r"runs\[0\]\.runId"),
+        ("jobId", "a/b", r"runs\[0\]\.jobId"),
+        ("files", -1, r"runs\[0\]\.files"),
+        ("size", "1", r"runs\[0\]\.size"),
+        ("committed", None, r"runs\[0\]\.committed"),
+    ],
+)
+def test_runs_that_cannot_be_believed_are_refused_by_name(field: str, value: object, named: str) -> None:
+    run = PublishedRun(run_id="r", job_id="j", files=2, size=3, committed_ms=4)
+    document = json.loads(plain("a", runs=(run,)).to_bytes())
+    document["runs"][0][field] = value
+    with pytest.raises(FormatError, match=named):
+        Manifest.from_bytes("p", json.dumps(document).encode())
+
+
+def test_the_command_says_what_it_did(capsys: pytest.CaptureFixture[str]) -> None:
+    url = "memory://compact-command/sales"
+    for n in range(3):
+        with magicfs.Job(url, conflict="append", run_id=f"{n}") as job, job.task(0) as task:
+            task.filesystem.pipe_file(f"{task.path}/{n}.bin", b"12")
+    assert main(["compact", url, "--dry-run"]) == 0
+    assert "would sum up  3 manifests" in capsys.readouterr().out
+    assert magicfs.read_manifest(url).previous is not None
+    assert main(["compact", url]) == 0
+    told = capsys.readouterr().out
+    assert "summed up  3 manifests" in told
+    assert "files      3 (6 B)" in told
+    assert main(["compact", url]) == 0
+    assert "nothing to sum up" in capsys.readouterr().out
+    assert main(["compact", url, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["manifest"] is None
+    assert main(["compact", "memory://compact-command/none"]) == 3
