@@ -14,9 +14,10 @@ from fsspec.spec import AbstractFileSystem
 
 from magicfs import job_ending
 from magicfs.committers.base import JobSetup
-from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation, UsageError
-from magicfs.findings import log_findings
+from magicfs.committers.findings import log_findings
+from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation
 from magicfs.formats.pending import EtagFormat
+from magicfs.job_completing import Completer
 from magicfs.job_ending import StillWanted
 from magicfs.job_spec import JobSpec
 from magicfs.protocol import ids
@@ -54,7 +55,8 @@ class Job:
         attempt: Number of the job attempt, from 0; later ones take over the job that an earlier one began.
         part_size: Bytes of the first parts of every upload; by default 8 MiB.
         concurrency: Most requests at once, in tasks and in the job commit.
-        extra_destinations: Further directories that tasks may write to.
+        extra_destinations: URLs of further directories of the bucket, for which tasks write below
+            ``task.path_to(url)``. Files are only ever added there, whatever the conflict mode.
         storage_options: Options of the wrapped filesystem, as for fsspec (``{"endpoint_url": …}``).
         progress: Called with a ``Progress`` after every file, on the I/O thread; it must be quick.
         filesystem: The fsspec filesystem to use, in place of ``storage_options``.
@@ -64,8 +66,7 @@ class Job:
         allow_empty: Let a job that has no files replace what is there, that is, delete it.
         single_driver: Vouch that nobody else publishes here, on a store that ignores conditional writes.
         still_wanted: Asked before a job commit or an abort changes anything, in a thread: whether the engine
-            still wants this driver to end the job. False, or an exception, leaves the job to another driver.
-            Forgotten by pickling.
+            still wants this driver to end it. False or an exception leaves it to another. Not pickled.
 
     Raises:
         UsageError: An argument cannot be right. Nothing was changed.
@@ -96,8 +97,6 @@ class Job:
         single_driver: bool = False,
         still_wanted: StillWanted | None = None,
     ) -> None:
-        if extra_destinations:
-            raise UsageError("extra_destinations are not available in this version; leave them out")
         self.spec = JobSpec.of(
             url,
             job_id,
@@ -117,6 +116,7 @@ class Job:
             run_id=run_id,
             allow_empty=allow_empty,
             single_driver=single_driver,
+            extra_destinations=extra_destinations,
         )
         self._progress = progress
         self._still_wanted = still_wanted
@@ -162,8 +162,7 @@ class Job:
         """Check the destination and write the job object; what lies there stays as it is.
 
         What was found there is in ``found``, and in the log ``magicfs`` at INFO. A second call does nothing.
-        Another ``Job`` of the same ``job_id`` that is set up takes the job over: from then on only that one
-        may commit it.
+        Another ``Job`` of the same ``job_id`` that is set up takes it over: only that one may commit it then.
 
         Raises:
             UsageError: The destination is a file, or a table of Delta Lake or Apache Iceberg.
@@ -208,7 +207,13 @@ class Job:
         with self._lock:
             return tuple(self._commits)
 
-    def commit(self, commits: Iterable[TaskCommit] | None = None, *, tasks: int | None = None) -> JobReport:
+    def commit(
+        self,
+        commits: Iterable[TaskCommit] | None = None,
+        *,
+        tasks: int | None = None,
+        completer: Completer | None = None,
+    ) -> JobReport:
         """Make the given commits visible, exactly these; without an argument, all that a listing shows.
 
         In a listing the last committed attempt of a task counts; stores tell the time in seconds or better.
@@ -217,8 +222,10 @@ class Job:
         Args:
             commits: Those that the engine accepted.
             tasks: How many there must be, if that is known.
+            completer: Has files completed by other processes, such as ``pool.map`` of a process pool.
 
         Raises:
+            UsageError: There is a completer, and the committer has no use for one; nothing was changed.
             ProtocolViolation: The job has ended, or the commits do not belong together or are not all.
             OutputExists: The conflict mode forbids to publish onto what is there; nothing was changed.
             CommitDenied: Another driver or another job was faster, or the engine does not want this driver;
@@ -228,13 +235,8 @@ class Job:
             StoreError: The commits could not be read; nothing was changed; call again or abort.
         """
         self._require_open("commit")
-        chosen = None if commits is None else list(commits)
-        return self._committed(
-            job_ending.commit(self.spec, self.found, chosen, tasks, self._progress, self._still_wanted)
-        )
-
-    def _committed(self, report: JobReport) -> JobReport:
-        self._report = report
+        how = (tasks, self._progress, self._still_wanted, completer)
+        self._report = report = job_ending.commit(self.spec, self.found, commits, *how)
         self._state = "committed"
         self.spec.wrapped().invalidate_cache()
         return report
@@ -328,9 +330,7 @@ class Job:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._lock = threading.Lock()
-        self._progress = None
-        self._still_wanted = None
+        self._lock, self._progress, self._still_wanted = threading.Lock(), None, None
 
     def __repr__(self) -> str:
         return f"<Job {self.id} to {self.url}, {self._state}>"

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from fsspec.asyn import sync
 
+from magicfs import job_completing
 from magicfs.committers.base import Committer, JobSetup
-from magicfs.committers.commit_markers import Asking, require_wanted
+from magicfs.committers.still_wanted import Asking, require_wanted
 from magicfs.engine import Observer
 from magicfs.errors import MagicError, ProtocolViolation
+from magicfs.job_completing import Completer
 from magicfs.job_spec import JobSpec
 from magicfs.progress import Meter
-from magicfs.report import JobReport, ProgressCallback
+from magicfs.report import JobReport, ProgressCallback, TaskFigures
 from magicfs.task_commit import TaskCommit
 
 __all__ = ["StillWanted", "abort", "commit", "require_complete"]
@@ -25,10 +27,11 @@ StillWanted = Callable[[], bool]
 def commit(
     spec: JobSpec,
     found: JobSetup,
-    commits: Sequence[TaskCommit] | None,
+    commits: Iterable[TaskCommit] | None,
     tasks: int | None,
     progress: ProgressCallback | None,
     still_wanted: StillWanted | None,
+    completer: Completer | None = None,
 ) -> JobReport:
     """Commit a job, or discard it if its run, or itself, is published already.
 
@@ -38,16 +41,25 @@ def commit(
     if (before := found.published) is not None:
         sync(spec.loop, spec.make_committer().abort_job, (), found.driver)
         return JobReport.before(before, spec.location.url, spec.committer, spec.conflict)
-    meter = Meter(progress, commits) if progress is not None else None
+    chosen = None if commits is None else list(commits)
+    meter = Meter(progress, chosen) if progress is not None else None
     committer = _committer(spec, still_wanted, meter)
+    if completer is not None:
+        job_completing.use(completer, spec, committer)
     try:
-        report: JobReport = sync(spec.loop, committer.commit_job, commits, found.driver, tasks)
+        report: JobReport = sync(spec.loop, committer.commit_job, chosen, found.driver, tasks)
     except MagicError as error:
         if meter is not None and (trouble := meter.trouble):
             error.add_note(trouble)
         raise
     troubles = (meter.trouble,) if meter is not None and meter.trouble else ()
-    return replace(report, warnings=(*report.warnings, *troubles))
+    figures = () if report.published_before else _figures(chosen)
+    return replace(report, warnings=(*report.warnings, *troubles), task_figures=figures)
+
+
+def _figures(commits: Sequence[TaskCommit] | None) -> tuple[TaskFigures, ...]:
+    found = sorted(commits or (), key=lambda one: one.task_id)
+    return tuple(TaskFigures(one.task_id, one.files, one.bytes, one.rows) for one in found)
 
 
 def abort(

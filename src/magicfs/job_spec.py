@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, get_args
 from uuid import UUID, uuid4
@@ -19,6 +19,7 @@ from magicfs.committers.options import CommitterOptions, NoOptions, StagingOptio
 from magicfs.committers.traits import TRAITS, traits_of
 from magicfs.engine import Engine, Observer
 from magicfs.errors import UsageError
+from magicfs.extra_destinations import keys_of, place_in
 from magicfs.filesystem import MagicFileSystem
 from magicfs.final_files import FinalFileSystem
 from magicfs.formats.pending import EtagFormat
@@ -30,7 +31,7 @@ from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.stores import resolve
 from magicfs.stores.port import Store
-from magicfs.work_places import WorkPlace, local_directory, local_filesystem
+from magicfs.work_places import WorkPlace, local_directory, local_extra, local_filesystem
 
 __all__ = ["CONFLICTS", "JobSpec", "location_of"]
 
@@ -58,6 +59,8 @@ class JobSpec:
         run_id: Name of the run, by which a second one finds the first.
         allow_empty: Whether a job without files may replace what is there.
         single_driver: Whether the caller vouches for what the store cannot ensure.
+        extra_destinations: URLs of further directories that tasks may write to.
+        inline_limit: Bytes of the largest pending set inside a task commit; None for the default.
         committer_options: What else the committer is told.
         reason: Why this committer, where the caller left the choice to us.
         storage_options: Options of the wrapped filesystem.
@@ -79,6 +82,8 @@ class JobSpec:
     run_id: str | None = None
     allow_empty: bool = False
     single_driver: bool = False
+    extra_destinations: Sequence[str] = ()
+    inline_limit: int | None = None
     committer_options: CommitterOptions = field(default_factory=NoOptions)
     reason: str = ""
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -140,6 +145,7 @@ class JobSpec:
                 "tracking='memory' needs unique_names=True and a job id that holds a UUID: uploads of lost "
                 "tasks are recorded nowhere and can only be told by their names; use tracking='store'"
             )
+        self._extra_keys()
         registry.check_store(self.committer, self.store())
         if self.part_size is not None:
             self.store().capabilities.parts.check(self.part_size)
@@ -186,6 +192,10 @@ class JobSpec:
         """Where the job keeps its work."""
         return WorkLayout(self.location.key, self.job, self.attempt, self.layout)
 
+    def _extra_keys(self) -> tuple[str, ...]:
+        tells = self.unique_names and ids.is_random(self.job)
+        return keys_of(self.extra_destinations, self.location, self.committer, names_tell=tells)
+
     @property
     def context(self) -> JobContext:
         """The facts that the committer works from."""
@@ -203,10 +213,23 @@ class JobSpec:
             options=self.committer_options,
             committer=self.committer,
             part_size=self.part_size or DEFAULT_PART_SIZE,
+            extra_destinations=self._extra_keys(),
+            inline_limit=self.inline_limit,
         )
 
-    def work_place(self, task: TaskId, attempt: AttemptId) -> WorkPlace:
-        """Where an attempt of a task writes."""
+    def work_place(self, task: TaskId, attempt: AttemptId, extra: str | None = None) -> WorkPlace:
+        """Where an attempt of a task writes.
+
+        Args:
+            task: The task.
+            attempt: The attempt.
+            extra: URL of a directory in one of the extra destinations; None for the destination.
+
+        Raises:
+            UsageError: It lies in none of them.
+        """
+        if extra is not None:
+            return self._extra_place(task, attempt, extra)
         bucket, scheme = self.location.bucket, self.location.scheme
         options = dict(self.storage_options) if self.filesystem is None else None
         match traits_of(self.committer).writes:
@@ -233,6 +256,16 @@ class JobSpec:
                     partial(FinalFileSystem, self.wrapped(), self.location.path, suffix),
                     None,
                 )
+
+    def _extra_place(self, task: TaskId, attempt: AttemptId, url: str) -> WorkPlace:
+        keys = self._extra_keys()
+        number, relative = place_in(url, self.location, keys)
+        place = self.work_place(task, attempt)
+        if traits_of(self.committer).writes == "local files":
+            directory = local_extra(place.path, number)
+        else:
+            directory = f"{self.location.bucket}/{self.work_layout.work_directory(attempt, keys[number])}"
+        return replace(place, path=f"{directory}/{relative}" if relative else directory)
 
     def wrapped(self) -> AbstractFileSystem:
         """The filesystem of the store, as this process has it."""

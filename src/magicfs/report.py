@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from magicfs.formats.statistics import Statistics
+from magicfs.formats.statistics import ROWS, Statistics
 
 __all__ = [
     "Action",
@@ -15,6 +15,7 @@ __all__ = [
     "ProgressCallback",
     "RecoverReport",
     "RecoveredJob",
+    "TaskFigures",
     "VerifyReport",
     "human_bytes",
 ]
@@ -43,6 +44,23 @@ ProgressCallback = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True)
+class TaskFigures:
+    """What one task wrote.
+
+    Attributes:
+        task_id: The task.
+        files: How many files.
+        bytes: Their size.
+        rows: How many rows; None if the task did not count them.
+    """
+
+    task_id: str
+    files: int
+    bytes: int
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class JobReport:
     """A published job.
 
@@ -62,6 +80,9 @@ class JobReport:
         filenames: URLs of the first 100 files.
         warnings: Troubles after the files were published, such as work objects that could not be removed.
         statistics: What tasks and job counted, under Hadoop's names.
+        task_figures: What each task wrote, in the order of their ids; empty if the commits were not handed
+            over. Left out of ``to_dict``.
+        skipped: Whether nothing was written, because data was there and the caller wanted it left.
     """
 
     job_id: str
@@ -79,6 +100,15 @@ class JobReport:
     filenames: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     statistics: Statistics = field(default_factory=Statistics, repr=False)
+    task_figures: tuple[TaskFigures, ...] = field(default=(), repr=False)
+    skipped: bool = False
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows the tasks wrote; None if they did not count them."""
+        # Statistics travel with the files, and there may be none.
+        known = [one.rows for one in self.task_figures if one.rows is not None]
+        return self.statistics.counters.get(ROWS, sum(known) if known else None)
 
     @classmethod
     def before(cls, job: str, url: str, committer: str, conflict: str) -> JobReport:
@@ -87,14 +117,19 @@ class JobReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        plain = asdict(self)
+        plain = asdict(replace(self, task_figures=()))
+        del plain["task_figures"]
         plain["statistics"] = self.statistics.to_document()
+        plain["rows"] = self.rows
         return plain
 
     def __str__(self) -> str:
+        if self.skipped:
+            return f"skipped     {self.destination} holds data already; nothing was written"
+        rows = "" if self.rows is None else f"{self.rows} rows, "
         lines = [
             f"published   {self.destination}",
-            f"files       {self.files} ({human_bytes(self.bytes)}) from {_count(self.tasks, 'task')}",
+            f"files       {self.files} ({rows}{human_bytes(self.bytes)}) from {_count(self.tasks, 'task')}",
             f"job         {self.job_id}, committer {self.committer}, conflict {self.conflict}",
             f"job commit  {self.seconds:.2f} s",
         ]

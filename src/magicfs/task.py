@@ -6,6 +6,7 @@ import logging
 import os
 import secrets
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -57,6 +58,7 @@ class Task:
         self._state: Literal["new", "open", "committed", "aborted"] = "new"
         self._commit: TaskCommit | None = None
         self._began_commit = False
+        self._counters: dict[str, int] = {}
 
     @property
     def job_id(self) -> str:
@@ -79,6 +81,28 @@ class Task:
     def url(self, name: str = "") -> str:
         """A URL for a file of the given relative name, to go with ``storage_options``."""
         return self._place().url(name)
+
+    def path_to(self, directory: str) -> str:
+        """Where to write, with ``filesystem``, for a directory in one of the job's extra destinations.
+
+        Relative paths become that directory's. With ``committer="directory"`` or ``"partitioned"`` it is a
+        directory of this machine, and is made.
+
+        Args:
+            directory: A URL, such as ``s3://bucket/other/day=1``.
+
+        Raises:
+            UsageError: It lies in none of the job's ``extra_destinations``.
+        """
+        place = self._spec.work_place(self.id, self._require_attempt(), directory)
+        if place.prefix == "file://" and self._state == "open":
+            Path(place.path).mkdir(parents=True, exist_ok=True)
+        return place.path
+
+    def url_to(self, directory: str, name: str = "") -> str:
+        """As ``path_to``, a URL for a file of the given relative name, to go with ``storage_options``."""
+        self.path_to(directory)
+        return self._spec.work_place(self.id, self._require_attempt(), directory).url(name)
 
     @property
     def storage_options(self) -> dict[str, Any]:
@@ -131,6 +155,24 @@ class Task:
         found: bool = sync(self._spec.loop, self._spec.make_committer().needs_task_commit, attempt)
         return found
 
+    def count(self, name: str, number: int = 1) -> None:
+        """Add to a counter of the attempt, which the job's ``_SUCCESS`` and report sum up.
+
+        Args:
+            name: Such as ``records_written``, which is the number of rows.
+            number: How many.
+
+        Raises:
+            ProtocolViolation: The task is not set up, or was committed or aborted already.
+            UsageError: The number is negative.
+        """
+        self._require_attempt()
+        if self._state != "open":
+            raise ProtocolViolation(f"task {self.id} is {self._state} already; count before it commits")
+        if number < 0:
+            raise UsageError(f"{name} cannot go down by {-number}; count what is written")
+        self._counters[name] = self._counters.get(name, 0) + number
+
     def commit(self, progress: ProgressCallback | None = None) -> TaskCommit:
         """Persist what the attempt wrote; nothing becomes visible.
 
@@ -162,7 +204,7 @@ class Task:
         committer = self._spec.make_committer(meter)
         self._began_commit = True
         try:
-            self._commit = sync(self._spec.loop, committer.commit_task, self.id, attempt)
+            self._commit = sync(self._spec.loop, committer.commit_task, self.id, attempt, self._counters)
         except CommitOutcomeUnknown:
             raise
         except BaseException as error:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from magicfs.errors import FormatError
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
+from magicfs.formats.statistics import ROWS
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 
-__all__ = ["INLINE_LIMIT", "TaskCommit", "pack", "unpack"]
+__all__ = ["INLINE_LIMIT", "Counters", "TaskCommit", "pack", "unpack"]
 
 INLINE_LIMIT = 64 * 1024
 """Bytes of the largest packed pending set that travels inside the value; larger ones stay in the store."""
+
+Counters = Mapping[str, int]
+"""What a task has counted, by name."""
 
 _Packed = bytes
 
@@ -30,6 +35,7 @@ class TaskCommit:
         set_key: Key of its pending set in the store, or its name below ``cluster_directory``; None if only
             this value holds it.
         content: The packed pending set; None if it is too large to travel.
+        rows: How many rows it wrote; None if it did not count them.
     """
 
     job_id: JobId
@@ -39,16 +45,34 @@ class TaskCommit:
     bytes: int
     set_key: str | None
     content: _Packed | None = field(repr=False)
+    rows: int | None = None
 
     @classmethod
     def of(
-        cls, job: JobId, task: TaskId, attempt: AttemptId, pending_set: PendingSet, set_key: str | None
+        cls,
+        job: JobId,
+        task: TaskId,
+        attempt: AttemptId,
+        pending_set: PendingSet,
+        set_key: str | None,
+        inline_limit: int | None = None,
     ) -> TaskCommit:
-        """Describe a pending set. It travels inside if it is small enough, or stored nowhere else."""
+        """Describe a pending set. It travels inside if it is small enough, or stored nowhere else.
+
+        Args:
+            job: The job.
+            task: The task.
+            attempt: The attempt.
+            pending_set: What it wrote.
+            set_key: Where the set is stored; None if it is not.
+            inline_limit: Bytes of the largest packed set that travels; None for ``INLINE_LIMIT``.
+        """
+        limit = INLINE_LIMIT if inline_limit is None else inline_limit
         packed = pack(pending_set.to_bytes("object"))
         length = sum(commit.length for commit in pending_set.commits)
-        content = packed if set_key is None or len(packed) <= INLINE_LIMIT else None
-        return cls(job, task, attempt, len(pending_set.commits), length, set_key, content)
+        content = packed if set_key is None or len(packed) <= limit else None
+        rows = pending_set.statistics.counters.get(ROWS)
+        return cls(job, task, attempt, len(pending_set.commits), length, set_key, content, rows)
 
 
 def pack(raw: bytes) -> bytes:

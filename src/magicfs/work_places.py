@@ -11,7 +11,7 @@ from typing import Any
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.spec import AbstractFileSystem
 
-__all__ = ["WorkPlace", "local_directory", "local_filesystem"]
+__all__ = ["WorkPlace", "local_directory", "local_extra", "local_filesystem"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,11 @@ def local_directory(work_directory: str | None, job: str, attempt: str) -> str:
     """
     parent = Path(work_directory) if work_directory else Path(tempfile.gettempdir()) / "magicfs"
     return str(parent.absolute() / f"{job}-{attempt}")
+
+
+def local_extra(directory: str, number: int) -> str:
+    """Where in it an attempt writes for one of the job's extra destinations, by its number from 0."""
+    return f"{directory}/__to={number}"
 
 
 def local_filesystem() -> AbstractFileSystem:

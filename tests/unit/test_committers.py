@@ -49,9 +49,16 @@ def test_every_option_is_told() -> None:
             assert all(f"`{one.name}`" in TEXT for one in fields(traits.options)), name
 
 
-def test_the_example_runs_as_it_stands() -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
+EXAMPLES = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("code", EXAMPLES, ids=range(len(EXAMPLES)))
+def test_an_example_runs_as_it_stands(code: str) -> None:
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) >= 2
 
 
 @pytest.mark.parametrize("name", [name for name, traits in TRAITS.items() if not traits.driven])

@@ -501,7 +501,7 @@ def test_upload_that_could_not_be_aborted_stays_on_record_for_the_next_abort() -
         ({"job_id": "current"}, "'current' is no id for a job with a manifest: 'current' is the pointer's"),
         ({"job_id": "current.5"}, "'current.5' is no id for a job with a manifest"),
         ({"job_id": "daily.00001"}, "'daily.00001' is no id for a job with a manifest"),
-        ({"extra_destinations": ["memory://b/x"]}, "extra_destinations are not available"),
+        ({"extra_destinations": ["memory://b/x"]}, "'memory://b/x' lies outside memory://bucket"),
         ({"attempt": -1}, "attempt=-1 is no job attempt; number them from 0"),
         ({"concurrency": 0}, "concurrency=0 is out of range; choose 1 to 1024"),
         ({"concurrency": 1025}, "concurrency=1025 is out of range"),

@@ -13,7 +13,7 @@ import pytest
 from magicfs import cli
 from magicfs.formats import deletions
 from magicfs.formats.deletions import OldObject
-from magicfs.formats.job_object import Chunk, JobObject, OldSuccess, SeenPointer
+from magicfs.formats.job_object import Chunk, ExtraDestination, JobObject, OldSuccess, SeenPointer
 from magicfs.protocol.ids import job_id
 from magicfs.protocol.job_state import JobState, diagram
 
@@ -36,6 +36,7 @@ FULL = JobObject(
     pointer=SeenPointer("j", "e"),
     old_success=OldSuccess("k", "0" * 64, "e"),
     equal_keys=("k",),
+    extra_destinations=(ExtraDestination("d"),),
 )
 
 

@@ -30,6 +30,7 @@ def show_job(url: str, job: JobObject) -> None:
             ("state", f"{job.state}: {MEANING[job.state]}"),
             ("reason", job.reason),
             ("destination", f"{job.bucket}/{job.destination}"),
+            ("extra destinations", ", ".join(f"{job.bucket}/{one.key}" for one in job.extra_destinations)),
             ("conflict", job.conflict),
             ("committer", f"{job.committer}, tracking {job.tracking}, layout {job.layout}"),
             ("unique names", "yes" if job.unique_names else "no"),

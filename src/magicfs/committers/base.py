@@ -18,7 +18,7 @@ from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.protocol.temporary import TemporaryLayout
 from magicfs.report import JobReport
-from magicfs.task_commit import TaskCommit
+from magicfs.task_commit import Counters, TaskCommit
 
 __all__ = ["Committer", "Conflict", "FoundJob", "FoundUpload", "JobContext", "JobSetup"]
 
@@ -41,6 +41,8 @@ class JobContext:
         options: What else the committer was told.
         committer: Name of the committer.
         part_size: Bytes of the first parts of uploads that the committer itself makes.
+        extra_destinations: Further directories of the bucket that tasks write to, as keys.
+        inline_limit: Bytes of the largest pending set inside a task commit; None for the default.
     """
 
     url: str
@@ -56,6 +58,13 @@ class JobContext:
     options: CommitterOptions = field(default_factory=NoOptions)
     committer: str = "magic"
     part_size: int = DEFAULT_PART_SIZE
+    extra_destinations: tuple[str, ...] = ()
+    inline_limit: int | None = None
+
+    @property
+    def destinations(self) -> tuple[str, ...]:
+        """All directories that the job publishes to: no other key is ever its own."""
+        return (self.layout.destination, *self.extra_destinations)
 
     @property
     def job(self) -> JobId:
@@ -89,6 +98,7 @@ class JobContext:
             hadoop_sets=False,
             run_id=job.run_id,
             committer=job.committer,
+            extra_destinations=tuple(one.key for one in job.extra_destinations),
         )
 
 
@@ -188,11 +198,18 @@ class Committer(Protocol):
     async def needs_task_commit(self, attempt: AttemptId) -> bool:
         """Whether an attempt wrote anything."""
 
-    async def commit_task(self, task: TaskId, attempt: AttemptId) -> TaskCommit:
+    async def commit_task(
+        self, task: TaskId, attempt: AttemptId, counters: Counters | None = None
+    ) -> TaskCommit:
         """Persist what an attempt wrote, in one atomic write; nothing becomes visible.
 
         A second call for the same attempt returns what the first persisted; where that is nothing
         (``tracking="memory"`` and a small set), it returns an empty commit, so engines must not ask twice.
+
+        Args:
+            task: The task.
+            attempt: The attempt.
+            counters: What the task has counted, for the job's statistics.
 
         Raises:
             CommitFailed: A file is unreadable, incomplete or still open, or two have one final name; the

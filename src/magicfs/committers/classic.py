@@ -15,17 +15,17 @@ from magicfs.committers.job_record import mint, now_ms
 from magicfs.committers.setting_up import check_destination
 from magicfs.engine import Engine
 from magicfs.errors import ProtocolViolation, UsageError
-from magicfs.formats.statistics import Statistics
+from magicfs.formats.statistics import ROWS, Statistics
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SuccessData
 from magicfs.protocol import paths
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.layout import unique_name
 from magicfs.protocol.winners import Attempt, check_attempts
 from magicfs.report import JobReport
-from magicfs.task_commit import TaskCommit
+from magicfs.task_commit import Counters, TaskCommit
 from magicfs.version import __version__
 
-__all__ = ["ClassicCommitter", "Published"]
+__all__ = ["ClassicCommitter", "Published", "counted"]
 
 
 @dataclass(slots=True)
@@ -54,6 +54,12 @@ class Published:
         self.bytes += size
         if len(self.keys) < SUCCESS_MARKER_FILE_LIMIT:
             self.keys.append(key)
+
+
+def counted(commits: Sequence[TaskCommit] | None) -> Statistics:
+    """What tasks told of their rows, where nothing else bears it."""
+    rows = [commit.rows for commit in commits or () if commit.rows is not None]
+    return Statistics(counters={ROWS: sum(rows)} if rows else {})
 
 
 class ClassicCommitter:
@@ -128,10 +134,18 @@ class ClassicCommitter:
             )
 
     def commit_of(
-        self, task: TaskId, attempt: AttemptId, files: int, size: int, key: str | None, content: bytes | None
+        self,
+        task: TaskId,
+        attempt: AttemptId,
+        files: int,
+        size: int,
+        key: str | None,
+        content: bytes | None,
+        counters: Counters | None = None,
     ) -> TaskCommit:
         """What a task commit hands to the job."""
-        return TaskCommit(self.context.job, task, attempt, files, size, key, content)
+        rows = (counters or {}).get(ROWS)
+        return TaskCommit(self.context.job, task, attempt, files, size, key, content, rows)
 
     async def write_success(self, published: Published, stage: str | None = None) -> None:
         """Write ``_SUCCESS``, whoever's is there."""

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from fsspec.core import url_to_fs
 
+from magicfs.committers import task_output
 from magicfs.committers.base import JobContext
 from magicfs.committers.cluster_files import ClusterFiles
 from magicfs.committers.options import StagingOptions
@@ -125,7 +126,8 @@ class ClusterSets:
         await self._rename(task, attempt, stored)
         if stored != raw:
             pending_set = PendingSet.from_bytes(self.where(own), stored)
-        return Kept(TaskCommit.of(context.job, task, attempt, pending_set, own), pending_set)
+        commit = TaskCommit.of(context.job, task, attempt, pending_set, own, context.inline_limit)
+        return Kept(commit, pending_set)
 
     async def _rename(self, task: TaskId, attempt: AttemptId, stored: bytes) -> None:
         """Rename an attempt's copy to the committed task: the moment of the task commit."""
@@ -165,7 +167,7 @@ class ClusterSets:
         if raw is None:
             return None
         stored = PendingSet.from_bytes(self.where(own), raw)
-        return TaskCommit.of(self._context.job, task, attempt, stored, own)
+        return TaskCommit.of(self._context.job, task, attempt, stored, own, self._context.inline_limit)
 
     # -- all tasks -------------------------------------------------------------------------------------
 
@@ -229,7 +231,7 @@ class ClusterSets:
             StoreError: The filesystem failed.
         """
         layout, found = self.layout, list[Pending]()
-        bucket, destination = self._engine.store.bucket, self._context.layout.destination
+        bucket, destinations = self._engine.store.bucket, self._context.destinations
 
         def find(place: ClusterFiles) -> list[str]:
             keys = []
@@ -248,12 +250,26 @@ class ClusterSets:
                     for each in stored.commits
                     if {stored.job_id, each.job_id} <= {"", self._context.job}
                     and each.bucket == bucket
-                    and paths.is_under(each.destination_key, destination)
+                    and paths.which_holds(each.destination_key, destinations) is not None
                 )
             return True
 
         await drained(await self._asked("list", layout.job_directory, find), one, self._engine.concurrency)
         return found
+
+    async def discard(self, engine: Engine, *, but: Collection[str] = ()) -> tuple[int, list[MagicError]]:
+        """Abort the uploads that the job's sets name, of all attempts but some. A second call does nothing.
+
+        Returns:
+            How many there were that only the sets tell to be the job's, for others are found by their
+            names; and what could not be done.
+        """
+        try:
+            uploads = await self.uploads(but=but)
+        except StoreError as error:
+            return 0, [error]
+        problems = await task_output.abort_uploads(engine, uploads)
+        return 0 if self._context.names_tell else len(uploads) - len(problems), problems
 
     # -- the filesystem --------------------------------------------------------------------------------
 

@@ -82,7 +82,7 @@ class DirectCommitter(FinalFilesCommitter):
         started = time.monotonic()
         lists = self.load(commits, tasks)
         await self._check_present(lists)
-        published = self.published(lists)
+        published = self.published(lists, commits)
         await decided(self.context, self.write_success(published))
         return await self.finish(published, started)
 

@@ -10,6 +10,7 @@ from itertools import islice
 from magicfs import manifests
 from magicfs.committers import publishing
 from magicfs.committers.base import JobContext, JobSetup
+from magicfs.committers.completing import Spread
 from magicfs.committers.executed import Ending, Executed
 from magicfs.committers.execution import Executor
 from magicfs.committers.job_output import JobOutput
@@ -83,16 +84,20 @@ class Driver:
         """See ``Committer.setup_job``."""
         return await set_up(self.engine, self._cleaner, self.context, self.committer)
 
-    async def commit(self, load: Callable[[], Awaitable[JobOutput]], driver: str | None) -> JobReport:
+    async def commit(
+        self, load: Callable[[], Awaitable[JobOutput]], driver: str | None, spread: Spread | None = None
+    ) -> JobReport:
         """See ``Committer.commit_job``.
 
         Args:
             load: Finds and checks what is to be published.
             driver: What ``setup`` returned; None commits whoever set the job up.
+            spread: How other processes complete the files; None completes them in this one.
         """
         started = time.monotonic()
         record, held = await self._read(self.engine)
         executor = Executor(self.engine, self._cleaner, self.context, record)
+        executor.spread = spread
         try:
             if held is not None:
                 self._check_driver(held, driver)
@@ -170,6 +175,15 @@ class Driver:
         """
         _, held = await self._read(self._cleaner)
         return held is not None and held.job.state in _BEFORE
+
+    async def is_over(self) -> bool:
+        """Whether the job has ended: what is pending of it now, nobody will complete.
+
+        Raises:
+            StoreError: The store failed.
+        """
+        _, held = await self._read(self._cleaner)
+        return held is None
 
     # -- what both need --------------------------------------------------------------------------------
 
@@ -270,7 +284,12 @@ class Driver:
                 f"job {self.context.job} has ended without being published: another process aborted it or "
                 "rolled it back; run the job again"
             )
-        keys = [paths.join(self._destination, one.key) for one in manifest.files]
+        others = [
+            await manifests.read(self.engine.store, extra, self.context.job, record.conditions)
+            for extra in self.context.extra_destinations
+        ]
+        published = [manifest, *(one for one in others if one is not None)]
+        keys = [paths.join(each.destination, one.key) for each in published for one in each.files]
         return JobReport(
             job_id=self.context.job,
             destination=self.context.url,
@@ -278,7 +297,7 @@ class Driver:
             conflict=self.context.conflict,
             tasks=0,
             files=len(keys),
-            bytes=sum(one.size for one in manifest.files),
+            bytes=sum(one.size for each in published for one in each.files),
             seconds=time.monotonic() - started,
             filenames=self._urls(keys),
             warnings=("another process finished the job",),

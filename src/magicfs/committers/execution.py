@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 
-from magicfs.committers import facts, job_output, publishing, reverting
+from magicfs.committers import completing, facts, job_output, publishing, reverting
 from magicfs.committers.base import JobContext
+from magicfs.committers.completing import Order, Spread
 from magicfs.committers.executed import Ending, Executed
 from magicfs.committers.job_output import JobOutput
 from magicfs.committers.job_record import Held, JobMoved, JobRecord, mint
@@ -51,6 +53,7 @@ class Executor:
         fresh: Whether no other process has completed a file yet, as a driver knows that has just reached the
             commit point; otherwise every file is looked at.
         settled: Ids of uploads that are known to be completed or aborted.
+        spread: How other processes complete the files; None completes them in this one.
     """
 
     def __init__(self, engine: Engine, cleaner: Engine, context: JobContext, record: JobRecord) -> None:
@@ -61,6 +64,7 @@ class Executor:
         self.fresh = False
         self._etags: dict[str, str] = {}
         self.settled: set[str] = set()
+        self.spread: Spread | None = None
         self._done = Executed()
 
     @property
@@ -143,8 +147,12 @@ class Executor:
         if not job.irreversible:
             held = await self._hide_success(held)
         last = set(job.equal_keys)
-        steps = self._steps(output, lambda pending: pending.destination_key not in last)
-        result = await self.engine.run(Stage("complete", steps), keep=True, verify=not self.fresh)
+        elsewhere = await self._complete_elsewhere(held, output)
+        others = last | {step.key for step in elsewhere}
+        steps = self._steps(output, lambda pending: pending.destination_key not in others)
+        verify = not self.fresh or self.spread is not None
+        result = await self.engine.run(Stage("complete", steps), keep=True, verify=verify)
+        result = replace(result, done=result.done + len(elsewhere), completed=elsewhere | result.completed)
         if result.ok and last:
             if not job.irreversible:
                 held = await self.record.move(held, JobState.COMMITTING, irreversible=True)
@@ -158,16 +166,30 @@ class Executor:
         self.settled = {step.upload_id for step in result.completed}
         return await self.record.move(held, JobState.COMPLETED)
 
-    def _steps(self, output: JobOutput, wanted: Callable[[Pending], bool]) -> Iterator[Complete]:
+    @property
+    def _if_absent(self) -> bool:
         # Only names that are not the job's own can meet a file there; the store is asked to refuse then.
-        if_absent = (
+        return (
             not self.context.names_tell
             and self.context.conflict in {"append", "fail"}
             and self.record.conditions.complete_if_absent
         )
+
+    def _steps(self, output: JobOutput, wanted: Callable[[Pending], bool]) -> Iterator[Complete]:
         for pending in output.pendings():
             if wanted(pending):
-                yield job_output.completing(pending, if_absent=if_absent)
+                yield job_output.completing(pending, if_absent=self._if_absent)
+
+    async def _complete_elsewhere(self, held: Held, output: JobOutput) -> dict[Complete, str]:
+        """Let other processes complete what they can; returns what they have told to be visible."""
+        if self.spread is None or not output.files:
+            return {}
+        order = Order(held.job.nonce, self._if_absent, verify=not self.fresh)
+        done, warnings = await completing.elsewhere(self.spread, order, self.engine, held.job, output)
+        if not await self._is_unmoved(held):
+            raise JobMoved(f"job {self.context.job} was moved by another process meanwhile")
+        self._done.warnings += warnings
+        return done
 
     async def _hide_success(self, held: Held) -> Held:
         """Delete the ``_SUCCESS`` that is there: its readers wait until the job has ended.

@@ -27,6 +27,7 @@ from magicfs.protocol import paths
 __all__ = [
     "CHUNK_LENGTH",
     "copy_success",
+    "read_chunk",
     "read_deletions",
     "read_output",
     "read_success",
@@ -99,6 +100,17 @@ async def read_output(engine: Engine, context: JobContext, job: JobObject) -> Jo
     output = job_output.checked(engine, context, [(chunk.key, read[chunk.key]) for chunk in job.chunks])
     output.tasks = job.tasks
     return output
+
+
+async def read_chunk(engine: Engine, context: JobContext, chunk: Chunk) -> JobOutput:
+    """Read back one chunk of the files that a job publishes.
+
+    Raises:
+        ObjectNotFound: It is gone.
+        FormatError: It is altered, or lies outside the job.
+    """
+    read = await _read(engine, context, [chunk], PENDINGSET_SIZE_LIMIT)
+    return job_output.checked(engine, context, [(chunk.key, read[chunk.key])])
 
 
 async def read_deletions(engine: Engine, context: JobContext, job: JobObject) -> list[OldObject]:

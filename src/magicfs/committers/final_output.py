@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from magicfs.committers.base import JobContext
-from magicfs.committers.classic import ClassicCommitter, Published
+from magicfs.committers.classic import ClassicCommitter, Published, counted
 from magicfs.committers.sweep import Swept, sweep
 from magicfs.committers.task_output import delete_keys
 from magicfs.engine import Engine, drained, raise_first
@@ -27,7 +27,7 @@ from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.winners import KeyCheck
 from magicfs.report import JobReport
 from magicfs.stores.impatience import PATIENCE_S, ImpatientStore
-from magicfs.task_commit import TaskCommit, pack, unpack
+from magicfs.task_commit import Counters, TaskCommit, pack, unpack
 
 __all__ = ["FinalFilesCommitter", "files_of", "impatient", "sweep_after", "sweep_uploads"]
 
@@ -68,7 +68,9 @@ class FinalFilesCommitter(ClassicCommitter):
         """Whether this process wrote anything for an attempt; others' files are not looked for."""
         return bool(final_tracker().look(self.scope(attempt)))
 
-    async def commit_task(self, task: TaskId, attempt: AttemptId) -> TaskCommit:
+    async def commit_task(
+        self, task: TaskId, attempt: AttemptId, counters: Counters | None = None
+    ) -> TaskCommit:
         """Look at every file that this process wrote for the attempt, and tell their names and sizes.
 
         The files are visible already; nothing is stored. A second call returns an empty commit, for the
@@ -90,7 +92,7 @@ class FinalFilesCommitter(ClassicCommitter):
                 error.add_note(f"and attempt {attempt} could not be aborted whole: {second}")
             raise
         final_tracker().take(scope)
-        return self.commit_of(task, attempt, len(files), one.size, None, content)
+        return self.commit_of(task, attempt, len(files), one.size, None, content, counters)
 
     async def abort_task(self, attempt: AttemptId) -> None:
         """Delete what this process wrote for an attempt. A second call does nothing more.
@@ -134,7 +136,7 @@ class FinalFilesCommitter(ClassicCommitter):
                 keys.add(keys.bucket, self.key_of(key), f"task {commit.task_id}")
         return lists
 
-    def published(self, lists: Sequence[FileList]) -> Published:
+    def published(self, lists: Sequence[FileList], commits: Sequence[TaskCommit] | None) -> Published:
         """What a job commit makes of its tasks' files."""
         published = Published(tasks=len(lists))
         for one in lists:
@@ -146,7 +148,7 @@ class FinalFilesCommitter(ClassicCommitter):
             "committer_jobs_completed": 1,
             "committer_tasks_completed": published.tasks,
         }
-        published.statistics = Statistics(counters=counters)
+        published.statistics = Statistics(counters=counters) + counted(commits)
         return published
 
     async def finish(self, published: Published, started: float) -> JobReport:

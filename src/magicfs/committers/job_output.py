@@ -53,8 +53,13 @@ class JobOutput:
 
     def pendings(self) -> Iterator[Pending]:
         """Every file, unpacking one set at a time."""
-        for _, packed in self.sets:
-            yield from pickle.loads(zlib.decompress(packed))  # noqa: S301 - made in _take, never stored
+        for _, pendings in self.by_set():
+            yield from pendings
+
+    def by_set(self) -> Iterator[tuple[str, Sequence[Pending]]]:
+        """The name of every set, and its files."""
+        for name, packed in self.sets:
+            yield name, pickle.loads(zlib.decompress(packed))  # noqa: S301 - made in _take, never stored
 
 
 def completing(pending: Pending, *, if_absent: bool = False) -> Complete:
@@ -93,7 +98,7 @@ def carried(engine: Engine, context: JobContext, commits: Sequence[TaskCommit]) 
         output = JobOutput()
         try:
             raw = unpack(name, commit.content)
-            _take(output, name, raw, context, KeyCheck(engine.store.bucket, context.layout.destination))
+            _take(output, name, raw, context, KeyCheck(engine.store.bucket, *_places(context)))
         except (CommitFailed, FormatError):
             continue
         yield from output.pendings()
@@ -190,9 +195,13 @@ def checked(engine: Engine, context: JobContext, sets: Sequence[_Named]) -> JobO
         CommitFailed: One cannot be believed, or a key is outside the destination or named twice.
     """
     output = JobOutput(tasks=len(sets))
-    keys = KeyCheck(engine.store.bucket, context.layout.destination)
+    keys = KeyCheck(engine.store.bucket, *_places(context))
     output.statistics = Statistics.aggregate([_take(output, name, raw, context, keys) for name, raw in sets])
     return output
+
+
+def _places(context: JobContext) -> tuple[str, tuple[str, ...]]:
+    return context.layout.destination, context.extra_destinations
 
 
 def _take(output: JobOutput, name: str, raw: bytes, context: JobContext, keys: KeyCheck) -> Statistics:

@@ -11,7 +11,7 @@ from typing import Any
 from magicfs.committers.base import JobContext
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, FormatError, ObjectExists, PreconditionFailed
-from magicfs.formats.job_object import JobObject
+from magicfs.formats.job_object import ExtraDestination, JobObject
 from magicfs.protocol.job_state import JobState, check_move
 from magicfs.protocol.layout import WorkLayout
 from magicfs.register import Entry, Register
@@ -143,6 +143,7 @@ def opened(context: JobContext, engine: Engine, committer: str) -> JobObject:
         tracking=context.tracking,
         layout=layout.name,
         run_id=context.run_id,
+        extra_destinations=tuple(ExtraDestination(key) for key in context.extra_destinations),
         created_ms=now_ms(),
         changed_ms=now_ms(),
         host=_host(),

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["LocalFile", "LocalOutput", "has_room", "open_for_writing", "read_output"]
+__all__ = ["LocalFile", "LocalOutput", "has_room", "open_for_writing", "read_checked", "read_output"]
 
 _BLOCK = 4096
 _FLAGS = re.compile(r"^flags:\s*([0-7]+)$", re.MULTILINE)
@@ -65,6 +65,20 @@ def read_output(directory: str) -> LocalOutput:
     output = LocalOutput()
     _read(root, root, (), output)
     output.files.sort(key=lambda one: one.relative)
+    return output
+
+
+def read_checked(directory: str) -> LocalOutput:
+    """As ``read_output``; files that are open, or short because the disk is full, are problems, too."""
+    output = read_output(directory)
+    output.problems += [
+        f"{name!a} is still open for writing; close every file before the task commits"
+        for name in open_for_writing(directory)
+    ]
+    if (why := has_room(directory)) is not None:
+        output.problems.append(
+            f"nothing can be written in {directory} any more ({why}), so files may be short"
+        )
     return output
 
 

@@ -11,6 +11,7 @@ from functools import partial
 
 from magicfs.committers import job_output, task_output, task_sets
 from magicfs.committers.base import JobContext, JobSetup
+from magicfs.committers.completing import Spread
 from magicfs.committers.driving import DRIVEN, Driver
 from magicfs.committers.task_output import TaskOutput
 from magicfs.committers.task_sets import StoreSets
@@ -22,7 +23,7 @@ from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.report import JobReport
 from magicfs.stores.impatience import PATIENCE_S, ImpatientStore
-from magicfs.task_commit import INLINE_LIMIT, TaskCommit
+from magicfs.task_commit import INLINE_LIMIT, Counters, TaskCommit
 from magicfs.tracking import Scope, tracker
 
 __all__ = ["MagicCommitter"]
@@ -41,6 +42,7 @@ class MagicCommitter:
     def __init__(self, context: JobContext, engine: Engine) -> None:
         self.context = context
         self.engine = engine
+        self.spread: Spread | None = None
         self._driver = Driver(context, engine, self.name)
         self._sets = StoreSets(engine, context)
 
@@ -71,11 +73,13 @@ class MagicCommitter:
         prefix = paths.prefix_of(self._directory(attempt))
         return bool([info async for info in self.engine.store.list(prefix, limit=1)])
 
-    async def commit_task(self, task: TaskId, attempt: AttemptId) -> TaskCommit:  # noqa: D102
+    async def commit_task(  # noqa: D102
+        self, task: TaskId, attempt: AttemptId, counters: Counters | None = None
+    ) -> TaskCommit:
         scope = tracker().look(self._scope(attempt))
         try:
             output = await self._written(attempt, scope)
-            pending_set = self._merge(task, attempt, output)
+            pending_set = self._merge(task, attempt, output, counters)
             if pending_set is None:
                 raise await self._task_failed(task, attempt, output)
             commit = await self._persist(task, attempt, pending_set)
@@ -101,7 +105,7 @@ class MagicCommitter:
         self, commits: Sequence[TaskCommit] | None, driver: str | None = None, tasks: int | None = None
     ) -> JobReport:
         load = partial(job_output.load, self.engine, self.context, self._sets, commits, tasks)
-        report = await self._driver.commit(load, driver)
+        report = await self._driver.commit(load, driver, self.spread)
         self._forget()
         return report
 
@@ -139,8 +143,8 @@ class MagicCommitter:
     # -- the task commit -------------------------------------------------------------------------------
 
     async def _load(self, engine: Engine, attempt: AttemptId) -> TaskOutput:
-        destination = self.context.layout.destination
-        return await task_output.load(engine, self._directory(attempt), engine.store.bucket, destination)
+        destinations = self.context.destinations
+        return await task_output.load(engine, self._directory(attempt), engine.store.bucket, destinations)
 
     async def _written(self, attempt: AttemptId, scope: Scope) -> TaskOutput:
         if self.context.tracking == "memory":
@@ -163,10 +167,12 @@ class MagicCommitter:
         ]
         return output
 
-    def _merge(self, task: TaskId, attempt: AttemptId, output: TaskOutput) -> PendingSet | None:
+    def _merge(
+        self, task: TaskId, attempt: AttemptId, output: TaskOutput, counters: Counters | None
+    ) -> PendingSet | None:
         """The files of an attempt as one set; None if there are problems, new ones included."""
         try:
-            found = task_sets.merged(self.context, task, attempt, output.pendings)
+            found = task_sets.merged(self.context, task, attempt, output.pendings, counters)
         except UsageError as error:
             output.problems.append(error)
         return None if output.problems else found
@@ -174,7 +180,8 @@ class MagicCommitter:
     async def _persist(self, task: TaskId, attempt: AttemptId, pending_set: PendingSet) -> TaskCommit:
         if self.context.tracking == "memory":
             commit = TaskCommit.of(self.context.job, task, attempt, pending_set, None)
-            if commit.content is not None and len(commit.content) <= INLINE_LIMIT:
+            limit = INLINE_LIMIT if self.context.inline_limit is None else self.context.inline_limit
+            if commit.content is not None and len(commit.content) <= limit:
                 return commit
         return (await self._sets.keep(task, attempt, pending_set)).commit
 

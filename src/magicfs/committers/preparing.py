@@ -21,7 +21,7 @@ from magicfs.committers.neighbours import Neighbour
 from magicfs.engine import Engine, drained
 from magicfs.errors import CommitDenied, OutputExists, UsageError
 from magicfs.formats.deletions import OldObject
-from magicfs.formats.job_object import SeenPointer
+from magicfs.formats.job_object import ExtraDestination, SeenPointer
 from magicfs.formats.pending import Pending
 from magicfs.manifests import read_pointer
 from magicfs.protocol import conflict, paths
@@ -68,6 +68,8 @@ async def prepare(
         "chunks": await facts.write_output(engine, context, nonce, output),
         "old_success": await facts.copy_success(engine, context, nonce),
     }
+    if context.extra_destinations:
+        changes["extra_destinations"] = await _extra_destinations(engine, context, record)
     if context.conflict == "append":
         found = await _look(engine, context, record, output)
         _refuse_equal(context, found)
@@ -87,13 +89,32 @@ async def prepare(
     )
 
 
+async def _extra_destinations(
+    engine: Engine, context: JobContext, record: JobRecord
+) -> tuple[ExtraDestination, ...]:
+    """What lies in the extra destinations: only manifests need to know, for nothing there is replaced."""
+
+    async def has_older_files(extra: str) -> bool:
+        if await read_pointer(engine.store, extra, record.conditions) is not None:
+            return False
+        async for info in engine.store.list(paths.prefix_of(extra)):
+            if conflict.is_data(info.key, extra):
+                return True
+        return False
+
+    return tuple([ExtraDestination(key, await has_older_files(key)) for key in context.extra_destinations])
+
+
 def check_empty(context: JobContext, output: JobOutput) -> None:
     """Refuse a job without files whose mode would delete what is there.
 
     Raises:
         UsageError: It has no files, and ``allow_empty`` was not given.
     """
-    if output.files == 0 and context.conflict.startswith("replace") and not context.allow_empty:
+    if not context.conflict.startswith("replace") or context.allow_empty:
+        return
+    destination = context.layout.destination
+    if not any(paths.is_under(one.destination_key, destination) for one in output.pendings()):
         raise UsageError(
             f"job {context.job} has no files, and conflict={context.conflict!r} would only delete what is "
             "there; nothing was changed; pass allow_empty=True if that is meant"
@@ -167,10 +188,13 @@ async def _look(engine: Engine, context: JobContext, record: JobRecord, output: 
 def touched_by(context: JobContext, keys: Iterable[str]) -> tuple[str, ...] | None:
     """The partitions that a job minds, given its files' keys; None for the whole destination.
 
+    Files for extra destinations lie in none: nothing is ever replaced there.
+
     Raises:
         UsageError: Nobody could tell what ``replace_partitions`` would replace.
     """
     destination = context.layout.destination
+    keys = (key for key in keys if paths.is_under(key, destination))
     if context.conflict == "fail":
         return conflict.minded_partitions(keys, destination)
     return conflict.touched_partitions(keys, destination)

@@ -14,7 +14,7 @@ from magicfs.committers.job_output import JobOutput
 from magicfs.engine import Engine, drained
 from magicfs.errors import FormatError, ObjectExists, ObjectNotFound, PreconditionFailed, Unavailable
 from magicfs.formats.deletions import OldObject
-from magicfs.formats.job_object import JobObject
+from magicfs.formats.job_object import ExtraDestination, JobObject
 from magicfs.formats.manifest import Hides, Manifest, ManifestFile
 from magicfs.formats.pending import Pending
 from magicfs.formats.statistics import Statistics
@@ -42,6 +42,8 @@ async def publish_manifest(
 ) -> None:
     """Write the job's manifest and move the pointer to it. A second call, by whomever, changes nothing.
 
+    Extra destinations get manifests of their own before, each with the job's files there.
+
     Args:
         engine: Bound to the job's bucket.
         context: The job.
@@ -52,6 +54,11 @@ async def publish_manifest(
         etags: ETags of files whose completion this process saw; the others are looked at.
     """
     await _look_up(engine, output, etags)
+    for extra in job.extra_destinations:
+        files = _files_below(output, extra.key, etags)
+        if files:
+            manifest = _extra_manifest(job, extra, files)
+            await manifests.publish(engine.store, conditions, extra.key, manifest)
     destination = context.layout.destination
     replaced = job.partitions if job.conflict == "replace_partitions" else None
     removed = () if replaced is None else old
@@ -68,17 +75,22 @@ async def publish_manifest(
         deleted=tuple(paths.relative_to(one.key, destination) for one in removed),
         partitions=replaced,
         older_files=job.older_files and job.pointer is None,
-        files=tuple(_file(pending, destination, etags) for pending in output.pendings()),
+        files=_files_below(output, destination, etags),
     )
     await manifests.publish(engine.store, conditions, destination, manifest)
 
 
 async def republish(engine: Engine, context: JobContext, conditions: Conditions) -> bool:
     """Link a job's manifest if it was written before; False if it was not."""
+    # The destination's own is written last: with it, all are there.
     destination = context.layout.destination
     manifest = await manifests.read(engine.store, destination, context.job, conditions)
     if manifest is None:
         return False
+    for extra in context.extra_destinations:
+        other = await manifests.read(engine.store, extra, context.job, conditions)
+        if other is not None:
+            await manifests.publish(engine.store, conditions, extra, other)
     await manifests.publish(engine.store, conditions, destination, manifest)
     return True
 
@@ -112,8 +124,7 @@ async def write_success(
             continue  # a later job has reached its commit point, and may yet be taken back
         if _job_of(there) == job.job_id:
             return
-        pointer = await manifests.read_pointer(store, context.layout.destination, conditions)
-        if pointer is None or pointer[0].job_id != job.job_id:
+        if await manifests.newest_job(store, context.layout.destination, conditions) != job.job_id:
             return
         with suppress(PreconditionFailed):
             await store.put(key, raw, if_match=etag if conditions.put_if_match else None)
@@ -145,7 +156,28 @@ async def _look_up(engine: Engine, output: JobOutput, etags: dict[str, str]) -> 
     await drained(unknown, look, engine.concurrency)
 
 
-def _file(pending: Pending, destination: str, etags: dict[str, str]) -> ManifestFile:
+def _files_below(output: JobOutput, destination: str, etags: Mapping[str, str]) -> tuple[ManifestFile, ...]:
+    return tuple(
+        _file(pending, destination, etags)
+        for pending in output.pendings()
+        if paths.is_under(pending.destination_key, destination)
+    )
+
+
+def _extra_manifest(job: JobObject, extra: ExtraDestination, files: tuple[ManifestFile, ...]) -> Manifest:
+    # Without the run: it is the run of another destination, whose name may mean another one here.
+    return Manifest(
+        job_id=job.job_id,
+        bucket=job.bucket,
+        destination=extra.key,
+        conflict="append",
+        committed_ms=job.changed_ms,
+        older_files=extra.older_files,
+        files=files,
+    )
+
+
+def _file(pending: Pending, destination: str, etags: Mapping[str, str]) -> ManifestFile:
     return ManifestFile(
         key=paths.relative_to(pending.destination_key, destination),
         size=pending.length,

@@ -5,14 +5,16 @@ from __future__ import annotations
 from contextlib import suppress
 
 from magicfs import manifests
-from magicfs.committers import neighbours
+from magicfs.committers import neighbours, signposts
 from magicfs.committers.base import FoundUpload, JobContext, JobSetup
 from magicfs.committers.job_record import Held, JobRecord, mint, opened, taking_over
 from magicfs.committers.preparing import refuse_data
 from magicfs.committers.reruns import settle_predecessors
+from magicfs.committers.task_output import delete_keys
 from magicfs.engine import Engine
 from magicfs.errors import (
     CommitDenied,
+    MagicError,
     ObjectExists,
     ObjectNotFound,
     OutputExists,
@@ -20,6 +22,7 @@ from magicfs.errors import (
     Unsupported,
     UsageError,
 )
+from magicfs.formats.job_object import JobObject
 from magicfs.protocol import conflict, paths
 from magicfs.protocol.job_state import JobState
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
@@ -39,6 +42,8 @@ async def set_up(engine: Engine, cleaner: Engine, context: JobContext, committer
         committer: Name of the committer.
     """
     await check_destination(engine, context)
+    for extra in context.extra_destinations:
+        await _check_place(engine, extra)
     destination = context.layout.destination
     # A job that has ended looks like one that never was; only its first attempt may begin it.
     record, held = await claim(engine, context, committer, may_create=context.layout.attempt == 0)
@@ -80,6 +85,7 @@ async def claim(
         with suppress(ObjectExists):
             created = await record.create(opened(context, engine, committer), tried=known is not None)
     held = created or _to_take_over(context, await record.read())
+    _check_extra_destinations(context, held.job)
     if known is None:
         # Only now: the leavings of a trial that is cut are found by way of the job object.
         record.use(await conditions_of(store, layout.job_directory))
@@ -91,10 +97,34 @@ async def claim(
             "told apart; use another store, or pass single_driver=True if nothing else will ever move this "
             "job or publish here at the same time"
         )
+    if context.extra_destinations:
+        await _put_signposts(engine, context, record, created)
     if created is not None:
         return record, await record.move(created, JobState.OPEN, driver=mint())
     news = taking_over(opened(context, engine, committer), held.job)
     return record, await record.move(held, JobState.OPEN, **news)
+
+
+async def _put_signposts(
+    engine: Engine, context: JobContext, record: JobRecord, created: Held | None
+) -> None:
+    try:
+        await signposts.put(engine, context)
+    except MagicError:
+        if created is not None:
+            await delete_keys(engine, signposts.keys_of(context))
+            await record.remove(created)
+        raise
+
+
+def _check_extra_destinations(context: JobContext, job: JobObject) -> None:
+    """Whoever takes a job over must know of all directories that it publishes to."""
+    known = tuple(one.key for one in job.extra_destinations)
+    if known != context.extra_destinations:
+        raise UsageError(
+            f"job {context.job} was set up with extra_destinations {list(known)}, and not with "
+            f"{list(context.extra_destinations)}; nothing was changed; give the same in every attempt"
+        )
 
 
 def _to_take_over(context: JobContext, held: Held | None) -> Held:
@@ -126,24 +156,30 @@ async def check_destination(engine: Engine, context: JobContext) -> None:
         OutputExists: ``conflict="fail"`` and data is there.
         ObjectNotFound: No such bucket.
     """
-    destination, store = context.layout.destination, engine.store
-    for place in conflict.TABLE_PLACES:
-        prefix = paths.prefix_of(paths.join(destination, place))
-        async for info in store.list(prefix, limit=_LOOKED_AT):
-            if (table := conflict.table_sign(info.key, destination)) is not None:
-                raise UsageError(
-                    f"{context.url} is a table of {table}, as {info.key} shows; files published here would "
-                    "bypass its catalogue; write through the table format, or choose another destination"
-                )
+    await _check_place(engine, context.layout.destination)
     if _must_be_empty(context) and context.run_id is None:
         await refuse_data(engine, context, None)
-    if not destination:
+
+
+async def _check_place(engine: Engine, directory: str) -> None:
+    """Refuse a directory that belongs to a table format, or is a file."""
+    store = engine.store
+    path = paths.Location("", store.bucket, directory).path
+    for place in conflict.TABLE_PLACES:
+        prefix = paths.prefix_of(paths.join(directory, place))
+        async for info in store.list(prefix, limit=_LOOKED_AT):
+            if (table := conflict.table_sign(info.key, directory)) is not None:
+                raise UsageError(
+                    f"{path} is a table of {table}, as {info.key} shows; files published here would "
+                    "bypass its catalogue; write through the table format, or choose another destination"
+                )
+    if not directory:
         return
     try:
-        await store.head(destination)
+        await store.head(directory)
     except ObjectNotFound:
         return
-    raise UsageError(f"{context.url} is a file; choose a directory, or remove the file first")
+    raise UsageError(f"{path} is a file; choose a directory, or remove the file first")
 
 
 def _must_be_empty(context: JobContext) -> bool:

@@ -11,21 +11,22 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from magicfs import local_attempts
 from magicfs.committers import job_output, task_output, task_sets
 from magicfs.committers.base import JobContext, JobSetup
 from magicfs.committers.cluster import ClusterSets
+from magicfs.committers.completing import Spread
 from magicfs.committers.driving import DRIVEN, Driver
 from magicfs.committers.job_output import JobOutput
-from magicfs.committers.local_output import LocalOutput, has_room, open_for_writing, read_output
+from magicfs.committers.local_output import LocalOutput, read_checked
 from magicfs.committers.options import StagingOptions
 from magicfs.committers.preparing import refuse_data, touched_by
 from magicfs.committers.staging_upload import Source, Uploads
 from magicfs.committers.task_sets import StoreSets, TaskSets
 from magicfs.engine import Engine, raise_first
 from magicfs.errors import CommitFailed, CommitOutcomeUnknown, MagicError, StoreError
-from magicfs.formats.pending import Pending
 from magicfs.protocol import paths
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
@@ -33,8 +34,8 @@ from magicfs.protocol.layout import unique_name
 from magicfs.protocol.plan import Abort
 from magicfs.report import JobReport
 from magicfs.stores.impatience import PATIENCE_S, ImpatientStore
-from magicfs.task_commit import TaskCommit
-from magicfs.work_places import local_directory
+from magicfs.task_commit import Counters, TaskCommit
+from magicfs.work_places import local_directory, local_extra
 
 __all__ = ["DirectoryCommitter", "PartitionedCommitter", "StagingCommitter"]
 
@@ -56,6 +57,7 @@ class StagingCommitter:
         self.context = context = replace(context, committer=self.name)
         self.engine = engine
         self._options = given if isinstance(given, StagingOptions) else StagingOptions()
+        self.spread: Spread | None = None
         self._driver = Driver(context, engine, self.name)
         self._cluster: ClusterSets | None = None
         self._sets: TaskSets = StoreSets(engine, context)
@@ -106,22 +108,18 @@ class StagingCommitter:
             return published
 
         try:
-            report = await self._driver.commit(load, driver)
+            report = await self._driver.commit(load, driver, self.spread)
         except MagicError as error:
             await self._clean_up_after(error)
             raise
-        lost: list[Pending] = []
-        problems: list[MagicError] = []
+        aborted, problems = 0, list[MagicError]()
         if self._cluster is not None and published.tasks:
-            try:
-                winners = {pending.task_id for pending in published.pendings()}
-                lost = await self._cluster.uploads(but=winners)
-            except StoreError as error:
-                problems.append(error)
-        problems += await task_output.abort_uploads(self._impatient(), lost)
+            winners = {pending.task_id for pending in published.pendings()}
+            aborted, problems = await self._cluster.discard(self._impatient(), but=winners)
         problems += await self._clean_up()
         warnings = [f"the files are published but cleaning up failed: {one}" for one in problems]
-        return replace(report, warnings=(*report.warnings, *warnings))
+        aborted += report.uploads_aborted
+        return replace(report, uploads_aborted=aborted, warnings=(*report.warnings, *warnings))
 
     async def committed_tasks(self) -> list[TaskId]:  # noqa: D102
         return [one.task for one in await self._sets.listed()]
@@ -148,6 +146,8 @@ class StagingCommitter:
         """Clean up if the job is past its commit point, or ended: nobody will read its pending sets again."""
         try:
             if not await self._driver.is_open():
+                if self._cluster is not None and await self._driver.is_over():
+                    await self._cluster.discard(self._impatient())
                 await self._clean_up()
         except MagicError as second:
             error.add_note(f"and what the job has left was not looked for: {second}")
@@ -174,10 +174,12 @@ class StagingCommitter:
         """
         if not await self._is_here(attempt):
             raise self._not_here(attempt)
-        output = await self._read(attempt)
-        return bool(output.files or output.problems)
+        found = (await self._read(attempt)).values()
+        return any(output.files or output.problems for output in found)
 
-    async def commit_task(self, task: TaskId, attempt: AttemptId) -> TaskCommit:
+    async def commit_task(
+        self, task: TaskId, attempt: AttemptId, counters: Counters | None = None
+    ) -> TaskCommit:
         """Upload what an attempt wrote, and persist the uploads as one set; nothing becomes visible.
 
         A second call returns what the first persisted. Names that begin with ``_`` or ``.`` are left out.
@@ -207,7 +209,7 @@ class StagingCommitter:
         except Exception as error:
             await self._discard_after(error, attempt, uploads.opened)
             raise
-        pending_set = task_sets.merged(self.context, task, attempt, pendings)
+        pending_set = task_sets.merged(self.context, task, attempt, pendings, counters)
         try:
             kept = await self._sets.keep(task, attempt, pending_set)
         except CommitOutcomeUnknown:
@@ -239,20 +241,22 @@ class StagingCommitter:
         Raises:
             CommitFailed: Some cannot be, or are known not to be whole.
         """
-        output = await self._read(attempt)
+        problems: list[str] = []
         by_key: dict[str, Source] = {}
-        for file in output.files:
-            elements = file.relative
-            if self.context.unique_names:
-                elements = unique_name(elements, task, self.context.job)
-            key = paths.join(self.context.layout.destination, *elements)
-            if key in by_key:
-                output.problems.append(
-                    f"{file.name!a} and {by_key[key].file.name!a} have one final name, {key!a}"
-                )
-            by_key[key] = Source(file, key)
-        if output.problems:
-            first, *others = output.problems
+        for destination, output in (await self._read(attempt)).items():
+            problems += output.problems
+            for file in output.files:
+                elements = file.relative
+                if self.context.unique_names:
+                    elements = unique_name(elements, task, self.context.job)
+                key = paths.join(destination, *elements)
+                if key in by_key:
+                    problems.append(
+                        f"{file.name!a} and {by_key[key].file.name!a} have one final name, {key!a}"
+                    )
+                by_key[key] = Source(file, key)
+        if problems:
+            first, *others = problems
             failed = CommitFailed(f"task {task} was not committed: {first}; mend it and run the task again")
             for other in others:
                 failed.add_note(f"and: {other}")
@@ -270,9 +274,10 @@ class StagingCommitter:
         except OSError as error:
             raise CommitFailed(f"attempt {attempt} was not committed: {error}; run its task again") from error
 
-    async def _read(self, attempt: AttemptId) -> LocalOutput:
+    async def _read(self, attempt: AttemptId) -> dict[str, LocalOutput]:
+        """What lies in an attempt's directory, by destination."""
         try:
-            return await asyncio.to_thread(_read_and_check, self._directory(attempt))
+            return await asyncio.to_thread(_read_all, self._directory(attempt), self.context)
         except OSError as error:
             raise CommitFailed(
                 f"the local files of attempt {attempt} cannot be listed: {error}; run its task again"
@@ -328,17 +333,13 @@ class PartitionedCommitter(StagingCommitter):
             await refuse_data(self.engine, self.context, touched_by(self.context, keys))
 
 
-def _read_and_check(directory: str) -> LocalOutput:
-    output = read_output(directory)
-    output.problems += [
-        f"{name!a} is still open for writing; close every file before the task commits"
-        for name in open_for_writing(directory)
-    ]
-    if (why := has_room(directory)) is not None:
-        output.problems.append(
-            f"nothing can be written in {directory} any more ({why}), so files may be short"
-        )
-    return output
+def _read_all(directory: str, context: JobContext) -> dict[str, LocalOutput]:
+    found = {context.layout.destination: read_checked(directory)}
+    for number, extra in enumerate(context.extra_destinations):
+        place = local_extra(directory, number)
+        if Path(place).is_dir():
+            found[extra] = read_checked(place)
+    return found
 
 
 def _not_removed(error: OSError) -> StoreError:

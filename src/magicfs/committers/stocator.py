@@ -139,7 +139,7 @@ class StocatorCommitter(FinalFilesCommitter):
         attempts = {one.attempt_id: len(one.files) for one in lists}
         found = await self._find(self.engine, attempts)
         self._check_present(lists, found)
-        published = self.published(lists)
+        published = self.published(lists, commits)
         await decided(self.context, self._publish(published, attempts))
         problems = await delete_keys(impatient(self.engine), found.lost)
         published.warnings += [f"a file that no reader wants could not be deleted: {one}" for one in problems]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from magicfs.committers import signposts
 from magicfs.committers.base import JobContext
 from magicfs.committers.task_output import TaskOutput, delete_keys, read_pending
 from magicfs.engine import Engine, drained
@@ -75,6 +76,8 @@ async def sweep(
         if swept.problems:
             break
         swept.problems += await delete_keys(engine, keys)
+    if not swept.problems:
+        swept.problems += await delete_keys(engine, signposts.keys_of(context))
     return swept
 
 
@@ -85,7 +88,13 @@ async def _work(engine: Engine, context: JobContext) -> list[str]:
 
 
 async def _abort_listed(engine: Engine, context: JobContext, done: set[str], swept: Swept) -> None:
-    prefix = paths.prefix_of(context.layout.destination)
+    for destination in context.destinations:
+        await _abort_below(engine, context, paths.prefix_of(destination), done, swept)
+
+
+async def _abort_below(
+    engine: Engine, context: JobContext, prefix: str, done: set[str], swept: Swept
+) -> None:
     while True:
         listed, ours = 0, set()
         async for upload in engine.store.list_uploads(prefix):
@@ -116,9 +125,8 @@ async def _abort(engine: Engine, uploads: set[tuple[str, str]], done: set[str], 
 
 async def _recorded(engine: Engine, context: JobContext, keys: list[str]) -> set[tuple[str, str]]:
     """Key and id of every upload that the job's own files name; what is not to be believed names none."""
-    bucket, destination = engine.store.bucket, context.layout.destination
-    output = TaskOutput()
-    await read_pending(engine, [key for key in keys if key.endswith(PENDING)], bucket, destination, output)
+    bucket, output = engine.store.bucket, TaskOutput()
+    await read_pending(engine, [key for key in keys if key.endswith(PENDING)], bucket, ("",), output)
     found = list(output.pendings)
 
     async def read_set(key: str) -> bool:
@@ -138,8 +146,12 @@ async def _recorded(engine: Engine, context: JobContext, keys: list[str]) -> set
         (p.destination_key, p.upload_id)
         for p in found
         if p.bucket == bucket
-        and paths.is_under(p.destination_key, destination)
         and p.job_id in {"", context.job}
+        # The extra destinations of a job that has ended are not known any more; its names tell.
+        and (
+            paths.which_holds(p.destination_key, context.destinations) is not None
+            or _is_own(context, p.destination_key)
+        )
     }
 
 
@@ -152,7 +164,8 @@ async def look(engine: Engine, context: JobContext) -> tuple[set[tuple[str, str]
     keys = await _work(engine, context)
     recorded = await _recorded(engine, context, keys)
     uploads = set()
-    async for upload in engine.store.list_uploads(paths.prefix_of(context.layout.destination)):
-        if _is_own(context, upload.key) or (upload.key, upload.upload_id) in recorded:
-            uploads.add((upload.key, upload.upload_id))
+    for destination in context.destinations:
+        async for upload in engine.store.list_uploads(paths.prefix_of(destination)):
+            if _is_own(context, upload.key) or (upload.key, upload.upload_id) in recorded:
+                uploads.add((upload.key, upload.upload_id))
     return uploads, keys

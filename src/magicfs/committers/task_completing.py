@@ -43,7 +43,7 @@ from magicfs.protocol.plan import Stage
 from magicfs.protocol.readback import Outcome
 from magicfs.report import JobReport
 from magicfs.stores.conditions import conditions_of
-from magicfs.task_commit import TaskCommit
+from magicfs.task_commit import Counters, TaskCommit
 from magicfs.tracking import Scope, tracker
 
 __all__ = ["TaskCompletingCommitter"]
@@ -93,7 +93,9 @@ class TaskCompletingCommitter(ClassicCommitter):
         """Whether an attempt wrote anything."""
         return await self._magic.needs_task_commit(attempt)
 
-    async def commit_task(self, task: TaskId, attempt: AttemptId) -> TaskCommit:
+    async def commit_task(
+        self, task: TaskId, attempt: AttemptId, counters: Counters | None = None
+    ) -> TaskCommit:
         """Write down what the attempt uploaded, as the magic committer does, and complete it: it is visible.
 
         A second call completes what the first has left, and returns the same; with ``tracking="memory"``
@@ -107,7 +109,7 @@ class TaskCompletingCommitter(ClassicCommitter):
             StoreError: The store refused or failed before anything became visible.
         """
         before = tracker().look(self._scope(attempt))
-        commit = await self._magic.commit_task(task, attempt)
+        commit = await self._magic.commit_task(task, attempt, counters)
         output = await job_output.load_commits(self.engine, self.context, self._sets, [commit])
         steps = map(job_output.completing, output.pendings())
         result = await self.engine.run(Stage("complete", steps), keep=True)

@@ -30,10 +30,10 @@ class TaskOutput:
     keys: list[str] = field(default_factory=list)
 
 
-async def load(engine: Engine, directory: str, bucket: str, destination: str) -> TaskOutput:
+async def load(engine: Engine, directory: str, bucket: str, destinations: Sequence[str]) -> TaskOutput:
     """Read every ``.pending`` file of an attempt, in parallel: one LIST per page, one GET per file.
 
-    A file that cannot be believed, names a place outside the destination, or is a marker without its
+    A file that cannot be believed, names a place outside the destinations, or is a marker without its
     ``.pending`` becomes a problem, not an exception.
     """
     output = TaskOutput()
@@ -50,13 +50,13 @@ async def load(engine: Engine, directory: str, bucket: str, destination: str) ->
                 )
             )
     await read_pending(
-        engine, [key for key in output.keys if key.endswith(PENDING)], bucket, destination, output
+        engine, [key for key in output.keys if key.endswith(PENDING)], bucket, destinations, output
     )
     return output
 
 
 async def read_pending(
-    engine: Engine, keys: Sequence[str], bucket: str, destination: str, output: TaskOutput
+    engine: Engine, keys: Sequence[str], bucket: str, destinations: Sequence[str], output: TaskOutput
 ) -> None:
     """Read ``.pending`` files into ``output``: uploads in the order of their keys, and problems.
 
@@ -70,7 +70,7 @@ async def read_pending(
         try:
             raw = await engine.store.get(key, size_max=PENDING_SIZE_LIMIT + 1)
             pending = Pending.from_bytes(where, raw)
-            _check_place(where, pending, bucket, destination)
+            _check_place(where, pending, bucket, destinations)
         except (FormatError, ObjectNotFound) as error:
             output.problems.append(error)
         else:
@@ -83,13 +83,12 @@ async def read_pending(
         output.pendings += [found[key] for key in sorted(found)]
 
 
-def _check_place(where: str, pending: Pending, bucket: str, destination: str) -> None:
+def _check_place(where: str, pending: Pending, bucket: str, destinations: Sequence[str]) -> None:
     if pending.bucket != bucket:
         raise FormatError(where, "bucket", f"{pending.bucket!r} is not {bucket!r}, the job's")
-    if not paths.is_under(pending.destination_key, destination):
-        raise FormatError(
-            where, "destinationKey", f"{pending.destination_key!r} lies outside {destination!r}"
-        )
+    if paths.which_holds(pending.destination_key, destinations) is None:
+        places = " and ".join(repr(one) for one in destinations)
+        raise FormatError(where, "destinationKey", f"{pending.destination_key!r} lies outside {places}")
 
 
 async def abort_uploads(engine: Engine, pendings: Sequence[Pending]) -> list[MagicError]:

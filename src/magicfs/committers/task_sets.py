@@ -20,12 +20,12 @@ from magicfs.errors import (
 )
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
-from magicfs.formats.statistics import Statistics
+from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.magic import PENDING_SET
 from magicfs.protocol.winners import StoredSet, last_committed
-from magicfs.task_commit import TaskCommit
+from magicfs.task_commit import Counters, TaskCommit
 
 __all__ = ["ATTEMPT", "Kept", "StoreSets", "TaskSets", "foreign_set", "merged", "recovered"]
 
@@ -115,7 +115,8 @@ class StoreSets:
             ) from error
         if stored != raw:
             pending_set = PendingSet.from_bytes(where, stored)
-        return Kept(TaskCommit.of(context.job, task, attempt, pending_set, key), pending_set)
+        commit = TaskCommit.of(context.job, task, attempt, pending_set, key, context.inline_limit)
+        return Kept(commit, pending_set)
 
     async def _store_once(self, key: str, raw: bytes) -> bytes:
         """Write an attempt's set if there is none, and return what is there."""
@@ -139,7 +140,7 @@ class StoreSets:
         except ObjectNotFound:
             return None
         stored = PendingSet.from_bytes(self.where(key), raw)
-        return TaskCommit.of(self._context.job, task, attempt, stored, key)
+        return TaskCommit.of(self._context.job, task, attempt, stored, key, self._context.inline_limit)
 
     async def listed(self) -> list[StoredSet]:
         """The pending sets of a job attempt: ours under ``sets/``, Hadoop's beside it."""
@@ -206,7 +207,13 @@ def foreign_set(context: JobContext, where: str, error: UsageError) -> CommitFai
     )
 
 
-def merged(context: JobContext, task: TaskId, attempt: AttemptId, pendings: Sequence[Pending]) -> PendingSet:
+def merged(
+    context: JobContext,
+    task: TaskId,
+    attempt: AttemptId,
+    pendings: Sequence[Pending],
+    counters: Counters | None = None,
+) -> PendingSet:
     """The files of an attempt as one set.
 
     Raises:
@@ -214,8 +221,21 @@ def merged(context: JobContext, task: TaskId, attempt: AttemptId, pendings: Sequ
     """
     named = [replace(p, job_id=context.job, task_id=attempt) for p in pendings]
     pending_set = PendingSet.merge(context.job, named, {ATTEMPT: attempt, "task.id": task})
-    counters = {"committer_tasks_completed": 1, "committer_commits_created": len(named)}
-    return replace(pending_set, statistics=pending_set.statistics + Statistics(counters=counters))
+    ours = {"committer_tasks_completed": 1, "committer_commits_created": len(named)}
+    counted = Statistics(counters={**(counters or {}), **ours}) + _measured(counters, named)
+    return replace(pending_set, statistics=pending_set.statistics + counted)
+
+
+def _measured(counters: Counters | None, pendings: Sequence[Pending]) -> Statistics:
+    """What a task that counts has counted, and its bytes, as values of one task among others."""
+    if not counters:
+        return Statistics()
+    values = {**counters, "bytes_written": sum(pending.length for pending in pendings)}
+    return Statistics(
+        minimums={f"{name}.min": value for name, value in values.items()},
+        maximums={f"{name}.max": value for name, value in values.items()},
+        meanstatistics={f"{name}.mean": MeanStatistic(1, value) for name, value in values.items()},
+    )
 
 
 async def recovered(context: JobContext, sets: TaskSets) -> list[TaskCommit]:

@@ -17,7 +17,7 @@ from magicfs.errors import UsageError
 from magicfs.filesystem import options
 from magicfs.filesystem.transactions import MagicTransaction, Transactions
 from magicfs.formats.pending import DEFAULT_ETAG_FORMAT, EtagFormat
-from magicfs.protocol import layout
+from magicfs.protocol import layout, paths
 from magicfs.protocol.magic import Dialect, MagicPath, locate
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.recording import scope_of
@@ -174,7 +174,7 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
                 "(…/job-<id>/<NN>/tasks/<attempt>/__base/…); write below Task.path"
             )
         relative = layout.unique_name(path.relative, place.task, place.job)
-        return "/".join((*path.parents, *relative))
+        return paths.join(path.destination, *relative)
 
     def _delayed(self, path: str) -> MagicPath | None:
         """The magic path of a file whose write is delayed; None for ordinary writes."""

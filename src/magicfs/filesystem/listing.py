@@ -135,7 +135,7 @@ async def abort_pending(store: Store, path: MagicPath, pending_key: str) -> Pend
     where = f"{store.bucket}/{pending_key}"
     raw = await store.get(pending_key, size_max=PENDING_SIZE_LIMIT + 1)
     pending = Pending.from_bytes(where, raw)
-    destination = path.destination
+    destination = path.below(pending_key).destination
     if pending.bucket != store.bucket or (
         destination and not paths.is_under(pending.destination_key, destination)
     ):

@@ -21,7 +21,15 @@ from magicfs.protocol.conflict import CONFLICTS
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import JobState
 
-__all__ = ["JOB_FORMAT", "JOB_OBJECT_SIZE_LIMIT", "Chunk", "JobObject", "OldSuccess", "SeenPointer"]
+__all__ = [
+    "JOB_FORMAT",
+    "JOB_OBJECT_SIZE_LIMIT",
+    "Chunk",
+    "ExtraDestination",
+    "JobObject",
+    "OldSuccess",
+    "SeenPointer",
+]
 
 JOB_FORMAT: Final = "magicfs.job/1"
 JOB_OBJECT_SIZE_LIMIT: Final = 16 * 1024**2
@@ -77,6 +85,19 @@ class SeenPointer:
     etag: str
 
 
+@dataclass(frozen=True, slots=True)
+class ExtraDestination:
+    """A further directory that the job publishes to.
+
+    Attributes:
+        key: The directory, a key without a slash at its end.
+        older_files: Whether data was there that no manifest knows.
+    """
+
+    key: str
+    older_files: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobObject:
     """A job. A value: every move makes a new one, with a fresh nonce.
@@ -111,6 +132,7 @@ class JobObject:
         equal_keys: Old keys that new files replace in place: there is no way back from the first of them.
         irreversible: Whether replacing those has begun.
         reason: Why it is aborted or reverted; empty otherwise.
+        extra_destinations: Further directories that the job publishes to; the field is left out if empty.
         unknown: Fields of others, written back behind ours.
     """
 
@@ -142,6 +164,7 @@ class JobObject:
     equal_keys: tuple[str, ...] = ()
     irreversible: bool = False
     reason: str = ""
+    extra_destinations: tuple[ExtraDestination, ...] = ()
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -188,6 +211,7 @@ class JobObject:
             equal_keys=fields.texts("equalKeys"),
             irreversible=fields.flag("irreversible", default=False),
             reason=fields.text("reason"),
+            extra_destinations=_extra_destinations(fields),
             unknown=fields.rest(),
         )
 
@@ -228,6 +252,10 @@ class JobObject:
             "irreversible": self.irreversible,
             "reason": self.reason,
         }
+        if self.extra_destinations:
+            document["extraDestinations"] = [
+                {"key": one.key, "olderFiles": one.older_files} for one in self.extra_destinations
+            ]
         return render(with_unknown(document, self.unknown))
 
 
@@ -243,6 +271,15 @@ def _choice(fields: Fields, name: str, choices: tuple[str, ...]) -> str:
     if found not in choices:
         raise fields.error(name, f"{shown(found)} is none of {', '.join(choices)}")
     return found
+
+
+def _extra_destinations(fields: Fields) -> tuple[ExtraDestination, ...]:
+    if not fields.has("extraDestinations"):
+        return ()
+    return tuple(
+        ExtraDestination(one.required_text("key"), one.flag("olderFiles", default=False))
+        for one in fields.objects("extraDestinations")
+    )
 
 
 def _chunk(fields: Fields) -> Chunk:

@@ -9,10 +9,13 @@ from typing import Final, TypeVar
 from magicfs.formats.document import with_unknown
 from magicfs.formats.fields import LONG_MAX, LONG_MIN, Fields
 
-__all__ = ["UNSET", "MeanStatistic", "Statistics"]
+__all__ = ["ROWS", "UNSET", "MeanStatistic", "Statistics"]
 
 UNSET: Final = -1
 """A minimum or maximum that nothing has been measured for: it yields to any other value."""
+
+ROWS: Final = "records_written"
+"""The counter of the rows that tasks wrote, where they count them. Hadoop's committers have none."""
 
 _Value = TypeVar("_Value")
 

@@ -4,27 +4,38 @@
 
     DEST/__magic_job-<job>/job-<job>/<NN>/tasks/<attempt>/__base/<relative>           marker
     DEST/__magic_job-<job>/job-<job>/<NN>/tasks/<attempt>/__base/<relative>.pending   the upload
+    DEST/__magic_job-<job>/job-<job>/<NN>/tasks/<attempt>/__to=<dir>/__base/…         for an extra destination
     DEST/__magic_job-<job>/job-<job>/<NN>/sets/<attempt>.pendingset                   a committed attempt
     DEST/__magic_job-<job>/job-<job>/<NN>/<task>.pendingset                           its copy for Hadoop
     DEST/__magic_job-<job>/job-<job>/job.json                                         the job object
     DEST/__magic_job-<job>/job-<job>/facts/<nonce>/…                                  what it is to publish
+    EXTRA/__magic_job-<job>/job-<job>/elsewhere.json                                  where its job object is
 
 ``layout="__magic"`` puts ``__magic`` in place of the first element, as Hadoop did before 3.4.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from magicfs.errors import UsageError
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
-from magicfs.protocol.magic import BASE, MAGIC, MAGIC_JOB, PENDING_SET, MagicPath
+from magicfs.protocol.magic import (
+    BASE,
+    MAGIC,
+    MAGIC_JOB,
+    PENDING_SET,
+    MagicPath,
+    directory_of,
+    element_to,
+)
 
 __all__ = [
     "FACTS",
     "JOB_OBJECT",
+    "SIGNPOST",
     "SUCCESS",
     "AttemptPlace",
     "LayoutName",
@@ -36,6 +47,7 @@ __all__ = [
 SUCCESS = "_SUCCESS"
 JOB_OBJECT = "job.json"
 FACTS = "facts"
+SIGNPOST = "elsewhere.json"
 LayoutName = Literal["__magic_job", "__magic"]
 _JOB = "job-"
 _TASKS = "tasks"
@@ -105,9 +117,14 @@ class WorkLayout:
         """What belongs to one task attempt until it commits."""
         return f"{self.attempt_directory}/{_TASKS}/{attempt}"
 
-    def work_directory(self, attempt: AttemptId) -> str:
-        """Where a task attempt writes: its relative paths become the destination's."""
-        return f"{self.task_attempt_directory(attempt)}/{BASE}"
+    def work_directory(self, attempt: AttemptId, extra: str | None = None) -> str:
+        """Where a task attempt writes: its relative paths become the destination's, or an extra one's."""
+        directory = self.task_attempt_directory(attempt)
+        return f"{directory}/{BASE}" if extra is None else f"{directory}/{element_to(extra)}/{BASE}"
+
+    def signpost_key(self, extra: str) -> str:
+        """What tells, in an extra destination, where the job's object is."""
+        return replace(self, destination=extra).job_directory + f"/{SIGNPOST}"
 
     def set_key(self, attempt: AttemptId) -> str:
         """The pending set of a committed task attempt."""
@@ -151,9 +168,12 @@ class AttemptPlace:
 def place_of(path: MagicPath) -> AttemptPlace | None:
     """The job, task and attempt that a magic path belongs to; None if the layout is not a committer's."""
     children = path.children
-    if len(children) < 5 or children[4] != BASE or children[2] != _TASKS or not children[0].startswith(_JOB):
+    if len(children) < 5 or children[2] != _TASKS or not children[0].startswith(_JOB):
         return None
     try:
+        is_extra = len(children) > 5 and directory_of(children[4]) is not None
+        if children[5 if is_extra else 4] != BASE:
+            return None
         job = ids.job_id(children[0].removeprefix(_JOB))
         attempt = ids.check_attempt(children[3])
         task = ids.task_of_attempt(attempt)

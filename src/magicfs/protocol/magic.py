@@ -6,23 +6,40 @@ element counts; ``__base`` is looked for only after it, and the first one counts
 destination is what stands before the magic element plus the last element. (The architecture paper says
 that the last ``__base`` counts; Hadoop's code takes the first, and so do we:
 ``docs/design/001-first-base.md``.)
+
+One rule is ours alone. In the layout of a committer, ``…/tasks/<attempt>/__to=<directory>/__base/<relative>``
+is a delayed upload to ``<directory>/<relative>`` in the same bucket; in that one element ``%25`` stands for a
+percent sign and ``%2F`` for a slash. Only a job with such an extra destination commits it.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from magicfs.errors import UsageError
 from magicfs.protocol import paths
 
-__all__ = ["BASE", "MAGIC", "MAGIC_JOB", "PENDING", "PENDING_SET", "Dialect", "MagicPath", "locate"]
+__all__ = [
+    "BASE",
+    "MAGIC",
+    "MAGIC_JOB",
+    "PENDING",
+    "PENDING_SET",
+    "Dialect",
+    "MagicPath",
+    "directory_of",
+    "element_to",
+    "locate",
+]
 
 MAGIC = "__magic"
 MAGIC_JOB = "__magic_job-"
 BASE = "__base"
 PENDING = ".pending"
 PENDING_SET = ".pendingset"
+_TO = "__to="
+_TASKS = "tasks"
 
 _RELEASE = re.compile(r"(\d+)\.(\d+)")
 
@@ -94,7 +111,14 @@ class MagicPath:
 
     @property
     def destination(self) -> str:
-        """The destination directory."""
+        """The destination directory, or the extra one that the path names.
+
+        Raises:
+            UsageError: What names an extra one cannot be right.
+        """
+        children = self.children
+        if len(children) > 5 and children[2] == _TASKS and children[5] == BASE:
+            return directory_of(children[4]) or "/".join(self.parents)
         return "/".join(self.parents)
 
     @property
@@ -115,6 +139,10 @@ class MagicPath:
             raise UsageError(f"{self.path}: no file is named after {BASE!r}; add a name")
         return below
 
+    def below(self, key: str) -> MagicPath:
+        """The path of another key under the same magic element."""
+        return replace(self, key=key, children=paths.elements(key)[len(self.parents) + 1 :])
+
     @property
     def final_key(self) -> str:
         """The key at which the upload will appear.
@@ -122,7 +150,27 @@ class MagicPath:
         Raises:
             UsageError: As for ``relative``.
         """
-        return "/".join((*self.parents, *self.relative))
+        return paths.join(self.destination, *self.relative)
+
+
+def element_to(directory: str) -> str:
+    """The element of a work path that leads to an extra destination."""
+    return _TO + directory.replace("%", "%25").replace("/", "%2F")
+
+
+def directory_of(element: str) -> str | None:
+    """The extra destination that an element of a work path leads to; None for an ordinary element.
+
+    Raises:
+        UsageError: It names no directory that ``element_to`` could have been given.
+    """
+    if not element.startswith(_TO):
+        return None
+    directory = element.removeprefix(_TO).replace("%2F", "/").replace("%25", "%")
+    names = directory.split("/")
+    if element_to(directory) != element or not {"", ".", ".."}.isdisjoint(names):
+        raise UsageError(f"{element!r} names no directory; take the path that task.path_to gives")
+    return directory
 
 
 def locate(path: str, dialect: Dialect | None = None) -> MagicPath | None:

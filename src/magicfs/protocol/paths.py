@@ -22,6 +22,7 @@ __all__ = [
     "parse_url",
     "prefix_of",
     "relative_to",
+    "which_holds",
 ]
 
 # Of filesystems, not of stores.
@@ -123,6 +124,11 @@ def is_under(key: str, directory: str) -> bool:
     """Whether a key lies inside a directory, the directory's own name not counted."""
     prefix = prefix_of(directory)
     return key.startswith(prefix) and len(key) > len(prefix)
+
+
+def which_holds(key: str, directories: Iterable[str]) -> str | None:
+    """The first of some directories that a key lies inside; None if it lies in none."""
+    return next((one for one in directories if is_under(key, one)), None)
 
 
 def relative_to(key: str, directory: str) -> str:

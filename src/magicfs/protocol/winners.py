@@ -82,10 +82,12 @@ class KeyCheck:
     Attributes:
         bucket: The job's bucket.
         destination: The directory that every key must lie under.
+        extra: Or one of these.
     """
 
     bucket: str
     destination: str
+    extra: tuple[str, ...] = ()
     _seen: set[bytes] = field(default_factory=set)
 
     def add(self, bucket: str, key: str, source: str) -> None:
@@ -95,9 +97,10 @@ class KeyCheck:
             CommitFailed: It lies outside the destination, or another task writes it too. Nothing was
                 published.
         """
-        if bucket != self.bucket or not paths.is_under(key, self.destination):
+        if bucket != self.bucket or paths.which_holds(key, (self.destination, *self.extra)) is None:
+            places = " and ".join(f"{self.bucket}/{one}" for one in (self.destination, *self.extra))
             raise CommitFailed(
-                f"{source} names {bucket}/{key}, which lies outside {self.bucket}/{self.destination}; "
+                f"{source} names {bucket}/{key}, which lies outside {places}; "
                 "nothing was published; find out who wrote the file",
                 failed=[key],
             )

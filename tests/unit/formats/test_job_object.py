@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magicfs.errors import FormatError, UsageError
-from magicfs.formats.job_object import JOB_FORMAT, Chunk, JobObject, OldSuccess, SeenPointer
+from magicfs.formats.job_object import (
+    JOB_FORMAT,
+    Chunk,
+    ExtraDestination,
+    JobObject,
+    OldSuccess,
+    SeenPointer,
+)
 from magicfs.protocol.conflict import CONFLICTS
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import JobState
@@ -238,6 +245,7 @@ MADE: dict[str, st.SearchStrategy[Any]] = {
     "equal_keys": st.lists(keys(), max_size=3).map(tuple),
     "irreversible": st.booleans(),
     "reason": st.just("") | texts,
+    "extra_destinations": st.lists(st.builds(ExtraDestination, keys(), st.booleans()), max_size=3).map(tuple),
 }
 
 

@@ -34,7 +34,7 @@ from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.report import JobReport
 from magicfs.stores.tree import Tree, tree_of
-from magicfs.task_commit import TaskCommit
+from magicfs.task_commit import Counters, TaskCommit
 
 __all__ = ["ManifestCommitter"]
 
@@ -132,7 +132,9 @@ class ManifestCommitter(ClassicCommitter):
                 return True
         return False
 
-    async def commit_task(self, task: TaskId, attempt: AttemptId) -> TaskCommit:
+    async def commit_task(
+        self, task: TaskId, attempt: AttemptId, counters: Counters | None = None
+    ) -> TaskCommit:
         """Look through what an attempt wrote, and save its manifest; no file is moved.
 
         A second call does the same again: the attempt is then the last of its task to commit. Once the job
@@ -146,9 +148,12 @@ class ManifestCommitter(ClassicCommitter):
                 call again.
             StoreError: The store refused or failed; the attempt's files are deleted as far as possible.
         """
-        manifest = await CommitTask(self.config()).run((task, attempt))
+        config = self.config()
+        for name, number in (counters or {}).items():
+            config.counts.add(name, number)
+        manifest = await CommitTask(config).run((task, attempt))
         key = self.context.temporary.manifest_key(task)
-        return self.commit_of(task, attempt, len(manifest.files), manifest.size, key, None)
+        return self.commit_of(task, attempt, len(manifest.files), manifest.size, key, None, counters)
 
     async def abort_task(self, attempt: AttemptId) -> None:
         """Delete what an attempt wrote, and its manifest if it is its task's. A second call does nothing.

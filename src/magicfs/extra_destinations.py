@@ -1,0 +1,79 @@
+"""Extra destinations of a job: checking what the caller gave, and finding one again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from magicfs.committers.traits import traits_of
+from magicfs.errors import UsageError
+from magicfs.protocol import magic, paths
+from magicfs.protocol.paths import Location
+
+__all__ = ["keys_of", "place_in"]
+
+
+def keys_of(urls: Sequence[str], location: Location, committer: str, *, names_tell: bool) -> tuple[str, ...]:
+    """The directories that URLs name, as keys of the destination's bucket.
+
+    Args:
+        urls: Such as ``s3://bucket/other``.
+        location: The destination.
+        committer: Name of the committer.
+        names_tell: Whether every upload of the job can be told by its name.
+
+    Raises:
+        UsageError: One cannot be right, or the job cannot have any.
+    """
+    if not urls:
+        return ()
+    if isinstance(urls, str):
+        raise UsageError("extra_destinations is one text; give a list of URLs")
+    if not traits_of(committer).driven:
+        raise UsageError(
+            f"extra_destinations need delayed uploads, which committer={committer!r} has not; use magic, "
+            "directory or partitioned, or one job for each destination"
+        )
+    if not names_tell:
+        raise UsageError(
+            "extra_destinations need unique_names=True and a job id that holds a UUID: nothing that is there "
+            "is ever replaced, and uploads there are told by their names"
+        )
+    keys: list[str] = []
+    for url in urls:
+        place = paths.parse_url(url)
+        if (place.scheme, place.bucket) != (location.scheme, location.bucket):
+            raise UsageError(
+                f"extra destination {url!r} lies outside {location.scheme}://{location.bucket}; uploads of "
+                "one job lie in one bucket; use a job for each bucket"
+            )
+        if not place.key or magic.locate(place.path) is not None:
+            raise UsageError(f"extra destination {url!r} must be a directory in the bucket, and no magic one")
+        for other in (location.key, *keys):
+            if _overlap(place.key, other):
+                raise UsageError(
+                    f"extra destination {url!r} overlaps {location.bucket}/{other}; name only directories "
+                    "that lie beside the destination and beside each other"
+                )
+        keys.append(place.key)
+    return tuple(keys)
+
+
+def place_in(url: str, location: Location, extra: Sequence[str]) -> tuple[int, str]:
+    """Which extra destination a directory lies in, and where in it: a relative path, possibly empty.
+
+    Raises:
+        UsageError: It lies in none of them.
+    """
+    place = paths.parse_url(url)
+    if (place.scheme, place.bucket) == (location.scheme, location.bucket):
+        for number, one in enumerate(extra):
+            if place.key == one:
+                return number, ""
+            if paths.is_under(place.key, one):
+                return number, paths.relative_to(place.key, one)
+    known = ", ".join(f"{location.scheme}://{location.bucket}/{one}" for one in extra) or "none"
+    raise UsageError(f"{url!r} lies in no extra destination of the job; it was set up with {known}")
+
+
+def _overlap(first: str, second: str) -> bool:
+    return first == second or paths.is_under(first, second) or paths.is_under(second, first)
