@@ -1,26 +1,35 @@
-"""The committer exam: the magic committer in memory and on three servers."""
+"""The committer exam: every committer under a job object, in memory and on three servers."""
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
 
 import pytest
 
+from magicfs.committers.traits import TRAITS
 from magicfs.stores.memory import default_world
 from magicfs.testing.committer_exam import CommitterExam, MemoryBench, ServerBench
-from magicfs.testing.committer_exam.base import rows_of
+from magicfs.testing.committer_exam.base import Examined, rows_of
+from magicfs.testing.committer_exam.lifecycle import LifecycleExam
+from magicfs.testing.committer_exam.names import NamesExam
+from magicfs.testing.committer_exam.sizes import SizesExam
+from magicfs.testing.exam_summary import ExamSummary
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
 
-# How a job keeps its work is the committer's own affair, so for each day all of it in memory, and on servers
-# one mode or two, are enough; ``tox run -e exams`` examines all servers in all modes, with drivers that die
-# at every file.
+# How a job keeps its work, and what it makes of its drivers' deaths, is the committer's own affair, so for
+# each day all of it in memory. That the answers of servers mean what committers take them to mean, one server
+# shows each day of all that magic does but jobs of many pages, and another one of its lifecycle and of names;
+# what servers answer is the store exam's own subject. ``tox run -e exams`` examines all committers on all
+# servers in all modes, with drivers that die at every file, and jobs of many pages.
 EVERYWHERE = os.environ.get("MAGICFS_EXAMS") == "all"
+COMMITTERS = tuple(name for name, traits in TRAITS.items() if traits.driven)
 
 
-class TestMagicOnMemory(CommitterExam):
-    subject = "magic on memory"
+class OnMemory(CommitterExam):
     exact_clock = True
 
     @pytest.fixture
@@ -30,11 +39,11 @@ class TestMagicOnMemory(CommitterExam):
         bench.close()
 
 
-class ServerExam(CommitterExam):
-    server: str
-    modes = CommitterExam.modes if EVERYWHERE else ("store",)
-    cuts = CommitterExam.cuts if EVERYWHERE else (1,)
-    seeds = CommitterExam.seeds if EVERYWHERE else (20261121,)
+class OnServer(Examined):
+    server: ClassVar[str]
+    modes = None if EVERYWHERE else ("store",)
+    cuts = Examined.cuts if EVERYWHERE else (1,)
+    seeds = Examined.seeds if EVERYWHERE else (20261121,)
 
     @pytest.fixture
     def bench(
@@ -53,10 +62,7 @@ class ServerExam(CommitterExam):
         assert default_world().buckets() == before
 
 
-class TestMagicOnMinistack(ServerExam):
-    subject = "magic on ministack"
-    server = "ministack"
-
+class OnMinistack(OnServer, CommitterExam):
     def test_job_whose_policy_denies_to_list_uploads(self, bench: ServerBench) -> None:
         with FaultProxy(bench.server.endpoint) as proxy:
             proxy.add(Rule("ListMultipartUploads", Action.ERROR, status=403, code="AccessDenied"))
@@ -64,7 +70,7 @@ class TestMagicOnMinistack(ServerExam):
             job = self.job(denied)
             assert job.found.uploads is None
             self.run_task(job, 0, "a.txt")
-            self.write(job.task(1).setup(), {"lost.txt": b"lost\n"})
+            self.leave(job, 1, {"lost.txt": b"lost\n"})
             (warning,) = job.commit(job.commits).warnings
             assert "could not be looked for" in warning
             assert proxy.counts["ListMultipartUploads"] == 2
@@ -72,16 +78,83 @@ class TestMagicOnMinistack(ServerExam):
         self.assert_nothing_left(bench)
 
 
-class TestMagicOnMoto(ServerExam):
-    subject = "magic on moto"
-    server = "moto"
-
-    if not EVERYWHERE:  # It is slow, and two other servers show the same each day.
-        test_more_files_than_a_page_are_published_and_more_losers_are_swept = None  # type: ignore[assignment]
-        test_job_with_more_uploads_than_a_page_is_aborted_whole = None  # type: ignore[assignment]
+class OnServerWhole(OnServer, CommitterExam):
+    pass
 
 
-class TestMagicOnSeaweedFS(ServerExam):
-    subject = "magic on seaweedfs"
-    modes = CommitterExam.modes if EVERYWHERE else ("store", "memory")
-    server = "seaweedfs"
+class OnServerEachDay(OnServer, LifecycleExam, NamesExam):
+    pass
+
+
+def examine(base: type[Examined], committer: str, place: str, **more: Any) -> None:
+    """One committer on one store, as a class that pytest finds."""
+    name = f"Test{committer.title()}On{place.title()}"
+    members = {"subject": f"{committer} on {place}", "committer": committer, **more}
+    globals()[name] = type(name, (base,), members | {"__module__": __name__})
+
+
+for each in COMMITTERS:
+    examine(OnMemory, each, "memory")
+    if EVERYWHERE:
+        examine(OnMinistack, each, "ministack", server="ministack")
+        examine(OnServerWhole, each, "moto", server="moto")
+        examine(OnServerWhole, each, "seaweedfs", server="seaweedfs")
+if not EVERYWHERE:
+    sizes = {name: None for name in vars(SizesExam) if name.startswith("test_")}
+    examine(OnMinistack, "magic", "ministack", server="ministack", **sizes)
+    examine(OnServerEachDay, "magic", "seaweedfs", server="seaweedfs")
+
+ONLY_DELAYED = (
+    "test_listing_is_refused_where_it_shows_nothing",
+    "test_pending_file_describes_its_upload",
+    "test_second_job_attempt_has_work_of_its_own",
+    "test_work_lies_where_the_layout_says",
+    "test_work_of_memory_tracking_leaves_no_object",
+)
+ONLY_LOCAL = (
+    "test_attempt_whose_process_died_before_it_kept_its_set_is_swept_by_the_job",
+    "test_attempt_whose_process_died_in_its_commit_is_swept_by_the_job",
+    "test_work_stays_on_its_machine_until_its_task_commits",
+)
+ONLY_PARTITIONS = (
+    "test_job_that_died_while_it_published_does_not_stop_those_that_replace_apart",
+    "test_partitions_that_cannot_be_told_change_nothing",
+)
+AT_SETUP = ("test_fail_refuses_data_before_any_task_runs",)
+BY_PARTITION = ("test_fail_refuses_data_in_a_partition_before_its_task_uploads_anything",)
+
+
+@pytest.mark.parametrize(
+    ("committer", "left_out"),
+    [
+        ("magic", {*ONLY_LOCAL, *BY_PARTITION}),
+        ("directory", {*ONLY_DELAYED, *ONLY_PARTITIONS, *BY_PARTITION}),
+        ("partitioned", {*ONLY_DELAYED, *AT_SETUP}),
+    ],
+)
+def test_what_does_not_concern_a_committer_is_left_out_and_nothing_else(
+    committer: str, left_out: set[str]
+) -> None:
+    examined: type[Examined] = globals()[f"Test{committer.title()}OnMemory"]
+    assert set(examined.left_out) == left_out
+    tests = {name for name in dir(CommitterExam) if name.startswith("test_")}
+    collected = {name for name in tests if callable(getattr(examined, name))}
+    assert collected == tests - left_out
+
+
+def test_summary_counts_and_names_what_is_left_out(request: pytest.FixtureRequest) -> None:
+    summary, said = ExamSummary(), io.StringIO()
+    marked = ["committer exam", "mine", True, [], {"test_b": "local files", "test_a": "local files"}]
+    where = ("test_x.py", 0, "test")
+    properties = [("magicfs-exam", marked)]
+    report = pytest.TestReport(
+        "test_x.py::test", where, {}, "passed", None, "call", user_properties=properties
+    )
+    summary.pytest_runtest_logreport(report)
+    summary.pytest_terminal_summary(pytest.TerminalReporter(request.config, said))
+    assert "committer exam: mine: 1 collected, 1 passed, 0 failed, 0 skipped\n" in said.getvalue()
+    assert "  2 left out, only for local files: test_a, test_b\n" in said.getvalue()
+
+
+def test_every_committer_under_a_job_object_is_examined() -> None:
+    assert COMMITTERS == ("magic", "directory", "partitioned")

@@ -73,6 +73,7 @@ def test_suites_on_memory(tmp_path: Path) -> None:
     compare(tmp_path, "memory", {}, "bucket")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_suites_on_s3(tmp_path: Path, ministack: Server, bucket_factory: Any) -> None:
     compare(tmp_path, "s3", ministack.storage_options(), bucket_factory(ministack))

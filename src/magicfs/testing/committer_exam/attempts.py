@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
-from magicfs.discarding import abort
 from magicfs.errors import CommitDenied, ProtocolViolation
 from magicfs.job import Job
+from magicfs.maintenance import abort
 from magicfs.task import Task
 from magicfs.task_commit import TaskCommit
 from magicfs.testing.committer_exam.base import DESTINATION, Examined, committed, rows_of
 from magicfs.testing.committer_exam.bench import Bench
+from magicfs.testing.committer_exam.drivers import dying_task
+from magicfs.testing.committer_exam.selection import concerns
 
 __all__ = ["AttemptsExam"]
 
@@ -95,9 +97,9 @@ class AttemptsExam(Examined):
     def test_attempt_that_vanished_is_swept_by_the_job(self, bench: Bench, mode: dict[str, Any]) -> None:
         """``AbstractITCommitProtocol.testCommitJobButNotTask``."""
         job = self.job(bench, **mode)
-        self.write(job.task(0).setup(), {"a.txt": b"lost\n", "d/b.txt": b"lost\n"})
+        left = self.vanish(job, 0, {"a.txt": b"lost\n", "d/b.txt": b"lost\n"})
         self.run_task(job, 0, "a.txt")
-        assert job.commit(job.commits).uploads_aborted == 2
+        assert job.commit(job.commits).uploads_aborted == left
         assert self.rows(bench) == rows_of((0, "a.txt"))
         self.assert_nothing_left(bench)
 
@@ -106,14 +108,14 @@ class AttemptsExam(Examined):
     ) -> None:
         job = self.job(bench, **mode)
         zombie = job.task(0).setup()
-        stream = zombie.filesystem.open(f"{zombie.path}/a.txt", "wb")
+        stream = self.place.open(zombie, "a.txt")
         stream.write(b"zombie\n")
         self.run_task(job, 0, "a.txt")
         job.commit(job.commits)
         # Where names do not tell, a stream that was never closed is recorded nowhere: it stays pending.
-        assert len(bench.pending()) == (mode.get("unique_names") is False)
+        assert len(bench.pending()) == (mode.get("unique_names") is False and self.uploads_of(1))
         assert self.rows(bench) == rows_of((0, "a.txt"))
-        stream.abort()
+        self.place.discard(stream)
         self.assert_nothing_left(bench)
 
     def test_zombie_that_commits_before_the_job_does_is_left_out(
@@ -144,7 +146,7 @@ class AttemptsExam(Examined):
             self.job(bench, job_id=job.id, **mode)
         abort(job.url, job=job.id, **bench.options())
         assert {key: bench.read(key) for key in bench.listed()} == before
-        assert not bench.pending()
+        assert len(bench.pending()) == self.untold(mode, 1)
 
     def test_file_that_is_written_twice_counts_once(self, bench: Bench, mode: dict[str, Any]) -> None:
         job = self.job(bench, **mode)
@@ -193,8 +195,46 @@ class AttemptsExam(Examined):
         self.run_task(first, 0, "first.txt")
         second = self.job(bench, job_id=first.id, attempt=1, **mode)
         chosen = self.run_task(second, 0, "second.txt")
-        assert f"{DESTINATION}/" in second.task(0).setup().path
-        assert second.task(0).setup().path.split("/tasks/")[0].endswith("/01")
         second.commit([chosen])
         assert self.rows(bench) == rows_of((0, "second.txt"))
         self.assert_nothing_left(bench)
+
+    @concerns("delayed uploads")
+    def test_second_job_attempt_has_work_of_its_own(self, bench: Bench, mode: dict[str, Any]) -> None:
+        first = self.job(bench, **mode)
+        second = self.job(bench, job_id=first.id, attempt=1, **mode)
+        path = second.task(0).setup().path
+        assert f"{DESTINATION}/" in path
+        assert path.split("/tasks/")[0].endswith("/01")
+
+    @concerns("local files")
+    @pytest.mark.parametrize("last", ["create_upload", "put_part"])
+    def test_attempt_whose_process_died_in_its_commit_is_swept_by_the_job(
+        self, bench: Bench, kept: dict[str, Any], last: str
+    ) -> None:
+        job = self.job(bench, **kept)
+        assert self.died_committing(bench, job, last, 1) == (1 if last == "create_upload" else 2)
+        left = len(bench.pending())
+        self.run_task(job, 0, "a.txt")
+        assert job.commit(job.commits).uploads_aborted == left
+        assert self.rows(bench) == rows_of((0, "a.txt"))
+        self.assert_nothing_left(bench)
+
+    @concerns("local files")
+    def test_attempt_whose_process_died_before_it_kept_its_set_is_swept_by_the_job(
+        self, bench: Bench
+    ) -> None:
+        job = self.job(bench)
+        assert self.died_committing(bench, job, "put", 0) == 2
+        self.run_task(job, 0, "a.txt")
+        assert job.commit(job.commits).uploads_aborted == 2
+        assert self.rows(bench) == rows_of((0, "a.txt"))
+        self.assert_nothing_left(bench)
+
+    def died_committing(self, bench: Bench, job: Job, operation: str, after: int) -> int:
+        """An attempt of two files whose process dies in its commit; returns how many uploads it leaves."""
+        task = job.task(0).setup()
+        self.write(task, {"a.txt": b"lost\n", "d/b.txt": b"lost\n"})
+        dying_task(job, task, operation, after)
+        self.place.die(task)
+        return len(bench.pending())

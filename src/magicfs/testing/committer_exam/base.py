@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import pytest
 from fsspec.asyn import sync
 
+from magicfs.committers.traits import traits_of
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.success import SuccessData
 from magicfs.job import Job
@@ -19,18 +21,12 @@ from magicfs.stores.conditions import Conditions, assume, remembered
 from magicfs.task import Task
 from magicfs.task_commit import TaskCommit
 from magicfs.testing.committer_exam.bench import Bench
+from magicfs.testing.committer_exam.places import Place, place_of
+from magicfs.testing.committer_exam.selection import select
 
 __all__ = ["DESTINATION", "Examined", "body", "committed"]
 
 DESTINATION = "wäre house/sales%201 +#"
-
-_MODES: dict[str, dict[str, Any]] = {
-    "store": {},
-    "store-plain-names": {"unique_names": False},
-    "store-old-layout": {"layout": "__magic"},
-    "memory": {"tracking": "memory"},
-    "memory-old-layout": {"tracking": "memory", "layout": "__magic"},
-}
 
 # What a server honours is tried once, not for each of its buckets.
 _honoured: dict[str, Conditions] = {}
@@ -45,10 +41,12 @@ class Examined:
         required: Whether a skipped test fails the run.
         committer: Name of the committer.
         conflict: Conflict mode of the jobs.
-        modes: In which ways of keeping its work the committer is examined.
+        modes: In which ways of keeping its work the committer is examined; None for all that it has.
         cuts: After how many completed files of three a driver dies.
         seeds: Of which hostile names are made.
         exact_clock: Whether of two objects the one that was written later always shows a later time.
+        left_out: Tests that do not concern the committer, and for whom they are.
+        place: Where attempts write.
     """
 
     exam: ClassVar[str] = "committer exam"
@@ -56,29 +54,83 @@ class Examined:
     required: ClassVar[bool] = True
     committer: ClassVar[str] = "magic"
     conflict: ClassVar[Any] = "append"
-    modes: ClassVar[tuple[str, ...]] = tuple(_MODES)
+    modes: ClassVar[tuple[str, ...] | None] = None
     cuts: ClassVar[tuple[int, ...]] = (0, 1, 2, 3)
     seeds: ClassVar[tuple[int, ...]] = (20261121, 7, 17112)
     exact_clock: ClassVar[bool] = False
+    left_out: ClassVar[Mapping[str, str]] = {}
+    place: Place
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        cls.left_out = select(cls, cls.committer)
+
+    @classmethod
+    def kind_of_place(cls) -> type[Place]:
+        """Where attempts of the committer write."""
+        return place_of(traits_of(cls.committer).writes)
+
+    @classmethod
+    def examined_modes(cls) -> dict[str, Mapping[str, Any]]:
+        """The ways of keeping its work in which the committer is examined, as options of a job."""
+        modes = cls.kind_of_place().modes
+        return {name: modes[name] for name in (cls.modes or modes)}
+
+    @classmethod
+    def bulk_modes(cls) -> list[tuple[str, Mapping[str, Any]]]:
+        """Those in which jobs of many files run."""
+        bulk, modes = cls.kind_of_place().bulk, cls.examined_modes()
+        return [(name, modes[name]) for name in bulk if name in modes]
+
+    @classmethod
+    def cheapest_mode(cls) -> Mapping[str, Any]:
+        """The one of the committer that makes the fewest requests."""
+        kind = cls.kind_of_place()
+        return kind.modes[kind.bulk[-1]]
+
+    @classmethod
+    def conflicts(cls) -> tuple[str, ...]:
+        """The conflict modes of the committer."""
+        return traits_of(cls.committer).conflicts
+
+    @classmethod
+    def replacing(cls) -> tuple[str, ...]:
+        """Those of them that replace."""
+        return tuple(name for name in cls.conflicts() if name.startswith("replace"))
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Run tests that ask for ``mode`` or ``stored_mode`` once in every one of ``modes``.
+        """Run tests once for each value of some arguments.
 
-        The arguments of a job: ``mode`` is any way to keep its work, ``stored_mode`` one in which a listing
-        shows what tasks have committed. Tests that ask for ``cut`` or ``seed`` run once for every one of
-        ``cuts`` or ``seeds``.
+        ``mode`` is any way to keep its work, as options of a job; ``stored_mode`` one in which a listing
+        shows what tasks have committed; ``kept`` the same without those that only change names and layout.
+        ``conflict`` is any conflict mode of the committer, ``replacing`` one that replaces; ``cut`` and
+        ``seed`` are those of ``cuts`` and ``seeds``.
         """
-        stored = [name for name in self.modes if name.startswith("store")]
-        for argument, names in (("mode", list(self.modes)), ("stored_mode", stored)):
+        modes = self.examined_modes()
+        stored = [name for name, options in modes.items() if options.get("tracking") != "memory"]
+        kept = [name for name in stored if name in {"store", "cluster"}]
+        for argument, names in (("mode", list(modes)), ("stored_mode", stored), ("kept", kept)):
             if argument in metafunc.fixturenames:
-                metafunc.parametrize(argument, [_MODES[name] for name in names], ids=names)
-        for argument, values in (("cut", self.cuts), ("seed", self.seeds)):
+                metafunc.parametrize(argument, [modes[name] for name in names], ids=names)
+        for argument, values in (
+            ("conflict", self.conflicts()),
+            ("replacing", self.replacing()),
+            ("cut", self.cuts),
+            ("seed", self.seeds),
+        ):
             if argument in metafunc.fixturenames:
                 metafunc.parametrize(argument, values)
+
+    @pytest.fixture(autouse=True)
+    def _at_a_place(self) -> Iterator[None]:
+        self.place = self.kind_of_place()()
+        yield
+        self.place.close()
 
     def job(self, bench: Bench, destination: str = DESTINATION, **options: Any) -> Job:
         """A job that is set up."""
         given = {"committer": self.committer, "conflict": self.conflict, **bench.options(), **options}
+        given["committer_options"] = self.place.options() | dict(given.get("committer_options", {}))
         job = Job(f"{bench.url}/{destination}", **given)
         store, kind = job.spec.store(), type(bench).__name__ + bench.server_name
         if kind in _honoured:
@@ -88,9 +140,35 @@ class Examined:
             _honoured[kind] = seen
         return job
 
+    # -- what task attempts do -------------------------------------------------------------------------
+
     def write(self, task: Task, files: Mapping[str, bytes]) -> None:
         """Write files, many at once, below a task's path."""
-        task.filesystem.pipe({f"{task.path}/{name}": content for name, content in files.items()})
+        self.place.write(task, files)
+
+    def uploads_of(self, files: int) -> int:
+        """How many uploads as many files are that an attempt has written and not committed."""
+        return files if self.place.is_uploaded_at_once else 0
+
+    def untold(self, mode: Mapping[str, Any], files: int) -> int:
+        """Of as many uploads of a committed task, how many nobody can find who knows only the store."""
+        in_cluster = "cluster_directory" in mode.get("committer_options", {})
+        return files if in_cluster and mode.get("unique_names") is False else 0
+
+    def vanish(self, job: Job, number: int, files: Mapping[str, bytes]) -> int:
+        """One attempt that writes files, and whose process then dies; returns how many uploads it leaves."""
+        task = job.task(number).setup()
+        self.write(task, files)
+        self.place.die(task)
+        return self.uploads_of(len(files))
+
+    def leave(self, job: Job, number: int, files: Mapping[str, bytes]) -> int:
+        """One attempt that leaves an upload of each file, which nobody hands over to the job; how many."""
+        task: Task = pickle.loads(pickle.dumps(job.task(number))).setup()  # noqa: S301 - our own bytes
+        self.write(task, files)
+        if not self.place.is_uploaded_at_once:
+            task.commit()
+        return len(files)
 
     def run_task(self, job: Job, number: int, *names: str) -> TaskCommit:
         """Run one task that writes the named files, one row each."""
@@ -124,22 +202,38 @@ class Examined:
         return bench.listed(f"{prefix_of(destination)}__magic")
 
     def sets(self, bench: Bench) -> list[str]:
-        """Keys of pending sets among the work objects."""
-        return [key for key in self.work(bench) if key.endswith(".pendingset")]
+        """Where committed tasks have left their pending sets."""
+        return self.place.sets(bench, DESTINATION)
 
     def job_object(self, bench: Bench, job: Job) -> JobObject:
         """What the job says of itself in the store."""
         key = job.spec.work_layout.job_object_key
         return JobObject.from_bytes(key, bench.read(key))
 
-    def assert_nothing_left(self, bench: Bench, destination: str = DESTINATION) -> None:
-        """No pending upload, no work object, and beside the pointer only manifests that it leads to."""
+    def assert_nothing_left(
+        self, bench: Bench, destination: str = DESTINATION, *, elsewhere: bool = False
+    ) -> None:
+        """No pending upload, no work object, and beside the pointer only manifests that it leads to.
+
+        Nor is anything left of dead attempts on this machine; nor in the cluster's filesystem, unless the job
+        was ended ``elsewhere``, by a process that does not know of it.
+        """
+        assert not self.place.leftovers()
+        assert elsewhere or not self.place.in_cluster()
         assert not bench.pending(prefix_of(destination))
         assert not self.work(bench, destination)
         assert bench.listed(f"{prefix_of(destination)}_magicfs") == self.manifests(bench, destination)
 
+    def assert_ended(self, bench: Bench, *keys: str) -> None:
+        """Of a job that was given up nothing is left; only the keys of others are there."""
+        assert bench.listed() == sorted(keys)
+        assert not bench.pending()
+        assert not self.place.leftovers()
+        assert not self.place.in_cluster()
+
     def assert_only_set_up(self, bench: Bench, job: Job) -> None:
-        """No pending upload, and of work objects only the job object."""
+        """No pending upload, of work objects only the job object, and nothing of attempts on this machine."""
+        assert not self.place.attempts()
         assert not bench.pending(prefix_of(job.spec.location.key))
         assert self.work(bench, job.spec.location.key) == [job.spec.work_layout.job_object_key]
 

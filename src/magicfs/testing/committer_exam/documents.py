@@ -16,6 +16,7 @@ from magicfs.formats.pending import EtagFormat, Pending
 from magicfs.formats.pendingset import PendingSet
 from magicfs.testing.committer_exam.base import DESTINATION, Examined, body, committed, rows_of
 from magicfs.testing.committer_exam.bench import Bench
+from magicfs.testing.committer_exam.selection import concerns
 
 __all__ = ["DocumentsExam"]
 
@@ -23,6 +24,7 @@ __all__ = ["DocumentsExam"]
 class DocumentsExam(Examined):
     """``.pending`` and ``.pendingset`` files, believed and not believed."""
 
+    @concerns("delayed uploads")
     def test_pending_file_describes_its_upload(self, bench: Bench) -> None:
         """``ITestCommitOperations.testCommitSmallFile``, ``testUploadSmallFile``."""
         job = self.job(bench)
@@ -36,14 +38,14 @@ class DocumentsExam(Examined):
         assert 0 < pending.created_ms <= pending.saved_ms
         task.abort()
 
-    def test_pending_set_names_job_task_and_attempt(self, bench: Bench) -> None:
+    def test_pending_set_names_job_task_and_attempt(self, bench: Bench, kept: dict[str, Any]) -> None:
         """``MagicS3GuardCommitter.innerCommitTask`` patches job and task into every commit."""
-        job = self.job(bench)
+        job = self.job(bench, **kept)
         with job.task(0) as task:
             self.write(task, {name: body(0, name) for name in ("a.txt", "b.txt")})
         key = committed(task).set_key
         assert key is not None
-        stored = PendingSet.from_bytes(key, bench.read(key))
+        stored = PendingSet.from_bytes(key, self.place.read_set(bench, key))
         assert stored.job_id == job.id
         assert {(c.job_id, c.task_id) for c in stored.commits} == {(job.id, task.attempt_id)}
         assert stored.extra_data == {"task.id": "000000", "task.attempt.id": task.attempt_id}
@@ -51,11 +53,13 @@ class DocumentsExam(Examined):
         job.abort()
 
     @pytest.mark.parametrize("etag_format", ["string", "object"])
-    def test_sets_of_either_generation_are_published(self, bench: Bench, etag_format: EtagFormat) -> None:
-        job = self.job(bench, etag_format=etag_format)
+    def test_sets_of_either_generation_are_published(
+        self, bench: Bench, kept: dict[str, Any], etag_format: EtagFormat
+    ) -> None:
+        job = self.job(bench, etag_format=etag_format, **kept)
         self.run_task(job, 0, "a.txt")
         (key,) = self.sets(bench)
-        (commit,) = json.loads(bench.read(key))["commits"]
+        (commit,) = json.loads(self.place.read_set(bench, key))["commits"]
         assert isinstance(commit["etags"][0], str if etag_format == "string" else dict)
         job.commit()
         assert self.rows(bench) == rows_of((0, "a.txt"))
@@ -72,18 +76,20 @@ class DocumentsExam(Examined):
         assert sum(self.rows(bench).values()) == 1
         self.assert_nothing_left(bench)
 
-    def test_set_without_a_job_id_is_published(self, bench: Bench) -> None:
+    def test_set_without_a_job_id_is_published(self, bench: Bench, kept: dict[str, Any]) -> None:
         """Hadoop's staging committers leave it empty."""
-        job = self.job(bench)
+        job = self.job(bench, **kept)
         self.run_task(job, 0, "a.txt")
         self.alter(bench, lambda stored: replace(stored, job_id=""))
         job.commit()
         assert self.rows(bench) == rows_of((0, "a.txt"))
 
     @pytest.mark.parametrize("wrong", ["other job", "other version", "outside", "other bucket", "cut short"])
-    def test_set_that_cannot_be_believed_publishes_nothing(self, bench: Bench, wrong: str) -> None:
+    def test_set_that_cannot_be_believed_publishes_nothing(
+        self, bench: Bench, kept: dict[str, Any], wrong: str
+    ) -> None:
         """``AbstractS3ACommitter.loadAndCommit``: "Mismatch in Job ID"; ``PersistentCommitData`` versions."""
-        job = self.job(bench)
+        job = self.job(bench, **kept)
         self.run_task(job, 0, "good.txt")
         self.run_task(job, 1, "bad.txt")
         if wrong == "other job":
@@ -94,24 +100,21 @@ class DocumentsExam(Examined):
             self.alter(bench, lambda stored: _moved(stored, bucket="other"))
         else:
             key = self.sets(bench)[-1]
-            raw = bench.read(key)
-            bench.write(
-                key, raw[:-20] if wrong == "cut short" else raw.replace(b'"version":3', b'"version":2')
-            )
+            raw = self.place.read_set(bench, key)
+            wrote = raw[:-20] if wrong == "cut short" else raw.replace(b'"version":3', b'"version":2')
+            self.place.write_set(bench, key, wrote)
         with pytest.raises(CommitFailed, match="nothing was published"):
             job.commit()
         if wrong in {"other version", "cut short"}:
             # As Hadoop's ``loadAndCommit``, which aborts what it can read; the job is over for every driver.
-            assert not bench.listed()
-            assert not bench.pending()
+            self.assert_ended(bench)
             with pytest.raises(CommitDenied, match="has ended without being published"):
                 job.commit()
         else:
             # Read well, and refused: whoever handed it over may think again.
             assert self.job_object(bench, job).state == "open"
         job.abort()
-        assert not bench.listed()
-        assert not bench.pending()
+        self.assert_ended(bench)
 
     def test_upload_that_no_readable_set_and_no_name_tells_is_left_alone(self, bench: Bench) -> None:
         """With plain names nobody can tell whose upload it is, so a lifecycle rule has to."""
@@ -128,7 +131,8 @@ class DocumentsExam(Examined):
     def alter(self, bench: Bench, change: Callable[[PendingSet], PendingSet]) -> None:
         """Change the stored set of the task with the greatest id."""
         key = self.sets(bench)[-1]
-        bench.write(key, change(PendingSet.from_bytes(key, bench.read(key))).to_bytes())
+        stored = PendingSet.from_bytes(key, self.place.read_set(bench, key))
+        self.place.write_set(bench, key, change(stored).to_bytes())
 
 
 def _moved(stored: PendingSet, **changes: Any) -> PendingSet:

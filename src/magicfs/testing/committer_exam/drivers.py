@@ -14,11 +14,12 @@ from magicfs.errors import PermissionDenied
 from magicfs.job import Job
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.port import Store
+from magicfs.task import Task
 from magicfs.task_commit import TaskCommit
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
 
-__all__ = ["Denying", "Overtaken", "driver_on", "dying"]
+__all__ = ["Denying", "Overtaken", "driver_on", "dying", "dying_task"]
 
 _T = TypeVar("_T")
 
@@ -88,14 +89,32 @@ def dying(job: Job, commits: Sequence[TaskCommit] | None, operation: str, after:
         after: How many of these succeed; it dies before the next is sent.
         key: Beginning of the keys that count.
     """
+    _die(job, operation, after, key, lambda driver: driver.commit_job(commits, job.found.driver))
+
+
+def dying_task(job: Job, task: Task, operation: str, after: int) -> None:
+    """Commit a task by a process that is killed.
+
+    Args:
+        job: The job.
+        task: Its task, which is set up.
+        operation: As for ``dying``.
+        after: As for ``dying``.
+    """
+    _die(job, operation, after, "", lambda worker: worker.commit_task(task.id, task.attempt_id))
+
+
+def _die(
+    job: Job, operation: str, after: int, key: str, call: Callable[[Committer], Awaitable[object]]
+) -> None:
     fault = Fault(Kind.CRASH_BEFORE, operation=operation, skip=after, prefix=key)
     committer = driver_on(job, faulty(job.spec.store(), Traffic([fault]), Actor("driver")), 1)
 
     async def commit() -> bool:
         try:
-            await committer.commit_job(commits, job.found.driver)
+            await call(committer)
         except Crash:
             return True
         return False
 
-    assert sync(job.spec.loop, commit), f"the driver did not live to see {operation} number {after + 1}"
+    assert sync(job.spec.loop, commit), f"it did not live to see {operation} number {after + 1}"

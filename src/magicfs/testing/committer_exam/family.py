@@ -15,6 +15,7 @@ from magicfs.job import Job
 from magicfs.testing.committer_exam.base import DESTINATION, Examined, body, committed, rows_of
 from magicfs.testing.committer_exam.bench import Bench
 from magicfs.testing.committer_exam.names import hostile
+from magicfs.testing.committer_exam.places import Place
 
 __all__ = ["FamilyExam"]
 
@@ -32,6 +33,11 @@ class FamilyExam(Examined):
     exam: ClassVar[str] = "family exam"
     options: ClassVar[Mapping[str, Any]] = {}
     many: ClassVar[int] = 1000
+
+    @classmethod
+    def kind_of_place(cls) -> type[Place]:
+        """Every attempt writes through ``task.filesystem``."""
+        return Place
 
     def job(self, bench: Bench, destination: str = DESTINATION, **options: Any) -> Job:
         return super().job(bench, destination, **{"committer_options": self.local(self.options), **options})

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gc
 import gzip
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from magicfs.errors import CommitDenied, ProtocolViolation
 from magicfs.protocol.layout import WorkLayout
 from magicfs.testing.committer_exam.base import DESTINATION, Examined, body, committed, rows_of
 from magicfs.testing.committer_exam.bench import Bench
+from magicfs.testing.committer_exam.selection import concerns
 
 __all__ = ["LifecycleExam"]
 
@@ -81,7 +83,7 @@ class LifecycleExam(Examined):
 
     def test_success_file_names_at_most_a_hundred_files(self, bench: Bench) -> None:
         """``CommitConstants.SUCCESS_MARKER_FILE_LIMIT``."""
-        job = self.job(bench, tracking="memory")
+        job = self.job(bench, **self.cheapest_mode())
         self.run_task(job, 0, *(f"{number}.txt" for number in range(103)))
         report = job.commit(job.commits)
         assert len(self.success(bench).filenames) == len(report.filenames) == 100
@@ -112,6 +114,7 @@ class LifecycleExam(Examined):
         assert self.rows(bench) == rows_of((0, "a.txt"))
         self.assert_nothing_left(bench)
 
+    @concerns("delayed uploads")
     def test_listing_is_refused_where_it_shows_nothing(self, bench: Bench) -> None:
         job = self.job(bench, tracking="memory")
         self.run_task(job, 0, "a.txt")
@@ -176,7 +179,7 @@ class LifecycleExam(Examined):
                 with wrapper as file:
                     file.write("row\n" if "t" in how else b"row\n")
                 del wrapper, file
-                gc.collect()
+            gc.collect()
         assert job.commit(job.commits).files == len(_WRAPPED)
         bodies = self.published(bench).values()
         assert [gzip.decompress(b) if b[:2] == b"\x1f\x8b" else b for b in bodies] == [b"row\n"] * 4
@@ -213,6 +216,7 @@ class LifecycleExam(Examined):
         assert self.rows(bench) == rows_of((0, "x"), (1, "x"))
         self.assert_nothing_left(bench)
 
+    @concerns("delayed uploads")
     def test_work_lies_where_the_layout_says(self, bench: Bench) -> None:
         """``AbstractITCommitProtocol.testOutputFormatIntegration``: magic, and named after the job."""
         job = self.job(bench)
@@ -227,6 +231,32 @@ class LifecycleExam(Examined):
             assert task.filesystem.info(f"{task.path}/a.txt")["size"] == 4
         assert self.work(bench) == [layout.set_key(task.attempt_id), layout.job_object_key]
 
+    @concerns("local files")
+    def test_work_stays_on_its_machine_until_its_task_commits(
+        self, bench: Bench, mode: dict[str, Any]
+    ) -> None:
+        """``StagingCommitter``: before its commit nothing of an attempt is in the store, no upload either."""
+        job = self.job(bench, **mode)
+        with job.task(7) as task:
+            directory = Path(task.path)
+            assert directory.name == f"{job.id}-{task.attempt_id}"
+            assert list(directory.iterdir()) == []
+            self.write(task, {"d/a.txt": b"1234", "_temporary/b.txt": b"b", ".part.crc": b"c"})
+            assert task.filesystem.info(f"{task.path}/d/a.txt")["size"] == 4
+            assert task.needs_commit()
+            assert bench.listed() == [job.spec.work_layout.job_object_key]
+            assert not bench.pending()
+        assert not self.place.attempts()
+        assert committed(task).files == len(bench.pending()) == 1
+        set_key = committed(task).set_key
+        assert set_key is not None
+        lies_in_store = [set_key] if "committer_options" not in mode else []
+        assert self.work(bench) == sorted([job.spec.work_layout.job_object_key, *lies_in_store])
+        assert self.place.read_set(bench, set_key)
+        job.abort()
+        self.assert_ended(bench)
+
+    @concerns("delayed uploads")
     def test_work_of_memory_tracking_leaves_no_object(self, bench: Bench) -> None:
         """``fs.s3a.committer.magic.track.commits.in.memory.enabled`` (HADOOP-19047)."""
         job = self.job(bench, tracking="memory")

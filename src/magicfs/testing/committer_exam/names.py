@@ -45,6 +45,8 @@ class NamesExam(Examined):
         job = self.job(bench, unique_names=unique_names)
         names = hostile(seed)
         self.run_task(job, 0, *names)
+        if not self.place.is_uploaded_at_once:  # ``HiddenPathFilter`` of Hadoop's staging committers
+            names = [name for name in names if not any(element[0] in "_." for element in name.split("/"))]
         job.commit(job.commits)
         assert self.rows(bench) == rows_of(*((0, name) for name in names))
         assert unique_names or sorted(self.published(bench)) == names
@@ -58,7 +60,7 @@ class NamesExam(Examined):
     def test_destination_of_any_name_works(self, bench: Bench, destination: str) -> None:
         job = self.job(bench, destination)
         self.run_task(job, 0, "a.txt", "d=1/b.txt")
-        self.write(job.task(1).setup(), {"lost.txt": b"lost\n"})
+        self.vanish(job, 1, {"lost.txt": b"lost\n"})
         job.commit(job.commits)
         assert self.rows(bench, destination) == rows_of((0, "a.txt"), (0, "d=1/b.txt"))
         self.assert_nothing_left(bench, destination)
@@ -67,7 +69,7 @@ class NamesExam(Examined):
         bench.write("old.txt", b"old\n")
         job = self.job(bench, "", **mode)
         self.run_task(job, 0, "a.txt", "d=1/b.txt")
-        self.write(job.task(1).setup(), {"lost.txt": b"lost\n"})
+        self.vanish(job, 1, {"lost.txt": b"lost\n"})
         job.commit(job.commits)
         assert self.rows(bench, "") == rows_of((0, "a.txt"), (0, "d=1/b.txt")) + Counter(["old"])
         assert "_SUCCESS" in bench.listed()
@@ -103,13 +105,15 @@ class NamesExam(Examined):
             assert self.rows(bench) == rows_of((0, "part-0.txt"), (1, "part-0.txt"))
         self.assert_nothing_left(bench)
 
-    def test_plain_name_of_a_later_job_is_refused_unless_it_replaces(self, bench: Bench) -> None:
+    def test_plain_name_of_a_later_job_is_refused_unless_it_replaces(
+        self, bench: Bench, replacing: str
+    ) -> None:
         """Hadoop overwrites in every mode. Whatever is appended, nothing that is there may be lost."""
-        for row, conflict in ((b"old\n", "append"), (b"other\n", "append"), (b"new\n", "replace")):
+        for row, conflict in ((b"old\n", "append"), (b"other\n", "append"), (b"new\n", replacing)):
             before = self.published(bench)
             job = self.job(bench, unique_names=False, conflict=conflict)
             with job.task(0) as task:
-                self.write(task, {"part-0.txt": row})
+                self.write(task, {"day=1/part-0.txt": row})
             if row == b"other\n":
                 with pytest.raises(OutputExists, match=r"1 files .* have names that are taken"):
                     job.commit(job.commits)
@@ -117,15 +121,15 @@ class NamesExam(Examined):
                 assert self.published(bench) == before
             else:
                 job.commit(job.commits)
-                assert self.manifested(job) == {"part-0.txt"}
+                assert self.manifested(job) == {"day=1/part-0.txt"}
             self.assert_nothing_left(bench)
-        assert self.published(bench) == {"part-0.txt": b"new\n"}
+        assert self.published(bench) == {"day=1/part-0.txt": b"new\n"}
 
     def test_two_files_of_a_task_with_one_final_name_fail_it(self, bench: Bench) -> None:
         job = self.job(bench)
         task = job.task(0).setup()
         self.write(task, {"a.txt": body(0, "a"), f"a-000000-{job.id}.txt": body(0, "b"), "c.txt": b"c\n"})
-        with pytest.raises(CommitFailed, match="more than one pending commit"):
+        with pytest.raises(CommitFailed, match=r"more than one pending commit|have one final name"):
             task.commit()
         self.assert_only_set_up(bench, job)
 

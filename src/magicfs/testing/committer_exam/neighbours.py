@@ -28,11 +28,11 @@ class NeighboursExam(Examined):
         self.run_task(ending, 0, "one.txt")
         self.run_task(going, 0, "other.txt")
         open_task = going.task(1).setup()
-        stream = open_task.filesystem.open(f"{open_task.path}/stream.txt", "wb")
+        stream = self.place.open(open_task, "stream.txt")
         stream.write(body(1, "stream"))
         self.write(open_task, {"closed.txt": body(1, "closed")})
         ending.commit(ending.commits) if end == "commit" else ending.abort()
-        assert len(bench.pending()) == 3
+        assert len(bench.pending()) == 1 + self.uploads_of(2)
         stream.close()
         open_task.commit()
         going.commit(going.commits)
@@ -92,7 +92,7 @@ class NeighboursExam(Examined):
         for key in objects:
             bench.write(key, b"theirs")
         self.run_task(job, 0, "a.txt")
-        self.write(job.task(1).setup(), {"lost.txt": b"lost\n"})
+        self.vanish(job, 1, {"lost.txt": b"lost\n"})
         job.commit(job.commits) if end == "commit" else job.abort()
         assert bench.pending() == uploads
         assert set(objects) <= set(bench.listed())
@@ -112,7 +112,7 @@ class NeighboursExam(Examined):
             for name in ("report-daily.parquet", "daily", "part-0-000000-daily.txt")
         }
         self.run_task(job, 0, "part-0.txt")
-        self.write(job.task(1).setup(), {"lost.txt": b"lost\n"})
+        self.vanish(job, 1, {"lost.txt": b"lost\n"})
         job.commit(job.commits) if end == "commit" else job.abort()
         assert bench.pending() == foreign
         for upload in foreign:

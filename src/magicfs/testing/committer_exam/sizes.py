@@ -13,29 +13,26 @@ from magicfs.testing.committer_exam.bench import Bench
 
 __all__ = ["SizesExam"]
 
-# Marker and .pending of each fill a page of 1,000 and begin the next; two such tasks do so with uploads.
+# Two such tasks fill a page of 1,000 uploads and begin the next.
 _MORE_THAN_HALF_A_PAGE = 510
-_LOSERS = {"store": 1, "memory": 2}
 
 
 class SizesExam(Examined):
     """Many files."""
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Run tests that ask for ``tracking`` in those of ``modes`` that need no more to be said."""
+        """Run tests that ask for ``bulk`` in those of the modes in which jobs of many files run."""
         super().pytest_generate_tests(metafunc)
-        rows = [(name, losers) for name, losers in _LOSERS.items() if name in self.modes]
-        if "losers" in metafunc.fixturenames:
-            metafunc.parametrize(("tracking", "losers"), rows)
-        elif "tracking" in metafunc.fixturenames:
-            metafunc.parametrize("tracking", [name for name, _ in rows])
+        if "bulk" in metafunc.fixturenames:
+            names, modes = zip(*self.bulk_modes(), strict=True)
+            metafunc.parametrize("bulk", modes, ids=names)
 
     def many(self, number: int, files: int) -> dict[str, bytes]:
         """Files of one row each."""
         return {f"d={n % 7}/part-{number}-{n}.txt": body(number, str(n)) for n in range(files)}
 
-    def test_task_of_many_files_is_published_whole(self, bench: Bench, tracking: Any) -> None:
-        job = self.job(bench, tracking=tracking)
+    def test_task_of_many_files_is_published_whole(self, bench: Bench, bulk: dict[str, Any]) -> None:
+        job = self.job(bench, **bulk)
         files = self.many(0, 200)
         with job.task(0) as task:
             self.write(task, files)
@@ -44,13 +41,15 @@ class SizesExam(Examined):
         self.assert_nothing_left(bench)
 
     def test_more_files_than_a_page_are_published_and_more_losers_are_swept(
-        self, bench: Bench, tracking: Any, losers: int
+        self, bench: Bench, bulk: dict[str, Any]
     ) -> None:
         """Hadoop purges one page of uploads (``cleanup`` of ``AbstractS3ACommitter``)."""
-        job = self.job(bench, tracking=tracking)
+        job = self.job(bench, **bulk)
         files = self.many(0, _MORE_THAN_HALF_A_PAGE)
+        # Where there are markers, those of one loser and their .pending fill a page as well.
+        losers = 1 if self.place.is_uploaded_at_once and "tracking" not in bulk else 2
         for _ in range(losers):
-            self.write(job.task(0).setup(), files)
+            self.leave(job, 0, files)
         with job.task(0) as task:
             self.write(task, files)
         report = job.commit(job.commits)
@@ -59,13 +58,12 @@ class SizesExam(Examined):
         self.assert_nothing_left(bench)
 
     def test_job_with_more_uploads_than_a_page_is_aborted_whole(self, bench: Bench) -> None:
-        job = self.job(bench, tracking="memory")
+        job = self.job(bench, **self.cheapest_mode())
         for number in range(2):
             with job.task(number) as task:
                 self.write(task, self.many(number, _MORE_THAN_HALF_A_PAGE))
         job.abort()
-        assert not bench.listed()
-        assert not bench.pending()
+        self.assert_ended(bench)
 
     def published_names(self, bench: Bench) -> list[str]:
         """Keys of data, bodies unread."""
