@@ -10,12 +10,17 @@ import sys
 import pytest
 
 from magicfs.testing.crash import grid
+from magicfs.testing.crash.classic import CLASSIC, played, promises_of
+from magicfs.testing.crash.drawing import DRIVEN
+from magicfs.testing.crash.figures import Targets
 from magicfs.testing.crash.grid import PLANS
-from magicfs.testing.crash.main import main
+from magicfs.testing.crash.main import COMMITTERS, main, mutants_of, units
+from magicfs.testing.crash.mutants import ALL_MUTANTS
 from magicfs.testing.crash.patching import changed_functions, patched
 from magicfs.testing.crash.settings import Setting, all_settings
 from magicfs.testing.crash.simulation import Simulation
 from magicfs.testing.crash.wrong_lines import MUTANTS, Mutant
+from magicfs.testing.guarantees.main import declared
 
 
 @pytest.mark.timeout(900)
@@ -29,12 +34,32 @@ def test_everything_quickly() -> None:
     )
     figures = json.loads(run.stdout.splitlines()[-1])
     assert figures["violations"] == 0, run.stderr[-6000:]
-    assert figures["mutants_caught"] == figures["mutants"] == len(MUTANTS) >= 15, run.stderr[-6000:]
+    assert figures["mutants_caught"] == figures["mutants"] == len(ALL_MUTANTS) >= 15 + 2, run.stderr[-6000:]
     assert figures["single_cuts"] >= 1_000
     assert figures["pairs"] >= 100_000
     assert figures["without_swap_violations"] > 0
+    assert figures["committers"].keys() == set(COMMITTERS)
+    for committer in DRIVEN:
+        driven = figures["committers"][committer]
+        assert driven.pop("violations") == 0, run.stderr[-6000:]
+        assert all(driven[name] > 0 for name in ("single_cuts", "pairs", "simulated_jobs")), driven
+    for name, subject in CLASSIC.items():
+        of, promises = figures["committers"][name], declared(subject)
+        weak = any(not promises[promise] for promise in promises_of())
+        assert of["declared"] is True, run.stderr[-6000:]
+        assert bool(of["violations"]) == weak, run.stderr[-6000:]
+        assert of["single_cuts"] > len(list(promises_of()))
     assert figures["ok"] is True
     assert run.returncode == 0
+
+
+def test_some_committers_are_asked_for() -> None:
+    assert mutants_of(["magic"]) == list(MUTANTS)
+    assert mutants_of(["file-v1"]) == []
+    some = units(["direct"], quick=True, targets=Targets(0, 0, 0, 0), first=0)
+    assert {(kind, what[0]) for kind, what in some} == {("classic", "direct")}
+    with pytest.raises(SystemExit):
+        main(["--committer", "nobody"])
 
 
 def test_every_value_of_every_dimension_is_cut_quickly() -> None:
@@ -47,19 +72,31 @@ def test_every_value_of_every_dimension_is_cut_quickly() -> None:
                 step,
                 name,
             )
+    for committer in ("directory", "partitioned"):
+        every = list(all_settings(committer))
+        for name in ("layout", "tracking", "winners", "mode", "shape", "store", "names"):
+            assert {getattr(one, name) for one in every[::17]} == {getattr(one, name) for one in every}, name
 
 
 def test_settings_are_read_back() -> None:
-    for setting in all_settings():
+    for setting in (one for committer in DRIVEN for one in all_settings(committer)):
         assert Setting.of(setting.text) == setting
     with pytest.raises(ValueError, match="should read like"):
         Setting.of("a,b")
 
 
-@pytest.mark.parametrize("mode", ["append", "replace"])
-def test_a_pair_by_snapshots_is_a_pair_by_crashes(mode: str) -> None:
+@pytest.mark.parametrize(
+    "setting",
+    [
+        Setting(mode="append"),
+        Setting(mode="replace"),
+        Setting(mode="replace", committer="directory"),
+        Setting(tracking="cluster", committer="partitioned", shape="losers"),
+    ],
+    ids=lambda setting: setting.text,
+)
+def test_a_pair_by_snapshots_is_a_pair_by_crashes(setting: Setting) -> None:
     """What a crash leaves is the world at its moment: played both ways, the end is the same."""
-    setting = Setting(mode=mode)  # type: ignore[arg-type]
     driver = grid._recorded_job(setting)
     for moment, cuts in list(driver.worlds())[::4]:
         number, side = cuts[0]
@@ -95,6 +132,14 @@ def test_reproductions_run_again() -> None:
     assert len(PLANS) == 5
 
 
+def test_a_run_of_a_classic_committer_is_made_again() -> None:
+    for text, is_seen in (
+        ("classic:direct:memory:abortable_job:0:loser, cut after 1", True),
+        ("classic:file-v1:local:abortable_job:0:loser, cut after 1", False),
+    ):
+        assert (played(text) is not None) == is_seen
+
+
 def test_a_seed_is_a_run() -> None:
     def ran(seed: str) -> tuple[object, ...]:
         simulation = Simulation.of(seed)
@@ -104,12 +149,16 @@ def test_a_seed_is_a_run() -> None:
 
     assert ran("7") == ran("7")
     assert ran("7") != ran("8")
+    assert ran("directory.7") == ran("directory.7")
 
 
 def test_what_reproduces_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     os.environ["PYTHONHASHSEED"], before = "0", os.environ.get("PYTHONHASHSEED")
     try:
-        for text in ("nothing", "single:a:b", f"pair:{Setting().text}:1", "no such|whole:x"):
+        for text in (
+            *("nothing", "single:a:b", f"pair:{Setting().text}:1", "no such|whole:x", "simulated:file.1"),
+            *("classic:direct", "classic:magic:memory:abortable_job:0:abort, cut before 1"),
+        ):
             assert main(["--reproduce", text]) == 2
             assert capsys.readouterr().err.strip()
     finally:
@@ -119,7 +168,7 @@ def test_what_reproduces_nothing_is_refused(capsys: pytest.CaptureFixture[str]) 
             os.environ["PYTHONHASHSEED"] = before
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", ALL_MUTANTS, ids=lambda mutant: mutant.name)
 def test_every_mutant_can_be_made_and_unmade(mutant: Mutant) -> None:
     functions = [f for f, _ in changed_functions(mutant.module, mutant.line, mutant.instead)]
     before = [function.__code__ for function in functions]

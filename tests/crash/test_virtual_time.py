@@ -97,6 +97,24 @@ def test_what_is_left_behind_is_cancelled() -> None:
     assert ended == [True]
 
 
+def test_work_for_threads_is_done_inline_where_that_is_wanted() -> None:
+    told: list[str] = []
+
+    async def program() -> str:
+        other = asyncio.ensure_future(wait())
+        found = await asyncio.to_thread(lambda: told.append("work") or "done")  # type: ignore[func-returns-value]
+        with pytest.raises(FileNotFoundError):
+            await asyncio.to_thread(open, "/no such file")
+        await other
+        return found
+
+    async def wait() -> None:
+        told.append("meanwhile")
+
+    assert run(program(), inline=lambda: told.append("asked")) == "done"
+    assert told == ["meanwhile", "asked", "work", "asked"]
+
+
 def test_there_are_no_threads() -> None:
     async def whole() -> None:
         await asyncio.to_thread(print)

@@ -1,7 +1,8 @@
 """A deterministic asyncio loop with virtual time: hours of waiting take no time, and every run is the same.
 
 When nothing is ready, ``loop.time()`` jumps to the next timer. There are no threads, no sockets and no real
-sleeping. With a seed, tasks that are ready at the same moment take their turns in an order of its own.
+sleeping. With a seed, tasks that are ready at the same moment take their turns in an order of its own. What
+programs hand to threads is refused, or ``inline`` it is done on the loop, in a turn of its own.
 """
 
 from __future__ import annotations
@@ -46,10 +47,12 @@ class VirtualLoop(base_events.BaseEventLoop):
 
     Args:
         seed: Of the order in which ready tasks take their turns; None for first come, first served.
+        inline: Called before each work for threads, which is then done on the loop; None refuses it.
     """
 
-    def __init__(self, seed: int | str | None = None) -> None:
+    def __init__(self, seed: int | str | None = None, *, inline: Callable[[], object] | None = None) -> None:
         super().__init__()
+        self._inline = inline
         self._selector = _NoEvents(self)
         self._now = 0.0
         self._thread = threading.get_ident()
@@ -77,9 +80,31 @@ class VirtualLoop(base_events.BaseEventLoop):
             raise RuntimeError("a virtual loop has no threads beside it")
         return self.call_soon(callback, *args, **kwargs)
 
-    def run_in_executor(self, *_args: Any, **_kwargs: Any) -> Any:  # type: ignore[override]
-        """Refused: there are no threads."""
-        raise RuntimeError("a virtual loop runs nothing in threads; call the function itself")
+    def run_in_executor(  # type: ignore[override]
+        self, _executor: object, work: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        """Without ``inline`` refused, for there are no threads; with it done in a turn of its own.
+
+        Nothing else happens while the work is done, as if it took no time. Whatever it raises is raised where
+        it is awaited, the crash of a process included.
+        """
+        if (first := self._inline) is None:
+            raise RuntimeError("a virtual loop runs nothing in threads; call the function itself")
+        done = self.create_future()
+
+        def run() -> None:
+            if done.cancelled():
+                return
+            try:
+                first()
+                result = work(*args)
+            except BaseException as error:  # noqa: BLE001 - raised again where it is awaited
+                done.set_exception(error)
+            else:
+                done.set_result(result)
+
+        self.call_soon(run)
+        return done
 
     def finish(self) -> None:
         """Cancel every task that is left, wait for them, and close the loop."""
@@ -118,9 +143,20 @@ def _is_step(handle: Any) -> bool:
     return isinstance(getattr(callback, "__self__", None), asyncio.Task)
 
 
-def run(coroutine: Coroutine[Any, Any, _T], *, seed: int | str | None = None) -> _T:
-    """Run a coroutine on a new virtual loop, to its end; tasks that it left behind are cancelled."""
-    loop = VirtualLoop(seed)
+def run(
+    coroutine: Coroutine[Any, Any, _T],
+    *,
+    seed: int | str | None = None,
+    inline: Callable[[], object] | None = None,
+) -> _T:
+    """Run a coroutine on a new virtual loop, to its end; tasks that it left behind are cancelled.
+
+    Args:
+        coroutine: What to run.
+        seed: Of the order in which ready tasks take their turns; None for first come, first served.
+        inline: Called before each work for threads, which is then done on the loop; None refuses it.
+    """
+    loop = VirtualLoop(seed, inline=inline)
     try:
         return loop.run_until_complete(coroutine)
     finally:

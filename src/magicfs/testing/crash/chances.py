@@ -63,12 +63,12 @@ class Chances:
     met: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     @classmethod
-    def of(cls, seed: str) -> Chances:
+    def of(cls, seed: str, company: str = "") -> Chances:
         """The chances of a seed.
 
-        One that begins with ``rivals`` has two jobs; one that begins with ``races`` one job and several who
-        want to end it; with ``drivers`` two who drive it and two who abort it, and some slow requests. No
-        request of these fails.
+        In the company of ``rivals`` there are two jobs; of ``races`` one job and several who want to end it;
+        of ``drivers`` two who drive it and two who abort it, and some slow requests. No request of these
+        fails.
         """
         source = random.Random(seed)  # noqa: S311 - no secret
         weather = Weather(
@@ -77,7 +77,6 @@ class Chances:
             page=source.choice((0, 0, 0, 0, 1, 3, 7)),
             stale=source.random() < 0.3,
         )
-        company = seed.partition("-")[0] if "-" in seed else ""
         if company:
             weather = Weather(0.0, 0.05, 0, stale=False)
         return cls(source, weather, company)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, Literal, get_args
+from typing import Final, Literal, cast, get_args
 
 from magicfs.testing.crash.invariants import Violation
 from magicfs.testing.crash.scene import Moment, Scene, Wish
@@ -20,6 +20,7 @@ from magicfs.testing.store_faults import Fault, Kind, Request
 
 __all__ = [
     "PLANS",
+    "STAGED_PLANS",
     "Finding",
     "Grid",
     "Plan",
@@ -42,6 +43,10 @@ PLANS: Final[tuple[Plan, ...]] = (
 )
 """What the first recovery wants, and what the second, after the first was cut."""
 
+STAGED_PLANS: Final[tuple[Plan, ...]] = (*PLANS, ("abort", "forward"), ("commit", "abort"))
+"""The same for committers that stage, whose jobs are also aborted on their driver's machine."""
+
+_WISHES: Final = frozenset(get_args(Wish))
 _KINDS: Final = {"before": Kind.CRASH_BEFORE, "after": Kind.CRASH_AFTER}
 
 
@@ -90,38 +95,45 @@ class Grid:
 # -- single cuts ---------------------------------------------------------------------------------------
 
 
-def singles_of(setting: Setting) -> Grid:
+def singles_of(setting: Setting, step: int = 1) -> Grid:
     """Cut a job at every request of every process, on both sides; recover twice.
 
     The wish of the recovery changes from cut to cut.
+
+    Args:
+        setting: The job.
+        step: Take every so many of the cuts.
     """
     grid = Grid(setting)
-    for one in each_single(setting):
+    for one in each_single(setting, step):
         grid.requests = max(grid.requests, one.requests)
         grid.cuts += one.cuts
         grid.findings += one.findings
     return grid
 
 
-def each_single(setting: Setting) -> Iterator[Grid]:
-    """The job without a cut, and then with every single one."""
+def each_single(setting: Setting, step: int = 1) -> Iterator[Grid]:
+    """The job without a cut, and then with every single one, or every so many of them."""
     whole = Scene.new(setting)
     whole.stage(_play(whole))
     grid = Grid(setting, whole.traffic.count)
     grid.found(whole.violations, f"whole:{setting.text}")
     yield grid
-    for number in range(1, whole.traffic.count + 1):
-        for side in get_args(Side):
-            wishes = wishes_of(setting)
-            wish = wishes[(number + (side == "after")) % len(wishes)]
-            cut = Grid(setting, cuts=1)
-            cut.found(single(setting, number, side, wish), f"single:{setting.text}:{number}:{side}:{wish}")
-            yield cut
+    sides = [(number, side) for number in range(1, whole.traffic.count + 1) for side in get_args(Side)]
+    for number, side in sides[::step]:
+        wishes = wishes_of(setting)
+        wish = wishes[(number + (side == "after")) % len(wishes)]
+        cut = Grid(setting, cuts=1)
+        cut.found(single(setting, number, side, wish), f"single:{setting.text}:{number}:{side}:{wish}")
+        yield cut
 
 
 def wishes_of(setting: Setting) -> tuple[Wish, ...]:
     """What can be wanted of a job: only where winners are listed can somebody else commit it."""
-    return get_args(Wish) if setting.winners == "listed" else get_args(Wish)[:2]
+    wishes: tuple[Wish, ...] = ("forward", "rollback")
+    if setting.winners == "listed":
+        wishes += ("commit",)
+    return (*wishes, "abort") if setting.staged else wishes
 
 
 def expired_of(setting: Setting) -> Grid:
@@ -198,6 +210,7 @@ class _Recorder:
     def _note(self, request: Request, side: Side) -> None:
         if request.actor != self._actor:
             return
+        self.scene.look_at_disk()
         if not self.moments or not self.moments[-1].same(self.scene.world):
             self.moments.append(self.scene.moment())
             self.places.append([])
@@ -207,18 +220,19 @@ class _Recorder:
         return zip(self.moments, self.places, strict=True)
 
 
-def pairs_of(setting: Setting, plan: Plan) -> Grid:
+def pairs_of(setting: Setting, plan: Plan, step: int = 1) -> Grid:
     """Cut the driver at every request, then the recovery at every request, then recover.
 
     Args:
         setting: The job.
         plan: What the two recoveries want.
+        step: Take every so many of the worlds that a cut of the driver leaves.
     """
     grid = Grid(setting)
     first, second = plan
     driver = _recorded_job(setting)
     grid.requests = driver.scene.traffic.count
-    for moment, cuts in driver.worlds():
+    for moment, cuts in [*driver.worlds()][::step]:
         scene = driver.scene.at(moment)
         recovery = _Recorder(scene, "recovery")
         scene.stage(_recover(recovery, first))
@@ -257,10 +271,9 @@ async def _finish(scene: Scene, wish: Wish) -> None:
     await scene.end()
 
 
-def _pair(
-    setting: Setting, cut: tuple[int, Side], first: Wish, again: tuple[int, Side], second: Wish
-) -> Scene:
+def _pair(setting: Setting, cut: tuple[int, Side], plan: Plan, again: tuple[int, Side]) -> Scene:
     """One pair of cuts, the second of them a crash for real."""
+    first, second = plan
     original, moment = _at(setting, cut)
     scene = original.at(moment)
 
@@ -308,23 +321,24 @@ def reproduce(text: str) -> Scene:
     match kind, rest:
         case "whole", []:
             scene.stage(_play(scene))
-        case "single", [number, ("before" | "after") as side, ("forward" | "rollback" | "commit") as wish]:
-            scene.stage(_cut(scene, Fault(_KINDS[side], number=int(number)), wish))
+        case "single", [number, ("before" | "after") as side, wish] if wish in _WISHES:
+            scene.stage(_cut(scene, Fault(_KINDS[side], number=int(number)), cast("Wish", wish)))
         case "expired", [number, ("before" | "after") as side]:
             scene = _expired(*_at(job, (int(number), side)))
-        case "driver", [number, ("before" | "after") as side, ("forward" | "rollback" | "commit") as wish]:
+        case "driver", [number, ("before" | "after") as side, wish] if wish in _WISHES:
             original, moment = _at(job, (int(number), side))
             scene = original.at(moment)
-            scene.stage(_recover(_Recorder(scene, "recovery"), wish))
+            scene.stage(_recover(_Recorder(scene, "recovery"), cast("Wish", wish)))
         case "pair", [
             number,
             ("before" | "after") as side,
-            ("forward" | "rollback" | "commit") as first,
+            first,
             again,
             ("before" | "after") as other,
-            ("forward" | "rollback" | "commit") as second,
-        ]:
-            scene = _pair(job, (int(number), side), first, (int(again), other), second)
+            second,
+        ] if {first, second} <= _WISHES:
+            wishes = cast("Plan", (first, second))
+            scene = _pair(job, (int(number), side), wishes, (int(again), other))
         case _:
             raise ValueError(f"{text!r} reproduces nothing; give the text that a finding was printed with")
     return scene

@@ -30,6 +30,7 @@ class JobFacts:
         unique: Whether its names are its own.
         outputs: What each attempt has written: bodies by final keys. Only attempts that may be published.
         accepted: For each driver the attempts that it was told to publish; None if they were to be listed.
+        committer: Name of its committer.
     """
 
     job_id: str
@@ -39,6 +40,7 @@ class JobFacts:
     unique: bool = True
     outputs: dict[str, dict[str, bytes]] = field(default_factory=dict)
     accepted: list[set[str]] | None = None
+    committer: str = "magic"
 
     @property
     def stem(self) -> str:
@@ -132,9 +134,13 @@ class JobHistory:
             self.plan = _plan(world, document)
 
     def _look_at_records(self, world: SnapshotWorld, job: JobFacts) -> None:
-        for key, found in world.objects.items():
-            if key.startswith(job.directory) and key.endswith(".pending"):
-                self.recorded |= {json.loads(found.body)["uploadId"]}
+        own = {key: one.body for key, one in world.objects.items() if key.startswith(job.directory)}
+        own |= {name: body for name, body in world.cluster.items() if body and f"/{job.job_id}/" in name}
+        for name, body in own.items():
+            if name.endswith(".pending"):
+                self.recorded |= {json.loads(body)["uploadId"]}
+            elif name.endswith(".pendingset"):
+                self.recorded |= {one["uploadId"] for one in json.loads(body)["commits"]}
 
 
 def newest(objects: Mapping[str, Any], stem: str) -> Any:

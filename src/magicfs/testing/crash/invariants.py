@@ -244,18 +244,19 @@ def _scope(look: _Look, job: JobFacts, history: JobHistory) -> Iterator[Violatio
     """A completed job has deleted what its mode says, no more and no less."""
     plan = history.plan
     assert plan is not None
+    partitions = tuple(f"{key.rpartition('/')[0]}/" for key in plan.files)
     if job.mode in {"append", "fail"}:
         if plan.deletions:
             yield Violation("e", f"{job.mode} deletes {min(plan.deletions)}")
-        if job.mode == "fail" and (
-            taken := (look.data(look.before).keys() | history.seen) - plan.files.keys()
-        ):
+        taken = (look.data(look.before).keys() | history.seen) - plan.files.keys()
+        if job.committer == "partitioned":
+            taken = {key for key in taken if key.startswith(partitions)}
+        if job.mode == "fail" and taken:
             yield Violation("e", f"fail published although {min(taken)} was there")
         return
-    partitions = {key.rpartition("/")[0] for key in plan.files}
     before = look.data(look.before).keys()
     for key in (before | history.seen) - plan.equal - plan.files.keys():
-        inside = job.mode == "replace" or any(key.startswith(f"{one}/") for one in partitions)
+        inside = job.mode == "replace" or key.startswith(partitions)
         if inside and key not in plan.deletions and (look.alone or key in history.seen):
             yield Violation("b", f"{job.mode} leaves old file {key}")
         if not inside and key in plan.deletions:

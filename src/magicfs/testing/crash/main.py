@@ -4,128 +4,53 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import multiprocessing
 import os
+import random
 import sys
 import time
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
-from magicfs.testing.crash import grid
-from magicfs.testing.crash.grid import PLANS, Finding, Grid, Plan
-from magicfs.testing.crash.mutants import Caught, hunt, reproduced, without_swap
-from magicfs.testing.crash.settings import Setting, all_settings
+from magicfs.testing.crash import classic, grid
+from magicfs.testing.crash.classic import CLASSIC
+from magicfs.testing.crash.disk import move_to, room
+from magicfs.testing.crash.drawing import DRIVEN
+from magicfs.testing.crash.figures import Figures, Targets, say, tell
+from magicfs.testing.crash.grid import PLANS, STAGED_PLANS, Plan
+from magicfs.testing.crash.mutants import ALL_MUTANTS, hunt, reproduced, without_swap
+from magicfs.testing.crash.settings import all_settings
 from magicfs.testing.crash.simulation import Result, simulate
-from magicfs.testing.crash.wrong_lines import MUTANTS, WITHOUT_SWAP
+from magicfs.testing.crash.wrong_lines import WITHOUT_SWAP, Mutant
 from magicfs.testing.job_model import run as run_model
 
-__all__ = ["Figures", "main", "run"]
+__all__ = ["COMMITTERS", "main", "run", "units"]
+
+COMMITTERS: Final = (*DRIVEN, *CLASSIC)
+"""What can be asked for, as the table of promises names them."""
 
 PROCESSES: Final = 2
-_SHOWN: Final = 20
 _SILENCE_S: Final = 20.0
 _SEEDS_A_UNIT: Final = 250
 _REPLAYS: Final = 200
+_PAIRED: Final = 24
 _Unit = tuple[str, Any]
 
-ACCEPTED: Final = (
-    "unique_names=False: an upload that no document has recorded yet when its worker dies may stay pending",
-    "stores without If-Match: numbered versions of an ended job's object wait for a sweep of that job",
-    "stores without conditional delete: a request that is late by a whole recovery may delete _SUCCESS",
-    "tasks that outlive their job: what they leave waits for a sweep of that job",
-)
-"""What the invariants let pass, said with every run."""
+_WHOLE: Final = Targets(single_cuts=1_000, pairs=100_000, simulated_jobs=20_000, staged_jobs=5_000)
+_QUICK: Final = Targets(single_cuts=1_000, pairs=100_000, simulated_jobs=600, staged_jobs=40)
 
-
-@dataclass(frozen=True, slots=True)
-class Targets:
-    """What a run must reach.
-
-    Attributes:
-        single_cuts: Single cuts.
-        pairs: Pairs of cuts.
-        simulated_jobs: Seeds of simulated jobs.
-    """
-
-    single_cuts: int
-    pairs: int
-    simulated_jobs: int
-
-
-_WHOLE: Final = Targets(single_cuts=1_000, pairs=100_000, simulated_jobs=20_000)
-_QUICK: Final = Targets(single_cuts=1_000, pairs=100_000, simulated_jobs=600)
-
-
-@dataclass
-class Figures:
-    """What a run came to."""
-
-    single_cuts: int = 0
-    expired_uploads: int = 0
-    pairs: int = 0
-    pair_worlds: int = 0
-    simulated_jobs: int = 0
-    mutants: int = 0
-    mutants_caught: int = 0
-    without_swap_violations: int = 0
-    findings: list[Finding] = field(default_factory=list)
-    caught: list[Caught] = field(default_factory=list)
-    rows: list[tuple[str, Grid]] = field(default_factory=list)
-    simulated: Result = field(default_factory=Result)
-    model: dict[str, Any] = field(default_factory=dict)
-
-    def add(self, unit: _Unit, result: Any) -> None:
-        """Add what a unit of work came to."""
-        match unit[0], result:
-            case "simulated", Result():
-                self.simulated_jobs += result.jobs
-                self.simulated.endings.update(result.endings)
-                self.simulated.met.update(result.met)
-                self.findings += [Finding(one, text) for one, text in result.findings]
-            case "mutant", Caught():
-                self.mutants += 1
-                self.mutants_caught += result.finding is not None
-                self.caught.append(result)
-            case "model", dict():
-                self.model = result
-            case "without swap", int():
-                self.without_swap_violations += result
-            case kind, Grid():
-                if kind == "expired":
-                    self.expired_uploads += result.cuts
-                else:
-                    self.single_cuts += result.cuts
-                self.pairs += result.pairs
-                self.pair_worlds += result.worlds
-                self.findings += result.findings
-                self.rows.append((kind, result))
-
-    def document(self, targets: Targets, seconds: float) -> dict[str, Any]:
-        """The figures, ready for JSON."""
-        figures = {
-            "single_cuts": self.single_cuts,
-            "pairs": self.pairs,
-            "pair_worlds": self.pair_worlds,
-            "expired_uploads": self.expired_uploads,
-            "simulated_jobs": self.simulated_jobs,
-            "mutants": self.mutants,
-            "mutants_caught": self.mutants_caught,
-            "model_states": self.model.get("states", 0),
-            "model_replays": self.model.get("replayed", 0),
-            "violations": len(self.findings) + self.model.get("violations", 0),
-            "without_swap_violations": self.without_swap_violations,
-            "seconds": round(seconds, 1),
-        }
-        ok = (
-            not figures["violations"]
-            and self.mutants_caught == self.mutants == len(MUTANTS)
-            and self.without_swap_violations > 0
-            and all(figures[name] >= getattr(targets, name) for name in ("single_cuts", "pairs"))
-            and self.simulated_jobs >= targets.simulated_jobs
-        )
-        return figures | {"ok": ok}
+_EPILOG: Final = """
+The last line of the standard output is one JSON object. Its keys are totals of all committers asked for:
+single_cuts of all nine; pairs, pair_worlds, simulated_jobs, mutants and mutants_caught of the three that a
+job object drives (magic, directory, partitioned); violations counts broken invariants, broken promises, and
+what the model found. expired_uploads, model_states, model_replays and without_swap_violations are magic's
+alone. "committers" has the figures of each: of those that a job object drives the invariants' violations,
+which must be none; of the others how often a run broke a promise that the committer does not make
+("violations"), and whether exactly those promises broke ("declared"). "ok" is false if a promise that is
+made was broken, if one that is not made never was, or if a target was missed. Of directory and partitioned
+every single cut is made; pairs are those of some settings, drawn by --first, all pairs of each.
+"""
 
 
 # -- the work ------------------------------------------------------------------------------------------
@@ -136,7 +61,7 @@ def work(unit: _Unit) -> tuple[_Unit, Any]:
     kind, what = unit
     match kind:
         case "singles":
-            return unit, grid.singles_of(what)
+            return unit, grid.singles_of(*what)
         case "expired":
             return unit, grid.expired_of(what)
         case "pairs":
@@ -147,36 +72,81 @@ def work(unit: _Unit) -> tuple[_Unit, Any]:
             return unit, without_swap(what)
         case "model":
             return unit, run_model(what, 1)
+        case "classic":
+            # Jobs that are aborted warn of what stays, by the hundred.
+            logging.getLogger("magicfs").setLevel(logging.ERROR)
+            return unit, classic.hold(*what)
         case _:
+            committer, start, stop = what
             result = Result()
-            for seed in range(*what):
-                simulate(str(seed), result)
+            for seed in range(start, stop):
+                simulate(str(seed) if committer == "magic" else f"{committer}.{seed}", result)
             return unit, result
 
 
-def units(*, quick: bool, seeds: int, first: int) -> list[_Unit]:
+def units(committers: Collection[str], *, quick: bool, targets: Targets, first: int) -> list[_Unit]:
     """What is to be done: what takes longest comes first."""
+    made: list[_Unit] = []
+    for committer in DRIVEN:
+        if committer == "magic" and committer in committers:
+            made += _units_of_magic(quick=quick)
+        elif committer in committers:
+            made += _units_of_staging(committer, quick=quick, first=first)
+    made += [("mutant", mutant) for mutant in mutants_of(committers)]
+    step = 17 if quick else 1
+    made += [
+        ("classic", (name, promise, step))
+        for name in CLASSIC
+        if name in committers
+        for promise in classic.promises_of()
+    ]
+    if "magic" in committers:
+        if not quick:
+            made.append(("model", _REPLAYS))
+        made += [("without swap", job) for job in WITHOUT_SWAP.jobs[: 2 if quick else None]]
+        expiring = list(all_settings())[:: 7 if quick else 1]
+        made += [("expired", one) for one in expiring if one.names == "unique"]
+    for committer in DRIVEN:
+        if committer in committers:
+            seeds = targets.simulated_jobs if committer == "magic" else targets.staged_jobs
+            made += [
+                ("simulated", (committer, start, min(start + _SEEDS_A_UNIT, first + seeds)))
+                for start in range(first, first + seeds, _SEEDS_A_UNIT)
+            ]
+    return made
+
+
+def mutants_of(committers: Collection[str]) -> list[Mutant]:
+    """The mutants that some committers can show."""
+    return [one for one in ALL_MUTANTS if any(job.committer in committers for job in one.jobs)]
+
+
+def _units_of_magic(*, quick: bool) -> Iterator[_Unit]:
     every = list(all_settings())
     # Steps that are prime to every dimension, so that each value of each is among those that are taken.
     singles, pairs = (every[::23], every[::19]) if quick else (every, every)
     plans: Sequence[Plan] = (PLANS[0], PLANS[1], PLANS[-1]) if quick else PLANS
-    made: list[_Unit] = [
-        ("pairs", (setting, plan))
-        for setting in pairs
-        for plan in plans
-        if plan[0] in grid.wishes_of(setting)
-    ]
-    made += [("singles", setting) for setting in singles]
-    made += [("mutant", mutant) for mutant in MUTANTS]
-    if not quick:
-        made.append(("model", _REPLAYS))
-    made += [("without swap", job) for job in WITHOUT_SWAP.jobs[: 2 if quick else None]]
-    made += [("expired", one) for one in (every[::7] if quick else every) if one.names == "unique"]
-    made += [
-        ("simulated", (start, min(start + _SEEDS_A_UNIT, first + seeds)))
-        for start in range(first, first + seeds, _SEEDS_A_UNIT)
-    ]
-    return made
+    for setting in pairs:
+        wishes = grid.wishes_of(setting)
+        yield from (("pairs", (setting, plan)) for plan in plans if plan[0] in wishes)
+    yield from (("singles", (setting,)) for setting in singles)
+
+
+def _units_of_staging(committer: str, *, quick: bool, first: int) -> Iterator[_Unit]:
+    every = list(all_settings(committer))
+    if quick:
+        # Few cuts of many settings; of one setting for each plan some worlds.
+        draw = random.Random(f"pairs {first}")  # noqa: S311 - no secret
+        for setting, plan in zip(draw.sample(every, len(STAGED_PLANS)), STAGED_PLANS, strict=True):
+            if plan[0] in grid.wishes_of(setting):
+                yield "pairs", (setting, plan, 17)
+        yield from (("singles", (setting, 29)) for setting in every[::17])
+        return
+    chosen = random.Random(f"pairs {first}").sample(every, _PAIRED)  # noqa: S311 - no secret
+    for setting in chosen:
+        wishes = grid.wishes_of(setting)
+        yield from (("pairs", (setting, plan)) for plan in STAGED_PLANS if plan[0] in wishes)
+    yield from (("singles", (setting,)) for setting in every)
 
 
 def run(batch: Sequence[_Unit]) -> Figures:
@@ -184,72 +154,40 @@ def run(batch: Sequence[_Unit]) -> Figures:
     figures, told = Figures(), time.monotonic()
     # The order of sets of text must be the same in every process, or a reproduction reproduces nothing.
     os.environ["PYTHONHASHSEED"] = "0"
-    with multiprocessing.get_context("spawn").Pool(PROCESSES) as pool:
+    spawning = multiprocessing.get_context("spawn")
+    with room() as top, spawning.Pool(PROCESSES, initializer=move_to, initargs=(top,)) as pool:
         for number, (unit, result) in enumerate(pool.imap_unordered(work, batch), start=1):
             figures.add(unit, result)
             if time.monotonic() - told > _SILENCE_S:
                 told = time.monotonic()
-                say(f"{number} of {len(batch)} units of work, {len(figures.findings)} violations")
+                say(f"{number} of {len(batch)} units of work, {figures.violations} violations")
     return figures
-
-
-# -- what is told --------------------------------------------------------------------------------------
-
-
-def tell(figures: Figures) -> None:
-    """The grid, the coverage, the mutants and the findings, for people."""
-    for kind, one in sorted(figures.rows, key=lambda row: (row[0], row[1].setting.text)):
-        what = f"{one.pairs} pairs, {one.worlds} worlds" if kind == "pairs" else f"{one.cuts} cuts"
-        bad = f", {len(one.findings)} VIOLATIONS" if one.findings else ""
-        say(f"{kind:8} {one.setting.text:70} {one.requests:4} requests, {what}{bad}")
-    say("")
-    for line in ACCEPTED:
-        say(f"let pass: {line}")
-    for dimension in fields(Setting):
-        sums: Counter[tuple[str, str]] = Counter()
-        for kind, one in figures.rows:
-            sums[getattr(one.setting, dimension.name), kind] += one.pairs or one.cuts
-        values = sorted({value for value, _ in sums})
-        told = (f"{value} {sums[value, 'singles']} cuts {sums[value, 'pairs']} pairs" for value in values)
-        say(f"by {dimension.name}: {'; '.join(told)}")
-    met = figures.simulated.met
-    states = sorted({state for _, state in met})
-    if states:
-        say("\nsimulated jobs ended: " + ", ".join(f"{k} {n}" for k, n in figures.simulated.endings.items()))
-        say(f"{'fault':14}" + "".join(f"{state:>12}" for state in states))
-        for kind in sorted({kind for kind, _ in met}):
-            say(f"{kind:14}" + "".join(f"{met[kind, state]:12}" for state in states))
-    say("")
-    for caught in sorted(figures.caught, key=lambda one: one.mutant):
-        how = str(caught.finding or caught.problem or f"NOT CAUGHT in {caught.runs} runs")
-        say(f"mutant {caught.mutant}: {how} ({caught.seconds:.1f} s)")
-    kinds = Counter(f"({one.violation.letter})" for one in figures.findings)
-    if kinds:
-        say(f"\nviolations: {dict(kinds)}")
-    for finding in figures.findings[:_SHOWN]:
-        say(str(finding))
-
-
-def say(text: str) -> None:
-    """To the standard error output: the standard output is for the figures alone."""
-    print(text, file=sys.stderr)  # noqa: T201
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command. Exit code 1 if a target is missed, 2 for a reproduction that is none."""
-    parser = argparse.ArgumentParser(prog="python -m magicfs.testing.crash", description=__doc__)
-    parser.add_argument("--seeds", type=int, help="how many jobs are simulated")
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser = argparse.ArgumentParser(
+        prog="python -m magicfs.testing.crash",
+        description=__doc__,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--committer", action="append", choices=COMMITTERS, help="only this one; may be repeated; default all"
+    )
+    parser.add_argument("--seeds", type=int, help="how many jobs of each driven committer are simulated")
+    parser.add_argument("--first", type=int, default=0, help="the first seed; it also draws pairs")
     parser.add_argument("--quick", action="store_true", help="the part that belongs to every test run")
     parser.add_argument("--reproduce", metavar="TEXT", help="run exactly what a finding was printed with")
     given = parser.parse_args(arguments)
     if given.reproduce is not None:
         return _reproduce(given.reproduce)
-    targets = _QUICK if given.quick else _WHOLE
-    seeds = targets.simulated_jobs if given.seeds is None else given.seeds
-    targets = Targets(targets.single_cuts, targets.pairs, seeds)
+    committers = given.committer or COMMITTERS
+    base = _QUICK if given.quick else _WHOLE
+    simulated, staged = (base.simulated_jobs, base.staged_jobs) if given.seeds is None else [given.seeds] * 2
+    targets = Targets(base.single_cuts, base.pairs, simulated, staged, len(mutants_of(committers)))
     begun = time.perf_counter()
-    figures = run(units(quick=given.quick, seeds=seeds, first=given.first))
+    figures = run(units(committers, quick=given.quick, targets=targets, first=given.first))
     tell(figures)
     document = figures.document(targets, time.perf_counter() - begun)
     print(json.dumps(document, separators=(",", ":")))  # noqa: T201
@@ -262,17 +200,22 @@ def _reproduce(text: str) -> int:
         command = [sys.executable, "-m", "magicfs.testing.crash", "--reproduce", text]
         os.execve(sys.executable, command, environment)  # noqa: S606 - ourselves
     try:
+        if text.startswith("classic:"):
+            return _ended([seen] if (seen := classic.played(text)) is not None else [])
         watched = reproduced(text)
     except ValueError as error:
         say(str(error))
         return 2
-    violations = list(dict.fromkeys(watched.violations))
     met = {request.number: fault.kind for fault, request in watched.traffic.met}
     for request in watched.traffic.log:
         say(f"{request} {request.condition} {met.get(request.number, '')}".rstrip())
     for job, history in watched.histories.items():
         say(f"{job}: {' -> '.join(history.states)}")
+    return _ended([str(one) for one in dict.fromkeys(watched.violations)])
+
+
+def _ended(violations: Sequence[str]) -> int:
     for violation in violations:
-        say(str(violation))
+        say(violation)
     print(json.dumps({"violations": len(violations), "ok": not violations}, separators=(",", ":")))  # noqa: T201
     return 1 if violations else 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from magicfs.testing.crash import grid
 from magicfs.testing.crash.grid import Finding
@@ -18,8 +19,9 @@ from magicfs.testing.crash.settings import Setting
 from magicfs.testing.crash.simulation import Simulation
 from magicfs.testing.crash.watched import Watched
 from magicfs.testing.crash.wrong_lines import MUTANTS, WITHOUT_SWAP, Mutant
+from magicfs.testing.crash.wrong_staging import STAGED_MUTANTS
 
-__all__ = ["Caught", "hunt", "reproduced", "without_swap"]
+__all__ = ["ALL_MUTANTS", "Caught", "hunt", "reproduced", "without_swap"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,9 @@ class Caught:
     runs: int
     problem: str = ""
 
+
+ALL_MUTANTS: Final = (*MUTANTS, *STAGED_MUTANTS)
+"""Of all driven committers."""
 
 _SEEDS = 4000
 
@@ -76,9 +81,9 @@ def reproduced(text: str) -> Watched:
     """
     name, bar, rest = text.partition("|")
     if bar:
-        mutant = next((one for one in MUTANTS if one.name == name), None)
+        mutant = next((one for one in ALL_MUTANTS if one.name == name), None)
         if mutant is None:
-            raise ValueError(f"no mutant {name!r}; there are: {', '.join(one.name for one in MUTANTS)}")
+            raise ValueError(f"no mutant {name!r}; there are: {', '.join(one.name for one in ALL_MUTANTS)}")
         for job in mutant.jobs:
             before_of(job)
         with patched(mutant.module, mutant.line, mutant.instead):

@@ -11,6 +11,7 @@ from magicfs.protocol import ids
 from magicfs.protocol.ids import JobId
 from magicfs.stores.memory import MemoryStore
 from magicfs.testing import virtual_time
+from magicfs.testing.crash.beside import lay_neighbour
 from magicfs.testing.crash.processes import Process, apart
 from magicfs.testing.crash.settings import SHAPES, Setting
 from magicfs.testing.crash.snapshots import BUCKET, SnapshotWorld
@@ -27,9 +28,8 @@ _FOREIGN: Final = ("_temporary/0/task/part", ".hidden/part", "_magic/part", "p=0
 
 def before_of(setting: Setting) -> SnapshotWorld:
     """The world before a job; shared, so copy it."""
-    shape = SHAPES[setting.shape]
-    past = "none" if setting.mode == "fail" else shape.past
-    return _built(setting.layout, setting.store, past, shape.success, setting.names == "unique")
+    success = SHAPES[setting.shape].success
+    return _built(setting.layout, setting.store, setting.past, success, setting.names == "unique")
 
 
 @functools.cache
@@ -50,8 +50,8 @@ async def _build(world: SnapshotWorld, setting: Setting, past: str, success: boo
         await plain.put(f"{DESTINATION}/{name}", f"somebody's {name}".encode())
     for name in (f"{DESTINATION}0/part", f"{DESTINATION}/p=0/part-0.bin", f"{DESTINATION}/p=1/new.bin"):
         await plain.create_upload(name, metadata={})
-    if past == "foreign":
-        for name in _OLD_FILES:
+    if past in {"foreign", "elsewhere"}:
+        for name in _OLD_FILES if past == "foreign" else _OLD_FILES[2:]:
             await plain.put(f"{DESTINATION}/{name}", f"old {name}".encode())
     if past == "chain":
         await _sound(Process("earlier", world, Traffic(), setting.store), _earlier(world, setting))
@@ -60,6 +60,7 @@ async def _build(world: SnapshotWorld, setting: Setting, past: str, success: boo
     if not success:
         await plain.delete([f"{DESTINATION}/_SUCCESS"])
     await _sound(Process("rival", world, Traffic(), setting.store), _rival(world, setting))
+    lay_neighbour(world, _RIVAL)
 
 
 async def _sound(process: Process, program: Coroutine[Any, Any, None]) -> None:

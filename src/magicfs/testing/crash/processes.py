@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+import os
+from collections.abc import Coroutine, Iterator, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from magicfs import tracking
+from magicfs import local_attempts, tracking
 from magicfs.engine import Engine
 from magicfs.errors import MagicError
 from magicfs.stores.conditions import assume
 from magicfs.stores.memory import MemoryStore
 from magicfs.stores.port import Store
+from magicfs.testing.crash.cluster_files import CURRENT
 from magicfs.testing.crash.snapshots import BUCKET, PROFILES, LimitedStore, SnapshotWorld
 from magicfs.testing.faulty_store import Traffic, faulty
-from magicfs.testing.store_faults import Actor
+from magicfs.testing.store_faults import Actor, Crash
 from magicfs.testing.virtual_time import replaced
 from magicfs.tracking import Scope, Tracker
 
-__all__ = ["CONCURRENCY", "Outcome", "Process", "apart"]
+__all__ = ["CONCURRENCY", "Outcome", "Process", "apart", "check_alive"]
 
 CONCURRENCY = 4
 """Requests at once: enough for some to be under way when another is cut."""
 
 _FILES: ContextVar[dict[str, Scope]] = ContextVar("files of the process")
+_LOCKS: ContextVar[dict[str, int]] = ContextVar("locks that the process holds")
 
 
 class _TrackerOfProcess(Tracker):
@@ -41,11 +44,43 @@ class _TrackerOfProcess(Tracker):
         """Each process brings its own."""
 
 
+class _LocksOfProcess(MutableMapping[str, int]):
+    """The locks on local directories that the process that asks holds."""
+
+    def __getitem__(self, directory: str) -> int:
+        return _LOCKS.get()[directory]
+
+    def __setitem__(self, directory: str, descriptor: int) -> None:
+        _LOCKS.get()[directory] = descriptor
+
+    def __delitem__(self, directory: str) -> None:
+        del _LOCKS.get()[directory]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_LOCKS.get())
+
+    def __len__(self) -> int:
+        return len(_LOCKS.get())
+
+
 @contextmanager
 def apart() -> Iterator[None]:
-    """Within it every process knows only the uploads that it made itself, although all share one memory."""
-    with replaced(tracking, "_TRACKER", _TrackerOfProcess()):
+    """Within it every process knows only what it began itself, although all share one memory."""
+    with (
+        replaced(tracking, "_TRACKER", _TrackerOfProcess()),
+        replaced(local_attempts, "_locks", _LocksOfProcess()),
+    ):
         yield
+
+
+def check_alive() -> None:
+    """Called before everything that a process does to its machine: the dead do nothing.
+
+    Raises:
+        Crash: The process that runs is dead.
+    """
+    if (process := CURRENT.get(None)) is not None and process.actor.dead:
+        raise Crash(f"{process.actor.name} is dead")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +118,8 @@ class Process:
         self, name: str, world: SnapshotWorld, traffic: Traffic, profile: str, *, cold: bool = False
     ) -> None:
         self.actor = Actor(name)
+        self.world = world
+        self.traffic = traffic
         inner = LimitedStore(MemoryStore(BUCKET, world), profile)
         self.store: Store = faulty(inner, traffic, self.actor)
         assume(self.store, None if cold else PROFILES[profile])
@@ -102,6 +139,18 @@ class Process:
 
     async def _run(self, program: Coroutine[Any, Any, Any]) -> Outcome:
         _FILES.set({})
+        locks: dict[str, int] = {}
+        _LOCKS.set(locks)
+        CURRENT.set(self)
+        try:
+            return await self._outcome(program)
+        finally:
+            if not self.actor.dead:
+                local_attempts._remove_at_exit()  # noqa: SLF001 - what the interpreter calls at its end
+            for descriptor in locks.values():
+                os.close(descriptor)  # as the kernel does, which lets go of the locks
+
+    async def _outcome(self, program: Coroutine[Any, Any, Any]) -> Outcome:
         try:
             result = await program
         except asyncio.CancelledError:

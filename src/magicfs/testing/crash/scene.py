@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from uuid import uuid4
 
-from magicfs import adoption, maintenance
+from magicfs import maintenance
 from magicfs.committers.base import JobContext
-from magicfs.committers.magic import MagicCommitter
-from magicfs.errors import CommitDenied, UsageError
+from magicfs.errors import CommitDenied, ProtocolViolation, UsageError
 from magicfs.protocol import ids
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.paths import Location
 from magicfs.task_commit import TaskCommit
 from magicfs.testing import virtual_time
+from magicfs.testing.crash import beside
 from magicfs.testing.crash.history import Facts, JobFacts, JobHistory
 from magicfs.testing.crash.invariants import Violation
 from magicfs.testing.crash.past import before_of
@@ -23,12 +23,13 @@ from magicfs.testing.crash.processes import Outcome, Process
 from magicfs.testing.crash.settings import SHAPES, Attempt, Setting
 from magicfs.testing.crash.snapshots import BUCKET, SnapshotWorld
 from magicfs.testing.crash.watched import Watched
-from magicfs.testing.crash.writing import DESTINATION, START, Clock, context_of, write_attempt
+from magicfs.testing.crash.writing import DESTINATION, START, Clock, committer_of, context_of, write_attempt
 
 __all__ = ["Moment", "Scene", "Wish"]
 
-Wish = Literal["forward", "rollback", "commit"]
-"""What somebody wants who finds the job: its end; its old state; an open job committed as it is listed."""
+Wish = Literal["forward", "rollback", "commit", "abort"]
+"""What somebody wants who finds the job: its end; its old state; an open job committed as it is listed, or by
+a second attempt of the job where no listing shows it; the job aborted on its driver's machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Moment:
 
     def same(self, world: SnapshotWorld) -> bool:
         """Whether a world holds the very same."""
-        return self.world.objects == world.objects and self.world.uploads == world.uploads
+        return self.world.same(world)
 
 
 @dataclass
@@ -74,7 +75,12 @@ class Scene(Watched):
         shape = SHAPES[setting.shape]
         tasks = frozenset(ids.task_id(one.task) for one in shape.attempts if one.end == "accepted")
         job = JobFacts(
-            context.job, context.layout.job_directory, setting.mode, tasks, unique=setting.names == "unique"
+            context.job,
+            context.layout.job_directory,
+            setting.mode,
+            tasks,
+            unique=setting.names == "unique",
+            committer=setting.committer,
         )
         world = SnapshotWorld(Clock(START + 86400), before)
         return cls(before, world, Facts(DESTINATION, [job]), setting=setting, context=context)
@@ -97,6 +103,7 @@ class Scene(Watched):
 
     def moment(self) -> Moment:
         """This moment, to come back to."""
+        self.look_at_disk()
         return Moment(self.world.copy(), self.history.copy(), self.clock.now)
 
     @property
@@ -121,12 +128,17 @@ class Scene(Watched):
                 self.surprised("a late worker", late)
         if not outcome.died:
             self.surprised("the driver", outcome)
-            if outcome.error is None and not self.history.reached("completed"):
+            published = self.history.reached("completed")
+            if outcome.error is None and not published:
                 self.violations.append(Violation("b", "the driver says that the job is published"))
+            elif not published and not self.traffic.met:
+                self.violations.append(Violation("b", "nothing went wrong, and the job is not published"))
+            # Whoever still runs on may leave something afterwards.
+            self.look_beside(tidy=outcome.error is None and not self.late)
         return outcome
 
     async def _drive(self, driver: Process) -> Any:
-        committer = MagicCommitter(self.context, driver.engine)
+        committer = committer_of(self.context, driver)
         setup = await committer.setup_job()
         commits = [await self._accepted(attempt) for attempt in SHAPES[self.setting.shape].attempts]
         taken = [commit for commit in commits if commit is not None]
@@ -159,9 +171,10 @@ class Scene(Watched):
         attempt_id = ids.attempt_id(task, f"{self._attempts:04x}")
         wrote = await write_attempt(worker, self.context, attempt_id, attempt.files)
         if attempt.end == "lost":
+            worker.actor.dead = True
             return None
         self.job.outputs[attempt_id] = wrote
-        return await MagicCommitter(self.context, worker.engine).commit_task(task, attempt_id)
+        return await committer_of(self.context, worker).commit_task(task, attempt_id)
 
     # -- afterwards ------------------------------------------------------------------------------------
 
@@ -185,9 +198,15 @@ class Scene(Watched):
                 if self.history.reached("completed") and not published:
                     self.violations.append(Violation("b", "a rollback has published the job"))
                 return
+        if wish == "abort":
+            await self._aborted(process)
+            return
         if wish == "commit" and self._can_be_listed():
+            if self.setting.tracking == "cluster":
+                await self._second_attempt(process)
+                return
             place = Location("memory", BUCKET, DESTINATION)
-            await adoption.commit_listed(process.engine, place, self.context.job)
+            await maintenance.commit_listed(process.engine, place, self.context.job)
             return
         report = await self._recovered(process)
         if report is not None and report.undecided:
@@ -205,11 +224,32 @@ class Scene(Watched):
             await maintenance.recover_jobs(process.engine, place)
             return None
 
+    async def _aborted(self, process: Process) -> None:
+        """What ``job.abort()`` does on the driver's machine; a job that is published is finished."""
+        try:
+            await committer_of(self.context, process).abort_job((), None)
+        except (ProtocolViolation, CommitDenied):
+            if not self.history.reached("completed") and not self._irreversible():
+                raise
+            await self._recovered(process)
+        else:
+            self.look_beside(tidy=True)
+
+    async def _second_attempt(self, process: Process) -> None:
+        """What an engine does that starts a driver again: the next attempt publishes what tasks committed."""
+        context = replace(self.context, layout=replace(self.context.layout, attempt=1))
+        committer = committer_of(context, process)
+        setup = await committer.setup_job()
+        await committer.commit_job(await committer.recover_tasks(), setup.driver)
+        self.look_beside(tidy=True)
+
     def _can_be_listed(self) -> bool:
         """Whether the job is open and every task has committed; whoever commits it has looked."""
         sets = f"{self.context.layout.sets_directory}/attempt-"
         names = [key[len(sets) :] for key in self.world.objects if key.startswith(sets)]
         done = {name.rpartition("-")[0] for name in names}
+        if self.setting.tracking == "cluster":
+            done = set(beside.committed(self.world, self.context.job))
         open_ = self.history.state in {"open", "prepared"} and self.setting.winners == "listed"
         return open_ and done >= self.job.tasks
 
@@ -220,10 +260,23 @@ class Scene(Watched):
         """Check the end; after one sweep, where more than a recovery is needed.
 
         That is where a process may have come too late, or the job never began, or its object is many keys, of
-        which the first goes first.
+        which the first goes first. What lies beside the store is removed by aborting the job on its driver's
+        machine, whatever became of it.
         """
-        if self.late or not self.history.states or self.setting.store == "write-once":
-            sweeper = self.process("sweeper")
-            outcome = await sweeper.play(MagicCommitter(self.context, sweeper.engine).abort_job((), None))
-            self.surprised("the sweeper", outcome)
+        if self.late or not self.history.states or self.setting.store == "write-once" or self._is_nameless:
+            await self._sweep()
         self.look(ended=True)
+        if self.staged:
+            await self._sweep()
+            self.look(ended=True)
+            self.look_beside(tidy=True)
+
+    @property
+    def _is_nameless(self) -> bool:
+        """Whether only the cluster, which a recovery does not know, tells whose an upload is."""
+        return self.setting.names == "equal" and self.setting.tracking == "cluster"
+
+    async def _sweep(self) -> None:
+        sweeper = self.process("sweeper")
+        outcome = await sweeper.play(committer_of(self.context, sweeper).abort_job((), None))
+        self.surprised("the sweeper", outcome)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from itertools import product
 from typing import Any, Final, Literal, cast
 
+from magicfs.committers.traits import traits_of
 from magicfs.protocol.conflict import CONFLICTS, Conflict
 
 __all__ = ["SHAPES", "Attempt", "Setting", "Shape", "all_settings"]
@@ -78,25 +79,46 @@ class Setting:
 
     Attributes:
         layout: Which of Hadoop's directory layouts.
-        tracking: Where finished uploads are remembered.
+        tracking: Where finished uploads are remembered; for committers that stage, where pending sets go:
+            ``store`` or ``cluster``.
         winners: ``handed`` over by the engine, or ``listed``.
         mode: The conflict mode.
         shape: Name of its shape.
         store: Name of what the store honours.
         names: ``unique``, or ``equal`` to names of old files.
+        committer: Which one.
     """
 
     layout: Literal["__magic_job", "__magic"] = "__magic_job"
-    tracking: Literal["store", "memory"] = "store"
+    tracking: Literal["store", "memory", "cluster"] = "store"
     winners: Literal["handed", "listed"] = "handed"
     mode: Conflict = "append"
     shape: str = "two"
     store: str = "full"
     names: Literal["unique", "equal"] = "unique"
+    committer: str = "magic"
+
+    @property
+    def staged(self) -> bool:
+        """Whether tasks write local files."""
+        return traits_of(self.committer).writes == "local files"
+
+    @property
+    def past(self) -> str:
+        """What lies at the destination before: as the shape has it, if the conflict mode lets that be."""
+        if self.mode != "fail":
+            return SHAPES[self.shape].past
+        # Only what is written to must be empty, and nobody writes to every partition.
+        is_elsewhere = self.committer == "partitioned" and SHAPES[self.shape].past == "foreign"
+        return "elsewhere" if is_elsewhere else "none"
 
     @property
     def possible(self) -> bool:
         """Whether such a job can be."""
+        if self.mode not in traits_of(self.committer).conflicts:
+            return False
+        if self.tracking == ("memory" if self.staged else "cluster"):
+            return False
         if self.tracking == "memory" and (self.winners == "listed" or self.names == "equal"):
             return False  # nothing lies in the store that could be listed
         if self.names == "equal":
@@ -119,22 +141,22 @@ class Setting:
             ValueError: It is none.
         """
         values = text.split(",")
-        if len(values) != len(fields(cls)):
+        if len(values) not in (len(fields(cls)), len(fields(cls)) - 1):  # the last was not always there
             raise ValueError(f"{text!r} is no setting; it should read like {cls().text}")
         return cls(*cast("Any", values))
 
 
-def all_settings() -> Iterator[Setting]:
-    """Every job that can be."""
+def all_settings(committer: str = "magic") -> Iterator[Setting]:
+    """Every job of a driven committer that can be."""
     for layout, tracking, winners, mode, shape, store, names in product(
         ("__magic_job", "__magic"),
-        ("store", "memory"),
+        ("store", "memory", "cluster"),
         ("handed", "listed"),
         CONFLICTS,
         SHAPES,
         ("full", "write-once"),
         ("unique", "equal"),
     ):
-        setting = Setting.of(f"{layout},{tracking},{winners},{mode},{shape},{store},{names}")
+        setting = Setting.of(f"{layout},{tracking},{winners},{mode},{shape},{store},{names},{committer}")
         if setting.possible:
             yield setting

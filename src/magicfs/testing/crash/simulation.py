@@ -9,37 +9,32 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from uuid import uuid4
+from dataclasses import dataclass, field
 
-from magicfs import adoption, maintenance
-from magicfs.committers.base import JobContext
-from magicfs.committers.magic import MagicCommitter
+from magicfs import maintenance
 from magicfs.errors import CommitOutcomeUnknown, MagicError, StoreError
 from magicfs.protocol import ids
-from magicfs.protocol.conflict import CONFLICTS
-from magicfs.protocol.ids import JobId, TaskId
+from magicfs.protocol.ids import TaskId
 from magicfs.protocol.paths import Location
 from magicfs.stores.retrying import RetryingStore
 from magicfs.task_commit import TaskCommit
-from magicfs.testing import virtual_time
 from magicfs.testing.crash.chances import Chances
-from magicfs.testing.crash.history import Facts, JobFacts
+from magicfs.testing.crash.drawing import DRIVEN, DrawnJob, again, draw_jobs
+from magicfs.testing.crash.history import Facts
 from magicfs.testing.crash.invariants import Violation
 from magicfs.testing.crash.past import before_of
 from magicfs.testing.crash.processes import Outcome, Process
-from magicfs.testing.crash.settings import Setting
 from magicfs.testing.crash.snapshots import BUCKET, SnapshotWorld
 from magicfs.testing.crash.watched import Watched
-from magicfs.testing.crash.writing import DESTINATION, START, Clock, context_of, write_attempt
+from magicfs.testing.crash.writing import DESTINATION, START, Clock, committer_of, write_attempt
 from magicfs.testing.store_faults import Fault, Kind, Request
 
 __all__ = ["Result", "Simulation", "simulate"]
 
+
 _PLACE = Location("memory", BUCKET, DESTINATION)
 _TRIES = 4
 _RECOVERIES = {"rivals": (0,), "races": (2, 3), "drivers": (2,)}
-_ALONE = frozenset({"races", "drivers"})
 
 
 @dataclass(slots=True)
@@ -60,14 +55,6 @@ class Result:
 
 
 @dataclass
-class _Job:
-    setting: Setting
-    context: JobContext
-    facts: JobFacts
-    files: dict[TaskId, tuple[str, ...]]
-
-
-@dataclass
 class Simulation(Watched):
     """One seed.
 
@@ -77,16 +64,26 @@ class Simulation(Watched):
     """
 
     chances: Chances = field(kw_only=True)
-    jobs: list[_Job] = field(kw_only=True)
+    jobs: list[DrawnJob] = field(kw_only=True)
     _running: list[asyncio.Task[Outcome]] = field(default_factory=list)
     _numbers: int = 0
     _skew: float = 0.0
 
     @classmethod
     def of(cls, seed: str) -> Simulation:
-        """The simulation of a seed, before it runs."""
-        chances = Chances.of(seed)
-        jobs = _jobs(chances)
+        """The simulation of a seed, before it runs.
+
+        Args:
+            seed: A text; of another committer than ``magic`` its name and a dot come first.
+
+        Raises:
+            ValueError: No driven committer has that name.
+        """
+        committer, _, rest = seed.rpartition(".")
+        if (committer := committer or "magic") not in DRIVEN:
+            raise ValueError(f"{committer!r} is none of {', '.join(DRIVEN)}, whose jobs are simulated")
+        chances = Chances.of(seed, rest.partition("-")[0] if "-" in rest else "")
+        jobs = draw_jobs(chances, committer)
         before = before_of(jobs[0].setting)
         world = SnapshotWorld(Clock(START + 86400), before)
         window = jobs[0].setting.store == "write-once"
@@ -122,7 +119,7 @@ class Simulation(Watched):
         for number, job in enumerate(self.jobs):
             self._start(f"j{number}-driver", chances.moment() if number else 0.0, self._driver, number, job)
             if chances.company == "drivers" or (not chances.company and chances.one_in(6)):
-                self._start(f"j{number}-second", chances.moment(), self._driver, number, _again(job))
+                self._start(f"j{number}-second", chances.moment(), self._driver, number, again(job))
             how_many = _RECOVERIES.get(chances.company, (0, 0, 1, 1, 2))
             for _ in range(chances.random.choice(how_many)):
                 self._start(f"j{number}-recovery", chances.moment(), self._recovery, number, job)
@@ -139,6 +136,7 @@ class Simulation(Watched):
         for number, job in enumerate(self.jobs):
             await self._end(number, job)
         self.look(ended=True)
+        self.look_beside(tidy=True)
 
     # -- processes -------------------------------------------------------------------------------------
 
@@ -152,7 +150,7 @@ class Simulation(Watched):
             self.chances.mortal.add(full)
         return process
 
-    def _start(self, name: str, after: float, program: object, number: int, job: _Job) -> None:
+    def _start(self, name: str, after: float, program: object, number: int, job: DrawnJob) -> None:
         process = self._process(name)
 
         async def run() -> None:
@@ -161,8 +159,8 @@ class Simulation(Watched):
 
         self._running.append(process.start(run()))
 
-    async def _driver(self, driver: Process, number: int, job: _Job) -> None:
-        committer = MagicCommitter(job.context, driver.engine)
+    async def _driver(self, driver: Process, number: int, job: DrawnJob) -> None:
+        committer = committer_of(job.context, driver)
         setup = await committer.setup_job()
         commits = await asyncio.gather(*(self._task(number, job, task) for task in job.files))
         accepted = [commit for commit in commits if commit is not None]
@@ -188,7 +186,7 @@ class Simulation(Watched):
                 )
             return
 
-    async def _task(self, number: int, job: _Job, task: TaskId) -> TaskCommit | None:
+    async def _task(self, number: int, job: DrawnJob, task: TaskId) -> TaskCommit | None:
         """Run a task as engines do: again when an attempt fails, and beside one that takes too long."""
         for _ in range(_TRIES):
             worker = self._process(f"j{number}-worker")
@@ -204,10 +202,10 @@ class Simulation(Watched):
                 return outcome.result
         return None
 
-    async def _attempt(self, worker: Process, job: _Job, task: TaskId) -> TaskCommit | None:
+    async def _attempt(self, worker: Process, job: DrawnJob, task: TaskId) -> TaskCommit | None:
         self._numbers += 1
         attempt = ids.attempt_id(task, f"{self._numbers:04x}")
-        committer = MagicCommitter(job.context, worker.engine)
+        committer = committer_of(job.context, worker)
         files = job.files[task]
         if self.chances.one_in(8):
             files = files[:-1] or files
@@ -224,13 +222,13 @@ class Simulation(Watched):
         job.facts.outputs[attempt] = wrote
         return await committer.commit_task(task, attempt)
 
-    async def _recovery(self, process: Process, _number: int, job: _Job) -> None:
+    async def _recovery(self, process: Process, _number: int, job: DrawnJob) -> None:
         """Somebody is impatient, whether or not the driver lives."""
         wishes: list[dict[str, bool]] = [{}, {}, {"rollback": True}, {"abort": True}]
-        if job.setting.winners == "listed" and self.chances.one_in(4):
+        if job.setting.winners == "listed" and job.setting.tracking == "store" and self.chances.one_in(4):
             # Whoever commits what is listed says that this is all.
             job.facts.tasks = frozenset()
-            await adoption.commit_listed(process.engine, _PLACE, job.context.job)
+            await maintenance.commit_listed(process.engine, _PLACE, job.context.job)
             return
         if self.chances.company == "drivers":
             wishes = [{"abort": True}]
@@ -253,7 +251,7 @@ class Simulation(Watched):
 
     # -- the end ---------------------------------------------------------------------------------------
 
-    async def _end(self, number: int, job: _Job) -> None:
+    async def _end(self, number: int, job: DrawnJob) -> None:
         for _ in range(3):
             self.look()
             if self.histories[job.context.job].state is None:
@@ -262,10 +260,10 @@ class Simulation(Watched):
             outcome = await process.play(self._finish(process, job))
             self.surprised("the last recovery", outcome)
         process = self._process(f"j{number}-sweeper")
-        outcome = await process.play(MagicCommitter(job.context, process.engine).abort_job((), None))
+        outcome = await process.play(committer_of(job.context, process).abort_job((), None))
         self.surprised("the sweeper", outcome)
 
-    async def _finish(self, process: Process, job: _Job) -> None:
+    async def _finish(self, process: Process, job: DrawnJob) -> None:
         report = await maintenance.recover_jobs(process.engine, _PLACE, job=job.context.job)
         if report.jobs and report.jobs[0].action == "left":
             await maintenance.recover_jobs(process.engine, _PLACE, job=job.context.job, abort=True)
@@ -275,59 +273,6 @@ class Simulation(Watched):
         for job in self.jobs:
             states = self.histories[job.context.job].states
             yield states[-1] if states else "never set up"
-
-
-def _again(job: _Job) -> _Job:
-    """The same job as a second driver has it, which the engine has started in place of the first."""
-    context = replace(job.context, layout=replace(job.context.layout, attempt=1))
-    return replace(job, context=context)
-
-
-def _jobs(chances: Chances) -> list[_Job]:
-    draw = chances.random.choice
-    layout, store = draw(("__magic_job", "__magic")), draw(("full", "full", "write-once"))
-    shape = draw(("one", "two", "three"))
-    alone = chances.company in _ALONE or (chances.company != "rivals" and not chances.one_in(3))
-    while True:
-        first = _setting(chances, layout, shape, store)
-        second = _setting(chances, layout, shape, store)
-        settings = [first] if alone else [first, second]
-        # Names that replace each other say nothing of whose job was the last.
-        if all(one.possible and (alone or one.names == "unique") for one in settings):
-            break
-    made = []
-    for number, setting in enumerate(settings):
-        with virtual_time.deterministic(f"{chances.random.random()}", Clock(START)):
-            context = context_of(setting, JobId(str(uuid4())))
-        count = chances.random.choice((1, 1, 2, 3))
-        files = {
-            ids.task_id(task): tuple(
-                f"p={(task + one + number) % 3}/part-{one}.bin" for one in range(draw((1, 1, 2)))
-            )
-            for task in range(count)
-        }
-        if setting.names == "equal":
-            files = {task: tuple(f"p={task}/{name[4:]}" for name in names) for task, names in files.items()}
-        facts = JobFacts(
-            context.job,
-            context.layout.job_directory,
-            setting.mode,
-            frozenset(files),
-            unique=setting.names == "unique",
-            accepted=[] if setting.winners == "handed" else None,
-        )
-        made.append(_Job(setting, context, facts, files))
-    return made
-
-
-def _setting(chances: Chances, layout: str, shape: str, store: str) -> Setting:
-    draw = chances.random.choice
-    names = draw(("unique", "unique", "unique", "equal"))
-    if names == "equal":
-        shape = "two"
-    mode = "replace" if chances.company == "rivals" else draw(CONFLICTS)
-    tracking, winners = draw(("store", "memory")), draw(("handed", "listed"))
-    return Setting.of(f"{layout},{tracking},{winners},{mode},{shape},{store},{names}")
 
 
 def simulate(seed: str, result: Result) -> None:

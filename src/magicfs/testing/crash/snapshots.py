@@ -33,6 +33,10 @@ class SnapshotWorld(World):
     Args:
         clock: Seconds since the epoch.
         source: The world to copy.
+
+    Attributes:
+        cluster: What lies in the cluster's filesystem: files, and directories as None, by their paths.
+        local: What lay on the disk of the machine when that was looked at last, likewise.
     """
 
     def __init__(self, clock: Callable[[], float], source: SnapshotWorld | None = None) -> None:
@@ -40,6 +44,8 @@ class SnapshotWorld(World):
         super().__init__(capabilities=capabilities, clock=clock)
         self.create_bucket(BUCKET)
         self.opened = 0
+        self.cluster: dict[str, bytes | None] = dict(source.cluster) if source else {}
+        self.local: dict[str, bytes | None] = source.local if source else {}
         if source is not None:
             self.opened = source.opened
             self.contents.objects.update(source.contents.objects)
@@ -63,6 +69,15 @@ class SnapshotWorld(World):
         """Every pending upload by its id."""
         found: dict[str, Any] = self.contents.uploads
         return found
+
+    def same(self, other: SnapshotWorld) -> bool:
+        """Whether another world holds the very same."""
+        return (
+            self.objects == other.objects
+            and self.uploads == other.uploads
+            and self.cluster == other.cluster
+            and self.local == other.local
+        )
 
     def copy(self) -> SnapshotWorld:
         """The same contents, from now on apart."""

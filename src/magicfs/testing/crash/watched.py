@@ -6,10 +6,14 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from magicfs.committers.traits import traits_of
 from magicfs.testing import virtual_time
+from magicfs.testing.crash import beside
+from magicfs.testing.crash.cluster_files import SceneTraffic
+from magicfs.testing.crash.disk import disk
 from magicfs.testing.crash.history import Facts, JobHistory
 from magicfs.testing.crash.invariants import Violation, check
-from magicfs.testing.crash.processes import Outcome, apart
+from magicfs.testing.crash.processes import Outcome, apart, check_alive
 from magicfs.testing.crash.snapshots import SnapshotWorld
 from magicfs.testing.crash.writing import Clock
 from magicfs.testing.faulty_store import Traffic
@@ -38,11 +42,16 @@ class Watched:
     facts: Facts
     histories: dict[str, JobHistory] = field(default_factory=dict)
     violations: list[Violation] = field(default_factory=list)
-    traffic: Traffic = field(default_factory=Traffic)
+    traffic: Traffic = field(default_factory=SceneTraffic)
 
     def __post_init__(self) -> None:
         for job in self.facts.jobs:
             self.histories.setdefault(job.job_id, JobHistory())
+
+    @property
+    def staged(self) -> bool:
+        """Whether tasks write local files."""
+        return traits_of(self.facts.jobs[0].committer).writes == "local files"
 
     @property
     def clock(self) -> Clock:
@@ -60,7 +69,7 @@ class Watched:
             if after is not None:
                 after(request)
 
-        self.traffic = Traffic(after=seen, **options)
+        self.traffic = SceneTraffic(after=seen, **options)
         return self.traffic
 
     def look(self, *, ended: bool = False) -> None:
@@ -68,6 +77,25 @@ class Watched:
         for job in self.facts.jobs:
             self.histories[job.job_id].look(self.world, job, self.facts.destination)
         self.violations += check(self.before, self.world, self.facts, self.histories, ended=ended)
+
+    def look_at_disk(self) -> None:
+        """Take note of what lies on the disk of the machine."""
+        if self.staged:
+            self.world.local = disk().take()
+
+    def look_beside(self, *, tidy: bool) -> None:
+        """Check what lies beside the store.
+
+        Args:
+            tidy: Whether the jobs must have left nothing there.
+        """
+        if not self.staged:
+            return
+        self.look_at_disk()
+        jobs = [job.job_id for job in self.facts.jobs]
+        self.violations += [Violation("e", one) for one in beside.disturbed(self.before, self.world, jobs)]
+        if tidy:
+            self.violations += [Violation("d", one) for job in jobs for one in beside.left(self.world, job)]
 
     def surprised(self, who: str, outcome: Outcome) -> None:
         """Note a program that ended as none may: not one of the invariants, and no better for it."""
@@ -90,5 +118,9 @@ class Watched:
             order: Of the turns that tasks take; None for first come, first served.
             clock: What ``time.time()`` tells; by default the store's time.
         """
+        if self.staged:
+            disk().lay(self.world.local)
         with apart(), virtual_time.deterministic(seed, clock or self.clock):
-            return virtual_time.run(program, seed=order)
+            result = virtual_time.run(program, seed=order, inline=check_alive)
+        self.look_at_disk()
+        return result

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
-from magicfs.committers.base import JobContext
+from magicfs import local_attempts
+from magicfs.committers import registry
+from magicfs.committers.base import Committer, JobContext
+from magicfs.committers.options import CommitterOptions, NoOptions, StagingOptions
 from magicfs.formats.pending import DEFAULT_ETAG_FORMAT
 from magicfs.protocol import ids
 from magicfs.protocol.ids import AttemptId, JobId
 from magicfs.protocol.layout import WorkLayout, unique_name
 from magicfs.protocol.magic import locate
 from magicfs.recording import MemoryRecorder, StoreRecorder
+from magicfs.testing.crash.cluster_files import CLUSTER_URL, CLUSTER_USER
+from magicfs.testing.crash.disk import disk
 from magicfs.testing.crash.processes import Process
 from magicfs.testing.crash.settings import Setting
 from magicfs.testing.crash.snapshots import BUCKET
 from magicfs.upload import AsyncDelayedFile, Recorder, Upload
+from magicfs.work_places import local_directory
 
-__all__ = ["DESTINATION", "START", "Clock", "context_of", "write_attempt"]
+__all__ = ["DESTINATION", "START", "Clock", "committer_of", "context_of", "write_attempt"]
 
 DESTINATION: Final = "dataset 1+#%/ü"
 """A name that has broken clients; beside it lies one that only differs by what follows."""
@@ -45,15 +52,35 @@ def context_of(setting: Setting, job: JobId) -> JobContext:
         layout=WorkLayout(DESTINATION, job, 0, setting.layout),
         conflict=setting.mode,
         unique_names=setting.names == "unique",
-        tracking=setting.tracking,
+        tracking="memory" if setting.tracking == "memory" else "store",
         etag_format=DEFAULT_ETAG_FORMAT,
+        options=_options(setting),
+        committer=setting.committer,
+        part_size=_PART_SIZE,
     )
+
+
+def _options(setting: Setting) -> CommitterOptions:
+    if not setting.staged:
+        return NoOptions()
+    return StagingOptions(
+        work_directory=str(disk().directory),
+        cluster_directory=CLUSTER_URL if setting.tracking == "cluster" else None,
+        cluster_user=CLUSTER_USER,
+    )
+
+
+def committer_of(context: JobContext, process: Process) -> Committer:
+    """The committer of a job, in one process."""
+    return registry.make(context.committer, context, process.engine)
 
 
 async def write_attempt(
     worker: Process, context: JobContext, attempt: AttemptId, files: tuple[str, ...]
 ) -> dict[str, bytes]:
     """Write files as a task does; returns what will be at which final key."""
+    if isinstance(context.options, StagingOptions):
+        return _write_locally(context, context.options, attempt, files)
     wrote = {}
     for name in files:
         path = locate(f"{BUCKET}/{context.layout.work_directory(attempt)}/{name}")
@@ -68,4 +95,21 @@ async def write_attempt(
         wrote[key] = f"{attempt} wrote {name}".encode()
         async with await AsyncDelayedFile(Upload(worker.store, key, _PART_SIZE, recorder)).open() as file:
             await file.write(wrote[key])
+    return wrote
+
+
+def _write_locally(
+    context: JobContext, options: StagingOptions, attempt: AttemptId, files: tuple[str, ...]
+) -> dict[str, bytes]:
+    local_attempts.begin(options.work_directory, context.job, attempt)
+    wrote = {}
+    for name in files:
+        relative = tuple(name.split("/"))
+        path = Path(local_directory(options.work_directory, context.job, attempt), *relative)
+        if context.unique_names:
+            relative = unique_name(relative, ids.task_of_attempt(attempt), context.job)
+        body = f"{attempt} wrote {name}".encode()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(body)
+        wrote["/".join((context.layout.destination, *relative))] = body
     return wrote

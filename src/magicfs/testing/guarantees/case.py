@@ -26,21 +26,35 @@ __all__ = ["OLD", "Case", "Cut", "Process", "cuts_of", "died_of", "row"]
 OLD = {"day=1/old.csv": b"old\n"}
 """What lies at the destination before."""
 
+_KINDS = {
+    (True, False): Kind.CRASH_BEFORE,
+    (True, True): Kind.CRASH_AFTER,
+    (False, False): Kind.ERROR_BEFORE,
+    (False, True): Kind.REPLY_LOST,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where a process dies: at a request of its own, before or after the store does it."""
+    """Where a process dies: at a request of its own, before or after the store does it.
+
+    Attributes:
+        number: The request.
+        after: Whether the store does it.
+        dies: Whether the process dies of it; otherwise the request, or its reply, is lost.
+    """
 
     number: int
     after: bool
+    dies: bool = True
 
     @property
     def fault(self) -> Fault:
         """The fault that does it."""
-        return Fault(Kind.CRASH_AFTER if self.after else Kind.CRASH_BEFORE, number=self.number)
+        return Fault(_KINDS[self.dies, self.after], number=self.number)
 
     def __str__(self) -> str:
-        return f"cut {'after' if self.after else 'before'} {self.number}"
+        return f"{'cut' if self.dies else 'loss'} {'after' if self.after else 'before'} {self.number}"
 
 
 @dataclass
@@ -211,6 +225,11 @@ def died_of(process: Process, work: Callable[[], Any]) -> Any:
     return None if process.died else result
 
 
-def cuts_of(requests: int) -> Sequence[Cut]:
-    """Both sides of every request."""
-    return [Cut(number, after) for number in range(1, requests + 1) for after in (False, True)]
+def cuts_of(requests: int, *, losses: bool = False) -> Sequence[Cut]:
+    """Both sides of every request; with ``losses`` also the request and its reply lost."""
+    return [
+        Cut(number, after, dies)
+        for dies in ((True, False) if losses else (True,))
+        for number in range(1, requests + 1)
+        for after in (False, True)
+    ]

@@ -85,7 +85,11 @@ def _committing(
     commits = [attempt.commit() for attempt in attempts]
     case.forget()
     driver = case.process(cut)
-    driver.call(driver.committer.commit_job, commits, token)
+    try:
+        driver.call(driver.committer.commit_job, commits, token)
+    except MagicError:
+        if cut is None or cut.dies:
+            raise
     return case, driver, token, commits, rows(*attempts)
 
 

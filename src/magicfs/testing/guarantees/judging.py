@@ -9,7 +9,7 @@ from magicfs.errors import MagicError
 from magicfs.task_commit import TaskCommit
 from magicfs.testing.guarantees.case import OLD, Case, Cut, Process, row
 
-__all__ = ["FILES", "commit", "cut_of", "rows", "same"]
+__all__ = ["FILES", "commit", "cut_of", "left", "rows", "same"]
 
 FILES: Final = 2
 """How many files a task writes."""
@@ -41,5 +41,13 @@ def commit(driver: Process, token: str, commits: list[TaskCommit]) -> str | None
 
 def cut_of(variant: str) -> Cut:
     """The cut that a variant names."""
-    _, side, number = variant.split(" ")
-    return Cut(int(number), side == "after")
+    how, side, number = variant.split(" ")
+    return Cut(int(number), side == "after", dies=how == "cut")
+
+
+def left(case: Case) -> str | None:
+    """What a job has left that has ended; None if that is nothing."""
+    found = [key for key in case.work() if "/_magicfs/" not in key and not key.endswith("/_SUCCESS")]
+    if found or case.ground.uploads():
+        return f"left over: {found} {case.ground.uploads()}"
+    return None

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from magicfs.errors import MagicError
 from magicfs.task import Task
 from magicfs.testing.guarantees.case import Case, Process, died_of
-from magicfs.testing.guarantees.judging import commit, cut_of, rows, same
+from magicfs.testing.guarantees.judging import commit, cut_of, left, rows, same
 from magicfs.testing.guarantees.subjects import Subject
 
 __all__ = [
@@ -55,10 +55,13 @@ def abortable(subject: Subject, variant: str) -> str | None:
         cut = None if variant == "by its process" else cut_of(variant)
         worker = case.process(cut)
         attempt = worker.task(0)
-        worker.write(attempt)
-        if cut is None:
-            attempt.abort()
-        else:
+        try:
+            worker.write(attempt)
+            if cut is None or not cut.dies:
+                attempt.abort()
+        except (MagicError, OSError):
+            case.forget()
+        if cut is not None:
             case.forget()
             driver.call(driver.committer.abort_task, attempt.attempt_id)
         if seen := case.new_bodies():
@@ -66,14 +69,7 @@ def abortable(subject: Subject, variant: str) -> str | None:
         other = (worker := case.process()).task(1)
         worker.write(other)
         wrong = commit(driver, token, [other.commit()]) or same(case, rows(other), "published")
-        return wrong or _left(case)
-
-
-def _left(case: Case) -> str | None:
-    left = [key for key in case.work() if "/_magicfs/" not in key and not key.endswith("/_SUCCESS")]
-    if left or case.ground.uploads():
-        return f"left over: {left} {case.ground.uploads()}"
-    return None
+        return wrong or left(case)
 
 
 def observed(subject: Subject, variant: str) -> str | None:
@@ -94,8 +90,11 @@ def atomic(subject: Subject, variant: str) -> str | None:
         driver, token = case.set_up()
         worker = case.process(cut_of(variant))
         attempt = worker.task(0)
-        worker.write(attempt)
-        died_of(worker, attempt.commit)
+        try:
+            worker.write(attempt)
+            died_of(worker, attempt.commit)
+        except (MagicError, OSError):
+            case.forget()  # the engine was told, and lets the process go
         try:
             driver.call(driver.committer.commit_job, None, token)
         except MagicError:
