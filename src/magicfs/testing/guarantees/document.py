@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from magicfs.testing.guarantees import paper
 from magicfs.testing.guarantees.cost import BYTES, COLUMNS, FILES, TASKS, Cost
 from magicfs.testing.guarantees.experiments import EXPERIMENTS
 from magicfs.testing.guarantees.subjects import SUBJECTS
@@ -30,6 +31,14 @@ For every promise that is not made, a run that shows why.
 
 """
 
+_PAPER = """## Table V of the paper
+
+What "A Zero-Rename Committer" (Loughran, Blue, Radia, Demoor; edition of May 2021) says in its table of
+committers. **Bold** is where a run of ours shows otherwise; the paper's S3A stands beside our magic,
+directory and partitioned, its EMR beside task-completing, its one "atomic job commit" beside both of ours.
+
+"""
+
 _COSTS = f"""## What a job costs
 
 {TASKS} tasks of {FILES} files of {BYTES / 1e6:g} MB; requests to the store from setting the job up to its
@@ -45,7 +54,7 @@ def render(table: Mapping[str, Mapping[str, Cell]], costs: Mapping[str, Cost]) -
         table: Cell by attribute, by column.
         costs: Cost by column.
     """
-    return _HEAD + _promises(table) + _shown(table) + _costs(costs)
+    return _HEAD + _promises(table) + _beside_the_paper(table) + _shown(table) + _costs(costs)
 
 
 def _promises(table: Mapping[str, Mapping[str, Cell]]) -> str:
@@ -55,6 +64,26 @@ def _promises(table: Mapping[str, Mapping[str, Cell]]) -> str:
         lines.append(_row(attribute.replace("_", " "), *values))
     where = ", ".join(f"{one.column} on {one.place}" for one in SUBJECTS)
     return "\n".join(lines) + f"\n\nTried: {where}.\n\n"
+
+
+def _beside_the_paper(table: Mapping[str, Mapping[str, Cell]]) -> str:
+    values = {column: {name: cell.value for name, cell in row.items()} for column, row in table.items()}
+    found = paper.differences(values)
+    bold = {(one.column, one.attribute) for one in found}
+    lines = [_row("", *paper.COLUMNS), _row("---", *(":---:" for _ in paper.COLUMNS))]
+    for attribute, row in paper.PAPER.items():
+        words = ["yes" if value else "no" for value in row]
+        marked = [
+            f"**{word}**" if (column, attribute) in bold else word
+            for column, word in zip(paper.COLUMNS, words, strict=True)
+        ]
+        lines.append(_row(attribute.replace("_", " "), *marked))
+    reasons = (
+        f"- {one.column}, {one.attribute.replace('_', ' ')}: {'yes' if one.paper else 'no'} in the paper, "
+        f"{'no' if one.paper else 'yes'} for {', '.join(one.ours)}: {one.why}."
+        for one in found
+    )
+    return _PAPER + "\n".join(lines) + "\n\n" + "\n".join(reasons) + "\n\n"
 
 
 def _shown(table: Mapping[str, Mapping[str, Cell]]) -> str:
