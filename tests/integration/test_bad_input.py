@@ -106,7 +106,7 @@ def make_place(
         proxy.__exit__(None, None, None)
 
 
-@pytest.fixture(params=["ministack", "seaweedfs"])
+@pytest.fixture(params=["ministack", pytest.param("seaweedfs", marks=pytest.mark.long)])
 def place(request: pytest.FixtureRequest, make_place: Callable[[str], Place]) -> Place:
     return make_place(request.param)
 

@@ -30,7 +30,7 @@ def example(**replacements: str) -> str:
     return str(code)
 
 
-@pytest.mark.parametrize("name", ["ministack", "seaweedfs"])
+@pytest.mark.parametrize("name", ["ministack", pytest.param("seaweedfs", marks=pytest.mark.long)])
 @pytest.mark.parametrize("options", ["", ', tracking="memory"', ', unique_names=False, layout="__magic"'])
 def test_first_example_publishes_every_row_each_time_it_is_run(
     server: Callable[[str], Server], bucket_factory: Callable[..., str], name: str, options: str

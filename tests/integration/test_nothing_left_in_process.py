@@ -128,7 +128,7 @@ ENDS = [
 ]
 
 
-@pytest.mark.parametrize("tracking", ["store", "memory"])
+@pytest.mark.parametrize("tracking", ["store", pytest.param("memory", marks=pytest.mark.long)])
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
 def test_job_leaves_nothing_in_its_process_however_it_ends(
     ministack: Server,

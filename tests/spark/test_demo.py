@@ -68,6 +68,7 @@ def old_java(tmp_path: Path) -> Path:
     return program.parent
 
 
+@pytest.mark.long
 @pytest.mark.timeout(TIMEOUT)
 def test_spark_publishes_every_flight_once_although_a_worker_is_killed(java: None):
     done = run_demo("--json")
@@ -96,6 +97,7 @@ def test_spark_publishes_every_flight_once_although_a_worker_is_killed(java: Non
     assert not Path(f"/proc/{figures['server']['pid']}").exists()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(TIMEOUT)
 def test_files_that_are_visible_at_once_are_seen_and_the_demo_fails(java: None, tmp_path: Path):
     (tmp_path / "sitecustomize.py").write_text(COMPLETE_AT_CLOSE)
@@ -108,6 +110,7 @@ def test_files_that_are_visible_at_once_are_seen_and_the_demo_fails(java: None, 
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.timeout(TIMEOUT)
 def test_without_java_processes_publish_the_same_and_the_demo_says_so(tmp_path: Path):
     done = run_demo("--json", PATH=str(tmp_path), JAVA_HOME=None)
@@ -120,6 +123,7 @@ def test_without_java_processes_publish_the_same_and_the_demo_says_so(tmp_path: 
     assert len(figures["also"]) == 2
 
 
+@pytest.mark.long
 @pytest.mark.timeout(TIMEOUT)
 def test_with_an_old_java_and_a_given_server_it_falls_back_and_removes_its_bucket(
     old_java: Path, ministack: Server
