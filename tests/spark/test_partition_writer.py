@@ -279,6 +279,139 @@ def test_a_file_that_cannot_be_written_leaves_none_open(files: Files, buffer_byt
     assert "p=3/part-00003.snappy.parquet" not in files.closed
 
 
+def batches_of(*sizes: int) -> Iterator[pa.RecordBatch]:
+    start = 0
+    for size in sizes:
+        yield pa.record_batch({"id": list(range(start, start + size))})
+        start += size
+
+
+def groups(files: Files, path: str) -> list[int]:
+    metadata = pq.read_metadata(pa.BufferReader(files.closed[path]))
+    return [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+
+
+@pytest.mark.parametrize("buffer_bytes", [1, 2000, 10**9])
+def test_a_new_file_begins_after_so_many_rows(files: Files, buffer_bytes: int) -> None:
+    with PartitionWriter(files, NAME, max_records_per_file=100, buffer_bytes=buffer_bytes) as writer:
+        for batch in batches_of(30, 250, 20, 1):
+            writer.write(batch)
+    names = [f"part-00003{number}.snappy.parquet" for number in ("", "-c001", "-c002", "-c003")]
+    assert sorted(files.closed) == sorted(names)
+    assert [files.table(name).num_rows for name in names] == [100, 100, 100, 1]
+    assert [row for name in names for row in files.table(name)["id"].to_pylist()] == list(range(301))
+    assert (writer.rows, writer.files) == (301, 4)
+    assert writer.bytes == sum(map(len, files.closed.values()))
+
+
+def test_rows_that_fill_a_file_to_the_brim_begin_no_other(files: Files) -> None:
+    with PartitionWriter(files, NAME, max_records_per_file=100) as writer:
+        for batch in batches_of(100, 100):
+            writer.write(batch)
+    assert len(files.closed) == 2
+
+
+def test_row_groups_have_the_rows_that_were_asked_for_whatever_comes_at_once(files: Files) -> None:
+    with PartitionWriter(files, NAME, row_group_size=100, buffer_bytes=8 * 150) as writer:
+        for batch in batches_of(*[70] * 10):
+            writer.write(batch)
+    assert groups(files, "part-00003.snappy.parquet") == [100] * 7
+    assert files.table("part-00003.snappy.parquet")["id"].to_pylist() == list(range(700))
+
+
+def test_a_full_buffer_writes_smaller_row_groups(files: Files) -> None:
+    with PartitionWriter(files, NAME, row_group_size=1000, buffer_bytes=8 * 150) as writer:
+        for batch in batches_of(*[100] * 4):
+            writer.write(batch)
+    assert groups(files, "part-00003.snappy.parquet") == [200, 200]
+
+
+def test_a_partition_of_sorted_rows_is_finished_when_the_next_begins(files: Files) -> None:
+    with PartitionWriter(
+        files, NAME, partition_by=["p", "q"], input_sorted=True, buffer_bytes=1, files_max=2
+    ) as writer:
+        for p in range(6):
+            for qs in ([1, 1, 2], [2, 0]):
+                writer.write(pa.record_batch({"p": [p] * len(qs), "q": qs, "id": [p] * len(qs)}))
+    assert len(files.closed) == writer.files == 6 * 3
+    assert files.open_most <= 2
+    assert files.rows("id") == Counter(
+        {(str(p), str(q), p): n for p in range(6) for q, n in ((1, 2), (2, 2), (0, 1))}
+    )
+
+
+def test_sorted_rows_of_many_batches_make_one_file_for_each_value(files: Files) -> None:
+    # Put together before they are split, values that are new come before old ones in other columns.
+    with PartitionWriter(files, NAME, partition_by=["p", "q"], input_sorted=True) as writer:
+        for p, q in [("a", 1), ("a", 2), ("b", 0), ("b", 1)]:
+            writer.write(pa.record_batch({"p": [p], "q": [q], "id": [1]}))
+    assert len(files.closed) == 4
+
+
+def test_rows_said_to_be_sorted_that_are_not_are_all_written(files: Files) -> None:
+    with PartitionWriter(files, NAME, partition_by=["p"], input_sorted=True, buffer_bytes=1) as writer:
+        writer.write(pa.record_batch({"p": [1, 2, 1, 2, 2], "id": [1, 2, 3, 4, 5]}))
+    assert len(files.closed) == 4
+    assert files.rows("id") == Counter({("1", 1): 1, ("1", 3): 1, ("2", 2): 1, ("2", 4): 1, ("2", 5): 1})
+
+
+@settings(max_examples=60)
+@given(
+    sizes=st.lists(st.integers(1, 60), max_size=8),
+    group=st.none() | st.integers(1, 40),
+    limit=st.none() | st.integers(1, 70),
+    buffer_bytes=st.integers(1, 1500),
+    input_sorted=st.booleans(),
+)
+def test_limits_lose_no_row_and_are_kept(
+    sizes: list[int], group: int | None, limit: int | None, buffer_bytes: int, input_sorted: bool
+) -> None:
+    files = Files()
+    with PartitionWriter(
+        files,
+        NAME,
+        partition_by=["p"],
+        row_group_size=group,
+        max_records_per_file=limit,
+        buffer_bytes=buffer_bytes,
+        input_sorted=input_sorted,
+        files_max=2,
+    ) as writer:
+        for batch in batches_of(*sizes):
+            values = pa.array([number * 3 // (sum(sizes) + 1) for number in batch["id"].to_pylist()])
+            writer.write(batch.append_column("p", values))
+    total = sum(sizes)
+    assert files.rows("id") == Counter({(str(one * 3 // (total + 1)), one): 1 for one in range(total)})
+    assert files.open_most <= 2
+    for path in files.closed:
+        assert limit is None or files.table(path).num_rows <= limit
+        assert group is None or max(groups(files, path)) <= group
+
+
+def test_a_file_that_cannot_be_finished_in_the_background_fails_the_write(files: Files) -> None:
+    class Refused(_File):
+        def close(self) -> None:
+            if not self.closed:
+                raise OSError("no space left")
+
+    def write() -> None:
+        with PartitionWriter(
+            lambda path: (Refused if path.startswith("p=1/") else _File)(files, path),
+            NAME,
+            partition_by=["p"],
+            buffer_bytes=1,
+            files_max=2,
+        ) as writer:
+            for p in range(5):
+                writer.write(pa.record_batch({"p": [p], "id": [p]}))
+
+    with pytest.raises(OSError, match="no space left"):
+        write()
+    assert files.open == 0
+    assert "p=1/part-00003.snappy.parquet" in files.aborted
+    assert "p=1/part-00003.snappy.parquet" not in files.closed
+
+
 def test_the_files_of_a_task_become_visible_with_its_job() -> None:
     batch = pa.record_batch({"carrier": ["AA", "é b", None], "id": [1, 2, 3]})
     with magicfs.Job("memory://partition-writer/data set", conflict="append", tracking="memory") as job:

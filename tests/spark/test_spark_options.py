@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magicfs.errors import UsageError
-from magicfs.spark.options import CODECS, OPTIONS, WriteOptions, parse
+from magicfs.spark.options import OPTIONS, WriteOptions, build, parse
 
 COLUMNS = ("id", "year", "month", "a,b", "Größe")
+
+STREAM = {"sinkid": "orders", "checkpointlocation": "/c", "queryname": "q"}
 
 
 def parsed(*, overwrite: bool = False, **given: str) -> WriteOptions:
@@ -29,8 +31,17 @@ def test_a_path_alone_gives_the_documented_defaults() -> None:
         part_size=None,
         concurrency=32,
         file_format="parquet",
-        compression="snappy",
+        compression=None,
+        row_group_size=None,
+        max_records_per_file=None,
         max_open_files=64,
+        input_sorted=False,
+        committer="magic",
+        committer_options={},
+        late_writers="background",
+        sink_id=None,
+        checkpoint=None,
+        query_name=None,
         storage_options={},
     )
 
@@ -47,10 +58,15 @@ def test_every_option_is_taken_as_spark_hands_it_over() -> None:
         "concurrency": "4",
         "fileformat": "Parquet",
         "compression": "ZSTD",
+        "rowgroupsize": "1000",
+        "maxrecordsperfile": "5000",
         "maxopenfiles": "3",
+        "committer": "magic",
+        "committeroptions": '{"a": 1}',
+        "latewriters": "Wait",
         "storageoptions": json.dumps({"client_kwargs": {"region_name": "eu-west-1"}}),
     }
-    assert {"path", *given} == set(OPTIONS)
+    assert {"path", *given, *STREAM} == set(OPTIONS)
     options = parsed(**given)
     assert options == WriteOptions(
         path="s3://bucket/dest",
@@ -63,7 +79,11 @@ def test_every_option_is_taken_as_spark_hands_it_over() -> None:
         part_size=8 * 2**20,
         concurrency=4,
         compression="zstd",
+        row_group_size=1000,
+        max_records_per_file=5000,
         max_open_files=3,
+        committer_options={"a": 1},
+        late_writers="wait",
         storage_options={"client_kwargs": {"region_name": "eu-west-1"}},
     )
     assert pickle.loads(pickle.dumps(options)) == options
@@ -133,7 +153,7 @@ def test_any_list_of_columns_survives_json(columns: list[str]) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"foo": "1"}, r"unknown option foo; format\('magic'\) knows partitionCols, conflict, tracking"),
+        ({"foo": "1"}, r"unknown option foo; format\('magic'\) knows partitionCols, conflict, runId"),
         ({"maxopenfile": "1"}, "unknown option maxopenfile .maxopenfile looks like maxOpenFiles."),
         ({"b": "1", "a": "1"}, "unknown options a, b;"),
         ({"partitioncols": "day"}, "'day', which is no column of the frame; the columns are id, year, month"),
@@ -146,15 +166,27 @@ def test_any_list_of_columns_survives_json(columns: list[str]) -> None:
         ({"partitioncols": "year,year"}, "names a column twice: year, year"),
         ({"partitioncols": json.dumps(COLUMNS)}, "names every column"),
         ({"tracking": "disk"}, "tracking='disk' is unknown; choose one of memory, store"),
-        ({"runid": " "}, "runId is empty; name the run, or leave it out"),
+        ({"runid": " "}, "runId is empty; give it a name, or leave it out"),
         ({"allowempty": "1"}, "allowEmpty='1' is unknown; choose one of true, false"),
         ({"uniquenames": "yes"}, "uniqueNames='yes' is unknown; choose one of true, false"),
         ({"uniquenames": "false"}, "uniqueNames='false' needs tracking='store', because"),
         ({"partsize": "8MB"}, "partSize='8MB' is no positive whole number"),
         ({"maxopenfiles": "0"}, "maxOpenFiles='0' is no positive whole number"),
         ({"concurrency": "-1"}, "concurrency='-1' is no positive whole number"),
-        ({"fileformat": "orc"}, "fileFormat='orc' is not available in this version; use 'parquet'"),
-        ({"compression": "lzo"}, "compression='lzo' is unknown; choose one of snappy, zstd"),
+        (
+            {"fileformat": "avro"},
+            "fileFormat='avro' is unknown; choose one of parquet, csv, json, orc, arrow",
+        ),
+        ({"compression": "lzo"}, "compression='lzo' is none of parquet; choose one of snappy, zstd"),
+        ({"compression": "snappy", "fileformat": "csv"}, "'snappy' is none of csv; choose one of none"),
+        ({"rowgroupsize": "0"}, "rowGroupSize='0' is no positive whole number"),
+        ({"rowgroupsize": "1", "fileformat": "orc"}, "rowGroupSize has no meaning in orc; .* or arrow"),
+        ({"maxrecordsperfile": "x"}, "maxRecordsPerFile='x' is no positive whole number"),
+        ({"committer": ""}, "committer is empty; give it a name, or leave it out"),
+        ({"committeroptions": "[]"}, "committerOptions is not valid JSON"),
+        ({"latewriters": "kill"}, "lateWriters='kill' is unknown; choose one of wait, background, leave"),
+        ({"sinkid": "x"}, "sinkId is an option of streams; .* name a batch write with runId"),
+        ({"checkpointlocation": "x"}, "checkpointLocation is an option of streams"),
         ({"storageoptions": "{'a': 1}"}, "storageOptions is not valid JSON"),
         ({"storageoptions": "[]"}, "storageOptions is not valid JSON"),
         ({"path": "  "}, "the destination is missing"),
@@ -177,17 +209,54 @@ def test_a_secret_is_shown_neither_by_repr_nor_by_an_error() -> None:
     assert "hunter2" not in str(refused.value)
 
 
+def test_a_stream_has_options_of_its_own_and_no_run_id() -> None:
+    given = {"path": "s3://bucket/dest"}
+    options = parse(given | STREAM, COLUMNS, streaming=True)
+    assert (options.sink_id, options.checkpoint, options.query_name) == ("orders", "/c", "q")
+    with pytest.raises(UsageError, match="runId cannot name a stream"):
+        parse(given | {"runid": "x"}, COLUMNS, streaming=True)
+
+
+def test_values_are_checked_as_their_text_is() -> None:
+    built = build(
+        COLUMNS,
+        path="s3://bucket/dest",
+        partition_cols="a,b",
+        file_format="CSV",
+        max_records_per_file=10,
+        compression=None,
+        unique_names=True,
+    )
+    assert built == WriteOptions(
+        path="s3://bucket/dest", partition_cols=("a,b",), file_format="csv", max_records_per_file=10
+    )
+    for wrong in (0, True, 1.5, "x"):
+        with pytest.raises(UsageError, match=r"maxOpenFiles=.* is no positive whole number"):
+            build(COLUMNS, path="s3://bucket/dest", max_open_files=wrong)
+    with pytest.raises(UsageError, match="names a column twice"):
+        build(COLUMNS, path="s3://bucket/dest", partition_cols=["year", "year"])
+
+
 @pytest.mark.parametrize(
-    ("compression", "extension"),
+    ("file_format", "compression", "extension"),
     [
-        ("snappy", ".snappy.parquet"),
-        ("zstd", ".zstd.parquet"),
-        ("gzip", ".gz.parquet"),
-        ("lz4_raw", ".lz4raw.parquet"),
-        ("none", ".parquet"),
-        ("uncompressed", ".parquet"),
+        ("parquet", "", ".snappy.parquet"),
+        ("parquet", "snappy", ".snappy.parquet"),
+        ("parquet", "zstd", ".zstd.parquet"),
+        ("parquet", "gzip", ".gz.parquet"),
+        ("parquet", "lz4_raw", ".lz4raw.parquet"),
+        ("parquet", "none", ".parquet"),
+        ("parquet", "uncompressed", ".parquet"),
+        ("csv", "", ".csv"),
+        ("csv", "gzip", ".csv.gz"),
+        ("json", "", ".json"),
+        ("json", "bzip2", ".json.bz2"),
+        ("orc", "", ".zstd.orc"),
+        ("orc", "zlib", ".zlib.orc"),
+        ("arrow", "", ".arrow"),
+        ("arrow", "lz4", ".lz4.arrow"),
     ],
 )
-def test_file_names_end_as_sparks_do(compression: str, extension: str) -> None:
-    assert compression in CODECS
-    assert parsed(compression=compression).extension == extension
+def test_file_names_end_as_sparks_do(file_format: str, compression: str, extension: str) -> None:
+    chosen = {"compression": compression} if compression else {}
+    assert parsed(fileformat=file_format, **chosen).extension == extension

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import json
 import pickle
+import threading
 
+import pyspark
 import pytest
 from pyspark.sql.types import (
     ArrayType,
@@ -14,17 +16,16 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
-    VariantType,
     YearMonthIntervalType,
 )
 
 import magicfs
 from magicfs.errors import CommitDenied, OutputExists, ProtocolViolation, UsageError
 from magicfs.maintenance import recover
-from magicfs.spark import datasource
+from magicfs.spark import late_writers
 from magicfs.spark.datasource import MagicWriter, TaskMessage, job_of, make_writer
 from magicfs.spark.options import parse
-from magicfs.spark.schema import ROW_METADATA, check, row_metadata
+from magicfs.spark.schema import ROW_METADATA, SPARK_VERSION, check, row_metadata
 from magicfs.testing.committer_exam.drivers import dying
 from magicfs.testing.servers import Server
 
@@ -32,7 +33,11 @@ FRAME = StructType([StructField("id", LongType()), StructField("p", StringType()
 
 
 def writer(name: str, *, overwrite: bool = False, **options: str) -> MagicWriter:
-    return make_writer({"path": f"memory://spark-writer/{name}"} | options, FRAME, overwrite=overwrite)
+    return make_writer(
+        {"path": f"memory://spark-writer/{name}", "latewriters": "leave"} | options,
+        FRAME,
+        overwrite=overwrite,
+    )
 
 
 def committed(chosen: MagicWriter, task: int, name: str = "x") -> TaskMessage:
@@ -139,12 +144,12 @@ def test_an_abort_after_a_commit_that_died_among_its_files_takes_them_back() -> 
 def test_an_abort_after_a_commit_that_died_with_all_files_visible_touches_nothing(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chosen = writer("whole")
+    chosen = writer("whole", latewriters="wait")
     messages = [committed(chosen, task) for task in range(3)]
     die(chosen, messages, "put", 0, "whole/_magicfs/")
     before = there(chosen)
     # Looking a second time for late tasks would take this long.
-    monkeypatch.setattr(datasource, "LATE_WRITERS_SECONDS", 3600.0)
+    monkeypatch.setattr(late_writers, "LATE_WRITERS_SECONDS", 3600.0)
     chosen.abort([*messages, None])
     assert f"Spark gave job {chosen.job_id} up after its commit point" in caplog.text
     assert "is published; nothing was removed; run magicfs recover memory://spark-writer/whole" in caplog.text
@@ -154,10 +159,18 @@ def test_an_abort_after_a_commit_that_died_with_all_files_visible_touches_nothin
 
 
 def test_an_abort_with_every_message_does_not_wait_for_late_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = writer("aborted")
+    gate = threading.Event()
+
+    class Clock:
+        @staticmethod
+        def sleep(seconds: float) -> None:
+            gate.wait(60)
+
+    chosen = writer("aborted", latewriters="background")
     message = committed(chosen, 0)
-    monkeypatch.setattr(datasource, "LATE_WRITERS_SECONDS", 3600.0)
+    monkeypatch.setattr(late_writers, "time", Clock)
     chosen.abort([message])
+    gate.set()
     with pytest.raises(magicfs.MagicError):
         chosen.commit([message])
     assert visible(chosen) == []
@@ -168,6 +181,7 @@ def test_an_abort_that_fails_is_logged_and_does_not_hide_why_the_job_failed(
 ) -> None:
     bucket = ministack.create_bucket("spark-writer-gone")
     given = {"path": f"s3://{bucket}/d", "storageoptions": json.dumps(ministack.storage_options())}
+    given["latewriters"] = "leave"
     chosen = make_writer(given, FRAME, overwrite=False)
     client = ministack.boto3_client()
     (key,) = ministack.all_keys(bucket)
@@ -180,15 +194,15 @@ def test_an_abort_that_fails_is_logged_and_does_not_hide_why_the_job_failed(
 @pytest.mark.parametrize(
     ("kind", "shown"),
     [
-        (VariantType(), "column x has type variant"),
-        (ArrayType(VariantType()), r"column x\[\] has type variant"),
+        (CalendarIntervalType(), "column x has type interval"),
+        (ArrayType(CalendarIntervalType()), r"column x\[\] has type interval"),
         (MapType(StringType(), CalendarIntervalType()), "column x{value} has type interval"),
         (StructType([StructField("y", YearMonthIntervalType())]), r"column x\.y has type interval year"),
         (StructType([]), "column x has type struct<>"),
     ],
 )
 def test_a_type_that_parquet_would_not_keep_is_refused_where_it_stands(kind: DataType, shown: str) -> None:
-    with pytest.raises(UsageError, match=f"{shown}.*cannot be written; cast it to string"):
+    with pytest.raises(UsageError, match=f"{shown}.*cannot be written as parquet; cast it to string"):
         check(StructType([StructField("x", kind)]), [])
 
 
@@ -201,4 +215,5 @@ def test_a_partition_column_without_text_is_refused() -> None:
 
 def test_the_metadata_of_a_file_holds_the_schema_of_its_own_columns() -> None:
     kept = row_metadata(FRAME, ["p"])
-    assert kept == {ROW_METADATA: StructType([FRAME["id"]]).json()}
+    assert kept == {ROW_METADATA: StructType([FRAME["id"]]).json(), SPARK_VERSION: pyspark.__version__}
+    assert row_metadata(FRAME, ["p"], "orc") == {}

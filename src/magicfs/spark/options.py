@@ -7,28 +7,18 @@ documented.
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeAlias
 
 from magicfs.errors import UsageError
-from magicfs.protocol.conflict import CONFLICTS, Conflict
+from magicfs.protocol.conflict import Conflict
+from magicfs.spark import option_values as values
+from magicfs.spark.formats import FORMATS
 
-__all__ = ["CODECS", "OPTIONS", "WriteOptions", "parse"]
+__all__ = ["OPTIONS", "LateWriters", "WriteOptions", "build", "parse"]
 
-Codec = Literal["snappy", "zstd", "gzip", "lz4", "none"]
-CODECS: Mapping[str, tuple[Codec, str]] = {
-    "snappy": ("snappy", ".snappy"),
-    "zstd": ("zstd", ".zstd"),
-    "gzip": ("gzip", ".gz"),
-    "lz4_raw": ("lz4", ".lz4raw"),
-    "none": ("none", ""),
-    "uncompressed": ("none", ""),
-}
-"""Spark's name of each codec, with pyarrow's name and what Spark puts into file names."""
-
-_T = TypeVar("_T")
+LateWriters: TypeAlias = Literal["wait", "background", "leave"]
 _Tracking = Literal["store", "memory"]
 
 
@@ -47,8 +37,17 @@ class WriteOptions:
         part_size: Bytes of the first parts of every upload; None for the default.
         concurrency: Most requests at once, in tasks and in the job commit.
         file_format: The format of the files.
-        compression: Spark's name of the codec.
+        compression: Spark's name of the codec; None for the format's default.
+        row_group_size: Most rows of a row group; None for pyarrow's default.
+        max_records_per_file: Most rows of a file; None for no limit.
         max_open_files: Most files that a task has open.
+        input_sorted: Whether rows come sorted by the partition columns, as no text can say.
+        committer: Name of the committer.
+        committer_options: Its options.
+        late_writers: What is done about tasks that go on after their job has ended.
+        sink_id: Name of a stream's sink.
+        checkpoint: Where Spark keeps the state of a stream, if it was said as an option.
+        query_name: The name of a stream's query.
         storage_options: Options of the wrapped filesystem.
     """
 
@@ -62,28 +61,41 @@ class WriteOptions:
     part_size: int | None = None
     concurrency: int = 32
     file_format: str = "parquet"
-    compression: str = "snappy"
+    compression: str | None = None
+    row_group_size: int | None = None
+    max_records_per_file: int | None = None
     max_open_files: int = 64
+    input_sorted: bool = False
+    committer: str = "magic"
+    committer_options: Mapping[str, Any] = field(default_factory=dict)
+    late_writers: LateWriters = "background"
+    sink_id: str | None = None
+    checkpoint: str | None = None
+    query_name: str | None = None
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
-    def codec(self) -> Codec:
+    def codec(self) -> str:
         """What pyarrow calls the codec."""
-        return CODECS[self.compression][0]
+        kind = FORMATS[self.file_format]
+        return kind.codecs[self.compression or kind.default][0]
 
     @property
     def extension(self) -> str:
         """How file names end, such as ``.snappy.parquet``."""
-        return f"{CODECS[self.compression][1]}.{self.file_format}"
+        return FORMATS[self.file_format].extension(self.compression)
 
 
-def parse(given: Mapping[str, str], columns: Sequence[str], *, overwrite: bool = False) -> WriteOptions:
-    """Parse and check the options of one write.
+def parse(
+    given: Mapping[str, str], columns: Sequence[str], *, overwrite: bool = False, streaming: bool = False
+) -> WriteOptions:
+    """Parse and check the options of one write, all of them text.
 
     Args:
         given: The options; the case of their names does not matter.
         columns: The columns of the frame.
         overwrite: Whether the mode is ``overwrite``, not ``append``: Spark lets no other mode through.
+        streaming: Whether a stream is written, which has options of its own.
 
     Raises:
         UsageError: An option is unknown, missing or cannot be right, or contradicts the mode.
@@ -91,19 +103,42 @@ def parse(given: Mapping[str, str], columns: Sequence[str], *, overwrite: bool =
     lowered = {name.lower(): value for name, value in given.items()}
     if unknown := sorted(set(lowered) - set(_PARSERS)):
         raise UsageError(_unknown(unknown))
-    path = lowered.get("path", "").strip()
+    attributes = {_PARSERS[name][0]: value for name, value in lowered.items()}
+    if "partition_cols" in attributes:
+        listed = values.columns(OPTIONS["partitioncols"], attributes["partition_cols"])
+        return build(
+            columns, overwrite=overwrite, streaming=streaming, **attributes | {"partition_cols": listed}
+        )
+    return build(columns, overwrite=overwrite, streaming=streaming, **attributes)
+
+
+def build(
+    columns: Sequence[str], *, overwrite: bool = False, streaming: bool = False, **attributes: Any
+) -> WriteOptions:
+    """Check the options of one write, given by the names that ``WriteOptions`` has for them.
+
+    Args:
+        columns: The columns of the frame.
+        overwrite: Whether what is there may be deleted.
+        streaming: Whether a stream is written.
+        attributes: Values, or their text; None stands for the default. ``partition_cols`` may be one name.
+
+    Raises:
+        UsageError: A value is missing or cannot be right, or values contradict one another.
+    """
+    parsed = {
+        attribute: _value(attribute, value) for attribute, value in attributes.items() if value is not None
+    }
+    path = parsed.get("path", "").strip()
     if not path:
         raise UsageError("the destination is missing; name it in .save('s3://bucket/dataset')")
-    parsed: dict[str, Any] = {
-        attribute: parser(OPTIONS[name], lowered[name])
-        for name, (attribute, parser) in _PARSERS.items()
-        if name in lowered
-    }
     parsed["conflict"] = _chosen_conflict(
-        parsed.get("conflict"), overwrite=overwrite, partitioned="partition_cols" in parsed
+        parsed.get("conflict"), overwrite=overwrite, partitioned=bool(parsed.get("partition_cols"))
     )
     options = WriteOptions(**parsed | {"path": path})
     _check_columns(options.partition_cols, columns)
+    _check_stream(options, streaming=streaming)
+    _check_format(options)
     if not options.unique_names and options.tracking == "memory":
         raise UsageError(
             "uniqueNames='false' needs tracking='store', because uploads of lost tasks could be told neither "
@@ -112,8 +147,47 @@ def parse(given: Mapping[str, str], columns: Sequence[str], *, overwrite: bool =
     return options
 
 
+def _value(attribute: str, value: Any) -> Any:
+    if attribute not in _SHOWN:
+        return value
+    shown, parser = _SHOWN[attribute]
+    if attribute == "partition_cols":
+        return (value,) if isinstance(value, str) else tuple(value)
+    if isinstance(value, str) or parser is values.number:
+        return parser(shown, value)
+    return value
+
+
+def _check_stream(options: WriteOptions, *, streaming: bool) -> None:
+    if streaming:
+        if options.run_id is not None:
+            raise UsageError(
+                "runId cannot name a stream, whose every batch is a run; leave it out, or use sinkId"
+            )
+        return
+    for shown in _OF_STREAMS:
+        if getattr(options, _ALL[shown][0]) is not None:
+            raise UsageError(
+                f"{shown} is an option of streams; leave it out, or name a batch write with runId"
+            )
+
+
+def _check_format(options: WriteOptions) -> None:
+    kind = FORMATS[options.file_format]
+    if options.compression is not None and options.compression not in kind.codecs:
+        raise UsageError(
+            f"compression={options.compression!r} is none of {kind.name}; "
+            f"choose one of {', '.join(kind.codecs)}"
+        )
+    if options.row_group_size is not None and not kind.row_groups:
+        able = [name for name, one in FORMATS.items() if one.row_groups]
+        raise UsageError(
+            f"rowGroupSize has no meaning in {kind.name}; leave it out, or choose {' or '.join(able)}"
+        )
+
+
 def _unknown(names: Sequence[str]) -> str:
-    known = [shown for name, shown in OPTIONS.items() if name != "path"]
+    known = [shown for shown in _ALL if shown != "path" and shown not in _OF_STREAMS]
     close = {name: difflib.get_close_matches(name, OPTIONS, n=1) for name in names}
     meant = [f"{name} looks like {OPTIONS[found[0]]}" for name, found in close.items() if found]
     hint = f" ({'; '.join(meant)})" if meant else ""
@@ -160,102 +234,32 @@ def _check_columns(chosen: Sequence[str], columns: Sequence[str]) -> None:
         )
 
 
-# -- one parser for each kind of value; each gets the option's name for its message ----------------------
-
-
-def _text(_option: str, value: str) -> str:
-    return value
-
-
-def _name(option: str, value: str) -> str:
-    if not value.strip():
-        raise UsageError(f"{option} is empty; name the run, or leave it out")
-    return value
-
-
-def _word(option: str, value: str, choices: Sequence[str]) -> str:
-    word = value.strip().lower()
-    if word not in choices:
-        raise UsageError(f"{option}={value!r} is unknown; choose one of {', '.join(choices)}")
-    return word
-
-
-def _columns(option: str, value: str) -> tuple[str, ...]:
-    names: list[Any] = [name.strip() for name in value.split(",")]
-    if value.lstrip().startswith("["):
-        names = _json(option, value, list)
-    if not all(isinstance(name, str) and name for name in names):
-        raise UsageError(
-            f"{option}={value!r} holds an empty name; write the columns as 'year,month', "
-            """or as JSON, '["a,b", "c"]'"""
-        )
-    return tuple(names)
-
-
-def _conflict(option: str, value: str) -> str:
-    return _word(option, value, CONFLICTS)
-
-
-def _tracking(option: str, value: str) -> str:
-    return _word(option, value, ("memory", "store"))
-
-
-def _format(option: str, value: str) -> str:
-    if value.strip().lower() != "parquet":
-        raise UsageError(f"{option}={value!r} is not available in this version; use 'parquet'")
-    return "parquet"
-
-
-def _compression(option: str, value: str) -> str:
-    return _word(option, value, tuple(CODECS))
-
-
-def _flag(option: str, value: str) -> bool:
-    return _word(option, value, ("true", "false")) == "true"
-
-
-def _number(option: str, value: str) -> int:
-    try:
-        number = int(value)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise UsageError(f"{option}={value!r} is no positive whole number; write it in digits")
-    return number
-
-
-def _mapping(option: str, value: str) -> dict[str, Any]:
-    return _json(option, value, dict)
-
-
-def _json(option: str, value: str, kind: type[_T]) -> _T:
-    try:
-        parsed = json.loads(value)
-    except ValueError:
-        parsed = None
-    if not isinstance(parsed, kind):
-        # The value may hold a secret: it is not shown.
-        shape = 'an object, such as \'{"endpoint_url": "…"}\'' if kind is dict else "a list of texts"
-        raise UsageError(f"{option} is not valid JSON for {shape}; use json.dumps to write it")
-    return parsed
-
-
-_ALL: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
-    "path": ("path", _text),
-    "partitionCols": ("partition_cols", _columns),
-    "conflict": ("conflict", _conflict),
-    "tracking": ("tracking", _tracking),
-    "uniqueNames": ("unique_names", _flag),
-    "runId": ("run_id", _name),
-    "allowEmpty": ("allow_empty", _flag),
-    "partSize": ("part_size", _number),
-    "concurrency": ("concurrency", _number),
-    "fileFormat": ("file_format", _format),
-    "compression": ("compression", _compression),
-    "maxOpenFiles": ("max_open_files", _number),
-    "storageOptions": ("storage_options", _mapping),
+_ALL: Mapping[str, tuple[str, Callable[[str, Any], object]]] = {
+    "path": ("path", values.text),
+    "partitionCols": ("partition_cols", values.columns),
+    "conflict": ("conflict", values.conflict),
+    "runId": ("run_id", values.name),
+    "allowEmpty": ("allow_empty", values.flag),
+    "fileFormat": ("file_format", values.file_format),
+    "compression": ("compression", lambda _, value: value.strip().lower()),
+    "rowGroupSize": ("row_group_size", values.number),
+    "maxRecordsPerFile": ("max_records_per_file", values.number),
+    "maxOpenFiles": ("max_open_files", values.number),
+    "partSize": ("part_size", values.number),
+    "concurrency": ("concurrency", values.number),
+    "committer": ("committer", values.name),
+    "committerOptions": ("committer_options", values.mapping),
+    "tracking": ("tracking", values.tracking),
+    "uniqueNames": ("unique_names", values.flag),
+    "lateWriters": ("late_writers", values.late_writers),
+    "storageOptions": ("storage_options", values.mapping),
+    "sinkId": ("sink_id", values.name),
+    "checkpointLocation": ("checkpoint", values.name),
+    "queryName": ("query_name", values.text),
 }
+_OF_STREAMS = ("sinkId", "checkpointLocation", "queryName")
 _PARSERS = {shown.lower(): value for shown, value in _ALL.items()}
+_SHOWN = {attribute: (shown, parser) for shown, (attribute, parser) in _ALL.items()}
 
 OPTIONS: Mapping[str, str] = {shown.lower(): shown for shown in _ALL}
 """Every option: its name as Spark hands it over, and as it is documented."""

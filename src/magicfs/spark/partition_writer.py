@@ -1,73 +1,29 @@
-"""From Arrow record batches to Parquet files, one for each partition value. Knows nothing of Spark."""
+"""From Arrow record batches to files, one or more for each partition value. Knows nothing of Spark."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self, cast
+from typing import Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from magicfs.errors import UsageError
-from magicfs.protocol import partitions
+from magicfs.spark import partition_split
+from magicfs.spark.formats import FORMATS, FileSettings, open_writer
+from magicfs.spark.output_files import FileName, Finishers, OpenFile, OutputFile
 
-__all__ = ["BUFFER_BYTES", "Codec", "FileName", "OutputFile", "PartitionWriter"]
+__all__ = ["BUFFER_BYTES", "FileName", "OutputFile", "PartitionWriter"]
 
 BUFFER_BYTES = 128 * 2**20
 """Rows are kept until so much has come together: small batches would make tiny row groups."""
 
-Codec = Literal["snappy", "zstd", "gzip", "lz4", "none"]
-"""Pyarrow's names of the codecs that every reader of Parquet knows."""
-
 # Batches are put together before they are split: with a thousand partitions, batches of 10,000 rows take ten
 # times as long one by one.
 _LUMP_BYTES = 16 * 2**20
-# Finishing a file is mostly waiting for the store.
 _FINISHERS = 4
-
-
-class OutputFile(Protocol):
-    """What the writer writes to: binary, sequential."""
-
-    closed: bool
-
-    def write(self, data: Any) -> int:
-        """Take data in."""
-
-    def close(self) -> None:
-        """Finish the file."""
-
-    def abort(self) -> None:
-        """Discard the file."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileName:
-    """How files are called: the same in every partition, with a number where one has several.
-
-    Attributes:
-        stem: Such as ``part-00003``.
-        extension: Such as ``.snappy.parquet``.
-    """
-
-    stem: str
-    extension: str
-
-    def of(self, number: int) -> str:
-        """The name of a partition's file, counted from 0."""
-        return f"{self.stem}-c{number:03d}{self.extension}" if number else f"{self.stem}{self.extension}"
-
-
-@dataclass(slots=True)
-class _Open:
-    file: OutputFile
-    parquet: pq.ParquetWriter
 
 
 @dataclass(slots=True, eq=False)
@@ -75,8 +31,7 @@ class _Partition:
     directory: str
     batches: list[pa.RecordBatch] = field(default_factory=list)
     size: int = 0
-    files: int = 0
-    open: _Open | None = None
+    open: OpenFile | None = None
 
 
 class PartitionWriter:
@@ -90,10 +45,20 @@ class PartitionWriter:
         open_file: Opens a new file of a relative name, ``month=1/part-00003.parquet``.
         name: How files are called.
         partition_by: The partition columns, outermost first.
+        file_format: Name of the format.
         compression: Name of the codec, as pyarrow has it.
-        metadata: Goes into every file.
-        files_max: Most open files.
+        metadata: Goes into every file that has a place for it.
+        row_group_size: Most rows of a row group; fewer where the buffer is full before. None for no limit.
+        max_records_per_file: Most rows of a file; None for no limit.
+        input_sorted: Whether rows come sorted by the partition columns: a file is finished once the values
+            change. Where that is not so, partitions get several files, and no row is lost.
+        convert: Makes of each batch what is written; None where it is what comes.
+        files_max: Most open files, those included that are being finished.
         buffer_bytes: How much is held.
+
+    Attributes:
+        rows: The rows taken in.
+        files: The files begun.
     """
 
     def __init__(
@@ -102,37 +67,59 @@ class PartitionWriter:
         name: FileName,
         *,
         partition_by: Sequence[str] = (),
-        compression: Codec = "snappy",
+        file_format: str = "parquet",
+        compression: str = "snappy",
         metadata: Mapping[str, str] | None = None,
+        row_group_size: int | None = None,
+        max_records_per_file: int | None = None,
+        input_sorted: bool = False,
+        convert: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
         files_max: int = 64,
         buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
+        self.rows = 0
+        self.files = 0
         self._open_file = open_file
         self._name = name
         self._partition_by = tuple(partition_by)
-        self._compression = compression
+        self._format = FORMATS[file_format]
+        self._settings = FileSettings(compression=compression, row_group_size=row_group_size)
         self._metadata: dict[str | bytes, str | bytes] = {}
         self._metadata.update(metadata or {})
+        self._file_rows = max_records_per_file
+        self._input_sorted = input_sorted
+        self._convert = convert
         self._files_max = files_max
         self._buffer_bytes = buffer_bytes
         self._partitions: dict[str, _Partition] = {}
+        self._numbers: dict[str, int] = {}
         self._in_use: OrderedDict[str, _Partition] = OrderedDict()
+        self._finishers = Finishers(min(_FINISHERS, files_max))
         self._buffered = 0
         self._whole: list[pa.RecordBatch] = []
         self._whole_bytes = 0
         self._schema: pa.Schema | None = None
 
+    @property
+    def bytes(self) -> int:
+        """The bytes of all files that are finished: of all, once the writer is closed."""
+        return self._finishers.bytes
+
     def write(self, batch: pa.RecordBatch) -> None:
         """Take rows in; what does not fit the buffer goes to its file.
 
         Raises:
-            UsageError: A partition column is missing or of a type that has no text.
+            UsageError: A partition column is missing or of a type that has no text, or the format cannot
+                hold a type or a value.
             StoreError: A file could not be opened or written.
         """
         if not batch.num_rows:
             return
+        if self._convert is not None:
+            batch = self._convert(batch)
         if self._schema is None:
             self._schema = self._file_schema(batch.schema)
+        self.rows += batch.num_rows
         if not self._partition_by:
             self._keep("", batch)
             return
@@ -145,26 +132,37 @@ class PartitionWriter:
         """Finish every file, several at once. A second call does nothing.
 
         Raises:
-            StoreError: A file could not be finished; the others are, or are still to be aborted.
+            StoreError: A file could not be finished; the others are, or are discarded.
         """
-        self._split_whole()
-        # Open ones first, so that never more than files_max are open.
-        waiting = sorted(self._partitions.values(), key=lambda one: one.open is None)
-        self._partitions = {}
         try:
-            with ThreadPoolExecutor(min(_FINISHERS, self._files_max)) as pool:
-                for _ in pool.map(self._finish, waiting):
-                    pass
+            self._split_whole()
+            # Open ones first, so that few need to be closed to open others.
+            for partition in sorted(self._partitions.values(), key=lambda one: one.open is None):
+                self._finish(partition)
+            self._finishers.close()
         except BaseException:
-            self._abort_all(waiting)
+            with suppress(Exception):  # the first error must not be hidden
+                self.abort()
             raise
 
     def abort(self) -> None:
         """Discard files that are not finished, and rows that are held. A second call does nothing."""
         waiting = list(self._partitions.values())
         self._partitions = {}
-        self._whole, self._whole_bytes = [], 0
-        self._abort_all(waiting)
+        self._in_use.clear()
+        self._whole, self._whole_bytes, self._buffered = [], 0, 0
+        errors = []
+        for partition in waiting:
+            opened, partition.open = partition.open, None
+            try:
+                if opened is not None:
+                    opened.abort()
+            except Exception as error:  # noqa: BLE001 - every file is tried
+                errors.append(error)
+        with suppress(Exception):  # what cannot be finished is discarded
+            self._finishers.close()
+        if errors:
+            raise errors[0]
 
     def __enter__(self) -> Self:
         return self
@@ -182,165 +180,101 @@ class PartitionWriter:
 
     # -- files -----------------------------------------------------------------------------------------
 
-    def _flush(self, partition: _Partition) -> None:
-        if partition.open is None:
-            while len(self._in_use) >= self._files_max:
-                _, idle = self._in_use.popitem(last=False)
-                self._finish(idle)
-        self._in_use[partition.directory] = partition
-        self._in_use.move_to_end(partition.directory)
-        self._write_out(partition)
-
-    def _write_out(self, partition: _Partition) -> None:
-        if partition.open is None:
-            partition.open = self._begin(partition)
+    def _write_out(self, partition: _Partition, *, last: bool) -> None:
+        """Write the rows that a partition holds; those of a row group that is not full are kept."""
+        if not partition.batches:
+            return
         table = pa.Table.from_batches(partition.batches)
         self._buffered -= partition.size
         partition.batches, partition.size = [], 0
-        partition.open.parquet.write_table(table)
+        # What does not fill a row group is written all the same if nothing else can be: the buffer is full.
+        forced = True
+        while table.num_rows and (rows := self._next_rows(partition, table.num_rows, forced=forced or last)):
+            forced = False
+            opened = partition.open or self._begin(partition)
+            opened.writer.write(table.slice(0, rows))
+            table = table.slice(rows)
+            if opened.writer.rows == self._file_rows:
+                self._finish_file(partition)
+        for batch in table.to_batches() if table.num_rows else ():
+            self._hold(partition, batch)
 
-    def _begin(self, partition: _Partition) -> _Open:
+    def _next_rows(self, partition: _Partition, rows: int, *, forced: bool) -> int:
+        if self._file_rows is not None:
+            room = self._file_rows - (partition.open.writer.rows if partition.open else 0)
+            if rows >= room:
+                return room
+        group = self._settings.row_group_size
+        whole = rows if group is None else rows - rows % group
+        return rows if forced and not whole else whole
+
+    def _begin(self, partition: _Partition) -> OpenFile:
         assert self._schema is not None
-        name = self._name.of(partition.files)
+        while len(self._in_use) + self._finishers.unfinished() >= self._files_max:
+            if self._finishers.unfinished():
+                self._finishers.wait()
+            else:
+                self._finish(next(iter(self._in_use.values())))
+        number = self._numbers.get(partition.directory, 0)
+        name = self._name.of(number)
         file = self._open_file(f"{partition.directory}/{name}" if partition.directory else name)
         try:
-            parquet = pq.ParquetWriter(cast("Any", file), self._schema, compression=self._compression)
+            writer = open_writer(self._format, file, self._schema, self._settings)
         except BaseException:
             file.abort()
             raise
-        partition.files += 1
-        return _Open(file, parquet)
+        self._numbers[partition.directory] = number + 1
+        self.files += 1
+        partition.open = OpenFile(file, writer)
+        self._in_use[partition.directory] = partition
+        return partition.open
+
+    def _finish_file(self, partition: _Partition) -> None:
+        if partition.open is not None:
+            self._in_use.pop(partition.directory)
+            opened, partition.open = partition.open, None
+            self._finishers.take(opened)
 
     def _finish(self, partition: _Partition) -> None:
-        if partition.batches:
-            self._write_out(partition)
-        if partition.open is not None:
-            partition.open.parquet.close()
-            partition.open.file.close()
-            partition.open = None
-
-    def _abort_all(self, waiting: Sequence[_Partition]) -> None:
-        errors = []
-        for partition in waiting:
-            partition.batches, partition.size = [], 0
-            if (opened := partition.open) is None:
-                continue
-            partition.open = None
-            try:
-                opened.file.abort()
-            except Exception as error:  # noqa: BLE001 - every file is tried
-                errors.append(error)
-            with suppress(Exception):  # its footer meets an aborted file
-                opened.parquet.close()
-        self._buffered = 0
-        self._in_use.clear()
-        if errors:
-            raise errors[0]
+        """Write out what a partition holds and finish its file; if more rows come, it begins anew."""
+        self._write_out(partition, last=True)
+        self._finish_file(partition)
+        self._partitions.pop(partition.directory, None)
 
     # -- rows ------------------------------------------------------------------------------------------
 
     def _keep(self, directory: str, rows: pa.RecordBatch) -> None:
-        partition = self._partitions.setdefault(directory, _Partition(directory))
+        partition = self._partitions.get(directory)
+        if partition is None:
+            if self._input_sorted:
+                for done in list(self._partitions.values()):
+                    self._finish(done)
+            partition = self._partitions[directory] = _Partition(directory)
+        self._hold(partition, rows)
+        while self._buffered > self._buffer_bytes:
+            largest = max(self._partitions.values(), key=lambda one: one.size)
+            self._write_out(largest, last=False)
+            if largest.open is not None:
+                self._in_use.move_to_end(largest.directory)
+
+    def _hold(self, partition: _Partition, rows: pa.RecordBatch) -> None:
         size = rows.nbytes
         partition.batches.append(rows)
         partition.size += size
         self._buffered += size
-        while self._buffered > self._buffer_bytes:
-            self._flush(max(self._partitions.values(), key=lambda one: one.size))
 
     def _split_whole(self) -> None:
         """Hand the rows that are held together to their partitions."""
         whole = pa.Table.from_batches(self._whole, self._whole[0].schema) if self._whole else None
         self._whole, self._whole_bytes = [], 0
         for batch in whole.combine_chunks().to_batches() if whole is not None else ():
-            for directory, rows in self._split(batch):
+            for directory, rows in partition_split.split(
+                batch, self._partition_by, input_sorted=self._input_sorted
+            ):
                 self._keep(directory, rows)
 
     def _file_schema(self, schema: pa.Schema) -> pa.Schema:
         for name in self._partition_by:
-            _check_column(schema, name)
+            partition_split.check_column(schema, name)
         fields = [one for one in schema if one.name not in self._partition_by]
         return pa.schema(fields, metadata=self._metadata)
-
-    def _split(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows of each partition that a batch touches."""
-        if not self._partition_by:
-            yield "", batch
-            return
-        columns = [_Column.of(name, batch.column(name)) for name in self._partition_by]
-        rows = batch.select([one for one in batch.schema.names if one not in self._partition_by])
-        codes = _combined(columns)
-        if codes is None:
-            yield self._directory(columns, 0), rows
-            return
-        order = pc.array_sort_indices(codes)
-        start = 0
-        runs: Any = pc.call_function("run_end_encode", [codes.take(order)])
-        for end in runs.run_ends.to_pylist():
-            chosen = order.slice(start, end - start)
-            # Taken for each partition by itself: slices of one large copy would keep all of it in memory.
-            yield self._directory(columns, chosen[0].as_py()), rows.take(chosen)
-            start = end
-
-    def _directory(self, columns: Sequence[_Column], row: int) -> str:
-        return partitions.directory(self._partition_by, [column.value(row) for column in columns])
-
-
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """A partition column of one batch: its distinct values, and which of them each row has."""
-
-    values: list[partitions.PartitionValue]
-    indices: pa.Array[Any]
-
-    @classmethod
-    def of(cls, name: str, array: pa.Array[Any]) -> _Column:
-        encoded: Any = pc.dictionary_encode(array, null_encoding="encode")
-        try:
-            return cls(encoded.dictionary.to_pylist(), encoded.indices)
-        except (ValueError, OverflowError) as error:
-            raise UsageError(
-                f"a value of partition column {name!r} cannot be written as text: {error}; "
-                "cast the column to string"
-            ) from error
-
-    def value(self, row: int) -> partitions.PartitionValue:
-        index: int = self.indices[row].as_py()
-        return self.values[index]
-
-
-def _combined(columns: Sequence[_Column]) -> pa.Array[Any] | None:
-    """A number for each row, equal where all columns are equal; None where all rows are."""
-    codes: pa.Array[Any] | None = None
-    for column in columns:
-        if len(column.values) == 1:
-            continue
-        indices = column.indices.cast(pa.int64())
-        if codes is None:
-            codes = indices
-            continue
-        # Numbered anew each time, so that the product stays below the square of the number of rows.
-        encoded: Any = pc.dictionary_encode(codes)
-        codes = pc.add(pc.multiply(encoded.indices.cast(pa.int64()), len(column.values)), indices)
-    return codes
-
-
-def _check_column(schema: pa.Schema, name: str) -> None:
-    found = schema.get_all_field_indices(name)
-    if len(found) != 1:
-        raise UsageError(
-            f"partition column {name!r} is {'missing' if not found else 'there twice'}; "
-            f"the columns are {', '.join(schema.names)}"
-        )
-    kind = schema.field(name).type
-    tests = (
-        pa.types.is_string,
-        pa.types.is_large_string,
-        pa.types.is_integer,
-        pa.types.is_boolean,
-        pa.types.is_decimal,
-        pa.types.is_date,
-        pa.types.is_timestamp,
-    )
-    if not any(test(kind) for test in tests):
-        raise UsageError(f"partition column {name!r} has type {kind}, which has no text; cast it to string")

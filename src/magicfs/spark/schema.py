@@ -1,43 +1,66 @@
-"""Which columns of a Spark frame can be written to Parquet so that they read back as themselves."""
+"""Which columns of a Spark frame each format keeps, so that they read back as themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+import pyarrow as pa
+from pyspark import __version__ as spark_version
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
 
 from magicfs.errors import UsageError
 
-__all__ = ["ROW_METADATA", "check", "row_metadata"]
+__all__ = ["ROW_METADATA", "SPARK_VERSION", "check", "converter", "row_metadata"]
 
 ROW_METADATA = "org.apache.spark.sql.parquet.row.metadata"
 """Where Spark keeps its own schema in a Parquet file: comments, varchar lengths, user types."""
+SPARK_VERSION = "org.apache.spark.version"
+"""Where Spark looks for who wrote a Parquet file: without it, old days may be taken for Julian ones."""
 
-# By name: not every release of pyspark has every class. Intervals of months and calendars fail in the middle
-# of a task, as structs without fields do; the others become structs without a word.
-_REFUSED_CLASSES = frozenset(
-    {"VariantType", "GeometryType", "GeographyType", "CalendarIntervalType", "YearMonthIntervalType"}
-)
+_GEO = ("GeometryType", "GeographyType")
+_NESTED = ("ArrayType", "MapType", "StructType")
+# By name: not every release of pyspark has every class.
+# Arrow's intervals of months are unknown to pyarrow: Spark's batches arrive broken.
+_REFUSED_EVERYWHERE = frozenset({"YearMonthIntervalType"})
+_NOT_TEXT = frozenset({"NullType", "DayTimeIntervalType", "CalendarIntervalType", "TimeType", "VariantType"})
+_REFUSED: Mapping[str, frozenset[str]] = {
+    "parquet": frozenset({"CalendarIntervalType"}),
+    "csv": _NOT_TEXT | {"BinaryType", "UserDefinedType", *_GEO, *_NESTED},
+    "json": _NOT_TEXT | {"UserDefinedType", *_GEO},
+    # Spark takes a TIMESTAMP of ORC for a moment: local ones move with the zone.
+    "orc": _NOT_TEXT | {"TimestampNTZType", "UserDefinedType", "CollatedString", *_GEO},
+    "arrow": frozenset({"VariantType", *_GEO}),
+}
+_KEEP_EMPTY_STRUCTS = frozenset({"arrow"})
 _PARTITION_CLASSES = frozenset(
     {
         *("StringType", "VarcharType", "CharType", "BooleanType", "DateType", "DecimalType"),
         *("ByteType", "ShortType", "IntegerType", "LongType", "TimestampType", "TimestampNTZType"),
     }
 )
+_CONVERTED = frozenset({"TimeType", "VariantType", *_GEO})
 
 
-def check(schema: StructType, partition_cols: Sequence[str]) -> None:
+def check(schema: StructType, partition_cols: Sequence[str], file_format: str = "parquet") -> None:
     """Refuse a schema before any task runs.
 
+    Args:
+        schema: The schema of the frame.
+        partition_cols: The columns that go into directories.
+        file_format: Name of the format of the files.
+
     Raises:
-        UsageError: A column has a type that Parquet does not keep, or a partition column one without text.
+        UsageError: A column has a type that the format does not keep, or a partition column one without text.
     """
     for column in schema.fields:
+        if column.name in partition_cols:
+            continue
         for path, kind in _types(column.name, column.dataType):
-            if type(kind).__name__ in _REFUSED_CLASSES or (isinstance(kind, StructType) and not kind.fields):
+            if _is_refused(kind, file_format):
                 raise UsageError(
-                    f"column {path} has type {kind.simpleString()}, which cannot be written; "
-                    "cast it to string, or leave it out"
+                    f"column {path} has type {kind.simpleString()}, which cannot be written as "
+                    f"{file_format}; cast it to string, or leave it out"
                 )
     for name in partition_cols:
         kind = schema[name].dataType
@@ -48,10 +71,54 @@ def check(schema: StructType, partition_cols: Sequence[str]) -> None:
             )
 
 
-def row_metadata(schema: StructType, partition_cols: Sequence[str]) -> dict[str, str]:
-    """What Spark's own writer puts into the metadata of a file: the schema of its columns."""
+def row_metadata(
+    schema: StructType, partition_cols: Sequence[str], file_format: str = "parquet"
+) -> dict[str, str]:
+    """What goes into the metadata of a file: the schema of its columns and Spark's version.
+
+    Spark's own Parquet writer puts both there. In other formats Spark does not look for them; those without a
+    place for metadata get none.
+    """
+    if file_format not in {"parquet", "arrow"}:
+        return {}
     kept = StructType([one for one in schema.fields if one.name not in partition_cols])
-    return {ROW_METADATA: kept.json()}
+    return {ROW_METADATA: kept.json(), SPARK_VERSION: spark_version}
+
+
+def converter(schema: StructType) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """What makes of Spark's batches those that files shall hold.
+
+    Spark reads geometries from Parquet as plain WKB and times of day in microseconds; its batches have
+    structs and nanoseconds. Where a struct is null, they have nulls even in fields that may not be null,
+    which pyarrow does not write.
+    """
+    chosen = [
+        (number, field.dataType)
+        for number, field in enumerate(schema.fields)
+        if any(_must_be_converted(kind) for _, kind in _types(field.name, field.dataType))
+    ]
+
+    def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns, fields = list(batch.columns), list(batch.schema)
+        for number, kind in chosen:
+            columns[number] = _converted(columns[number], kind)
+            fields[number] = fields[number].with_type(columns[number].type)
+        return pa.record_batch(columns, schema=pa.schema(fields)) if chosen else batch
+
+    return convert
+
+
+def _is_refused(kind: DataType, file_format: str) -> bool:
+    names = {one.__name__ for one in type(kind).__mro__}
+    if isinstance(kind, StringType) and not kind.isUTF8BinaryCollation():
+        names.add("CollatedString")
+    if isinstance(kind, StructType) and not kind.fields:
+        return file_format not in _KEEP_EMPTY_STRUCTS
+    if isinstance(kind, MapType) and file_format == "json" and not isinstance(kind.keyType, StringType):
+        return True
+    # Geometries that bear a reference system each: files keep one for all.
+    mixed = not names.isdisjoint(_GEO) and getattr(kind, "srid", None) == -1
+    return mixed or not names.isdisjoint(_REFUSED_EVERYWHERE | _REFUSED[file_format])
 
 
 def _types(path: str, kind: DataType) -> Iterator[tuple[str, DataType]]:
@@ -66,3 +133,60 @@ def _types(path: str, kind: DataType) -> Iterator[tuple[str, DataType]]:
         case MapType():
             yield from _types(f"{path}{{key}}", kind.keyType)
             yield from _types(f"{path}{{value}}", kind.valueType)
+
+
+def _must_be_converted(kind: DataType) -> bool:
+    strict = isinstance(kind, StructType) and not all(field.nullable for field in kind.fields)
+    return strict or type(kind).__name__ in _CONVERTED
+
+
+def _converted(array: Any, kind: DataType) -> Any:
+    name = type(kind).__name__
+    if name in _GEO:
+        return array.flatten()[array.type.get_field_index("wkb")]
+    if name == "TimeType":
+        return array.cast(pa.time64("us"))
+    if name == "VariantType":
+        return _struct(array, [array.field(number) for number in range(array.type.num_fields)])
+    mask = array.is_null() if array.null_count else None
+    match kind:
+        case StructType():
+            return _struct(
+                array,
+                [_converted(array.field(number), field.dataType) for number, field in enumerate(kind.fields)],
+            )
+        case ArrayType():
+            values = _converted(array.values, kind.elementType)
+            type_ = pa.list_(array.type.value_field.with_type(values.type))
+            return pa.ListArray.from_arrays(array.offsets, values, type=type_, mask=mask)
+        case MapType():
+            keys, items = _converted(array.keys, kind.keyType), _converted(array.items, kind.valueType)
+            map_type = pa.map_(
+                array.type.key_field.with_type(keys.type), array.type.item_field.with_type(items.type)
+            )
+            return pa.MapArray.from_arrays(array.offsets, keys, items, type=map_type, mask=mask)
+        case _:
+            return array
+
+
+def _struct(array: Any, children: Sequence[Any]) -> Any:
+    fields = [field.with_type(child.type) for field, child in zip(array.type, children, strict=True)]
+    kept = [
+        child if field.nullable or not child.null_count else _without_nulls(child)
+        for field, child in zip(fields, children, strict=True)
+    ]
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(kept, fields=fields, mask=mask)
+
+
+def _without_nulls(array: Any) -> Any:
+    """The same values, with whatever lies in their memory where they are null."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        children = [array.field(number) for number in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(children, fields=list(kind))
+    if pa.types.is_map(kind):
+        return pa.MapArray.from_arrays(array.offsets, array.keys, array.items, type=kind)
+    if pa.types.is_list(kind):
+        return pa.ListArray.from_arrays(array.offsets, array.values, type=kind)
+    return pa.Array.from_buffers(kind, len(array), [None, *array.buffers()[1:]], offset=array.offset)

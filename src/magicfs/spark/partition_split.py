@@ -1,0 +1,113 @@
+"""Which rows of a batch belong to which partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from magicfs.errors import UsageError
+from magicfs.protocol import partitions
+
+__all__ = ["check_column", "split"]
+
+
+def split(
+    batch: pa.RecordBatch, partition_by: Sequence[str], *, input_sorted: bool = False
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of each partition that a batch touches, without the partition columns.
+
+    Args:
+        batch: The rows.
+        partition_by: The partition columns, outermost first.
+        input_sorted: Whether equal rows are neighbours: then rows are not moved, and come in their order.
+    """
+    columns = [_Column.of(name, batch.column(name)) for name in partition_by]
+    rows = batch.select([one for one in batch.schema.names if one not in partition_by])
+    codes = _combined(columns)
+    if codes is None:
+        yield _directory(partition_by, columns, 0), rows
+        return
+    order = None if input_sorted else pc.array_sort_indices(codes)
+    start = 0
+    runs: Any = pc.call_function("run_end_encode", [codes if order is None else codes.take(order)])
+    for end in runs.run_ends.to_pylist():
+        if order is None:
+            yield _directory(partition_by, columns, start), rows.slice(start, end - start)
+        else:
+            chosen = order.slice(start, end - start)
+            # Taken for each partition by itself: slices of one large copy would keep all of it in memory.
+            yield _directory(partition_by, columns, chosen[0].as_py()), rows.take(chosen)
+        start = end
+
+
+def _directory(names: Sequence[str], columns: Sequence[_Column], row: int) -> str:
+    return partitions.directory(names, [column.value(row) for column in columns])
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A partition column of one batch: its distinct values, and which of them each row has."""
+
+    values: list[partitions.PartitionValue]
+    indices: pa.Array[Any]
+
+    @classmethod
+    def of(cls, name: str, array: pa.Array[Any]) -> _Column:
+        encoded: Any = pc.dictionary_encode(array, null_encoding="encode")
+        try:
+            return cls(encoded.dictionary.to_pylist(), encoded.indices)
+        except (ValueError, OverflowError) as error:
+            raise UsageError(
+                f"a value of partition column {name!r} cannot be written as text: {error}; "
+                "cast the column to string"
+            ) from error
+
+    def value(self, row: int) -> partitions.PartitionValue:
+        index: int = self.indices[row].as_py()
+        return self.values[index]
+
+
+def _combined(columns: Sequence[_Column]) -> pa.Array[Any] | None:
+    """A number for each row, equal where all columns are equal; None where all rows are."""
+    codes: pa.Array[Any] | None = None
+    for column in columns:
+        if len(column.values) == 1:
+            continue
+        indices = column.indices.cast(pa.int64())
+        if codes is None:
+            codes = indices
+            continue
+        # Numbered anew each time, so that the product stays below the square of the number of rows.
+        encoded: Any = pc.dictionary_encode(codes)
+        codes = pc.add(pc.multiply(encoded.indices.cast(pa.int64()), len(column.values)), indices)
+    return codes
+
+
+def check_column(schema: pa.Schema, name: str) -> None:
+    """Refuse a partition column that is missing, or of a type that has no text.
+
+    Raises:
+        UsageError: It is.
+    """
+    found = schema.get_all_field_indices(name)
+    if len(found) != 1:
+        raise UsageError(
+            f"partition column {name!r} is {'missing' if not found else 'there twice'}; "
+            f"the columns are {', '.join(schema.names)}"
+        )
+    kind = schema.field(name).type
+    tests = (
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_integer,
+        pa.types.is_boolean,
+        pa.types.is_decimal,
+        pa.types.is_date,
+        pa.types.is_timestamp,
+    )
+    if not any(test(kind) for test in tests):
+        raise UsageError(f"partition column {name!r} has type {kind}, which has no text; cast it to string")
