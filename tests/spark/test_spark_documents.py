@@ -29,9 +29,9 @@ def blocks(path: str) -> list[str]:
 @pytest.mark.usefixtures("spark")  # reported as not run where there is no Java
 def test_code_of_the_documents_publishes(ministack: Server, bucket_factory: Any) -> None:
     bucket = bucket_factory(ministack)
-    first, second = blocks("docs/spark.md")
+    first, written, second = blocks("docs/spark.md")
     assert first in blocks("README.md")
-    code = (PREPARE + first + second + "\nprint(report)\nspark.stop()").replace(
+    code = (PREPARE + first + written + second + "\nprint(report)\nspark.stop()").replace(
         "s3://bucket/", f"s3://{bucket}/"
     )
     environment = {
@@ -48,6 +48,10 @@ def test_code_of_the_documents_publishes(ministack: Server, bucket_factory: Any)
     flights = ministack.visible_keys(bucket, "flights")
     assert {tuple(key.split("/")[1:3]) for key in flights} == {
         (f"month={month}", f"carrier={carrier}") for month in range(3) for carrier in ("AA", "UA")
+    }
+    sorted_keys = ministack.visible_keys(bucket, "sorted")
+    assert {tuple(key.split("/")[1:3]) for key in sorted_keys} == {
+        tuple(key.split("/")[1:3]) for key in flights
     }
     letters = ministack.visible_keys(bucket, "letters")
     client = ministack.boto3_client()

@@ -188,7 +188,7 @@ def test_what_a_task_uploads_after_its_job_was_aborted_is_discarded(
         return message
 
     def abort(inner: Any, messages: Any) -> None:
-        from magicfs.spark import datasource
+        from magicfs.spark import late_writers
 
         class Clock:
             @staticmethod
@@ -196,7 +196,7 @@ def test_what_a_task_uploads_after_its_job_was_aborted_is_discarded(
                 swept.touch()
                 wait_for(uploaded)
 
-        datasource.time = Clock  # type: ignore[assignment]
+        late_writers.time = Clock  # type: ignore[assignment]
         inner.abort(messages)
 
     spark.dataSource.register(source("magic_late", write=write, abort=abort))

@@ -1,5 +1,73 @@
-"""Spark: ``df.write.format("magic")``, and tasks for ``mapInPandas`` and ``mapInArrow``.
+"""Spark: ``write``, ``df.write.format("magic")``, streams, and tasks for functions of your own.
+
+::
+
+    import magicfs.spark
+
+    report = magicfs.spark.write(df, "s3://bucket/sales", partition_by="day", mode="append")
 
 Spark finds the format by the package ``pyspark_magic``; nothing needs to be registered. Importing this
-package imports neither pyspark nor pyarrow.
+package imports neither pyspark nor pyarrow: names are loaded when first used.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from magicfs.spark.streaming import Batch as Batch
+    from magicfs.spark.streaming import batches as batches
+    from magicfs.spark.streaming import sink as sink
+    from magicfs.spark.writers import COMMIT_SCHEMA as COMMIT_SCHEMA
+    from magicfs.spark.writers import arrow_function as arrow_function
+    from magicfs.spark.writers import collect_commits as collect_commits
+    from magicfs.spark.writers import commit_batch as commit_batch
+    from magicfs.spark.writers import commit_row as commit_row
+    from magicfs.spark.writers import commit_text as commit_text
+    from magicfs.spark.writers import current_task as current_task
+    from magicfs.spark.writers import group_function as group_function
+    from magicfs.spark.writers import pandas_function as pandas_function
+    from magicfs.spark.writing import write as write
+
+_HOMES = {
+    "Batch": "magicfs.spark.streaming",
+    "COMMIT_SCHEMA": "magicfs.spark.writers",
+    "arrow_function": "magicfs.spark.writers",
+    "batches": "magicfs.spark.streaming",
+    "collect_commits": "magicfs.spark.writers",
+    "commit": "magicfs.spark.executor_commit",
+    "commit_batch": "magicfs.spark.writers",
+    "commit_row": "magicfs.spark.writers",
+    "commit_text": "magicfs.spark.writers",
+    "current_task": "magicfs.spark.writers",
+    "group_function": "magicfs.spark.writers",
+    "pandas_function": "magicfs.spark.writers",
+    "sink": "magicfs.spark.streaming",
+    "write": "magicfs.spark.writing",
+}
+
+__all__ = [
+    "COMMIT_SCHEMA",
+    "Batch",
+    "arrow_function",
+    "batches",
+    "collect_commits",
+    "commit_batch",
+    "commit_row",
+    "commit_text",
+    "current_task",
+    "group_function",
+    "pandas_function",
+    "sink",
+    "write",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

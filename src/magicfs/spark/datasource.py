@@ -8,30 +8,23 @@ when it is pickled, and gets them back where it is needed.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation
 from magicfs.job import Job
 from magicfs.spark import options, schema
-from magicfs.spark.partition_writer import FileName, PartitionWriter
-from magicfs.spark.writers import current_task
+from magicfs.spark.late_writers import sweep_late
+from magicfs.spark.writing import COMMIT_TRIES, job_of, write_partition
 from magicfs.stores.conditions import assume, remembered
 from magicfs.task_commit import TaskCommit
 
-__all__ = ["COMMIT_TRIES", "LATE_WRITERS_SECONDS", "MagicWriter", "TaskMessage", "make_writer"]
-
-# Spark kills the Python of a failed job's other tasks up to this much later, without telling it: 2 s between
-# two looks, and spark.python.task.killTimeout, which is 2 s. Until then they go on uploading.
-LATE_WRITERS_SECONDS = 4.5
-COMMIT_TRIES = 3
+__all__ = ["COMMIT_TRIES", "MagicWriter", "TaskMessage", "job_of", "make_writer"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -62,23 +55,8 @@ def make_writer(given: Mapping[str, str], frame: StructType, overwrite: bool) ->
         PermissionDenied: The credentials do not work.
     """
     chosen = options.parse(given, frame.fieldNames(), overwrite=overwrite)
-    schema.check(frame, chosen.partition_cols)
+    schema.check(frame, chosen.partition_cols, chosen.file_format)
     return MagicWriter(chosen, frame, job_of(chosen).setup())
-
-
-def job_of(chosen: options.WriteOptions) -> Job:
-    """The job that a write asks for, not set up yet."""
-    return Job(
-        chosen.path,
-        conflict=chosen.conflict,
-        unique_names=chosen.unique_names,
-        tracking=chosen.tracking,
-        run_id=chosen.run_id,
-        allow_empty=chosen.allow_empty,
-        part_size=chosen.part_size,
-        concurrency=chosen.concurrency,
-        storage_options=chosen.storage_options,
-    )
 
 
 class MagicWriter(DataSourceArrowWriter):
@@ -112,25 +90,7 @@ class MagicWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Write one partition of the frame; called on an executor, once for every attempt of its task."""
-        with current_task(self.job().spec) as task:
-            filesystem = task.filesystem
-            path = task.path
-            context = TaskContext.get()
-            assert context is not None
-            chosen = self.settings
-            with PartitionWriter(
-                lambda name: filesystem.open(f"{path}/{name}", "wb"),
-                FileName(f"part-{context.partitionId():05d}", chosen.extension),
-                partition_by=chosen.partition_cols,
-                compression=chosen.codec,
-                metadata=schema.row_metadata(self.frame, chosen.partition_cols),
-                files_max=chosen.max_open_files,
-            ) as files:
-                for batch in iterator:
-                    files.write(batch)
-        commit = task.committed
-        assert commit is not None
-        return TaskMessage(commit)
+        return TaskMessage(write_partition(self.job().spec, self.settings, self.frame, iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Publish the attempts that Spark accepted; called once, on the driver's machine.
@@ -148,42 +108,45 @@ class MagicWriter(DataSourceArrowWriter):
                 "tasks; nothing was published; run the job again"
             )
         job = self.job()
-        for _ in range(COMMIT_TRIES - 1):
+        for left in reversed(range(COMMIT_TRIES)):
             try:
-                job.commit(commits)
+                _LOG.info("%s", job.commit(commits))
+                break
             except CommitOutcomeUnknown:
                 # Spark aborts a job whose commit raised; this is the last chance to learn how it went.
-                continue
-            return
-        job.commit(commits)
+                if not left:
+                    raise
+        sweep_late(job, self.settings.late_writers)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Discard what the job wrote; called once a task failed for good, or ``commit`` raised or died.
 
         The job's own object tells how far the commit came: a job of which not every file is visible is taken
         back; one that is published stays, which is logged, for Spark reports it as failed.
-        Other tasks may still be running: where some have not answered, what they upload until Spark has
-        killed them is discarded by a second look. What cannot be discarded is logged.
+        Other tasks may still be running: what they upload until Spark has killed them is discarded by a
+        second look, for which this waits if some have not answered, unless they are to be left. What cannot
+        be discarded is logged.
         """
-        published = self._discard(_commits(messages))
-        if not published and any(message is None for message in messages):
-            time.sleep(LATE_WRITERS_SECONDS)
-            self._discard(())
+        how = self.settings.late_writers
+        if how == "background" and any(message is None for message in messages):
+            how = "wait"  # a script that fails stops Spark next, and this process with it
+        if (job := self._discard(_commits(messages))) is not None:
+            sweep_late(job, how)
 
-    def _discard(self, commits: Iterable[TaskCommit]) -> bool:
-        """Discard the job, and tell whether that is out of the question because it is published."""
+    def _discard(self, commits: Iterable[TaskCommit]) -> Job | None:
+        """Discard the job, and return it; None if that is out of the question because it is published."""
+        job = self.job()
         # Raised, an error would hide from the user why the job failed.
         try:
-            job = self.job()
             for commit in commits:
                 job.add(commit)
             job.abort()
         except ProtocolViolation as error:
             _LOG.warning("Spark gave job %s up after its commit point: %s", self.job_id, error)
-            return True
+            return None
         except MagicError as error:
             _LOG.error("job %s could not be discarded whole: %s", self.job_id, error)
-        return False
+        return job
 
 
 def _commits(messages: Sequence[WriterCommitMessage | None]) -> list[TaskCommit]:

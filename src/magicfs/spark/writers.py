@@ -1,28 +1,29 @@
-"""Tasks for functions that Spark runs on its executors: ``mapInPandas``, ``mapInArrow``.
+"""Tasks for functions that Spark runs on its executors: ``mapInPandas``, ``mapInArrow`` and their relatives.
 
 ::
 
-    def write(frames):
-        with current_task(job) as task:
-            for number, frame in enumerate(frames):
-                name = task.url(f"part-{number}.parquet")
-                frame.to_parquet(name, storage_options=task.storage_options)
-        yield commit_row(task)
+    def write(task, frames):
+        for number, frame in enumerate(frames):
+            frame.to_csv(task.url(f"part-{number}.csv"), storage_options=task.storage_options)
 
-    with magicfs.Job("s3://bucket/sales", conflict="append") as job:
-        for commit in collect_commits(df.mapInPandas(write, COMMIT_SCHEMA)):
-            job.add(commit)
+    job = magicfs.Job("s3://bucket/sales", conflict="append").setup()
+    mapped = df.mapInPandas(pandas_function(job, write), COMMIT_SCHEMA)
+    report = job.commit(collect_commits(mapped))
 
 Spark returns the rows of one attempt of each task, so exactly the attempts that won are published. Run
 one action on the mapped frame, and once: every further one writes everything again.
 
 A job pickles without secrets. Where executors find no credentials by themselves (environment, profile, role,
-fsspec's configuration), hand them to ``current_task`` and they travel with the function, in Spark's hands.
+fsspec's configuration), hand them over as ``storage_options`` and they travel with the function, in Spark's
+hands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from base64 import b64decode, b64encode
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ from magicfs.errors import ProtocolViolation, UsageError
 from magicfs.job import Job, Task
 from magicfs.job_spec import JobSpec
 from magicfs.protocol import ids
+from magicfs.spark.exiting import ExitSignals
 from magicfs.task_commit import TaskCommit
 
 if TYPE_CHECKING:
@@ -38,20 +40,42 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-__all__ = ["COMMIT_SCHEMA", "collect_commits", "commit_batch", "commit_row", "current_task"]
+__all__ = [
+    "COMMIT_SCHEMA",
+    "INLINE_LIMIT",
+    "arrow_function",
+    "batch_of",
+    "collect_commits",
+    "commit_batch",
+    "commit_row",
+    "commit_text",
+    "current_task",
+    "group_function",
+    "pandas_function",
+]
 
 COMMIT_SCHEMA = (
     "job_id string, task_id string, attempt_id string, files bigint, bytes bigint, "
-    "set_key string, content binary"
+    "set_key string, content binary, rows bigint"
 )
 """The columns of a task commit, for ``mapInPandas`` and ``mapInArrow``."""
 
+INLINE_LIMIT = 8 * 1024
+"""Bytes of the largest pending set that goes through Spark to the driver, which adds them up and lets the job
+fail above ``spark.driver.maxResultSize``; larger ones go to the store, and only their keys travel."""
+
+_StorageOptions = Mapping[str, Any] | None
+# How often current_task was called for each job by the Spark task that runs here.
+_calls: tuple[int, Counter[str]] = (-1, Counter())
+
 
 @contextmanager
-def current_task(job: Job | JobSpec, *, storage_options: Mapping[str, Any] | None = None) -> Iterator[Task]:
-    """The task that Spark runs here: named after its partition, its attempt after Spark's.
+def current_task(job: Job | JobSpec, *, storage_options: _StorageOptions = None) -> Iterator[Task]:
+    """A task of the job for what Spark runs here, named after its partition, its attempt after Spark's.
 
-    Commits at the end of the ``with`` block, and aborts if the body raises.
+    Commits at the end of the ``with`` block, and aborts if the body raises or the process is told to exit
+    (SIGTERM, SIGHUP). A second call in one Spark task, for the next group or batch, makes a further task,
+    such as ``000003-1``.
 
     Args:
         job: The job, or what it was asked to do.
@@ -67,15 +91,93 @@ def current_task(job: Job | JobSpec, *, storage_options: Mapping[str, Any] | Non
         raise ProtocolViolation(
             "current_task was called outside of a Spark task; call it in the function given to mapInPandas"
         )
-    spec = job.spec if isinstance(job, Job) else job
+    spec = replace(job.spec if isinstance(job, Job) else job, inline_limit=INLINE_LIMIT)
     if storage_options is not None:
         spec = replace(spec, storage_options=dict(storage_options))
-    task = Task(spec, ids.task_id(context.partitionId()))
     # Unlike the attempt number, this one is never used twice, stages that are run again included.
-    task.setup(suffix=str(context.taskAttemptId()))
-    with ExitStack() as ends:
-        ends.push(task)
-        yield task
+    attempt = context.taskAttemptId()
+    task = Task(spec, _task_id(spec.job, context.partitionId(), attempt))
+    with ExitSignals() as signals:
+        task.setup(suffix=str(attempt))
+        with ExitStack() as ends:
+            ends.push(task)
+            with signals.writing():
+                yield task
+
+
+def _task_id(job: str, partition: int, attempt: int) -> ids.TaskId:
+    global _calls  # noqa: PLW0603 - of the process, which runs one Spark task at a time
+    if _calls[0] != attempt:
+        _calls = (attempt, Counter())
+    number = _calls[1][job]
+    _calls[1][job] += 1
+    return ids.task_id(f"{partition:06d}-{number}" if number else partition)
+
+
+# -- functions that are given their task ------------------------------------------------------------------
+
+
+def pandas_function(
+    job: Job | JobSpec,
+    function: Callable[[Task, Iterator[pd.DataFrame]], object],
+    *,
+    storage_options: _StorageOptions = None,
+) -> Callable[[Iterator[pd.DataFrame]], Iterator[pd.DataFrame]]:
+    """A function for ``df.mapInPandas(…, COMMIT_SCHEMA)`` that runs another one in a task.
+
+    Args:
+        job: The job.
+        function: Is given the task, and the frames of one partition; what it returns is dropped.
+        storage_options: As for ``current_task``.
+    """
+
+    def run(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        with current_task(job, storage_options=storage_options) as task:
+            function(task, frames)
+        yield commit_row(task)
+
+    return run
+
+
+def arrow_function(
+    job: Job | JobSpec,
+    function: Callable[[Task, Iterator[pa.RecordBatch]], object],
+    *,
+    storage_options: _StorageOptions = None,
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """As ``pandas_function``, for ``df.mapInArrow(…, COMMIT_SCHEMA)``."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with current_task(job, storage_options=storage_options) as task:
+            function(task, batches)
+        yield commit_batch(task)
+
+    return run
+
+
+def group_function(
+    job: Job | JobSpec,
+    function: Callable[[Task, tuple[Any, ...], pd.DataFrame], object],
+    *,
+    storage_options: _StorageOptions = None,
+) -> Callable[[tuple[Any, ...], pd.DataFrame], pd.DataFrame]:
+    """A function for ``df.groupBy(…).applyInPandas(…, COMMIT_SCHEMA)``: every group is a task of its own.
+
+    Args:
+        job: The job.
+        function: Is given the task, the group's key as a tuple, and its rows.
+        storage_options: As for ``current_task``.
+    """
+
+    def run(key: tuple[Any, ...], frame: pd.DataFrame) -> pd.DataFrame:
+        with current_task(job, storage_options=storage_options) as task:
+            function(task, key, frame)
+        return commit_row(task)
+
+    return run
+
+
+# -- from the task to the driver --------------------------------------------------------------------------
 
 
 def commit_row(task: Task) -> pd.DataFrame:
@@ -95,12 +197,31 @@ def commit_batch(task: Task) -> pa.RecordBatch:
     Raises:
         ProtocolViolation: The task is not committed yet.
     """
+    return batch_of(_commit_of(task))
+
+
+def batch_of(commit: TaskCommit) -> pa.RecordBatch:
+    """A commit as a batch of one row with ``COMMIT_SCHEMA``."""
     import pyarrow as pa
 
     kinds: dict[str, Any] = {"bigint": pa.int64(), "string": pa.string(), "binary": pa.binary()}
     columns = [column.split() for column in COMMIT_SCHEMA.split(", ")]
     schema = pa.schema([(name, kinds[kind]) for name, kind in columns])
-    return pa.RecordBatch.from_pylist([asdict(_commit_of(task))], schema)
+    return pa.RecordBatch.from_pylist([asdict(commit)], schema)
+
+
+def commit_text(task: Task) -> str:
+    """The commit of a task as one text, for pandas UDFs that return strings.
+
+    One that aggregates returns it; one that maps a series returns it for one row and None for all others.
+
+    Raises:
+        ProtocolViolation: The task is not committed yet.
+    """
+    values = asdict(_commit_of(task))
+    if values["content"] is not None:
+        values["content"] = b64encode(values["content"]).decode()
+    return json.dumps(values)
 
 
 def collect_commits(mapped: DataFrame) -> list[TaskCommit]:
@@ -108,10 +229,16 @@ def collect_commits(mapped: DataFrame) -> list[TaskCommit]:
 
     Every call runs the tasks, and writes, again.
 
+    Args:
+        mapped: Has the columns of ``COMMIT_SCHEMA``, or one column of what ``commit_text`` returned, or null.
+
     Raises:
         UsageError: The rows are no commits.
     """
     names = [one.name for one in fields(TaskCommit)]
+    if mapped.dtypes == [(mapped.columns[0], "string")]:
+        # Not filtered by Spark, which may run a function a second time to find its nulls.
+        return [_from_text(row[0]) for row in mapped.collect() if row[0] is not None]
     if missing := [name for name in names if name not in mapped.columns]:
         raise UsageError(
             f"the frame has no column {', '.join(missing)}; yield commit_row(task) and map with COMMIT_SCHEMA"
@@ -119,6 +246,16 @@ def collect_commits(mapped: DataFrame) -> list[TaskCommit]:
     return [
         TaskCommit(**{name: _plain(row[name]) for name in names}) for row in mapped.select(*names).collect()
     ]
+
+
+def _from_text(text: str) -> TaskCommit:
+    try:
+        values = json.loads(text)
+        if values["content"] is not None:
+            values["content"] = b64decode(values["content"], validate=True)
+        return TaskCommit(**values)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{text[:50]!r} is no commit; return commit_text(task)") from error
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,134 @@
+"""The job commit on Spark's executors: they complete the files, and the driver keeps the record.
+
+For jobs of more files than one process should complete. The commit point, the record, recovery and what a
+failure means are those of every job commit: an executor only tells which files it knows to be visible, and
+the driver completes by itself whatever none has told of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from magicfs.errors import UsageError
+from magicfs.job import Job
+from magicfs.job_completing import Completed, CompleteFiles, Portion
+from magicfs.report import JobReport
+from magicfs.task_commit import TaskCommit
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+__all__ = ["FILES_PER_TASK", "commit", "grouped"]
+
+FILES_PER_TASK = 1000
+"""Most files that one Spark task completes: some seconds of requests, and one chunk of the job's facts."""
+
+_SCHEMA = "chunk string, start bigint, etags array<string>, trouble string"
+
+
+def commit(
+    job: Job,
+    commits: Iterable[TaskCommit] | None = None,
+    *,
+    spark: SparkSession | None = None,
+    files_per_task: int = FILES_PER_TASK,
+    storage_options: Mapping[str, Any] | None = None,
+    tasks: int | None = None,
+) -> JobReport:
+    """Commit a job as ``Job.commit`` does, its files completed by Spark tasks; runs one action.
+
+    Tasks that Spark repeats, or runs twice at once, do no harm, nor do executors that die: what no task has
+    told of in the end, the driver completes, and a warning in the report says how many files that were. A
+    second call goes on where the first one stopped.
+
+    Args:
+        job: The job, set up in this process.
+        commits: Those that Spark accepted; None for all that a listing shows.
+        spark: The session, classic or Connect; by default the active one.
+        files_per_task: Most files of a task.
+        storage_options: Options of the filesystem for the tasks, secrets included, which then travel with
+            the function. None takes the job's without secrets, and executors find their own credentials.
+        tasks: How many tasks there must be, if that is known.
+
+    Raises:
+        UsageError: No session is active, ``files_per_task`` is less than one, or the job's committer
+            completes nothing in its job commit; nothing was changed.
+        MagicError: As for ``Job.commit``.
+    """
+    if files_per_task < 1:
+        raise UsageError(f"files_per_task={files_per_task} is out of range; choose 1 or more")
+    from pyspark import inheritable_thread_target
+    from pyspark.sql import SparkSession
+
+    session = spark or SparkSession.getActiveSession()
+    if session is None:
+        raise UsageError("no Spark session is active in this thread; pass spark=")
+    tag = f"magicfs-commit-{job.id}"
+
+    # The thread that collects has the pool, the description and the tags of this one.
+    @inheritable_thread_target(session)  # type: ignore[untyped-decorator, unused-ignore]
+    def completer(work: CompleteFiles, portions: Sequence[Portion]) -> list[Completed]:
+        groups = grouped(portions, files_per_task)
+        if storage_options is not None:
+            work = work.with_storage_options(storage_options)
+        session.addTag(tag)
+        try:
+            numbers = session.range(0, len(groups), 1, len(groups))
+            rows = numbers.mapInArrow(_Function(work, groups), _SCHEMA).collect()
+        finally:
+            session.removeTag(tag)
+        return [Completed(row["chunk"], row["start"], tuple(row["etags"]), row["trouble"]) for row in rows]
+
+    try:
+        return job.commit(commits, tasks=tasks, completer=completer)
+    except (KeyboardInterrupt, SystemExit):
+        # Spark's job would keep the cluster busy; the record tells whoever comes next how far it is.
+        with suppress(Exception):
+            session.interruptTag(tag)
+        raise
+
+
+def grouped(portions: Iterable[Portion], files: int) -> list[list[Portion]]:
+    """The portions of each task, of at most so many files together, in the order of the files."""
+    groups: list[list[Portion]] = []
+    room = 0
+    for portion in portions:
+        for piece in portion.cut(files):
+            size = piece.stop - piece.start
+            if size > room:
+                groups.append([])
+                room = files
+            groups[-1].append(piece)
+            room -= size
+    return groups
+
+
+@dataclass(frozen=True)
+class _Function:
+    """What ``mapInArrow`` runs: a row is the number of a group. Pickles with the options meant for tasks."""
+
+    work: CompleteFiles = field(repr=False)
+    groups: list[list[Portion]]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        schema = pa.schema(
+            [
+                ("chunk", pa.string()),
+                ("start", pa.int64()),
+                ("etags", pa.list_(pa.string())),
+                ("trouble", pa.string()),
+            ]
+        )
+        # Spark numbers the attempts of a task, speculative ones included; only the first meets new files.
+        first = TaskContext.get().attemptNumber() == 0
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                done = [asdict(self.work(portion, first=first)) for portion in self.groups[number]]
+                yield pa.RecordBatch.from_pylist(done, schema)

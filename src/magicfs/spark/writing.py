@@ -1,0 +1,280 @@
+"""``magicfs.spark.write``: publish a frame as one job that begins and ends in the caller's own process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
+from uuid import UUID
+
+from magicfs.committers.traits import traits_of
+from magicfs.errors import CommitOutcomeUnknown, MagicError, OutputExists, UsageError
+from magicfs.job import Job
+from magicfs.job_spec import JobSpec
+from magicfs.protocol.conflict import Conflict
+from magicfs.report import JobReport, ProgressCallback
+from magicfs.spark import late_writers as late
+from magicfs.spark import options
+from magicfs.spark.options import LateWriters, WriteOptions
+from magicfs.spark.task_errors import raised_in_task
+from magicfs.spark.writers import COMMIT_SCHEMA, batch_of, collect_commits, current_task
+from magicfs.task_commit import TaskCommit
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+__all__ = ["COMMIT_TRIES", "Mode", "job_of", "write", "write_partition"]
+
+COMMIT_TRIES = 3
+
+Mode = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
+_OVERWRITE = "spark.sql.sources.partitionOverwriteMode"
+
+
+def write(
+    df: DataFrame,
+    url: str,
+    *,
+    partition_by: str | Sequence[str] = (),
+    mode: Mode = "errorifexists",
+    conflict: Conflict | None = None,
+    sort: bool = False,
+    file_format: str = "parquet",
+    compression: str | None = None,
+    row_group_size: int | None = None,
+    max_records_per_file: int | None = None,
+    max_open_files: int = 64,
+    committer: str = "magic",
+    committer_options: Mapping[str, Any] | None = None,
+    run_id: str | None = None,
+    job_id: UUID | str | None = None,
+    part_size: int | None = None,
+    concurrency: int = 32,
+    commit: Literal["driver", "spark"] = "driver",
+    late_writers: LateWriters = "background",
+    storage_options: Mapping[str, Any] | None = None,
+    worker_storage_options: Mapping[str, Any] | None = None,
+    progress: ProgressCallback | None = None,
+    allow_empty: bool = False,
+) -> JobReport:
+    """Publish a frame, all or nothing. Spark runs one action; job and commit are this process's.
+
+    A second call writes again, as its mode says; with the same ``run_id`` it finds the first one's files,
+    runs no task and says ``published_before``.
+
+    Args:
+        df: The frame.
+        url: The destination directory, such as ``s3://bucket/sales``.
+        partition_by: The partition columns, outermost first.
+        mode: As Spark's. ``errorifexists`` raises where data is there, ``ignore`` then writes nothing and
+            returns a report that is ``skipped``; both look before any task runs, and again at the commit.
+        conflict: With ``overwrite``: ``replace`` or ``replace_partitions``; without it Spark's setting
+            ``spark.sql.sources.partitionOverwriteMode`` decides, as it does for Spark's own formats.
+        sort: Sort every partition of the frame by the partition columns, so that a task has one file open.
+        file_format: ``parquet``, ``csv``, ``json``, ``orc`` or ``arrow``.
+        compression: Spark's name of the codec; None for the format's default.
+        row_group_size: Rows of a row group; None for the format's default.
+        max_records_per_file: Most rows of one file.
+        max_open_files: Most partition files that a task has open.
+        committer: Name of the committer.
+        committer_options: Its options.
+        run_id: Name of the run, such as a scheduler's: however often it is run, it is published once.
+        job_id: The job's id; by default a new one.
+        part_size: Bytes of the first parts of every upload.
+        concurrency: Most requests at once, in tasks and in the job commit.
+        commit: ``spark`` has the executors complete the uploads, for jobs of very many files.
+        late_writers: What becomes of attempts that go on after the job's end: ``background`` looks for
+            their uploads some seconds later, in a thread that the process waits for before it exits; ``wait``
+            does so before it returns; ``leave`` leaves them to ``magicfs abort``, or to a lifecycle rule.
+        storage_options: Options of the filesystem, for this process.
+        worker_storage_options: The same for the tasks; by default ``storage_options``, secrets included,
+            which then travel with the function. ``{}`` lets executors find their own.
+        progress: Called with a ``Progress`` after every file of the job commit; it must be quick.
+        allow_empty: Whether a frame without rows may replace what is there.
+
+    Raises:
+        UsageError: An argument, or a column, cannot be right; no task has run.
+        OutputExists: ``errorifexists``, and data is there; nothing was changed.
+        CommitOutcomeUnknown: The store fell silent in the job commit; run ``magicfs recover URL``.
+        MagicError: What else went wrong, in a task too; nothing is visible.
+        Exception: What Spark raised, for it was no error of ours; nothing is visible.
+    """
+    _check_frame(df, mode, commit)
+    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    if sort and not columns:
+        raise UsageError("sort=True sorts by the partition columns and there are none; name partition_by")
+    chosen = options.build(
+        df.columns,
+        overwrite=mode == "overwrite",
+        path=url,
+        partition_cols=columns,
+        conflict=_conflict(df, mode, conflict, partitioned=bool(columns)),
+        run_id=run_id,
+        allow_empty=allow_empty,
+        part_size=part_size,
+        concurrency=concurrency,
+        file_format=file_format,
+        compression=compression,
+        row_group_size=row_group_size,
+        max_records_per_file=max_records_per_file,
+        max_open_files=max_open_files,
+        committer=committer,
+        committer_options=dict(committer_options or {}),
+        late_writers=late_writers,
+        storage_options=dict(storage_options or {}),
+    )
+    from magicfs.spark import schema
+
+    schema.check(df.schema, chosen.partition_cols, chosen.file_format)
+    plain = _plain(df, columns if sort else ())
+    job = job_of(chosen, job_id=job_id, progress=progress)
+    try:
+        job.setup()
+        if job.found.published is not None:
+            return job.commit(())
+        given = storage_options if worker_storage_options is None else worker_storage_options
+        workers = replace(chosen, input_sorted=sort, storage_options=dict(given or {}))
+        return _run(job, plain, _Function(job.spec, workers, df.schema), commit)
+    except OutputExists:
+        if mode == "ignore":
+            return JobReport(job.id, job.url, committer, chosen.conflict, 0, 0, 0, 0.0, skipped=True)
+        raise
+
+
+def job_of(
+    chosen: WriteOptions, *, job_id: UUID | str | None = None, progress: ProgressCallback | None = None
+) -> Job:
+    """The job that a write asks for, not set up yet."""
+    delayed = traits_of(chosen.committer).writes == "delayed uploads"
+    return Job(
+        chosen.path,
+        committer=chosen.committer,
+        committer_options=chosen.committer_options,
+        conflict=chosen.conflict,
+        unique_names=chosen.unique_names,
+        tracking=chosen.tracking if delayed else "store",
+        run_id=chosen.run_id,
+        allow_empty=chosen.allow_empty,
+        part_size=chosen.part_size,
+        concurrency=chosen.concurrency,
+        storage_options=chosen.storage_options,
+        progress=progress,
+        job_id=job_id,
+    )
+
+
+def write_partition(
+    spec: JobSpec, chosen: WriteOptions, frame: StructType, batches: Iterable[pa.RecordBatch]
+) -> TaskCommit:
+    """Write one partition of a frame; called on an executor, once for every attempt of its task.
+
+    Args:
+        spec: The job.
+        chosen: The options of the write, the filesystem's for this process included.
+        frame: The schema of the frame.
+        batches: The rows.
+    """
+    from pyspark import TaskContext
+
+    from magicfs.spark.task_files import task_files
+
+    with current_task(spec, storage_options=chosen.storage_options) as task:
+        with task_files(chosen, frame, task, TaskContext.get().partitionId()) as files:
+            for batch in batches:
+                files.write(batch)
+        task.count("records_written", files.rows)
+    assert task.committed is not None
+    return task.committed
+
+
+@dataclass(frozen=True)
+class _Function:
+    """What ``mapInArrow`` runs. Pickles with the storage options that are meant for the tasks."""
+
+    spec: JobSpec
+    chosen: WriteOptions = field(repr=False)
+    frame: StructType = field(repr=False)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        names = self.frame.fieldNames()
+        named = (batch.rename_columns(names) for batch in batches)
+        yield batch_of(write_partition(self.spec, self.chosen, self.frame, named))
+
+
+def _run(job: Job, df: DataFrame, function: _Function, commit: str) -> JobReport:
+    """Write and commit; whatever goes wrong, the job is discarded unless it may be published."""
+    try:
+        for one in collect_commits(df.mapInArrow(function, COMMIT_SCHEMA)):
+            job.add(one)
+        report = _committed(job, df, function.chosen, commit)
+    except CommitOutcomeUnknown:
+        raise
+    except BaseException as error:
+        raised = error if isinstance(error, MagicError) else raised_in_task(error) or error
+        _abort(job, raised)
+        late.sweep_late(job, function.chosen.late_writers)
+        if raised is error:
+            raise
+        raise raised from error
+    late.sweep_late(job, function.chosen.late_writers)
+    return report
+
+
+def _committed(job: Job, df: DataFrame, workers: WriteOptions, commit: str) -> JobReport:
+    if commit == "spark":
+        from magicfs.spark import executor_commit
+
+        options = workers.storage_options
+        return executor_commit.commit(job, job.commits, spark=df.sparkSession, storage_options=options)
+    for _ in range(COMMIT_TRIES - 1):
+        try:
+            return job.commit(job.commits)
+        except CommitOutcomeUnknown:
+            continue
+    return job.commit(job.commits)
+
+
+def _abort(job: Job, error: BaseException) -> None:
+    try:
+        job.abort()
+    except Exception as second:  # noqa: BLE001 - the first error must not be hidden
+        error.add_note(f"and job {job.id} could not be aborted whole: {second}")
+
+
+def _check_frame(df: DataFrame, mode: str, commit: str) -> None:
+    if not hasattr(df, "mapInArrow"):
+        raise UsageError(
+            f"{type(df).__name__} is no DataFrame; give write() the frame itself, not its writer"
+        )
+    if df.isStreaming:
+        raise UsageError("the frame is a stream; write its batches with magicfs.spark.sink and foreachBatch")
+    if mode not in get_args(Mode):
+        raise UsageError(f"mode={mode!r} is unknown; choose one of {', '.join(get_args(Mode))}")
+    if commit not in {"driver", "spark"}:
+        raise UsageError(f"commit={commit!r} is unknown; choose 'driver' or 'spark'")
+    names = [name.lower() for name in df.columns]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(f"the frame has more than one column {', '.join(twice)}; rename all but one")
+
+
+def _conflict(df: DataFrame, mode: str, asked: Conflict | None, *, partitioned: bool) -> Conflict:
+    if mode != "overwrite":
+        meant: Conflict = "append" if mode == "append" else "fail"
+        if asked not in {None, meant}:
+            raise UsageError(
+                f"mode={mode!r} means conflict={meant!r}, and conflict={asked!r} says otherwise; leave one "
+                "of the two out, or use mode='overwrite' to replace data"
+            )
+        return meant
+    if asked is None and partitioned and df.sparkSession.conf.get(_OVERWRITE, "static").lower() == "dynamic":
+        return "replace_partitions"
+    return asked or "replace"
+
+
+def _plain(df: DataFrame, sort_by: Sequence[str]) -> DataFrame:
+    """The frame under plain names: ``mapInArrow`` takes a dot for a path and stumbles over backticks."""
+    if sort_by:
+        df = df.sortWithinPartitions(*(f"`{name.replace('`', '``')}`" for name in sort_by))
+    return df.toDF(*(f"column_{number}" for number in range(len(df.columns))))
