@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSource, DataSourceWriter
+    from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, DataSourceWriter
     from pyspark.sql.types import StructType
 else:
     try:
@@ -43,11 +43,16 @@ class DefaultSource(DataSource):
         """Refuse to read."""
         raise self._usage_error("format('magic') only writes; read the dataset with spark.read.parquet(path)")
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002, N802 - Spark's
-        """Refuse to write a stream."""
-        raise self._usage_error(
-            "format('magic') does not write streams in this version; write each batch in foreachBatch"
-        )
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's
+        """A writer for the batches of a stream; called by Spark, for every batch twice.
+
+        Raises:
+            MagicError: The options or the schema cannot be right; no task was started.
+        """
+        self._require_arrow_writer()
+        from magicfs.spark.stream_writer import make_stream_writer
+
+        return make_stream_writer(self.options, schema, overwrite)
 
     def _require_arrow_writer(self) -> None:
         from pyspark.sql import datasource

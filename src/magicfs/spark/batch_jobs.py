@@ -1,0 +1,208 @@
+"""The jobs of a stream's batches: named after sink and batch, so that a replay finds what there is of them.
+
+Spark runs a batch again, with the same rows and the same number, until its commit has returned. Such a replay
+must publish nothing twice, wherever the one before it stopped. So the run of a batch is named
+``stream/<sink>/<batch>``, and where tasks write before anybody has set a job up, the job's id is a hash of
+destination and run.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from fsspec.asyn import sync
+
+from magicfs import manifests
+from magicfs.committers import job_output
+from magicfs.committers.execution import Executor
+from magicfs.committers.job_record import JobRecord
+from magicfs.engine import Engine, raise_first
+from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation, UsageError
+from magicfs.formats.pending import Pending
+from magicfs.formats.pointer import RUNS_KEPT
+from magicfs.job import Job
+from magicfs.job_spec import RUN_ID_MAX, JobSpec, location_of
+from magicfs.maintenance.at_destination import cleaner_of
+from magicfs.maintenance.compaction import published_runs
+from magicfs.manifests import COMPACT, READING
+from magicfs.protocol.job_state import JobState
+from magicfs.protocol.paths import Location
+from magicfs.protocol.plan import Abort, Stage
+from magicfs.report import JobReport
+from magicfs.stores.conditions import conditions_of
+from magicfs.task_commit import TaskCommit
+
+__all__ = [
+    "abort_batch",
+    "batch_of",
+    "check_sink",
+    "commit_batch",
+    "job_id_of",
+    "published_batch",
+    "run_of",
+]
+
+_COMMIT_TRIES = 3
+_STREAM = "stream/"
+_BATCH_DIGITS = 19
+_BEFORE = frozenset({JobState.OPEN, JobState.PREPARED})
+_LOG = logging.getLogger(__name__)
+
+
+def check_sink(sink_id: str) -> str:
+    """Check the name of a stream's sink.
+
+    Raises:
+        UsageError: It is none.
+    """
+    length_max = RUN_ID_MAX - len(_STREAM) - 1 - _BATCH_DIGITS
+    if not sink_id.strip() or not sink_id.isprintable() or len(sink_id) > length_max:
+        raise UsageError(
+            f"sink_id={sink_id!r} is no name of a sink; use up to {length_max} characters that can be "
+            "printed, another name for every query"
+        )
+    return sink_id
+
+
+def run_of(sink_id: str, batch_id: int) -> str:
+    """The run of a batch."""
+    return f"{_STREAM}{check_sink(sink_id)}/{batch_id}"
+
+
+def batch_of(run_id: str, sink_id: str) -> int | None:
+    """The batch that a run was of; None if it is no run of this sink."""
+    start = f"{_STREAM}{sink_id}/"
+    number = run_id.removeprefix(start)
+    return int(number) if run_id.startswith(start) and number.isascii() and number.isdecimal() else None
+
+
+def job_id_of(url: str, sink_id: str, batch_id: int) -> UUID:
+    """The id of the job of a batch, for whoever cannot be told: the same in every process."""
+    place = location_of(url)
+    return uuid5(NAMESPACE_URL, f"magicfs-{place.scheme}://{place.path}\n{run_of(sink_id, batch_id)}")
+
+
+async def published_batch(engine: Engine, location: Location, *, sink_id: str, batch_id: int) -> str | None:
+    """The job that has published a batch; None if none has.
+
+    The batches of a sink are published in order. So the pointer, which names the last runs, nearly always
+    knows; only for a batch that is older than those the chain is walked.
+
+    Raises:
+        FormatError: Pointer or chain cannot be believed.
+        StoreError: The store failed.
+    """
+    store, run = engine.store, run_of(sink_id, batch_id)
+    seen = await manifests.read_pointer(store, location.key, READING)
+    if seen is None:
+        return None
+    runs = dict(seen[0].runs)
+    if run in runs:
+        return runs[run]
+    known = [found for name in runs if (found := batch_of(name, sink_id)) is not None]
+    if len(runs) < RUNS_KEPT or (known and batch_id > max(known)):
+        return None
+    async for manifest in manifests.chain(store, location.key, READING):
+        for one in published_runs(manifest):
+            if one.run_id == run:
+                return one.job_id
+        if manifest.conflict == COMPACT:
+            break
+    return None
+
+
+def commit_batch(job: Job, sink_id: str, batch_id: int, commits: Sequence[TaskCommit]) -> JobReport:
+    """Publish a batch, or discard what a replay of it has written.
+
+    What an earlier commit of the batch has left is brought to its end first: past its commit point it is
+    finished, and this call publishes nothing.
+
+    Args:
+        job: Of ``job_id_of`` and ``run_of``; not set up yet.
+        sink_id: The sink.
+        batch_id: The batch.
+        commits: Those that the engine accepted.
+
+    Raises:
+        CommitError: The batch was not published, or not for sure; Spark runs it again.
+        StoreError: The store failed; Spark runs it again.
+    """
+    spec = job.spec
+    before = sync(spec.loop, _settled, spec, sink_id, batch_id, commits)
+    if before is None:
+        job.setup()
+        for _ in range(_COMMIT_TRIES - 1):
+            try:
+                return _told(job.commit(commits), sink_id, batch_id)
+            except CommitOutcomeUnknown:
+                continue
+        return _told(job.commit(commits), sink_id, batch_id)
+    try:
+        sync(spec.loop, _discarded, spec, commits)
+    except MagicError as error:
+        # The batch is published: nobody has to run it again because of what a replay has left.
+        _LOG.warning(
+            "what a replay of batch %s of %s wrote was not discarded whole: %s", batch_id, sink_id, error
+        )
+    return _told(JobReport.before(before, job.url, spec.committer, spec.conflict), sink_id, batch_id)
+
+
+def abort_batch(job: Job, sink_id: str, batch_id: int, commits: Sequence[TaskCommit]) -> None:
+    """Discard what a batch wrote, unless it is published. What cannot be discarded is logged.
+
+    Args:
+        job: Of ``job_id_of`` and ``run_of``; not set up.
+        sink_id: The sink.
+        batch_id: The batch.
+        commits: Those that are known.
+    """
+    # Raised, an error would hide from the user why the batch failed.
+    spec = job.spec
+    try:
+        try:
+            sync(spec.loop, spec.make_committer().abort_job, commits, None)
+        except ProtocolViolation as error:
+            _LOG.warning("Spark gave batch %s of %s up, which is published: %s", batch_id, sink_id, error)
+            sync(spec.loop, _discarded, spec, commits)
+    except MagicError as error:
+        _LOG.warning("batch %s of %s could not be discarded whole: %s", batch_id, sink_id, error)
+
+
+def _told(report: JobReport, sink_id: str, batch_id: int) -> JobReport:
+    if report.published_before:
+        _LOG.warning(
+            "batch %s of sink %s was published before, by job %s; what was written now was discarded",
+            *(batch_id, sink_id, report.job_id),
+        )
+    return report
+
+
+async def _settled(spec: JobSpec, sink_id: str, batch_id: int, commits: Iterable[TaskCommit]) -> str | None:
+    """Bring an earlier commit of a batch to its end; returns the job that has published the batch."""
+    engine, context = Engine(spec.store(), spec.concurrency), spec.context
+    record = JobRecord(engine.store, context.layout, READING)
+    held = await record.read()
+    if held is not None and held.job.state not in _BEFORE:
+        record.use(await conditions_of(engine.store, context.layout.job_directory))
+        executor = Executor(engine, cleaner_of(engine), context.of(held.job), record)
+        # An earlier attempt that is taken back takes what this one has written along only by mistake.
+        executor.settled.update(one.upload_id for one in _uploads(spec, engine, commits))
+        await executor.run(held)
+    if await manifests.read(engine.store, spec.location.key, spec.job, READING) is not None:
+        return spec.job
+    return await published_batch(engine, spec.location, sink_id=sink_id, batch_id=batch_id)
+
+
+async def _discarded(spec: JobSpec, commits: Sequence[TaskCommit]) -> None:
+    """Abort the uploads of a published batch's replay: those that are known, and all that bear its id."""
+    engine = cleaner_of(Engine(spec.store(), spec.concurrency))
+    steps = [Abort(one.destination_key, one.upload_id) for one in _uploads(spec, engine, commits)]
+    result = await engine.run(Stage("abort", steps), stop_on_failure=False)
+    await spec.make_committer().abort_job((), None)
+    raise_first([failure.error for failure in result.failures])
+
+
+def _uploads(spec: JobSpec, engine: Engine, commits: Iterable[TaskCommit]) -> list[Pending]:
+    return list(job_output.carried(engine, spec.context, tuple(commits)))

@@ -1,0 +1,156 @@
+"""Streams: a sink for ``foreachBatch``, and which batches of a sink are published.
+
+::
+
+    query = frames.writeStream.foreachBatch(magicfs.spark.sink("s3://bucket/clicks", "clicks")).start()
+
+Every batch is one job, and is published once, however often Spark runs it. Nothing here imports pyspark
+or pyarrow before there is a sink.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from fsspec.spec import AbstractFileSystem
+
+from magicfs import manifests
+from magicfs.engine import Engine
+from magicfs.errors import UsageError
+from magicfs.job_spec import location_of
+from magicfs.maintenance.at_destination import on_destination
+from magicfs.maintenance.compaction import published_runs
+from magicfs.manifests import COMPACT, READING
+from magicfs.protocol.paths import Location
+from magicfs.spark.batch_jobs import batch_of, check_sink, published_batch, run_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["Batch", "batches", "sink"]
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A published batch of a stream.
+
+    Attributes:
+        batch_id: Spark's number of the batch.
+        job_id: The job that published it; ``magicfs.read_manifest(url, job_id)`` tells its files.
+        files: How many files it brought.
+        bytes: Their size.
+        committed_at: When it was published.
+    """
+
+    batch_id: int
+    job_id: str
+    files: int
+    bytes: int
+    committed_at: datetime
+
+
+def sink(url: str, sink_id: str, **options: Any) -> Callable[[DataFrame, int], None]:
+    """A function for ``foreachBatch`` that publishes every batch once, however often Spark runs it.
+
+    The batch's run is ``stream/<sink_id>/<batch>``. The function asks first whether that run is published,
+    and then returns at once: a replay runs no task. A batch that died half-way is finished or discarded by
+    the next run of it. Spark's errors and ours come out of the function as they are; nothing is visible then.
+
+    Args:
+        url: The destination directory, such as ``s3://bucket/clicks``.
+        sink_id: Name of the sink: one for each query and destination, and a new one with a new checkpoint.
+        options: As for ``magicfs.spark.write``. ``mode`` is ``append`` by default; for a query of output mode
+            ``complete`` say ``mode="overwrite"``, and a batch without rows then leaves the dataset empty.
+
+    Raises:
+        UsageError: An argument cannot be right.
+    """
+    check_sink(sink_id)
+    location_of(url)
+    from magicfs.spark.writing import write
+
+    known = set(inspect.signature(write).parameters) - {"df", "url", "run_id", "job_id"}
+    if unknown := sorted(set(options) - known):
+        raise UsageError(
+            f"sink() has no option {', '.join(unknown)}; the batch names run and job, and the others are "
+            f"those of magicfs.spark.write: {', '.join(sorted(known))}"
+        )
+    mode = options.get("mode", "append")
+    if mode not in {"append", "overwrite"}:
+        raise UsageError(
+            f"mode={mode!r} would be about the batches before; use 'append', or 'overwrite' for a query of "
+            "output mode complete"
+        )
+    return _Sink(url, sink_id, {"allow_empty": mode == "overwrite", **options, "mode": mode})
+
+
+@dataclass(frozen=True)
+class _Sink:
+    """What ``foreachBatch`` calls. Pickles, for Spark Connect calls it in a process of the server."""
+
+    url: str
+    sink_id: str
+    options: Mapping[str, Any] = field(repr=False)
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        from magicfs.spark.writing import write
+
+        storage = self.options.get("storage_options")
+        how = {"sink_id": self.sink_id, "batch_id": batch_id}
+        published: str | None = on_destination(published_batch, self.url, storage, None, **how)
+        if published is None:
+            report = write(frame, self.url, **self.options, run_id=run_of(self.sink_id, batch_id))
+            published = report.job_id if report.published_before else None
+        if published is not None:
+            _LOG.warning(
+                "batch %s of sink %s was published before, by job %s; nothing was written now",
+                *(batch_id, self.sink_id, published),
+            )
+
+
+def batches(
+    url: str,
+    sink_id: str,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: AbstractFileSystem | None = None,
+) -> list[Batch]:
+    """The batches that a sink has published so far, the first one first; none if there are none.
+
+    It does not matter whether ``foreachBatch`` or ``writeStream`` wrote them. Batches whose files were
+    replaced since, as in output mode ``complete``, are among them.
+
+    Args:
+        url: The destination.
+        sink_id: Name of the sink.
+        storage_options: Options of the store's fsspec filesystem.
+        filesystem: That filesystem itself, in place of options.
+
+    Raises:
+        UsageError: An argument cannot be right.
+        FormatError: The chain of manifests is broken, or a newer magicfs wrote it.
+        StoreError: The store refused, or did not answer.
+    """
+    name = check_sink(sink_id)
+    found: list[Batch] = on_destination(_batches, url, storage_options, filesystem, sink_id=name)
+    return found
+
+
+async def _batches(engine: Engine, location: Location, *, sink_id: str) -> list[Batch]:
+    found: dict[int, Batch] = {}
+    async for manifest in manifests.chain(engine.store, location.key, READING):
+        for run in published_runs(manifest):
+            number = batch_of(run.run_id, sink_id)
+            if number is not None:
+                moment = datetime.fromtimestamp(run.committed_ms / 1000, UTC)
+                found.setdefault(number, Batch(number, run.job_id, run.files, run.size, moment))
+        if manifest.conflict == COMPACT:
+            break
+    return [found[number] for number in sorted(found)]
