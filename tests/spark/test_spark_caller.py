@@ -131,6 +131,20 @@ def test_overwriting_partitions_follows_the_setting_that_spark_keeps_from_data_s
     assert {key.split("/")[1] for key in ministack.visible_keys(bucket, "d/")} == {"p=1"}
 
 
+def test_appending_may_replace_the_partitions_that_are_written(
+    spark: SparkSession, ministack: Server, bucket: str
+) -> None:
+    url = f"s3://{bucket}/d"
+    write(spark.range(4).selectExpr("id", "id % 2 as p"), ministack, url, partition_by="p")
+    one = spark.createDataFrame([(9, 1)], "id long, p long")
+    report = write(one, ministack, url, mode="append", partition_by="p", conflict="replace_partitions")
+    assert (report.conflict, report.files_deleted > 0) == ("replace_partitions", True)
+    assert not [key for key in ministack.visible_keys(bucket, "d/p=1/") if report.job_id not in key]
+    assert ministack.visible_keys(bucket, "d/p=0/")
+    with pytest.raises(magicfs.errors.OutputExists):
+        write(one, ministack, url, mode="append", conflict="fail")
+
+
 def test_sorting_leaves_a_task_one_file_for_each_partition(
     spark: SparkSession, ministack: Server, bucket: str, read_back: ReadBack
 ) -> None:

@@ -71,7 +71,8 @@ def write(
         mode: As Spark's. ``errorifexists`` raises where data is there, ``ignore`` then writes nothing and
             returns a report that is ``skipped``; both look before any task runs, and again at the commit.
         conflict: With ``overwrite``: ``replace`` or ``replace_partitions``; without it Spark's setting
-            ``spark.sql.sources.partitionOverwriteMode`` decides, as it does for Spark's own formats.
+            ``spark.sql.sources.partitionOverwriteMode`` decides, as it does for Spark's own formats. With
+            ``append``: ``fail``, or ``replace_partitions`` to replace what lies in the partitions written to.
         sort: Sort every partition of the frame by the partition columns, so that a task has one file open.
         file_format: ``parquet``, ``csv``, ``json``, ``orc`` or ``arrow``.
         compression: Spark's name of the codec; None for the format's default.
@@ -105,12 +106,13 @@ def write(
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     if sort and not columns:
         raise UsageError("sort=True sorts by the partition columns and there are none; name partition_by")
+    meant = _conflict(df, mode, conflict, partitioned=bool(columns))
     chosen = options.build(
         df.columns,
-        overwrite=mode == "overwrite",
+        overwrite=meant.startswith("replace"),
         path=url,
         partition_cols=columns,
-        conflict=_conflict(df, mode, conflict, partitioned=bool(columns)),
+        conflict=meant,
         run_id=run_id,
         allow_empty=allow_empty,
         part_size=part_size,
@@ -262,6 +264,8 @@ def _check_frame(df: DataFrame, mode: str, commit: str) -> None:
 def _conflict(df: DataFrame, mode: str, asked: Conflict | None, *, partitioned: bool) -> Conflict:
     if mode != "overwrite":
         meant: Conflict = "append" if mode == "append" else "fail"
+        if mode == "append" and asked in {"fail", "replace_partitions"}:
+            return asked
         if asked not in {None, meant}:
             raise UsageError(
                 f"mode={mode!r} means conflict={meant!r}, and conflict={asked!r} says otherwise; leave one "
