@@ -246,6 +246,7 @@ commit(job, spark=local_session(cores=1, log=None), files_per_task=2, storage_op
 """
 
 
+@pytest.mark.long
 def test_a_driver_that_is_killed_in_the_middle_is_recovered(
     spark: SparkSession, ministack: Server, bucket: str
 ) -> None:

@@ -295,6 +295,7 @@ writer.start(url).awaitTermination()
 """
 
 
+@pytest.mark.long
 def test_a_stream_whose_jvm_is_killed_between_the_steps_of_a_commit_is_exact_after_a_restart(
     stream: Stream, tmp_path: Path
 ) -> None:
