@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -143,6 +144,25 @@ def test_appending_may_replace_the_partitions_that_are_written(
     assert ministack.visible_keys(bucket, "d/p=0/")
     with pytest.raises(magicfs.errors.OutputExists):
         write(one, ministack, url, mode="append", conflict="fail")
+
+
+def test_intervals_of_months_read_back_as_themselves(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.range(0, 5, 1, 2).selectExpr(
+        "id",
+        "make_ym_interval(-1, cast(id as int) - 3) as `a.b`",
+        "cast(if(id = 2, null, make_ym_interval(cast(id as int))) as interval year) years",
+        "cast(make_ym_interval(0, cast(id as int)) as interval month) months",
+    )
+    magicfs.spark.write(frame, f"file://{tmp_path}/d", committer="manifest")
+    found = spark.read.parquet(f"{tmp_path}/d")
+    assert [(one.name, one.dataType) for one in found.schema] == [
+        (one.name, one.dataType) for one in frame.schema
+    ]
+    assert found.exceptAll(frame).isEmpty()
+    assert frame.exceptAll(found).isEmpty()
+    for kept_as in ("orc", "csv"):
+        with pytest.raises(UsageError, match=f"which cannot be written as {kept_as}"):
+            magicfs.spark.write(frame, f"file://{tmp_path}/e", committer="manifest", file_format=kept_as)
 
 
 def test_sorting_leaves_a_task_one_file_for_each_partition(

@@ -11,7 +11,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructTy
 
 from magicfs.errors import UsageError
 
-__all__ = ["ROW_METADATA", "SPARK_VERSION", "check", "converter", "row_metadata"]
+__all__ = ["ROW_METADATA", "SPARK_VERSION", "check", "converter", "month_columns", "row_metadata"]
 
 ROW_METADATA = "org.apache.spark.sql.parquet.row.metadata"
 """Where Spark keeps its own schema in a Parquet file: comments, varchar lengths, user types."""
@@ -32,6 +32,11 @@ _REFUSED: Mapping[str, frozenset[str]] = {
     "orc": _NOT_TEXT | {"TimestampNTZType", "UserDefinedType", "CollatedString", *_GEO},
     "arrow": frozenset({"VariantType", *_GEO}),
 }
+_MONTHS: Mapping[str, str] = {
+    "interval year": "cast({0} AS int) * 12",
+    "interval month": "cast({0} AS int)",
+    "interval year to month": "extract(YEAR FROM {0}) * 12 + extract(MONTH FROM {0})",
+}
 _KEEP_EMPTY_STRUCTS = frozenset({"arrow"})
 _PARTITION_CLASSES = frozenset(
     {
@@ -42,19 +47,34 @@ _PARTITION_CLASSES = frozenset(
 _CONVERTED = frozenset({"TimeType", "VariantType", *_GEO})
 
 
-def check(schema: StructType, partition_cols: Sequence[str], file_format: str = "parquet") -> None:
+def month_columns(schema: StructType, file_format: str) -> dict[int, str]:
+    """The columns of months, which Parquet holds and Arrow does not: how SQL makes numbers of each, by place.
+
+    Spark's own Parquet has them as whole numbers of months, and its row metadata say what they are.
+    """
+    if file_format != "parquet":
+        return {}
+    kinds = {place: column.dataType.simpleString() for place, column in enumerate(schema.fields)}
+    return {place: _MONTHS[kind] for place, kind in kinds.items() if kind in _MONTHS}
+
+
+def check(
+    schema: StructType, partition_cols: Sequence[str], file_format: str = "parquet", *, months: bool = False
+) -> None:
     """Refuse a schema before any task runs.
 
     Args:
         schema: The schema of the frame.
         partition_cols: The columns that go into directories.
         file_format: Name of the format of the files.
+        months: Whether the caller hands ``month_columns`` over as whole numbers.
 
     Raises:
         UsageError: A column has a type that the format does not keep, or a partition column one without text.
     """
-    for column in schema.fields:
-        if column.name in partition_cols:
+    as_numbers = month_columns(schema, file_format) if months else {}
+    for place, column in enumerate(schema.fields):
+        if column.name in partition_cols or place in as_numbers:
             continue
         for path, kind in _types(column.name, column.dataType):
             if _is_refused(kind, file_format):

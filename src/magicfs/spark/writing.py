@@ -129,8 +129,8 @@ def write(
     )
     from magicfs.spark import schema
 
-    schema.check(df.schema, chosen.partition_cols, chosen.file_format)
-    plain = _plain(df, columns if sort else ())
+    schema.check(df.schema, chosen.partition_cols, chosen.file_format, months=True)
+    plain = _plain(df, columns if sort else (), schema.month_columns(df.schema, chosen.file_format))
     job = job_of(chosen, job_id=job_id, progress=progress)
     try:
         job.setup()
@@ -277,8 +277,17 @@ def _conflict(df: DataFrame, mode: str, asked: Conflict | None, *, partitioned: 
     return asked or "replace"
 
 
-def _plain(df: DataFrame, sort_by: Sequence[str]) -> DataFrame:
-    """The frame under plain names: ``mapInArrow`` takes a dot for a path and stumbles over backticks."""
+def _plain(df: DataFrame, sort_by: Sequence[str], months: Mapping[int, str]) -> DataFrame:
+    """The frame as tasks can have it: under plain names, and with intervals of months as numbers.
+
+    ``mapInArrow`` takes a dot for a path and stumbles over backticks, and pyarrow knows no such intervals.
+    """
     if sort_by:
         df = df.sortWithinPartitions(*(f"`{name.replace('`', '``')}`" for name in sort_by))
-    return df.toDF(*(f"column_{number}" for number in range(len(df.columns))))
+    names = [f"column_{number}" for number in range(len(df.columns))]
+    plain = df.toDF(*names)
+    if not months:
+        return plain
+    return plain.selectExpr(
+        *(f"{months.get(place, '{0}').format(name)} AS {name}" for place, name in enumerate(names))
+    )
