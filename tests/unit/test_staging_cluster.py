@@ -265,6 +265,28 @@ def test_commit_whose_outcome_is_unknown_needs_the_cluster_no_more(scene: Cluste
     assert scene.bodies() == [b"1"]
 
 
+@pytest.mark.parametrize("end", ["commit", "abort", "recover"])
+def test_sets_that_alone_tell_losers_from_winners_outlive_an_unknown_commit(
+    scene: ClusterScene, end: str
+) -> None:
+    job = scene.job("replace", unique_names=False)
+    commits = scene.wrote(job, {"a": b"1"}, {"b": b"2"})
+    scene.wrote(job, {"a": b"lost"})
+    fault = Fault(Kind.ERROR_BEFORE, operation="complete_upload", skip=1, times=None)
+    with pytest.raises(CommitOutcomeUnknown):
+        scene.commit(job, commits, fault)
+    assert scene.state(job) == "committing"
+    assert scene.handed()
+    if end == "commit":
+        job.commit(commits)
+    else:
+        if end == "recover":
+            scene.recover()
+        job.abort()
+    assert scene.bodies() == ([] if end == "abort" else [b"1", b"2"])
+    assert (scene.uploads(), scene.handed()) == ([], [])
+
+
 @pytest.mark.parametrize("unique", [True, False])
 @pytest.mark.parametrize("known", [True, False])
 def test_abort_discards_uploads_that_only_the_cluster_knows(

@@ -167,23 +167,14 @@ class Driver:
         if executed.unlisted is not None:
             raise executed.unlisted
 
-    async def is_open(self) -> bool:
-        """Whether the job may still be committed from what its tasks have left.
+    async def state(self) -> JobState | None:
+        """The job's state; None if it has ended, or never began.
 
         Raises:
             StoreError: The store failed.
         """
         _, held = await self._read(self._cleaner)
-        return held is not None and held.job.state in _BEFORE
-
-    async def is_over(self) -> bool:
-        """Whether the job has ended: what is pending of it now, nobody will complete.
-
-        Raises:
-            StoreError: The store failed.
-        """
-        _, held = await self._read(self._cleaner)
-        return held is None
+        return None if held is None else held.job.state
 
     # -- what both need --------------------------------------------------------------------------------
 

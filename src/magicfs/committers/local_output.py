@@ -6,11 +6,13 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["LocalFile", "LocalOutput", "has_room", "open_for_writing", "read_checked", "read_output"]
+from magicfs.work_places import local_extra
+
+__all__ = ["LocalFile", "LocalOutput", "has_room", "open_for_writing", "read_all", "read_output"]
 
 _BLOCK = 4096
 _FLAGS = re.compile(r"^flags:\s*([0-7]+)$", re.MULTILINE)
@@ -68,7 +70,19 @@ def read_output(directory: str) -> LocalOutput:
     return output
 
 
-def read_checked(directory: str) -> LocalOutput:
+def read_all(directory: str, destinations: Sequence[str]) -> dict[str, LocalOutput]:
+    """What an attempt's directory holds for each of its job's destinations, the extra ones last.
+
+    Raises:
+        OSError: As for ``read_output``.
+    """
+    main, *extra = destinations
+    found = {main: _read_checked(directory)}
+    places = {one: local_extra(directory, number) for number, one in enumerate(extra)}
+    return found | {one: _read_checked(place) for one, place in places.items() if Path(place).is_dir()}
+
+
+def _read_checked(directory: str) -> LocalOutput:
     """As ``read_output``; files that are open, or short because the disk is full, are problems, too."""
     output = read_output(directory)
     output.problems += [

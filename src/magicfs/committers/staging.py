@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 from magicfs import local_attempts
 from magicfs.committers import job_output, task_output, task_sets
@@ -20,7 +19,7 @@ from magicfs.committers.cluster import ClusterSets
 from magicfs.committers.completing import Spread
 from magicfs.committers.driving import DRIVEN, Driver
 from magicfs.committers.job_output import JobOutput
-from magicfs.committers.local_output import LocalOutput, read_checked
+from magicfs.committers.local_output import LocalOutput, read_all
 from magicfs.committers.options import StagingOptions
 from magicfs.committers.preparing import refuse_data, touched_by
 from magicfs.committers.staging_upload import Source, Uploads
@@ -30,12 +29,13 @@ from magicfs.errors import CommitFailed, CommitOutcomeUnknown, MagicError, Store
 from magicfs.protocol import paths
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
+from magicfs.protocol.job_state import JobState
 from magicfs.protocol.layout import unique_name
 from magicfs.protocol.plan import Abort
 from magicfs.report import JobReport
 from magicfs.stores.impatience import PATIENCE_S, ImpatientStore
 from magicfs.task_commit import Counters, TaskCommit
-from magicfs.work_places import local_directory, local_extra
+from magicfs.work_places import local_directory
 
 __all__ = ["DirectoryCommitter", "PartitionedCommitter", "StagingCommitter"]
 
@@ -112,11 +112,8 @@ class StagingCommitter:
         except MagicError as error:
             await self._clean_up_after(error)
             raise
-        aborted, problems = 0, list[MagicError]()
-        if self._cluster is not None and published.tasks:
-            winners = {pending.task_id for pending in published.pendings()}
-            aborted, problems = await self._cluster.discard(self._impatient(), but=winners)
-        problems += await self._clean_up()
+        # Without winners, for an earlier call has loaded them: they are completed, and cannot be aborted.
+        aborted, problems = await self._clean_up({pending.task_id for pending in published.pendings()})
         warnings = [f"the files are published but cleaning up failed: {one}" for one in problems]
         aborted += report.uploads_aborted
         return replace(report, uploads_aborted=aborted, warnings=(*report.warnings, *warnings))
@@ -129,30 +126,41 @@ class StagingCommitter:
 
     async def abort_job(self, commits: Sequence[TaskCommit], driver: str | None = None) -> None:
         """As ``Committer.abort_job``; local directories on this machine whose attempts are dead go, too."""
-        known, problems = list(job_output.carried(self.engine, self.context, commits)), list[MagicError]()
-        if self._cluster is not None:
-            try:
-                known += await self._cluster.uploads()
-            except StoreError as error:
-                problems.append(error)
         try:
-            await self._driver.abort(known, driver, given=bool(commits))
+            carried = list(job_output.carried(self.engine, self.context, commits))
+            await self._driver.abort(carried, driver, given=bool(commits))
         except MagicError as error:
             await self._clean_up_after(error)
             raise
-        raise_first([*problems, *await self._clean_up()])
+        raise_first((await self._clean_up())[1])
 
     async def _clean_up_after(self, error: MagicError) -> None:
-        """Clean up if the job is past its commit point, or ended: nobody will read its pending sets again."""
+        """Clean up, if nobody will ask the cluster's sets again."""
         try:
-            if not await self._driver.is_open():
-                if self._cluster is not None and await self._driver.is_over():
-                    await self._cluster.discard(self._impatient())
-                await self._clean_up()
+            match await self._driver.state():
+                case JobState.OPEN | JobState.PREPARED:
+                    pass
+                case JobState.COMMITTING:
+                    # Some uploads are to be completed. If names do not tell losers from winners, sets do.
+                    if self.context.names_tell:
+                        await self._remove_leftovers()
+                case _:
+                    await self._clean_up()
         except MagicError as second:
             error.add_note(f"and what the job has left was not looked for: {second}")
 
-    async def _clean_up(self) -> list[MagicError]:
+    async def _clean_up(self, winners: Collection[str] = ()) -> tuple[int, list[MagicError]]:
+        """Abort uploads that only the cluster's sets record, then remove what is left.
+
+        Returns:
+            How many uploads were aborted; and what could not be done, which the next call tries again.
+        """
+        if self._cluster is None:
+            return 0, await self._remove_leftovers()
+        aborted, problems = await self._cluster.discard(self._impatient(), but=winners)
+        return aborted, problems or await self._remove_leftovers()
+
+    async def _remove_leftovers(self) -> list[MagicError]:
         """Remove the job's directory in the cluster, and what dead attempts have left on this machine."""
         problems: list[MagicError] = []
         if self._cluster is not None:
@@ -277,7 +285,7 @@ class StagingCommitter:
     async def _read(self, attempt: AttemptId) -> dict[str, LocalOutput]:
         """What lies in an attempt's directory, by destination."""
         try:
-            return await asyncio.to_thread(_read_all, self._directory(attempt), self.context)
+            return await asyncio.to_thread(read_all, self._directory(attempt), self.context.destinations)
         except OSError as error:
             raise CommitFailed(
                 f"the local files of attempt {attempt} cannot be listed: {error}; run its task again"
@@ -331,15 +339,6 @@ class PartitionedCommitter(StagingCommitter):
         # What is there may be the run's own, published by an earlier job: its driver knows, and looks.
         if self.context.conflict == "fail" and self.context.run_id is None:
             await refuse_data(self.engine, self.context, touched_by(self.context, keys))
-
-
-def _read_all(directory: str, context: JobContext) -> dict[str, LocalOutput]:
-    found = {context.layout.destination: read_checked(directory)}
-    for number, extra in enumerate(context.extra_destinations):
-        place = local_extra(directory, number)
-        if Path(place).is_dir():
-            found[extra] = read_checked(place)
-    return found
 
 
 def _not_removed(error: OSError) -> StoreError:
