@@ -9,10 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 from PIL import Image
 
-from magicfs.spark.java import JavaProblem, require_java
+from magicfs.testing.java import skip_without_java
 from magicfs.testing.servers import Server
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -37,15 +36,6 @@ def run(example: str, server: Server, url: str) -> str:
     return shown.stdout
 
 
-def require_spark() -> None:
-    try:
-        require_java()
-    except JavaProblem as problem:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(problem))
-        pytest.skip(str(problem))
-
-
 def test_process_pool_publishes_every_sensor(ministack: Server, bucket_factory: Any) -> None:
     bucket = bucket_factory(ministack)
     assert "8 (" in run("process_pool.py", ministack, f"s3://{bucket}/measurements")
@@ -55,7 +45,7 @@ def test_process_pool_publishes_every_sensor(ministack: Server, bucket_factory: 
 
 
 def test_spark_publishes_a_csv_file_for_every_group(ministack: Server, bucket_factory: Any) -> None:
-    require_spark()
+    skip_without_java()
     bucket = bucket_factory(ministack)
     shown = run("spark_csv.py", ministack, f"s3://{bucket}/sales")
     assert "4 (1000 rows, " in shown
@@ -71,7 +61,7 @@ def test_spark_publishes_a_csv_file_for_every_group(ministack: Server, bucket_fa
 
 
 def test_spark_publishes_a_thumbnail_for_every_image(ministack: Server, bucket_factory: Any) -> None:
-    require_spark()
+    skip_without_java()
     bucket = bucket_factory(ministack)
     assert "12 (12 rows, " in run("spark_images.py", ministack, f"s3://{bucket}/thumbnails")
     keys = ministack.visible_keys(bucket, "thumbnails")

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from magicfs.spark.java import JavaProblem, require_java
 from magicfs.spark.session import local_session
+from magicfs.testing.java import skip_without_java
 from magicfs.testing.servers import Server
 
 
@@ -18,12 +17,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
     The Python of tasks whose job has failed is not killed for a minute, so that tests can watch it go on.
     """
-    try:
-        require_java()
-    except JavaProblem as problem:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(problem))
-        pytest.skip(str(problem))
+    skip_without_java()
     log = tmp_path_factory.mktemp("spark") / "spark.log"
     config = {"spark.sql.shuffle.partitions": "2", "spark.python.task.killTimeout": "60s"}
     session = local_session(cores=2, attempts=4, log=log, config=config)

@@ -12,7 +12,7 @@ import pytest
 
 from magicfs.demo.main import choose_engine
 from magicfs.errors import UsageError
-from magicfs.spark.java import JavaProblem, require_java
+from magicfs.testing.java import skip_without_java
 from magicfs.testing.servers import Server
 
 FLIGHTS = 336_776
@@ -50,12 +50,7 @@ def figures_of(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
 
 @pytest.fixture
 def java() -> None:
-    try:
-        require_java()
-    except JavaProblem as problem:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(problem))
-        pytest.skip(str(problem))
+    skip_without_java()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pyarrow.dataset
 import pytest
 from s3fs import S3FileSystem
 
-from magicfs.spark.java import JavaProblem, require_java
+from magicfs.testing.java import skip_without_java
 from magicfs.testing.servers import Server
 
 README = Path(__file__).parents[2] / "README.md"
@@ -36,12 +36,7 @@ def test_the_pipeline_has_ten_lines_at_most() -> None:
 def test_the_pipeline_publishes_every_flight(
     ministack: Server, bucket_factory: Callable[..., str], tmp_path: Path
 ) -> None:
-    try:
-        require_java()
-    except JavaProblem as problem:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(problem))
-        pytest.skip(str(problem))
+    skip_without_java()
     bucket = bucket_factory(ministack)
     environment = {
         **os.environ,

@@ -125,7 +125,7 @@ def test_url_to_leads_pandas_there(scene: JobScene) -> None:
     job = job_of(scene)
     task = Task(job.spec, job.task(0).id).setup()
     url = task.url_to(f"{EXTRA}/deep", "table one.csv")
-    if scene.filesystem.protocol == "memory" and job.spec.committer == "magic":
+    if job.spec.committer == "magic":
         assert url.startswith("magic::memory://")
     else:
         filesystem, path = url_to_fs(url)

@@ -55,9 +55,10 @@ async def read(engine: Engine, directory: str, job: JobId) -> str | None:
         key = WorkLayout("", job, 0, name).signpost_key(directory)
         path = f"{engine.store.bucket}/{key}"
         try:
-            fields = Fields(path, parse(path, await engine.store.get(key), size_limit=_SIZE_LIMIT))
+            raw = await engine.store.get(key, size_max=_SIZE_LIMIT + 1)
         except ObjectNotFound:
             continue
+        fields = Fields(path, parse(path, raw, size_limit=_SIZE_LIMIT))
         check_format(fields, FORMAT)
         if fields.required_text("jobId") != job:
             raise fields.error("jobId", "is another job's; somebody copied the file here")
