@@ -180,6 +180,7 @@ def write_partition(
     """
     from pyspark import TaskContext
 
+    from magicfs.spark import worker_heap
     from magicfs.spark.task_files import task_files
 
     with current_task(spec, storage_options=chosen.storage_options) as task:
@@ -187,6 +188,7 @@ def write_partition(
             for batch in batches:
                 files.write(batch)
         task.count("records_written", files.rows)
+    worker_heap.keep()
     assert task.committed is not None
     return task.committed
 
