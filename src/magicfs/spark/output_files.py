@@ -104,6 +104,14 @@ class Finishers:
             self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="magicfs-finisher")
         self._futures.append(self._pool.submit(opened.finish))
 
+    def finish(self, opened: OpenFile) -> None:
+        """Finish a file now, in the calling thread: no thread is started for a task's only file.
+
+        Raises:
+            StoreError: It could not be finished; it is discarded.
+        """
+        self.bytes += opened.finish()
+
     def wait(self) -> None:
         """Wait for the file that was taken first.
 

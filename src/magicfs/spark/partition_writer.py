@@ -137,8 +137,9 @@ class PartitionWriter:
         try:
             self._split_whole()
             # Open ones first, so that few need to be closed to open others.
-            for partition in sorted(self._partitions.values(), key=lambda one: one.open is None):
-                self._finish(partition)
+            waiting = sorted(self._partitions.values(), key=lambda one: one.open is None)
+            for partition in waiting:
+                self._finish(partition, here=partition is waiting[-1])
             self._finishers.close()
         except BaseException:
             with suppress(Exception):  # the first error must not be hidden
@@ -229,16 +230,19 @@ class PartitionWriter:
         self._in_use[partition.directory] = partition
         return partition.open
 
-    def _finish_file(self, partition: _Partition) -> None:
+    def _finish_file(self, partition: _Partition, *, here: bool = False) -> None:
         if partition.open is not None:
             self._in_use.pop(partition.directory)
             opened, partition.open = partition.open, None
-            self._finishers.take(opened)
+            if here:
+                self._finishers.finish(opened)
+            else:
+                self._finishers.take(opened)
 
-    def _finish(self, partition: _Partition) -> None:
+    def _finish(self, partition: _Partition, *, here: bool = False) -> None:
         """Write out what a partition holds and finish its file; if more rows come, it begins anew."""
         self._write_out(partition, last=True)
-        self._finish_file(partition)
+        self._finish_file(partition, here=here)
         self._partitions.pop(partition.directory, None)
 
     # -- rows ------------------------------------------------------------------------------------------

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import gc
+from itertools import count
 
-__all__ = ["keep"]
+__all__ = ["begin_task"]
+
+_SECOND = 1
+_tasks = count()
 
 
-def keep() -> None:
-    """Have the collector pass over all that this process holds now. A second call does nothing.
+def begin_task() -> None:
+    """Have the collector pass over what this process holds when its second task of ours begins.
 
     Spark's daemon runs a full collection after every task, before the worker is free for the next one
     (``pyspark.daemon``), and the modules of pyarrow and of a store's client make that 20 to 30 ms, which is more
     than the rest of a small task. They are there to stay, so they need not be looked at again (``gc.freeze``).
-    What this one task leaves in cycles is not collected either; later tasks' is.
+    At this moment all has been imported that a task needs, and no garbage is left that would be kept.
     """
-    if not gc.get_freeze_count():
+    if next(_tasks) == _SECOND:
         gc.freeze()

@@ -183,12 +183,12 @@ def write_partition(
     from magicfs.spark import worker_heap
     from magicfs.spark.task_files import task_files
 
+    worker_heap.begin_task()
     with current_task(spec, storage_options=chosen.storage_options) as task:
         with task_files(chosen, frame, task, TaskContext.get().partitionId()) as files:
             for batch in batches:
                 files.write(batch)
         task.count("records_written", files.rows)
-    worker_heap.keep()
     assert task.committed is not None
     return task.committed
 
