@@ -38,14 +38,14 @@ _COMMITTER = "manifest"
 
 
 def run(
-    rounds: int, rows: float, server: Server, directory: Path, say: Callable[[str], None]
+    rounds: int, rows: float, servers: Mapping[str, Server], directory: Path, say: Callable[[str], None]
 ) -> dict[str, Any]:
     """Measure; returns the figures, ratios of medians.
 
     Args:
         rounds: How often each side is measured, in turn.
         rows: The fraction of the rows that is written.
-        server: The store.
+        servers: The stores, by the names that their figures shall have.
         directory: For destinations, logs and scratch files.
         say: Told what is going on, in lines.
     """
@@ -60,7 +60,7 @@ def run(
         },
     )
     try:
-        return Speed(spark, server, directory, rounds, rows, say).run()
+        return Speed(spark, servers, directory, rounds, rows, say).run()
     finally:
         spark.stop()
 
@@ -70,7 +70,7 @@ class Speed:
 
     Args:
         spark: A session with two cores, whose tasks are fed through Unix sockets, in batches of any size.
-        server: The store.
+        servers: The stores, by the names that their figures shall have.
         directory: For local destinations.
         rounds: How often each side is measured.
         rows: The fraction of the rows that is written.
@@ -80,16 +80,14 @@ class Speed:
     def __init__(
         self,
         spark: SparkSession,
-        server: Server,
+        servers: Mapping[str, Server],
         directory: Path,
         rounds: int,
         rows: float,
         say: Callable[[str], None],
     ) -> None:
-        self._spark, self._server, self._directory = spark, server, directory
+        self._spark, self._servers, self._directory = spark, servers, directory
         self._rounds, self._rows, self._say = rounds, rows, say
-        self._bucket = server.create_bucket("speed")
-        self._storage = server.storage_options()
         self._numbers = iter(range(10**6))
 
     def run(self) -> dict[str, Any]:
@@ -102,8 +100,9 @@ class Speed:
             **self._limited("2m_rows", "8 partitions of 2M rows", large),
             **self._local("2m_rows_in_all", "8 partitions, 2M rows in all", medium),
             **self._local("200_partitions", "200 partitions, 20k rows in all", tiny),
-            **self._s3("s3", "8 partitions of 2M rows to S3", large),
         }
+        for name, server in self._servers.items():
+            figures |= self._s3(name, f"8 partitions of 2M rows to {server.name}", large, server)
         figures["slow"] = [
             name
             for goal, limit in LIMITS.items()
@@ -164,15 +163,26 @@ class Speed:
             f"ratio_{name}_limited_floor": round(seconds["no-op"] / seconds["v1"], 3),
         }
 
-    def _s3(self, name: str, what: str, frame: DataFrame) -> dict[str, Any]:
-        """To the S3 server, beside the same files uploaded by plain s3fs."""
+    def _s3(self, name: str, what: str, frame: DataFrame, server: Server) -> dict[str, Any]:
+        """To an S3 server, beside the same files uploaded by plain s3fs."""
+        storage, bucket = server.storage_options(), server.create_bucket("speed")
+
+        def path() -> str:
+            return f"{bucket}/{next(self._numbers)}"
+
+        def empty() -> None:
+            client = server.boto3_client()
+            for key in server.all_keys(bucket):
+                client.delete_object(Bucket=bucket, Key=key)
+
         seconds = self._turns(
             {
-                "s3fs": lambda: self._plain(frame),
-                "ours": lambda: self._write(frame, self._url(), self._storage, "magic"),
-                "format": lambda: self._format(frame, self._url(), self._storage, "magic"),
+                "s3fs": lambda: self._plain(frame, path(), storage),
+                "ours": lambda: self._write(frame, f"s3://{path()}", storage, "magic"),
+                "format": lambda: self._format(frame, f"s3://{path()}", storage, "magic"),
                 "no-op": lambda: self._nothing(frame),
-            }
+            },
+            empty,
         )
         self._say(
             f"{what}: the same files by s3fs, no commit {seconds['s3fs']:.2f} s; magicfs.spark.write "
@@ -184,8 +194,10 @@ class Speed:
             f"ratio_{name}_format": round(seconds["format"] / seconds["s3fs"], 3),
         }
 
-    def _turns(self, sides: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-        """Medians of all sides; one round that is not counted warms them up."""
+    def _turns(
+        self, sides: Mapping[str, Callable[[], object]], empty: Callable[[], None] = lambda: None
+    ) -> dict[str, float]:
+        """Medians of all sides; one round that is not counted warms them up. Making room is not counted."""
         seconds: dict[str, list[float]] = {name: [] for name in sides}
         for number in range(self._rounds + 1):
             for name, work in sides.items():
@@ -193,7 +205,8 @@ class Speed:
                 work()
                 if number:
                     seconds[name].append(time.perf_counter() - started)
-                self._remove()
+                shutil.rmtree(self._directory / "destinations", ignore_errors=True)
+                empty()
         return {name: statistics.median(one) for name, one in seconds.items()}
 
     def _write(self, frame: DataFrame, url: str, storage: Mapping[str, Any], committer: str) -> None:
@@ -209,25 +222,14 @@ class Speed:
         }
         frame.write.format("magic").mode("append").options(**options).save(url)
 
-    def _plain(self, frame: DataFrame) -> None:
-        upload = _Plain(f"{self._bucket}/{next(self._numbers)}", self._storage)
-        frame.mapInArrow(upload, _COUNTED).collect()
+    def _plain(self, frame: DataFrame, path: str, storage: Mapping[str, Any]) -> None:
+        frame.mapInArrow(_Plain(path, storage), _COUNTED).collect()
 
     def _nothing(self, frame: DataFrame) -> None:
         frame.mapInArrow(_count, _COUNTED).collect()
 
     def _path(self) -> str:
         return str(self._directory / "destinations" / f"d{next(self._numbers)}")
-
-    def _url(self) -> str:
-        return f"s3://{self._bucket}/{next(self._numbers)}"
-
-    def _remove(self) -> None:
-        """Make room, outside of the time that is measured."""
-        shutil.rmtree(self._directory / "destinations", ignore_errors=True)
-        client = self._server.boto3_client()
-        for key in self._server.all_keys(self._bucket):
-            client.delete_object(Bucket=self._bucket, Key=key)
 
 
 def _count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,21 @@
+"""What a Spark worker leaves out of garbage collection."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+_TASKS = """
+import gc
+from magicfs.spark import worker_heap
+counts = []
+for _ in range(4):
+    counts.append(gc.get_freeze_count())
+    worker_heap.begin_task()
+print(counts[0], counts[1], counts[2] > 1000, counts[2] == counts[3])
+"""
+
+
+def test_what_was_imported_is_left_out_once_and_from_the_second_task_on() -> None:
+    done = subprocess.run([sys.executable, "-c", _TASKS], capture_output=True, text=True, check=True)
+    assert done.stdout == "0 0 True True\n"
