@@ -99,6 +99,12 @@ def test_partitioned_by_of_sql_does_not_reach_a_writer(
     assert COLUMN not in str(told(evidence))
 
 
+def test_options_of_a_table_do_not_reach_a_writer(spark: SparkSession, evidence: Path, table: str) -> None:
+    spark.sql(f"create table {table} (id bigint) using recording options (path 'x', by '{COLUMN}')")
+    spark.sql(f"insert into {table} values (1)")
+    assert told(evidence)["options"] == {}
+
+
 def test_partitioned_by_of_write_to_does_not_reach_a_writer(
     frame: DataFrame, evidence: Path, table: str
 ) -> None:
@@ -150,3 +156,47 @@ def test_spark_says_what_the_document_tells(frame: DataFrame, code: str, says: s
 
 def test_the_table_of_messages_is_there() -> None:
     assert len(table_of_messages()) >= 7
+
+
+# -- what the last column of the document says to write instead ----------------------------------------------
+
+
+@pytest.fixture
+def magic_table(spark: SparkSession) -> Iterator[str]:
+    yield "magic_table"
+    spark.sql("drop table if exists magic_table")
+
+
+def days_of(spark: SparkSession, path: Path) -> list[tuple[int, int]]:
+    assert {one.name for one in path.glob("day=*")} == {"day=1", "day=2"}
+    return sorted((row["id"], row["day"]) for row in spark.read.parquet(str(path)).collect())
+
+
+def test_a_table_of_sql_is_written_as_the_options_of_the_insert_say(
+    spark: SparkSession, magic_table: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "d"
+    spark.sql(f"create table {magic_table} (id bigint, day bigint) using magic")
+    how = f"with (path '{path.as_uri()}', partitionCols 'day', committer 'manifest')"
+    spark.sql(f"insert into {magic_table} {how} values (1, 1), (2, 2), (3, 2)")
+    assert days_of(spark, path) == [(1, 1), (2, 2), (3, 2)]
+
+
+def test_an_insert_without_a_destination_is_told_how_to_name_one(
+    spark: SparkSession, magic_table: str, tmp_path: Path
+) -> None:
+    options = f"options (path '{(tmp_path / 'd').as_uri()}', committer 'manifest')"
+    spark.sql(f"create table {magic_table} (id bigint) using magic {options}")
+    with pytest.raises(Exception, match=r"destination is missing.*INSERT INTO … WITH \(path '"):
+        spark.sql(f"insert into {magic_table} values (1)")
+    assert not (tmp_path / "d").exists()
+
+
+def test_a_table_of_write_to_is_partitioned_by_its_options(
+    spark: SparkSession, magic_table: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "d"
+    frame = spark.createDataFrame([(1, 1), (2, 2), (3, 2)], "id bigint, day bigint")
+    how = {"path": path.as_uri(), "partitionCols": "day", "committer": "manifest"}
+    frame.writeTo(magic_table).using("magic").options(**how).create()
+    assert days_of(spark, path) == [(1, 1), (2, 2), (3, 2)]

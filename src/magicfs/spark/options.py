@@ -131,7 +131,10 @@ def build(
     }
     path = parsed.get("path", "").strip()
     if not path:
-        raise UsageError("the destination is missing; name it in .save('s3://bucket/dataset')")
+        raise UsageError(
+            "the destination is missing; name it in .save('s3://bucket/dataset'), or in SQL in "
+            "INSERT INTO … WITH (path 's3://bucket/dataset')"
+        )
     parsed["conflict"] = _chosen_conflict(
         parsed.get("conflict"), overwrite=overwrite, partitioned=bool(parsed.get("partition_cols"))
     )
