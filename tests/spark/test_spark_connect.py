@@ -18,4 +18,5 @@ def test_the_same_writes_are_exact_through_either_kind_of_session() -> None:
     assert done.returncode == 0, done.stderr[-5000:]
     figures = json.loads(done.stdout.splitlines()[-1])
     assert figures["classic_writes"] == figures["connect_writes"] == 8
+    assert figures["classic_batches"] == figures["connect_batches"] == 3
     assert (figures["rows_wrong"], figures["pending_after"], figures["work_after"]) == (0, 0, 0)

@@ -7,7 +7,7 @@ the driver completes by itself whatever none has told of.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ __all__ = ["FILES_PER_TASK", "commit", "grouped"]
 FILES_PER_TASK = 1000
 """Most files that one Spark task completes: some seconds of requests, and one chunk of the job's facts."""
 
+_Completer = Callable[[CompleteFiles, Sequence[Portion]], list[Completed]]
 _SCHEMA = "chunk string, start bigint, etags array<string>, trouble string"
 
 
@@ -61,7 +62,6 @@ def commit(
     """
     if files_per_task < 1:
         raise UsageError(f"files_per_task={files_per_task} is out of range; choose 1 or more")
-    from pyspark import inheritable_thread_target
     from pyspark.sql import SparkSession
 
     session = spark or SparkSession.getActiveSession()
@@ -69,8 +69,7 @@ def commit(
         raise UsageError("no Spark session is active in this thread; pass spark=")
     tag = f"magicfs-commit-{job.id}"
 
-    # The thread that collects has the pool, the description and the tags of this one.
-    @inheritable_thread_target(session)  # type: ignore[untyped-decorator, unused-ignore]
+    @_as_this_thread(session)
     def completer(work: CompleteFiles, portions: Sequence[Portion]) -> list[Completed]:
         groups = grouped(portions, files_per_task)
         if storage_options is not None:
@@ -90,6 +89,20 @@ def commit(
         with suppress(Exception):
             session.interruptTag(tag)
         raise
+
+
+def _as_this_thread(session: SparkSession) -> Callable[[_Completer], _Completer]:
+    """Gives the thread that collects the pool, the description and the tags of this one."""
+    from pyspark import inheritable_thread_target
+    from pyspark.sql import SparkSession as Classic
+    from pyspark.sql import is_remote
+
+    if not is_remote() and not isinstance(session, Classic):
+        # Of a Connect session that was made by its own class, without SPARK_REMOTE or builder.remote of
+        # pyspark.sql, PySpark expects a classic one here.
+        return lambda function: function
+    inherit: Callable[[_Completer], _Completer] = inheritable_thread_target(session)
+    return inherit
 
 
 def grouped(portions: Iterable[Portion], files: int) -> list[list[Portion]]:

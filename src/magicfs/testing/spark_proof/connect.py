@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +14,9 @@ from magicfs.errors import OutputExists
 from magicfs.spark.session import local_session
 from magicfs.testing.servers import Server
 from magicfs.testing.spark_proof.cluster import ConnectServer
-from magicfs.testing.spark_proof.orders import Mode, Order, Route
+from magicfs.testing.spark_proof.orders import Mode, Order, Route, batch_rows
 from magicfs.testing.spark_proof.witness import Judge, Lane, Witness
-from magicfs.testing.spark_proof.writing import frame_of, perform
+from magicfs.testing.spark_proof.writing import SINK, frame_of, perform, stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,15 +45,23 @@ def run(server: Server, directory: Path, say: Callable[[str], None]) -> dict[str
     classic = local_session(log=directory / "classic.log")
     try:
         writes = same_writes(classic, Lane(server.create_bucket("classic"), "d"), server, judge)
+        batches = same_streams(classic, Lane("classic", "s"), server, judge, directory / "classic")
     finally:
         classic.stop()
     with ConnectServer(directory / "connect") as connect:
+        direct = _direct_session(connect.url)
+        try:
+            _commits_on_executors(direct, Lane(server.create_bucket("direct"), "d"), server, judge)
+        finally:
+            direct.stop()
         remote = remote_session(connect.url)
         try:
             found = same_writes(remote, Lane(server.create_bucket("connect"), "d"), server, judge)
+            seen = same_streams(remote, Lane("connect", "s"), server, judge, directory / "remote")
         finally:
             remote.stop()
-    return judge.to_dict() | {"classic_writes": writes, "connect_writes": found}
+    counts = {"classic_writes": writes, "connect_writes": found}
+    return judge.to_dict() | counts | {"classic_batches": batches, "connect_batches": seen}
 
 
 def remote_session(url: str) -> SparkSession:
@@ -65,6 +74,21 @@ def remote_session(url: str) -> SparkSession:
 
     session: SparkSession = Session.builder.remote(url).getOrCreate()
     return session
+
+
+def _direct_session(url: str) -> SparkSession:
+    """A session made by the class of Connect itself, of which the rest of PySpark does not know."""
+    from pyspark.sql.connect.session import SparkSession as Session
+
+    session: SparkSession = Session.builder.remote(url).create()
+    return session
+
+
+def _commits_on_executors(spark: SparkSession, lane: Lane, server: Server, judge: Judge) -> None:
+    _on_executors(spark, lane, server.storage_options(), judge)
+    lane.ended = time.monotonic()
+    lane.settle()
+    judge.leftovers(lane, "the session that was made directly")
 
 
 def same_writes(spark: SparkSession, lane: Lane, server: Server, judge: Judge) -> int:
@@ -91,6 +115,33 @@ def same_writes(spark: SparkSession, lane: Lane, server: Server, judge: Judge) -
     lane.settle()
     judge.leftovers(lane, f"{type(spark)}")
     return done
+
+
+def same_streams(spark: SparkSession, lane: Lane, server: Server, judge: Judge, directory: Path) -> int:
+    """Write batches by either route, compare, compact, and compare; returns how many batches are published.
+
+    Args:
+        spark: The session, classic or Connect.
+        lane: An empty destination.
+        server: Where that is.
+        judge: Compares.
+        directory: For files that come in and for the checkpoint.
+    """
+    storage, source = server.storage_options(), directory / "in"
+    source.mkdir(parents=True)
+    routes: tuple[Route, ...] = ("write", "format", "write")
+    for number, route in enumerate(routes):
+        rows = [json.dumps({"id": one, "p": p}) for one, p in batch_rows(number)]
+        (source / f"{number}.json").write_text("\n".join(rows), encoding="utf-8")
+        stream(spark, route, str(source), str(directory / "checkpoint"), lane.url, storage)
+        lane.rows += batch_rows(number)
+        judge.published(lane, f"{type(spark)} batch {number} by {route}")
+    magicfs.compact(lane.url, storage_options=storage)
+    judge.published(lane, f"{type(spark)} compacted batches")
+    lane.ended = time.monotonic()
+    lane.settle()
+    judge.leftovers(lane, f"{type(spark)} batches")
+    return len(magicfs.spark.batches(lane.url, SINK, storage_options=storage))
 
 
 def _on_executors(spark: SparkSession, lane: Lane, storage: dict[str, Any], judge: Judge) -> int:
