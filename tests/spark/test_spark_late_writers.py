@@ -9,8 +9,10 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
+from uuid import uuid4
 
 import pandas as pd
 import pytest
@@ -102,6 +104,24 @@ def test_a_job_that_somebody_took_over_is_theirs(
         sweep_late(first, "wait")
     assert f"job {first.id} was taken over" in caplog.text
     assert second.commit(second.commits).files == 1
+
+
+def test_the_data_source_looks_for_late_uploads_of_its_job(
+    spark: SparkSession, ministack: Server, bucket: str
+) -> None:
+    url, storage = f"s3://{bucket}/d", ministack.storage_options()
+    writer = spark.range(3).write.format("magic").mode("append")
+    writer.option("storageOptions", json.dumps(storage)).save(url)
+    job_id = magicfs.read_manifest(url, storage_options=storage).job_id
+    client = ministack.boto3_client()
+    for job in (job_id, str(uuid4())):
+        client.create_multipart_upload(Bucket=bucket, Key=f"d/part-00009-000009-{job}.snappy.parquet")
+    assert len(ministack.pending_uploads(bucket)) == 2
+    deadline = time.monotonic() + 60
+    while any(job_id in str(one) for one in ministack.pending_uploads(bucket)):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert len(ministack.pending_uploads(bucket)) == 1
 
 
 AT_EXIT = """

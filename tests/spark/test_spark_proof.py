@@ -65,6 +65,11 @@ def test_plans_can_be_repeated_and_meet_every_route_mode_phase_and_target() -> N
         for route in ("format", "write")
         for mode in ("append", "overwrite", "replace_partitions")
     }
+    assert {one.order.mode for one in drivers if one.order.commit == "spark"} == {
+        "append",
+        "overwrite",
+        "replace_partitions",
+    }
     assert Counter(one.phase for one in drivers) == {
         Phase.COMMIT: 10,
         Phase.TASKS: 6,
@@ -76,6 +81,7 @@ def test_plans_can_be_repeated_and_meet_every_route_mode_phase_and_target() -> N
     }
     executors = [plans.executor_plan(1, number) for number in range(50)]
     assert len({one.moment for one in executors}) == 50
+    assert Counter(one.order.commit for one in executors) == {"driver": 38, "spark": 12}
     assert all(0 < one.moment < 1 and 0 <= one.victim < 1 for one in executors)
     streams = [plans.stream_plan(1, number, 3) for number in range(20)]
     assert {(one.route, one.target) for one in streams} == {

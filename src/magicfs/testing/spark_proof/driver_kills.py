@@ -14,7 +14,7 @@ from magicfs.spark.session import local_session
 from magicfs.testing.servers import Server
 from magicfs.testing.spark_proof import plans
 from magicfs.testing.spark_proof.application import Application
-from magicfs.testing.spark_proof.orders import Mode, Order, Route, Rows
+from magicfs.testing.spark_proof.orders import Mode, Order, Rows
 from magicfs.testing.spark_proof.plans import DriverPlan, Phase, Profile
 from magicfs.testing.spark_proof.watching import Watch, profile_of
 from magicfs.testing.spark_proof.witness import Judge, Lane, Witness
@@ -69,7 +69,7 @@ class DriverKills:
         self._judge.figures.update(driver_kills=0)
         bucket = server.create_bucket(_BUCKET)
         self._lanes = [Lane(bucket, f"d{number}") for number in range(_LANES)]
-        self._profiles: dict[tuple[Route, Mode], Profile] = {}
+        self._profiles: dict[tuple[str, Mode], Profile] = {}
         self._groups: dict[str, Counter[str]] = {"phases": Counter(), "states": Counter()}
 
     def run(self, kills: int) -> None:
@@ -92,23 +92,23 @@ class DriverKills:
         return self._judge.to_dict() | groups
 
     def _measure(self, order: Order) -> Profile:
-        """See an undisturbed write of a route and a mode, from here: the requests are the same."""
-        lane = Lane(self._lanes[0].bucket, f"measured-{order.route}-{order.mode}")
+        """See an undisturbed write of a kind and a mode, from here: the requests are the same."""
+        lane = Lane(self._lanes[0].bucket, f"measured-{order.kind}-{order.mode}")
         first = Order(0, order.route, "append")
         perform(self._spark, first, lane.url, self._storage, late="leave")
-        second = Order(1, order.route, order.mode)
+        second = Order(1, order.route, order.mode, commit=order.commit)
         with Watch(self._server.endpoint) as watch:
             storage = self._storage | {"endpoint_url": watch.endpoint}
             perform(self._spark, second, lane.url, storage, pace=_PACE_SECONDS, late="leave")
             profile = profile_of(watch.requests)
         lane.rows = second.after(first.new())
         self._judge.published(lane, f"undisturbed {second}")
-        self._say(f"requests of an undisturbed {order.mode} by {order.route}: {profile}")
+        self._say(f"requests of an undisturbed {order.mode} by {order.kind}: {profile}")
         return profile
 
     def _round(self, plan: DriverPlan, lane: Lane) -> None:
         order, new = plan.order, plan.order.after(lane.rows)
-        kind = (order.route, order.mode)
+        kind = (order.kind, order.mode)
         if kind not in self._profiles:
             self._profiles[kind] = self._measure(order)
         with Watch(self._server.endpoint) as watch, self._application(order, lane, watch) as application:
@@ -129,7 +129,7 @@ class DriverKills:
 
     def _kill(self, plan: DriverPlan, application: Application, watch: Watch) -> Phase:
         """Kill at the planned moment; returns the phase that it was."""
-        profile = self._profiles[plan.order.route, plan.order.mode]
+        profile = self._profiles[plan.order.kind, plan.order.mode]
         wanted = plan.request(profile)
         application.go()
         reached = application.wait(lambda: wanted is not None and watch.arrived() >= wanted, _WRITE_SECONDS)

@@ -14,7 +14,7 @@ from magicfs.testing.servers import Server
 from magicfs.testing.spark_proof import plans
 from magicfs.testing.spark_proof.cluster import Cluster
 from magicfs.testing.spark_proof.marked import kill
-from magicfs.testing.spark_proof.orders import Order, Route
+from magicfs.testing.spark_proof.orders import Commit, Order, Route
 from magicfs.testing.spark_proof.witness import Judge, Lane, Witness
 from magicfs.testing.spark_proof.writing import perform
 
@@ -94,7 +94,7 @@ class ExecutorKills:
         self.judge = Judge(Witness(server), say)
         bucket = server.create_bucket(_BUCKET)
         self._lanes = [Lane(bucket, f"d{number}") for number in range(_LANES)]
-        self._seconds: dict[Route, float] = {}
+        self._seconds: dict[str, float] = {}
 
     def run(self, kills: int) -> None:
         """Kill until so many kills have hit; then look for what is left."""
@@ -121,15 +121,19 @@ class ExecutorKills:
             self.judge.leftovers(lane, "at the end")
 
     def _measure(self) -> None:
-        """Two undisturbed writes by each route; the first one warms everything up."""
+        """Two undisturbed writes of each kind; the first one warms everything up."""
         lane = Lane(self._lanes[0].bucket, "measured")
-        routes: tuple[Route, ...] = ("format", "write")
-        for number, route in enumerate(routes * 2):
+        kinds: tuple[tuple[Route, Commit], ...] = (
+            ("format", "driver"),
+            ("write", "driver"),
+            ("write", "spark"),
+        )
+        for number, (route, commit) in enumerate(kinds * 2):
             wait_for_executors(self._spark)
-            order = Order(number, route, "append")
+            order = Order(number, route, "append", commit=commit)
             started = time.monotonic()
             self._write(order, lane)
-            self._seconds[route] = time.monotonic() - started
+            self._seconds[order.kind] = time.monotonic() - started
             lane.rows = order.after(lane.rows)
             self.judge.published(lane, f"undisturbed {order}")
         self._say(f"undisturbed writes take {self._seconds} s")
@@ -141,7 +145,7 @@ class ExecutorKills:
         wait_for_executors(self._spark)
         group = f"order-{order.number}"
         self._spark.sparkContext.setJobGroup(group, str(order))
-        killer = _Killer(self._cluster, plan.moment * self._seconds[order.route], plan.victim)
+        killer = _Killer(self._cluster, plan.moment * self._seconds[order.kind], plan.victim)
         started = time.monotonic()
         try:
             with killer:
@@ -152,8 +156,8 @@ class ExecutorKills:
             self._again(order, lane)
         else:
             if not killer.hit:
-                self._seconds[order.route] *= _REMEMBERED
-                self._seconds[order.route] += (1 - _REMEMBERED) * (time.monotonic() - started)
+                self._seconds[order.kind] *= _REMEMBERED
+                self._seconds[order.kind] += (1 - _REMEMBERED) * (time.monotonic() - started)
         self.judge.figures["executor_kills"] += killer.hit
         self.judge.figures["executor_attempts_lost"] += self._lost(group)
         lane.rows, lane.ended = order.after(lane.rows), time.monotonic()
