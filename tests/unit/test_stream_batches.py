@@ -21,7 +21,15 @@ from magicfs.protocol import paths
 from magicfs.protocol.ids import TaskId
 from magicfs.report import JobReport
 from magicfs.spark import batch_jobs
-from magicfs.spark.batch_jobs import abort_batch, batch_of, commit_batch, job_id_of, published_batch, run_of
+from magicfs.spark.batch_jobs import (
+    abort_batch,
+    batch_of,
+    commit_batch,
+    job_id_of,
+    published_batch,
+    run_of,
+    settled_batch,
+)
 from magicfs.spark.streaming import batches, sink
 from magicfs.task_commit import TaskCommit
 from magicfs.testing.faulty_store import Traffic, faulty
@@ -180,6 +188,73 @@ def test_a_commit_that_died_at_any_request_is_made_good_by_the_replay(mode: str,
         outcomes.add(report.published_before)
     assert 20 < number < 199, "every request was cut"
     assert outcomes == {True, False}
+
+
+def each_job(scene: JobScene, batch: int, mode: Any) -> magicfs.Job:
+    """As the sink of ``foreachBatch`` makes it: its id is its own, and it is set up before its tasks."""
+    how = {"conflict": mode, "tracking": "memory", "allow_empty": True, "filesystem": scene.filesystem}
+    return magicfs.Job(scene.url, run_id=run_of(SINK, batch), **how).setup()
+
+
+def each(scene: JobScene, batch: int, body: bytes, mode: Any = "append") -> bool:
+    """A run of a batch by ``foreachBatch``; whether it was this one that published it."""
+    place = paths.parse_url(scene.url)
+    how = {"sink_id": SINK, "batch_id": batch}
+    if scene.elsewhere(lambda engine: settled_batch(engine, place, **how)) is not None:
+        return False
+    job = each_job(scene, batch, mode)
+    return not job.commit(wrote(job, body)).published_before
+
+
+def each_died(scene: JobScene, fault: Fault, batch: int, body: bytes, mode: Any = "append") -> int:
+    """As ``died``, by ``foreachBatch``."""
+    job = each_job(scene, batch, mode)
+    commits = wrote(job, body)
+    with requests_of(scene, fault) as traffic, suppress(Crash):
+        job.commit(commits)
+    return len(traffic.log)
+
+
+def run_again(scene: JobScene, batch: int, body: bytes, mode: Any = "append") -> bool:
+    return not run(scene, batch, body, mode).published_before
+
+
+@MODES
+@DEATHS
+@pytest.mark.parametrize(
+    ("dies", "replays"),
+    [(died, each), (each_died, each), (each_died, run_again)],
+    ids=lambda one: one.__name__,
+)
+def test_either_way_to_write_a_stream_makes_good_what_the_other_left_at_any_request(
+    mode: str, kind: Kind, dies: Any, replays: Any
+) -> None:
+    outcomes = set()
+    for number in range(1, 200):
+        scene = JobScene()
+        each(scene, 0, b"0", mode)
+        if dies(scene, Fault(kind, number=number), 1, b"first", mode) < number:
+            break
+        again = replays(scene, 1, b"again", mode)
+        found = [one for one in scene.bodies() if one != b"0"]
+        assert found == [b"again" if again else b"first"] * 2
+        assert_clean(scene)
+        assert listed(scene) == [0, 1]
+        outcomes.add(again)
+    assert 15 < number < 199, "every request was cut"
+    assert outcomes == {True, False}
+
+
+def test_uploads_of_a_batch_whose_job_was_never_set_up_are_discarded_by_the_other_way(
+    scene: JobScene,
+) -> None:
+    wrote(job_of(scene, 0), b"first")
+    beside = wrote(job_of(scene, 1), b"next")
+    assert each(scene, 0, b"again")
+    assert scene.bodies() == [b"again"] * 2
+    assert not commit_batch(job_of(scene, 1), SINK, 1, beside).published_before
+    assert sorted(scene.bodies()) == [b"again"] * 2 + [b"next"] * 2
+    assert_clean(scene)
 
 
 @DEATHS

@@ -15,19 +15,24 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from fsspec.asyn import sync
 
 from magicfs import manifests
-from magicfs.committers import job_output
+from magicfs.committers import job_output, neighbours
 from magicfs.committers.execution import Executor
 from magicfs.committers.job_record import JobRecord
+from magicfs.committers.sweep import look
 from magicfs.engine import Engine, raise_first
 from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation, UsageError
 from magicfs.formats.pending import Pending
 from magicfs.formats.pointer import RUNS_KEPT
 from magicfs.job import Job
 from magicfs.job_spec import RUN_ID_MAX, JobSpec, location_of
-from magicfs.maintenance.at_destination import cleaner_of
+from magicfs.maintenance.at_destination import cleaner_of, context_of
 from magicfs.maintenance.compaction import published_runs
+from magicfs.maintenance.discarding import abort_job
+from magicfs.maintenance.recovery import recover_jobs
 from magicfs.manifests import COMPACT, READING
+from magicfs.protocol import ids
 from magicfs.protocol.job_state import JobState
+from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.protocol.plan import Abort, Stage
 from magicfs.report import JobReport
@@ -42,6 +47,7 @@ __all__ = [
     "job_id_of",
     "published_batch",
     "run_of",
+    "settled_batch",
 ]
 
 _COMMIT_TRIES = 3
@@ -179,6 +185,38 @@ def _told(report: JobReport, sink_id: str, batch_id: int) -> JobReport:
     return report
 
 
+async def settled_batch(engine: Engine, location: Location, *, sink_id: str, batch_id: int) -> str | None:
+    """Bring to an end what earlier runs of a batch left; returns the job that has published it, if any.
+
+    For ``foreachBatch``, whose jobs have ids of their own and settle each other once they are set up. That
+    does not reach a job that died when all was published but not all cleaned up, for then nobody sets one up
+    again; nor what tasks of ``writeStream`` uploaded for a job that was never set up.
+
+    Raises:
+        FormatError: Pointer, chain or job object cannot be believed.
+        StoreError: The store failed; call again.
+    """
+    published = await published_batch(engine, location, sink_id=sink_id, batch_id=batch_id)
+    if published is not None:
+        await _cleaned_up(engine, location, published)
+        return published
+    unset = ids.job_id(job_id_of(location.url, sink_id, batch_id))
+    uploads, keys = await look(engine, context_of(location, WorkLayout(location.key, unset)))
+    if (uploads or keys) and not await _is_unfinished(engine, location, unset):
+        await abort_job(engine, location, job=unset)
+    return None
+
+
+async def _cleaned_up(engine: Engine, location: Location, job: str) -> None:
+    """Clean up after a published job, if it could not do so itself."""
+    if await _is_unfinished(engine, location, job):
+        await recover_jobs(engine, location, job=job)
+
+
+async def _is_unfinished(engine: Engine, location: Location, job: str) -> bool:
+    return any(one.job_id == job for one in await neighbours.find(engine, location.key))
+
+
 async def _settled(spec: JobSpec, sink_id: str, batch_id: int, commits: Iterable[TaskCommit]) -> str | None:
     """Bring an earlier commit of a batch to its end; returns the job that has published the batch."""
     engine, context = Engine(spec.store(), spec.concurrency), spec.context
@@ -192,7 +230,10 @@ async def _settled(spec: JobSpec, sink_id: str, batch_id: int, commits: Iterable
         await executor.run(held)
     if await manifests.read(engine.store, spec.location.key, spec.job, READING) is not None:
         return spec.job
-    return await published_batch(engine, spec.location, sink_id=sink_id, batch_id=batch_id)
+    published = await published_batch(engine, spec.location, sink_id=sink_id, batch_id=batch_id)
+    if published is not None:
+        await _cleaned_up(engine, spec.location, published)
+    return published
 
 
 async def _discarded(spec: JobSpec, commits: Sequence[TaskCommit]) -> None:

@@ -27,7 +27,7 @@ from magicfs.maintenance.at_destination import on_destination
 from magicfs.maintenance.compaction import published_runs
 from magicfs.manifests import COMPACT, READING
 from magicfs.protocol.paths import Location
-from magicfs.spark.batch_jobs import batch_of, check_sink, published_batch, run_of
+from magicfs.spark.batch_jobs import batch_of, check_sink, run_of, settled_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -60,8 +60,10 @@ def sink(url: str, sink_id: str, **options: Any) -> Callable[[DataFrame, int], N
     """A function for ``foreachBatch`` that publishes every batch once, however often Spark runs it.
 
     The batch's run is ``stream/<sink_id>/<batch>``. The function asks first whether that run is published,
-    and then returns at once: a replay runs no task. A batch that died half-way is finished or discarded by
-    the next run of it. Spark's errors and ours come out of the function as they are; nothing is visible then.
+    and then returns at once: a replay runs no task, and only cleans up after its predecessor. A batch that
+    died half-way is finished or discarded by the next run of it, whichever of the two ways to write a stream
+    either of them takes. Spark's errors and ours come out of the function as they are; nothing is visible
+    then.
 
     Args:
         url: The destination directory, such as ``s3://bucket/clicks``.
@@ -104,7 +106,7 @@ class _Sink:
 
         storage = self.options.get("storage_options")
         how = {"sink_id": self.sink_id, "batch_id": batch_id}
-        published: str | None = on_destination(published_batch, self.url, storage, None, **how)
+        published: str | None = on_destination(settled_batch, self.url, storage, None, **how)
         if published is None:
             report = write(frame, self.url, **self.options, run_id=run_of(self.sink_id, batch_id))
             published = report.job_id if report.published_before else None
