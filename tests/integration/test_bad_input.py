@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -638,7 +639,10 @@ def test_abort_that_fails_never_hides_the_first_error_and_ends(
         raise ZeroDivisionError
     assert time.monotonic() - began < 30
     notes = caught.value.__notes__
-    assert notes[0].startswith("and task 000000 could not be aborted whole: abort_upload of")
+    # On a slow machine it is another request that is given up first, for all wait behind the aborts.
+    assert re.match(
+        r"and task 000000 could not be aborted whole: (abort_upload of |.*: given up: )", notes[0]
+    )
     assert notes[1].startswith(f"and job {job.id} could not be aborted whole: ")
     assert place.data() == [OLD]
     assert len(place.pending()) == 40

@@ -31,7 +31,14 @@ def example(**replacements: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["ministack", pytest.param("seaweedfs", marks=pytest.mark.long)])
-@pytest.mark.parametrize("options", ["", ', tracking="memory"', ', unique_names=False, layout="__magic"'])
+@pytest.mark.parametrize(
+    "options",
+    [
+        "",
+        pytest.param(', tracking="memory"', marks=pytest.mark.long),
+        pytest.param(', unique_names=False, layout="__magic"', marks=pytest.mark.long),
+    ],
+)
 def test_first_example_publishes_every_row_each_time_it_is_run(
     server: Callable[[str], Server], bucket_factory: Callable[..., str], name: str, options: str
 ) -> None:

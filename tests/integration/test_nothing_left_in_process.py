@@ -124,7 +124,7 @@ ENDS = [
     fail_in_a_task,
     fail_in_mid_write,
     fail_at_the_job_commit,
-    fall_silent,
+    pytest.param(fall_silent, marks=pytest.mark.long),
 ]
 
 

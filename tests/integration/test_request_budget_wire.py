@@ -215,6 +215,7 @@ def test_whole_job_by_listing_costs_what_the_table_says(wire: Wire) -> None:
     )
 
 
+@pytest.mark.long
 def test_more_than_a_page_of_work_is_listed_and_deleted_by_pages(wire: Wire) -> None:
     job = wire.job().setup()
     task = job.task(0).setup()
