@@ -143,25 +143,10 @@ class Speed:
         conf = self._spark.conf
         conf.unset(_BATCH_BYTES)
         try:
-            seconds = self._turns(
-                {
-                    "v1": lambda: frame.write.parquet(self._path()),
-                    "ours": lambda: self._write(frame, Path(self._path()).as_uri(), {}, _COMMITTER),
-                    "no-op": lambda: self._nothing(frame),
-                }
-            )
-            limit = conf.get(_BATCH_BYTES)
+            what = f"{what}, {_BATCH_BYTES} of {conf.get(_BATCH_BYTES)}"
+            return self._local(f"{name}_limited", what, frame)
         finally:
             conf.set(_BATCH_BYTES, _NO_LIMIT)
-        self._say(
-            f"{what}, local, {_BATCH_BYTES} as Spark has it, {limit}: df.write.parquet with v1 "
-            f"{seconds['v1']:.2f} s; magicfs.spark.write {seconds['ours']:.2f} s; rows handed to Python and "
-            f"dropped {seconds['no-op']:.2f} s"
-        )
-        return {
-            f"ratio_{name}_limited": round(seconds["ours"] / seconds["v1"], 3),
-            f"ratio_{name}_limited_floor": round(seconds["no-op"] / seconds["v1"], 3),
-        }
 
     def _s3(self, name: str, what: str, frame: DataFrame, server: Server) -> dict[str, Any]:
         """To an S3 server, beside the same files uploaded by plain s3fs."""
