@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from magicfs.spark.session import local_session
 from magicfs.testing.servers import Server
 from magicfs.testing.spark_proof import plans
+from magicfs.testing.spark_proof.alongside import Alongside
 from magicfs.testing.spark_proof.cluster import Cluster
 from magicfs.testing.spark_proof.marked import kill
 from magicfs.testing.spark_proof.orders import Commit, Order, Route
@@ -178,21 +178,13 @@ class ExecutorKills:
         return sum(stage.numFailedTasks for stage in stages if stage is not None)
 
 
-class _Killer:
+class _Killer(Alongside):
     """Kills an executor some time after the beginning of its block, unless that is over before."""
 
     def __init__(self, cluster: Cluster, seconds: float, victim: float) -> None:
+        super().__init__()
         self._cluster, self._seconds, self._victim = cluster, seconds, victim
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="executor killer")
         self.hit = False
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
 
     def _run(self) -> None:
         if self._over.wait(self._seconds):

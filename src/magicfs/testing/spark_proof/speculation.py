@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from magicfs.spark.session import local_session
 from magicfs.testing.servers import Server
+from magicfs.testing.spark_proof.alongside import Alongside
 from magicfs.testing.spark_proof.cluster import Cluster
 from magicfs.testing.spark_proof.executor_kills import wait_for_executors
 from magicfs.testing.spark_proof.orders import Order
@@ -164,21 +164,13 @@ def slow_source(directory: Path) -> type[Any]:
     return Source
 
 
-class _Watch:
+class _Watch(Alongside):
     """Sees how many uploads of the slow task are pending while the job runs."""
 
     def __init__(self, server: Server, lane: Lane, mark: Path) -> None:
+        super().__init__()
         self._server, self._lane, self._mark = server, lane, mark
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="speculation watch")
         self.most = 0
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
 
     def _run(self) -> None:
         while not self._over.wait(_POLL_SECONDS):
