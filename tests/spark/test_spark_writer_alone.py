@@ -27,6 +27,7 @@ from magicfs.spark.datasource import MagicWriter, TaskMessage, job_of, make_writ
 from magicfs.spark.options import parse
 from magicfs.spark.schema import ROW_METADATA, SPARK_VERSION, check, row_metadata
 from magicfs.testing.committer_exam.drivers import dying
+from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
 
 FRAME = StructType([StructField("id", LongType()), StructField("p", StringType())])
@@ -156,6 +157,28 @@ def test_an_abort_after_a_commit_that_died_with_all_files_visible_touches_nothin
     assert there(chosen) == before
     assert recover(chosen.settings.path).jobs[0].action == "finished"
     assert visible(chosen) == ["p=1/x"] * 3
+
+
+def test_trouble_after_the_files_were_published_is_logged_as_a_warning(
+    ministack: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    with FaultProxy(ministack.endpoint) as proxy:
+        bucket = ministack.create_bucket("spark-writer-warned")
+        retries = {"mode": "standard", "total_max_attempts": 1}
+        storage = ministack.storage_options() | {
+            "endpoint_url": proxy.endpoint,
+            "config_kwargs": {"retries": retries},
+        }
+        given = {"path": f"s3://{bucket}/d", "storageoptions": json.dumps(storage), "latewriters": "leave"}
+        chosen = make_writer(given, FRAME, overwrite=False)
+        message = committed(chosen, 0)
+        proxy.add(Rule("DeleteObjects", Action.ERROR, status=503, code="SlowDown"))
+        chosen.commit([message])
+    warned = [one.message for one in caplog.records if one.levelname == "WARNING"]
+    assert len(warned) == 1
+    assert warned[0].startswith(
+        f"job {chosen.job_id} of s3://{bucket}/d: the files are published but cleaning up failed: "
+    )
 
 
 def test_an_abort_with_every_message_does_not_wait_for_late_tasks(monkeypatch: pytest.MonkeyPatch) -> None:

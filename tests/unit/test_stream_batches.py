@@ -13,10 +13,12 @@ from fsspec.asyn import sync
 
 import magicfs
 from magicfs import job, job_ending
-from magicfs.committers import preparing
+from magicfs.committers import neighbours, preparing
+from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats import pointer
 from magicfs.job_spec import JobSpec
+from magicfs.maintenance.recovery import recover_jobs
 from magicfs.protocol import paths
 from magicfs.protocol.ids import TaskId
 from magicfs.report import JobReport
@@ -254,6 +256,54 @@ def test_uploads_of_a_batch_whose_job_was_never_set_up_are_discarded_by_the_othe
     assert scene.bodies() == [b"again"] * 2
     assert not commit_batch(job_of(scene, 1), SINK, 1, beside).published_before
     assert sorted(scene.bodies()) == [b"again"] * 2 + [b"next"] * 2
+    assert_clean(scene)
+
+
+def died_before_it_deleted(scene: JobScene) -> None:
+    """Batch 1 is published, and replaces batch 0, which is still there."""
+    each(scene, 0, b"0", "replace")
+    cut = Fault(Kind.CRASH_BEFORE, operation="delete_all_matching", prefix="sales/part-")
+    each_died(scene, cut, 1, b"1", "replace")
+    assert sorted(scene.bodies()) == [b"0"] * 2 + [b"1"] * 2
+
+
+@pytest.mark.parametrize("way", ["foreachBatch", "writeStream"])
+def test_what_a_replay_cannot_clean_up_is_logged_and_the_batch_counts_as_published(
+    scene: JobScene, way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    died_before_it_deleted(scene)
+    refused = Fault(Kind.ERROR_BEFORE, operation="delete_all_matching", prefix="sales/part-", times=None)
+    if way == "foreachBatch":
+        engine, place = scene.engine(Traffic((refused,))), paths.parse_url(scene.url)
+        assert scene.lived(lambda: settled_batch(engine, place, sink_id=SINK, batch_id=1)) is not None
+    else:
+        job = job_of(scene, 1, "replace")
+        commits = wrote(job, b"again")
+        with requests_of(scene, refused):
+            assert commit_batch(job, SINK, 1, commits).published_before
+    assert "which an earlier run of this batch began: the files are published but" in caplog.text
+    assert "run magicfs recover memory://" in caplog.text
+    magicfs.recover(scene.url, filesystem=scene.filesystem)
+    assert scene.bodies() == [b"1"] * 2
+    assert_clean(scene)
+
+
+def test_a_replay_beside_a_recovery_that_is_quicker_finds_the_job_ended(
+    scene: JobScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    died_before_it_deleted(scene)
+    place, find = paths.parse_url(scene.url), neighbours.find
+
+    async def found_and_recovered(engine: Engine, destination: str) -> list[neighbours.Neighbour]:
+        found = await find(engine, destination)
+        monkeypatch.undo()
+        scene.elsewhere(lambda other: recover_jobs(other, place))
+        return found
+
+    monkeypatch.setattr(neighbours, "find", found_and_recovered)
+    engine = scene.engine(Traffic())
+    assert scene.lived(lambda: settled_batch(engine, place, sink_id=SINK, batch_id=1)) is not None
+    assert scene.bodies() == [b"1"] * 2
     assert_clean(scene)
 
 

@@ -27,7 +27,7 @@ from magicfs.protocol.paths import Location
 from magicfs.report import Action, RecoveredJob, RecoverReport
 from magicfs.stores.conditions import Conditions, conditions_of
 
-__all__ = ["recover", "recover_jobs"]
+__all__ = ["finish_job", "recover", "recover_jobs"]
 
 
 def recover(
@@ -87,6 +87,11 @@ async def recover_jobs(
     wish = Wish.ROLLBACK if rollback else Wish.ABORT if abort else Wish.FINISH
     done = [await _bring_to_an_end(engine, location, one, wish, dry_run=dry_run) for one in chosen]
     return RecoverReport(location.url, tuple(done))
+
+
+async def finish_job(engine: Engine, location: Location, found: Neighbour) -> RecoveredJob:
+    """``recover``, of a job that was found already. If it has ended since, that is told and no error."""
+    return await _bring_to_an_end(engine, location, found, Wish.FINISH, dry_run=False)
 
 
 def _chosen(found: list[Neighbour], location: Location, job: str | None, *, acting: bool) -> list[Neighbour]:

@@ -18,6 +18,7 @@ from magicfs import manifests
 from magicfs.committers import job_output, neighbours
 from magicfs.committers.execution import Executor
 from magicfs.committers.job_record import JobRecord
+from magicfs.committers.neighbours import Neighbour
 from magicfs.committers.sweep import look
 from magicfs.engine import Engine, raise_first
 from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation, UsageError
@@ -28,7 +29,7 @@ from magicfs.job_spec import RUN_ID_MAX, JobSpec, location_of
 from magicfs.maintenance.at_destination import cleaner_of, context_of
 from magicfs.maintenance.compaction import published_runs
 from magicfs.maintenance.discarding import abort_job
-from magicfs.maintenance.recovery import recover_jobs
+from magicfs.maintenance.recovery import finish_job
 from magicfs.manifests import COMPACT, READING
 from magicfs.protocol import ids
 from magicfs.protocol.job_state import JobState
@@ -36,6 +37,7 @@ from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.protocol.plan import Abort, Stage
 from magicfs.report import JobReport
+from magicfs.spark.logged_reports import log_report
 from magicfs.stores.conditions import conditions_of
 from magicfs.task_commit import TaskCommit
 
@@ -177,6 +179,7 @@ def abort_batch(job: Job, sink_id: str, batch_id: int, commits: Sequence[TaskCom
 
 
 def _told(report: JobReport, sink_id: str, batch_id: int) -> JobReport:
+    log_report(report)
     if report.published_before:
         _LOG.warning(
             "batch %s of sink %s was published before, by job %s; what was written now was discarded",
@@ -202,19 +205,30 @@ async def settled_batch(engine: Engine, location: Location, *, sink_id: str, bat
         return published
     unset = ids.job_id(job_id_of(location.url, sink_id, batch_id))
     uploads, keys = await look(engine, context_of(location, WorkLayout(location.key, unset)))
-    if (uploads or keys) and not await _is_unfinished(engine, location, unset):
+    if (uploads or keys) and await _unfinished(engine, location, unset) is None:
         await abort_job(engine, location, job=unset)
     return None
 
 
 async def _cleaned_up(engine: Engine, location: Location, job: str) -> None:
-    """Clean up after a published job, if it could not do so itself."""
-    if await _is_unfinished(engine, location, job):
-        await recover_jobs(engine, location, job=job)
+    """Clean up after a published job, if it could not do so itself. What could not be done is logged.
+
+    Raises:
+        FormatError: Its object cannot be believed.
+        StoreError: The store does not tell whether there is anything to do.
+    """
+    if (found := await _unfinished(engine, location, job)) is not None:
+        _log_left((await finish_job(engine, location, found)).warnings, job)
 
 
-async def _is_unfinished(engine: Engine, location: Location, job: str) -> bool:
-    return any(one.job_id == job for one in await neighbours.find(engine, location.key))
+def _log_left(warnings: Iterable[str], job: str) -> None:
+    for warning in warnings:
+        _LOG.warning("job %s, which an earlier run of this batch began: %s", job, warning)
+
+
+async def _unfinished(engine: Engine, location: Location, job: str) -> Neighbour | None:
+    there = await neighbours.find(engine, location.key)
+    return next((one for one in there if one.job_id == job), None)
 
 
 async def _settled(spec: JobSpec, sink_id: str, batch_id: int, commits: Iterable[TaskCommit]) -> str | None:
@@ -227,7 +241,7 @@ async def _settled(spec: JobSpec, sink_id: str, batch_id: int, commits: Iterable
         executor = Executor(engine, cleaner_of(engine), context.of(held.job), record)
         # An earlier attempt that is taken back takes what this one has written along only by mistake.
         executor.settled.update(one.upload_id for one in _uploads(spec, engine, commits))
-        await executor.run(held)
+        _log_left((await executor.run(held)).warnings, spec.job)
     if await manifests.read(engine.store, spec.location.key, spec.job, READING) is not None:
         return spec.job
     published = await published_batch(engine, spec.location, sink_id=sink_id, batch_id=batch_id)

@@ -20,6 +20,7 @@ from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation
 from magicfs.job import Job
 from magicfs.spark import options, schema
 from magicfs.spark.late_writers import sweep_late
+from magicfs.spark.logged_reports import log_report
 from magicfs.spark.writing import COMMIT_TRIES, job_of, write_partition
 from magicfs.stores.conditions import assume, remembered
 from magicfs.task_commit import TaskCommit
@@ -110,7 +111,7 @@ class MagicWriter(DataSourceArrowWriter):
         job = self.job()
         for left in reversed(range(COMMIT_TRIES)):
             try:
-                _LOG.info("%s", job.commit(commits))
+                log_report(job.commit(commits))
                 break
             except CommitOutcomeUnknown:
                 # Spark aborts a job whose commit raised; this is the last chance to learn how it went.

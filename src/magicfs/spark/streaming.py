@@ -28,6 +28,7 @@ from magicfs.maintenance.compaction import published_runs
 from magicfs.manifests import COMPACT, READING
 from magicfs.protocol.paths import Location
 from magicfs.spark.batch_jobs import batch_of, check_sink, run_of, settled_batch
+from magicfs.spark.logged_reports import log_report
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -109,6 +110,7 @@ class _Sink:
         published: str | None = on_destination(settled_batch, self.url, storage, None, **how)
         if published is None:
             report = write(frame, self.url, **self.options, run_id=run_of(self.sink_id, batch_id))
+            log_report(report)
             published = report.job_id if report.published_before else None
         if published is not None:
             _LOG.warning(
