@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, DataSourceWriter, WriterCommitMessage
 
 from magicfs.spark.session import PANDAS_WARNING
+from magicfs.testing.servers import Server
 
 pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")
 
@@ -180,6 +182,38 @@ def test_a_table_of_sql_is_written_as_the_options_of_the_insert_say(
     how = f"with (path '{path.as_uri()}', partitionCols 'day', committer 'manifest')"
     spark.sql(f"insert into {magic_table} {how} values (1, 1), (2, 2), (3, 2)")
     assert days_of(spark, path) == [(1, 1), (2, 2), (3, 2)]
+
+
+def test_insert_overwrite_replaces_what_its_options_say(
+    spark: SparkSession, magic_table: str, ministack: Server, bucket_factory: Callable[..., str]
+) -> None:
+    bucket = bucket_factory(ministack, "insert")
+    spark.sql(f"create table {magic_table} (id bigint, day bigint) using magic")
+    storage = json.dumps(ministack.storage_options())
+    how = f"path 's3://{bucket}/d', partitionCols 'day', storageOptions '{storage}'"
+
+    def partitions() -> dict[str, int]:
+        return Counter(key.split("/")[1] for key in ministack.visible_keys(bucket, "d/"))
+
+    spark.sql(f"insert into {magic_table} with ({how}) values (1, 1), (2, 2)")
+    assert partitions() == {"day=1": 1, "day=2": 1}
+    before = set(ministack.visible_keys(bucket, "d/day=1/"))
+    spark.sql(f"insert overwrite {magic_table} with ({how}, conflict 'replace_partitions') values (3, 2)")
+    assert partitions() == {"day=1": 1, "day=2": 1}
+    assert set(ministack.visible_keys(bucket, "d/day=1/")) == before
+    spark.sql(f"insert overwrite {magic_table} with ({how}, conflict 'replace') values (4, 2)")
+    assert partitions() == {"day=2": 1}
+
+
+def test_insert_overwrite_of_partitions_without_a_conflict_mode_is_refused(
+    spark: SparkSession, magic_table: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "d"
+    spark.sql(f"create table {magic_table} (id bigint, day bigint) using magic")
+    how = f"path '{path.as_uri()}', partitionCols 'day', committer 'manifest'"
+    with pytest.raises(Exception, match="conflict"):
+        spark.sql(f"insert overwrite {magic_table} with ({how}) values (9, 2)")
+    assert not path.exists()
 
 
 def test_an_insert_without_a_destination_is_told_how_to_name_one(
