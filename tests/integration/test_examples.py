@@ -18,16 +18,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def run(example: str, server: Server, url: str) -> str:
-    environment = {
-        **os.environ,
-        "AWS_ACCESS_KEY_ID": server.access_key,
-        "AWS_SECRET_ACCESS_KEY": server.secret_key,
-        "AWS_DEFAULT_REGION": server.region,
-        "FSSPEC_S3_ENDPOINT_URL": server.endpoint,
-    }
     shown = subprocess.run(
         [sys.executable, "-W", "error", str(EXAMPLES / example), url],
-        env=environment,
+        env=os.environ | server.environment(),
         capture_output=True,
         text=True,
         check=False,

@@ -34,13 +34,7 @@ def test_code_of_the_documents_publishes(ministack: Server, bucket_factory: Any)
     code = (PREPARE + first + written + second + "\nprint(report)\nspark.stop()").replace(
         "s3://bucket/", f"s3://{bucket}/"
     )
-    environment = {
-        **os.environ,
-        "AWS_ACCESS_KEY_ID": ministack.access_key,
-        "AWS_SECRET_ACCESS_KEY": ministack.secret_key,
-        "AWS_DEFAULT_REGION": ministack.region,
-        "FSSPEC_S3_ENDPOINT_URL": ministack.endpoint,
-    }
+    environment = os.environ | ministack.environment()
     shown = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )

@@ -187,5 +187,7 @@ def test_a_quick_run_of_everything_is_clean() -> None:
     assert figures["rows_wrong"] == figures["pending_after"] == figures["troubles"] == 0
     assert figures["classic_writes"] == figures["connect_writes"] > 0
     assert figures["speculation_losers"] == 2
-    assert all(figures[name] > 0 for name in ("ratio_2m_rows", "ratio_200_partitions", "ratio_s3"))
+    ratios = ("ratio_2m_rows", "ratio_200_partitions", "ratio_s3", "ratio_commit_on_executors")
+    assert all(figures[name] > 0 for name in ratios)
+    assert (figures["readme_lines"], figures["readme_rows"]) == (10, 336_776)
     assert all(f"seconds_{part}" in figures for part in PARTS)

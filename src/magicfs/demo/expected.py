@@ -17,9 +17,7 @@ def expected_dataset(files: dict[str, Path]) -> pa.Table:
     Args:
         files: CSV files by name.
     """
-    departures, weather, planes = (
-        flights.read(table, files[table.file]) for table in (flights.FLIGHTS, flights.WEATHER, flights.PLANES)
-    )
+    departures, weather, planes = (flights.read(table, files[table.file]) for table in flights.TABLES)
     joined = departures.join(_unique(weather, ["origin", "time_hour"]), ["origin", "time_hour"])
     joined = joined.join(_unique(planes, ["tailnum"]), ["tailnum"])
     explained = delays.explain(joined.select(delays.INPUTS).to_pandas())

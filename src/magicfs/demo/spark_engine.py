@@ -18,7 +18,7 @@ from magicfs.spark.session import local_session
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["StageWatch", "is_worker", "joined_flights", "read_attempts", "running", "write"]
+__all__ = ["StageWatch", "explain_delays", "is_worker", "joined_flights", "read_attempts", "running", "write"]
 
 TASKS = 8
 _ATTEMPTS = 4
@@ -72,15 +72,20 @@ def running(directory: Path) -> Iterator[SparkSession]:
 
 def joined_flights(spark: SparkSession, files: Mapping[str, Path]) -> DataFrame:
     """Every flight once, with its weather, its plane and its delay explained."""
-    departures, weather, planes = (
-        _read(spark, table, files[table.file]) for table in (flights.FLIGHTS, flights.WEATHER, flights.PLANES)
-    )
+    departures, weather, planes = (_read(spark, table, files[table.file]) for table in flights.TABLES)
     # A second row with the same key would double a flight.
     weather = weather.dropDuplicates(["origin", "time_hour"])
     planes = planes.dropDuplicates(["tailnum"])
     joined = departures.join(weather, ["origin", "time_hour"], "left").join(planes, ["tailnum"], "left")
-    explained = joined.withColumn("explained", _explain(*delays.INPUTS))
-    return explained.select(*joined.columns, "explained.*")
+    return explain_delays(joined)
+
+
+def explain_delays(joined: DataFrame) -> DataFrame:
+    """Flights with their weather, and what a pandas UDF makes of the delay of each."""
+    from pyspark.sql.functions import pandas_udf
+
+    explained: Column = pandas_udf(_explain_batch, _SCORES)(*delays.INPUTS)
+    return joined.withColumn("explained", explained).select(*joined.columns, "explained.*")
 
 
 def write(spark: SparkSession, frame: DataFrame, url: str, storage_options: Mapping[str, Any]) -> None:
@@ -163,13 +168,6 @@ def _events(directory: Path) -> Iterator[dict[str, Any]]:
 def _read(spark: SparkSession, table: flights.Table, path: Path) -> DataFrame:
     frame = spark.read.csv(path.as_uri(), schema=table.ddl, header=True, nullValue=flights.MISSING)
     return frame.drop(*table.dropped).withColumnsRenamed(table.renamed)
-
-
-def _explain(*columns: str) -> Column:
-    from pyspark.sql.functions import pandas_udf
-
-    explained: Column = pandas_udf(_explain_batch, _SCORES)(*columns)
-    return explained
 
 
 def _explain_batch(*columns: pd.Series) -> pd.DataFrame:

@@ -68,8 +68,7 @@ def perform(engine: str, engine_reason: str, server_url: str | None) -> Report:
         scratch = tempfile.TemporaryDirectory(prefix="magicfs-demo-", ignore_cleanup_errors=True)
         directory = Path(stack.enter_context(scratch))
         teller.begin("joining the tables by pyarrow, to know what must come out")
-        tables = (flights.FLIGHTS, flights.WEATHER, flights.PLANES)
-        files = {table.file: flights.unpack(table, directory) for table in tables}
+        files = {table.file: flights.unpack(table, directory) for table in flights.TABLES}
         dataset = expected_dataset(files)
         teller.begin("starting the S3 server")
         bucket = stack.enter_context(_server(server_url))

@@ -37,6 +37,15 @@ class BucketView(ABC):
             "client_kwargs": {"region_name": self.region},
         }
 
+    def environment(self) -> dict[str, str]:
+        """Return the environment in which a program that is told nothing reaches this server."""
+        return {
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            "AWS_DEFAULT_REGION": self.region,
+            "FSSPEC_S3_ENDPOINT_URL": self.endpoint,
+        }
+
     def boto3_client(
         self, *, endpoint: str | None = None, secret_key: str | None = None, attempts: int = 3
     ) -> Any:

@@ -12,13 +12,11 @@ from magicfs.demo.fingerprint import fingerprint
 from magicfs.demo.process_engine import joined_flights
 from magicfs.errors import UsageError
 
-TABLES = (flights.FLIGHTS, flights.WEATHER, flights.PLANES)
-
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     directory = tmp_path_factory.mktemp("flights")
-    return {table.file: flights.unpack(table, directory) for table in TABLES}
+    return {table.file: flights.unpack(table, directory) for table in flights.TABLES}
 
 
 @pytest.fixture(scope="module")
