@@ -1,9 +1,21 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
+
+from magicfs.filesystem import MagicFileSystem
 
 pytest_plugins = ["magicfs.testing.fixtures", "magicfs.testing.exam_summary"]
 
 # A deadline is a timed assertion, and fails on a busy machine.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+@pytest.fixture(autouse=True)
+def _no_filesystem_outlives_its_test() -> Iterator[None]:
+    """Let fsspec forget its instances: of ten thousand tests, each with a store of its own, none would go."""
+    yield
+    MagicFileSystem.clear_instance_cache()

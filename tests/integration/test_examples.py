@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from PIL import Image
 
 from magicfs.testing.java import skip_without_java
@@ -37,6 +38,7 @@ def test_process_pool_publishes_every_sensor(ministack: Server, bucket_factory: 
     assert ministack.pending_uploads(bucket) == []
 
 
+@pytest.mark.long
 def test_spark_publishes_a_csv_file_for_every_group(ministack: Server, bucket_factory: Any) -> None:
     skip_without_java()
     bucket = bucket_factory(ministack)

@@ -124,7 +124,7 @@ class Place:
         assert self.server.pending_uploads(self.bucket) == []
 
 
-@pytest.fixture(params=["ministack", "seaweedfs"])
+@pytest.fixture(params=[pytest.param("ministack", marks=pytest.mark.long), "seaweedfs"])
 def place(
     request: pytest.FixtureRequest, server: Callable[[str], Server], bucket_factory: Callable[..., str]
 ) -> Place:

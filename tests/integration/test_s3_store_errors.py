@@ -127,7 +127,9 @@ def test_request_that_fails_for_ever_is_unavailable(
     assert proxy.counts == {operation: 2}
 
 
-@pytest.mark.parametrize(("status", "code"), [(500, "InternalError"), (503, "SlowDown")])
+@pytest.mark.parametrize(
+    ("status", "code"), [pytest.param(500, "InternalError", marks=pytest.mark.long), (503, "SlowDown")]
+)
 def test_server_that_fails_for_ever_is_given_up_in_bounded_time(
     store: S3Store, proxy: FaultProxy, status: int, code: str
 ) -> None:
@@ -139,7 +141,7 @@ def test_server_that_fails_for_ever_is_given_up_in_bounded_time(
     assert proxy.counts["PutObject"] == _ATTEMPTS
 
 
-@pytest.mark.parametrize("action", [Action.RESET, Action.LOST])
+@pytest.mark.parametrize("action", [pytest.param(Action.RESET, marks=pytest.mark.long), Action.LOST])
 def test_connection_that_breaks_for_ever_is_given_up_in_bounded_time(
     store: S3Store, proxy: FaultProxy, action: Action
 ) -> None:

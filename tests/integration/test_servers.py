@@ -197,7 +197,7 @@ def test_a_server_outlives_the_thread_that_started_it() -> None:
         store.stop()
 
 
-@pytest.mark.parametrize("kind", [Ministack, SeaweedFS])
+@pytest.mark.parametrize("kind", [Ministack, pytest.param(SeaweedFS, marks=pytest.mark.long)])
 def test_two_servers_at_once_are_strangers(kind: type[Server]) -> None:
     with kind() as one, kind() as other:
         assert not set(one._ports) & set(other._ports)

@@ -20,10 +20,6 @@ def test_the_pipeline_has_ten_lines_at_most() -> None:
     assert code.count(readme.URL) == 1
 
 
-def test_the_installed_readme_has_the_pipeline() -> None:
-    assert "magicfs.spark.write" in readme.pipeline(readme.installed_readme())
-
-
 @pytest.mark.long
 def test_the_pipeline_publishes_what_the_demo_publishes(ministack: Server, tmp_path: Path) -> None:
     skip_without_java()
