@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -19,3 +20,11 @@ def _no_filesystem_outlives_its_test() -> Iterator[None]:
     """Let fsspec forget its instances: of ten thousand tests, each with a store of its own, none would go."""
     yield
     MagicFileSystem.clear_instance_cache()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_client_outlives_its_module() -> Iterator[None]:
+    """The same for those of S3, of which each holds ten megabytes of descriptions of S3."""
+    yield
+    if (s3fs := sys.modules.get("s3fs")) is not None:
+        s3fs.S3FileSystem.clear_instance_cache()

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -119,11 +120,13 @@ def ministack_place(make_place: Callable[[str], Place]) -> Place:
     return make_place("ministack")
 
 
-@pytest.fixture
-def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+@contextmanager
+def impatience() -> Iterator[None]:
     """Give a silent store up after a second, where users wait a minute."""
-    for module in ("magic", "driving"):
-        monkeypatch.setattr(f"magicfs.committers.{module}.PATIENCE_S", 1.0)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("magic", "driving"):
+            patch.setattr(f"magicfs.committers.{module}.PATIENCE_S", 1.0)
+        yield
 
 
 def write(task: Task, *names: str) -> None:
@@ -401,15 +404,14 @@ def test_task_is_run_again_once_the_store_is_back(place: Place, operation: str) 
 
 
 @pytest.mark.parametrize("tracking", ["store", "memory"])
-def test_server_that_dies_in_mid_write_leaves_nothing_once_it_is_back(
-    tracking: Any, impatience: None
-) -> None:
+def test_server_that_dies_in_mid_write_leaves_nothing_once_it_is_back(tracking: Any) -> None:
     with SeaweedFS() as server, FaultProxy(server.endpoint) as proxy:
         place = Place(server, server.create_bucket("dies"), proxy, read_timeout=SILENCE_S)
         place.put(OLD, b"old")
         job = place.job(tracking=tracking)
         began = time.monotonic()
         with (
+            impatience(),
             pytest.raises(Unavailable, match="check that the endpoint is right and up") as caught,
             job,
             job.task(0) as task,
@@ -633,13 +635,13 @@ def test_set_whose_reply_was_lost_and_repeated_is_the_one_that_is_there(place: P
 @pytest.mark.parametrize("action", [Action.HANG, Action.RESET, Action.ERROR])
 @pytest.mark.parametrize("tracking", ["store", "memory"])
 def test_abort_that_fails_never_hides_the_first_error_and_ends(
-    ministack_place: Place, tracking: Any, action: Action, impatience: None
+    ministack_place: Place, tracking: Any, action: Action
 ) -> None:
     place = ministack_place
     place.read_timeout = SILENCE_S
     job = place.job(tracking=tracking)
     began = time.monotonic()
-    with pytest.raises(ZeroDivisionError) as caught, job, job.task(0) as task:
+    with impatience(), pytest.raises(ZeroDivisionError) as caught, job, job.task(0) as task:
         write(task, *(f"part-{number}.txt" for number in range(40)))
         place.proxy.add(Rule("AbortMultipartUpload", action, status=503, code="SlowDown"))
         raise ZeroDivisionError
@@ -657,14 +659,15 @@ def test_abort_that_fails_never_hides_the_first_error_and_ends(
     place.assert_as_before()
 
 
-def test_store_that_answers_nothing_is_given_up_and_told(ministack_place: Place, impatience: None) -> None:
+def test_store_that_answers_nothing_is_given_up_and_told(ministack_place: Place) -> None:
     place = ministack_place
     job = place.job().setup()
     with job.task(0) as task:
         write(task, "part-0.txt")
     place.proxy.add(Rule("*", Action.HANG))
     began = time.monotonic()
-    with pytest.raises(MagicError, match=r"given up: the store has answered nothing for 1 s.*abort again"):
+    told = r"given up: the store has answered nothing for 1 s.*abort again"
+    with impatience(), pytest.raises(MagicError, match=told):
         job.abort()
     assert time.monotonic() - began < 20
     place.proxy.clear()

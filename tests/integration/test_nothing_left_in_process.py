@@ -138,7 +138,8 @@ def test_job_leaves_nothing_in_its_process_however_it_ends(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("magicfs.committers.magic.PATIENCE_S", 1.0)
+    if end is fall_silent:
+        monkeypatch.setattr("magicfs.committers.magic.PATIENCE_S", 1.0)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     bucket = bucket_factory(ministack, "left")
     with FaultProxy(ministack.endpoint) as proxy:
