@@ -75,14 +75,13 @@ def _run_lines(code: str, server: Server, directory: Path, judge: Judge) -> None
         | server.environment()
         | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
         cwd=directory,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        capture_output=True,
         check=False,
         text=True,
     )
-    judge.say(done.stdout[-2000:])
+    judge.say(f"the README's lines say:\n{done.stdout.strip()}")
     if done.returncode:
-        judge.trouble(f"the README's lines end with status {done.returncode}")
+        judge.trouble(f"they end with status {done.returncode}:\n{done.stderr[-5000:]}")
 
 
 def _compare(lane: Lane, server: Server, directory: Path, judge: Judge) -> int:
