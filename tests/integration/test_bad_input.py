@@ -403,7 +403,7 @@ def test_task_is_run_again_once_the_store_is_back(place: Place, operation: str) 
     assert not place.pending()
 
 
-@pytest.mark.parametrize("tracking", ["store", "memory"])
+@pytest.mark.parametrize("tracking", ["store", pytest.param("memory", marks=pytest.mark.long)])
 def test_server_that_dies_in_mid_write_leaves_nothing_once_it_is_back(tracking: Any) -> None:
     with SeaweedFS() as server, FaultProxy(server.endpoint) as proxy:
         place = Place(server, server.create_bucket("dies"), proxy, read_timeout=SILENCE_S)

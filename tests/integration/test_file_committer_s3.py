@@ -93,7 +93,7 @@ def writers(
         yield import_module("file_writers")
 
 
-@pytest.fixture(params=["ministack", "seaweedfs", "files"])
+@pytest.fixture(params=["ministack", pytest.param("seaweedfs", marks=pytest.mark.long), "files"])
 def bench(
     request: pytest.FixtureRequest,
     server: Callable[[str], Server],

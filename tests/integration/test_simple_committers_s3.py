@@ -63,7 +63,7 @@ def commit(task):
 '''
 
 
-@pytest.fixture(params=["ministack", "seaweedfs"])
+@pytest.fixture(params=["ministack", pytest.param("seaweedfs", marks=pytest.mark.long)])
 def running(request: pytest.FixtureRequest, server: Callable[[str], Server]) -> Server:
     return server(request.param)
 
