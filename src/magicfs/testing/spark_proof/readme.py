@@ -10,10 +10,13 @@ import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from magicfs.testing.servers import Server
 from magicfs.testing.spark_proof.witness import Judge, Lane, Witness
+
+if TYPE_CHECKING:
+    from magicfs.demo.fingerprint import Fingerprint
 
 __all__ = ["URL", "installed_readme", "pipeline", "run"]
 
@@ -54,14 +57,19 @@ def run(text: str, server: Server, directory: Path, say: Callable[[str], None]) 
         directory: For what the lines leave.
         say: Told what is going on, in lines.
     """
+    from magicfs.demo import flights
+    from magicfs.demo.expected import expected_dataset
+    from magicfs.demo.fingerprint import fingerprint
+
     code = pipeline(text)
     judge = Judge(Witness(server), say)
     lane = Lane(server.create_bucket("readme"), "flights")
-    rows = 0
+    files = {table.file: flights.unpack(table, directory) for table in flights.TABLES}
+    wanted, rows = fingerprint(expected_dataset(files).to_batches()), 0
     for _ in range(_RUNS):
         _run_lines(code.replace(URL, lane.url), server, directory, judge)
         lane.ended = time.monotonic()
-        rows = _compare(lane, server, directory, judge)
+        rows = _compare(lane, wanted, server, judge)
     lane.settle()
     judge.leftovers(lane, "the README's lines")
     lines = sum(bool(line.strip()) for line in code.splitlines())
@@ -84,17 +92,13 @@ def _run_lines(code: str, server: Server, directory: Path, judge: Judge) -> None
         judge.trouble(f"they end with status {done.returncode}:\n{done.stderr[-5000:]}")
 
 
-def _compare(lane: Lane, server: Server, directory: Path, judge: Judge) -> int:
+def _compare(lane: Lane, wanted: Fingerprint, server: Server, judge: Judge) -> int:
     """Compare what a plain reader finds with the demo's rows; returns how many rows it found."""
     import pyarrow.dataset
     from s3fs import S3FileSystem
 
-    from magicfs.demo import flights
-    from magicfs.demo.expected import expected_dataset
     from magicfs.demo.fingerprint import fingerprint
 
-    files = {table.file: flights.unpack(table, directory) for table in flights.TABLES}
-    wanted = fingerprint(expected_dataset(files).to_batches())
     filesystem = S3FileSystem(**server.storage_options(), use_listings_cache=False, skip_instance_cache=True)
     place = f"{lane.bucket}/{lane.key}"
     dataset = pyarrow.dataset.dataset(place, filesystem=filesystem, format="parquet", partitioning="hive")
