@@ -12,8 +12,8 @@ from typing import Any
 import pandas as pd
 
 import magicfs
+from magicfs.demo.session import local_session
 from magicfs.spark import COMMIT_SCHEMA, collect_commits, group_function
-from magicfs.spark.session import local_session
 
 
 def write(task: magicfs.Task, key: tuple[Any, ...], frame: pd.DataFrame) -> None:

@@ -14,8 +14,8 @@ import pandas as pd
 from PIL import Image
 
 import magicfs
+from magicfs.demo.session import local_session
 from magicfs.spark import COMMIT_SCHEMA, collect_commits, pandas_function
-from magicfs.spark.session import local_session
 
 SIZE = (16, 16)
 

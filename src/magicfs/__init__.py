@@ -17,36 +17,36 @@ from magicfs.errors import UsageError as UsageError
 from magicfs.version import __version__
 
 if TYPE_CHECKING:
+    from magicfs.datasets import compact as compact
+    from magicfs.datasets import recover as recover
+    from magicfs.datasets.readers import VerifyReport as VerifyReport
+    from magicfs.datasets.readers import adopt as adopt
+    from magicfs.datasets.readers import dataset as dataset
+    from magicfs.datasets.readers import read_manifest as read_manifest
+    from magicfs.datasets.readers import verify as verify
+    from magicfs.datasets.stocator import stocator_files as stocator_files
     from magicfs.filesystem import MagicFileSystem as MagicFileSystem
-    from magicfs.hadoop_conf import from_hadoop_conf as from_hadoop_conf
-    from magicfs.job import Job as Job
-    from magicfs.maintenance import compact as compact
-    from magicfs.maintenance import recover as recover
-    from magicfs.readers import VerifyReport as VerifyReport
-    from magicfs.readers import adopt as adopt
-    from magicfs.readers import dataset as dataset
-    from magicfs.readers import read_manifest as read_manifest
-    from magicfs.readers import verify as verify
+    from magicfs.formats.task_commit import TaskCommit as TaskCommit
+    from magicfs.hadoop.conf import from_hadoop_conf as from_hadoop_conf
+    from magicfs.job.job import Job as Job
+    from magicfs.job.task import Task as Task
     from magicfs.report import JobReport as JobReport
-    from magicfs.stocator_reader import stocator_files as stocator_files
-    from magicfs.task import Task as Task
-    from magicfs.task_commit import TaskCommit as TaskCommit
 
 _HOMES = {
-    "Job": "magicfs.job",
+    "Job": "magicfs.job.job",
     "JobReport": "magicfs.report",
     "MagicFileSystem": "magicfs.filesystem",
-    "Task": "magicfs.task",
-    "TaskCommit": "magicfs.task_commit",
-    "VerifyReport": "magicfs.readers",
-    "adopt": "magicfs.readers",
-    "compact": "magicfs.maintenance",
-    "dataset": "magicfs.readers",
-    "from_hadoop_conf": "magicfs.hadoop_conf",
-    "read_manifest": "magicfs.readers",
-    "recover": "magicfs.maintenance",
-    "stocator_files": "magicfs.stocator_reader",
-    "verify": "magicfs.readers",
+    "Task": "magicfs.job.task",
+    "TaskCommit": "magicfs.formats.task_commit",
+    "VerifyReport": "magicfs.datasets.readers",
+    "adopt": "magicfs.datasets.readers",
+    "compact": "magicfs.datasets",
+    "dataset": "magicfs.datasets.readers",
+    "from_hadoop_conf": "magicfs.hadoop.conf",
+    "read_manifest": "magicfs.datasets.readers",
+    "recover": "magicfs.datasets",
+    "stocator_files": "magicfs.datasets.stocator",
+    "verify": "magicfs.datasets.readers",
 }
 _ROOMS = {"errors", "spark", "testing"}
 

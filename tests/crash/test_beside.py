@@ -11,12 +11,12 @@ import fsspec
 import pytest
 
 from magicfs.protocol.ids import JobId
-from magicfs.testing.crash import beside
-from magicfs.testing.crash.cluster_files import CLUSTER_URL, CURRENT, SceneTraffic
-from magicfs.testing.crash.disk import Disk
-from magicfs.testing.crash.snapshots import SnapshotWorld
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
+from proofs.crash import beside
+from proofs.crash.cluster_files import CLUSTER_URL, CURRENT, SceneTraffic
+from proofs.crash.disk import Disk
+from proofs.crash.snapshots import SnapshotWorld
 
 
 @dataclass

@@ -8,20 +8,22 @@ from typing import Any
 
 import pytest
 
-from magicfs import manifests
-from magicfs.committers import execution, publishing, reverting
-from magicfs.committers.job_record import Held, JobRecord
+from magicfs.manifests import chain as manifests
 from magicfs.protocol.job_state import NEXT, JobState
-from magicfs.register import Entry, Register
-from magicfs.testing import job_model
-from magicfs.testing.job_model import main as figures_of
-from magicfs.testing.job_model.checker import Result, check
-from magicfs.testing.job_model.main import BREAKS, main
-from magicfs.testing.job_model.properties import LEGAL
-from magicfs.testing.job_model.replay import Played, Replayer
-from magicfs.testing.job_model.rules import Rules
-from magicfs.testing.job_model.scenes import QUICK, SCENES
-from magicfs.testing.job_model.walks import walk
+from magicfs.stores.register import Entry, Register
+from magicfs.transaction import execute as execution
+from magicfs.transaction import publish as publishing
+from magicfs.transaction import revert as reverting
+from magicfs.transaction.record import Held, JobRecord
+from proofs import job_model
+from proofs.job_model import main as figures_of
+from proofs.job_model.checker import Result, check
+from proofs.job_model.main import BREAKS, main
+from proofs.job_model.properties import LEGAL
+from proofs.job_model.replay import Played, Replayer
+from proofs.job_model.rules import Rules
+from proofs.job_model.scenes import QUICK, SCENES
+from proofs.job_model.walks import walk
 
 WRONG = {
     "swap": "decided twice",
@@ -192,10 +194,8 @@ def test_code_that_leaves_the_uploads_is_noticed(monkeypatch: pytest.MonkeyPatch
 
 
 def test_figures(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "magicfs.testing.job_model.main.QUICK", frozenset({"append+driver", "replace+driver"})
-    )
-    monkeypatch.setattr("magicfs.testing.job_model.main.BREAKS", {"delete_last": "replace+driver"})
+    monkeypatch.setattr("proofs.job_model.main.QUICK", frozenset({"append+driver", "replace+driver"}))
+    monkeypatch.setattr("proofs.job_model.main.BREAKS", {"delete_last": "replace+driver"})
     figures = job_model.run(0, 1)
     assert figures["scenes"] == 2
     assert figures["states"] > 40

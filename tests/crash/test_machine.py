@@ -17,20 +17,20 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from magicfs import maintenance
+from magicfs import datasets as maintenance
 from magicfs.committers.magic import MagicCommitter
 from magicfs.errors import MagicError
+from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids
 from magicfs.protocol.paths import Location
-from magicfs.task_commit import TaskCommit
-from magicfs.testing.crash.past import before_of
-from magicfs.testing.crash.patching import patched
-from magicfs.testing.crash.scene import Scene
-from magicfs.testing.crash.settings import Setting
-from magicfs.testing.crash.snapshots import BUCKET
-from magicfs.testing.crash.writing import DESTINATION, write_attempt
-from magicfs.testing.crash.wrong_lines import WITHOUT_SWAP
 from magicfs.testing.store_faults import Fault, Kind
+from proofs.crash.past import before_of
+from proofs.crash.patching import patched
+from proofs.crash.scene import Scene
+from proofs.crash.settings import Setting
+from proofs.crash.snapshots import BUCKET
+from proofs.crash.writing import DESTINATION, write_attempt
+from proofs.crash.wrong_lines import WITHOUT_SWAP
 
 TASKS = (0, 1)
 CUTS = st.none() | st.builds(

@@ -9,24 +9,24 @@ import sys
 
 import pytest
 
-from magicfs.testing.crash import grid
-from magicfs.testing.crash.classic import CLASSIC, played, promises_of
-from magicfs.testing.crash.drawing import DRIVEN
-from magicfs.testing.crash.figures import Targets
-from magicfs.testing.crash.grid import PLANS
-from magicfs.testing.crash.main import COMMITTERS, main, mutants_of, units
-from magicfs.testing.crash.mutants import ALL_MUTANTS
-from magicfs.testing.crash.patching import changed_functions, patched
-from magicfs.testing.crash.settings import Setting, all_settings
-from magicfs.testing.crash.simulation import Simulation
-from magicfs.testing.crash.wrong_lines import MUTANTS, Mutant
-from magicfs.testing.guarantees.main import declared
+from proofs.crash import grid
+from proofs.crash.classic import CLASSIC, played, promises_of
+from proofs.crash.drawing import DRIVEN
+from proofs.crash.figures import Targets
+from proofs.crash.grid import PLANS
+from proofs.crash.main import COMMITTERS, main, mutants_of, units
+from proofs.crash.mutants import ALL_MUTANTS
+from proofs.crash.patching import changed_functions, patched
+from proofs.crash.settings import Setting, all_settings
+from proofs.crash.simulation import Simulation
+from proofs.crash.wrong_lines import MUTANTS, Mutant
+from proofs.guarantees.main import declared
 
 
 @pytest.mark.timeout(900)
 def test_everything_quickly() -> None:
     run = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "magicfs.testing.crash", "--quick"],
+        [sys.executable, "-W", "error", "-m", "proofs.crash", "--quick"],
         capture_output=True,
         text=True,
         check=False,
@@ -184,6 +184,6 @@ def test_a_line_that_is_not_there_makes_no_mutant() -> None:
     for line, instead in (("no such line", "pass"), ("return self._done", "return self._done")):
         with (
             pytest.raises(ValueError, match=r"lines|changes nothing"),
-            patched("magicfs.committers.execution", line, instead),
+            patched("magicfs.transaction.execute", line, instead),
         ):
             pytest.fail("there is nothing to patch")

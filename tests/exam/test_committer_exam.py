@@ -11,14 +11,14 @@ import pytest
 
 from magicfs.committers.traits import TRAITS
 from magicfs.stores.memory import default_world
-from magicfs.testing.committer_exam import CommitterExam, MemoryBench, ServerBench
-from magicfs.testing.committer_exam.base import Examined, rows_of
-from magicfs.testing.committer_exam.lifecycle import LifecycleExam
-from magicfs.testing.committer_exam.names import NamesExam
-from magicfs.testing.committer_exam.sizes import SizesExam
 from magicfs.testing.exam_summary import ExamSummary
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
+from proofs.committer_exam import CommitterExam, MemoryBench, ServerBench
+from proofs.committer_exam.base import Examined, rows_of
+from proofs.committer_exam.lifecycle import LifecycleExam
+from proofs.committer_exam.names import NamesExam
+from proofs.committer_exam.sizes import SizesExam
 
 # How a job keeps its work, and what it makes of its drivers' deaths, is the committer's own affair, so for
 # each day all of it in memory. That the answers of servers mean what committers take them to mean, one server

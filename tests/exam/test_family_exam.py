@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import pytest
 
 from magicfs.committers.traits import traits_of
-from magicfs.testing.committer_exam import LocalBench, MemoryBench, ServerBench
-from magicfs.testing.committer_exam.family import FamilyExam
 from magicfs.testing.servers import Server
+from proofs.committer_exam import LocalBench, MemoryBench, ServerBench
+from proofs.committer_exam.family import FamilyExam
 
 COLUMNS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "magic": ("magic", {}),

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from magicfs.committers.traits import TRAITS
-from magicfs.testing.guarantees import cost, document
-from magicfs.testing.guarantees.cost import Cost
-from magicfs.testing.guarantees.experiments import EXPERIMENTS
-from magicfs.testing.guarantees.main import Cell, declared, main, reproduce, tried
-from magicfs.testing.guarantees.subjects import SUBJECTS, Subject
+from proofs.guarantees import cost, document
+from proofs.guarantees.cost import Cost
+from proofs.guarantees.experiments import EXPERIMENTS
+from proofs.guarantees.main import Cell, declared, main, reproduce, tried
+from proofs.guarantees.subjects import SUBJECTS, Subject
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "guarantees.md"
 BY_COLUMN = {one.column: one for one in SUBJECTS}

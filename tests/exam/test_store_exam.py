@@ -14,7 +14,7 @@ from magicfs.stores import resolve
 from magicfs.stores.memory import default_world
 from magicfs.stores.port import Store
 from magicfs.stores.retrying import RetryingStore
-from magicfs.stores.wrappers import CountingStore
+from magicfs.testing.counting_store import CountingStore
 from magicfs.testing.servers import Server
 from magicfs.testing.store_exam import LocalStoreExam, MemoryStoreExam, StoreExam
 

@@ -12,10 +12,10 @@ from s3fs import S3FileSystem
 from magicfs.stores import resolve
 from magicfs.stores.memory import MemoryStore, default_world
 from magicfs.stores.tree import Tree, tree_of
-from magicfs.stores.wrappers import CountingStore
+from magicfs.testing.counting_store import CountingStore
 from magicfs.testing.servers import Server
 from magicfs.testing.store_exam.memory import BUCKET
-from magicfs.testing.tree_exam import CopyingTreeExam, LocalTreeExam, MemoryTreeExam
+from proofs.tree_exam import CopyingTreeExam, LocalTreeExam, MemoryTreeExam
 
 
 class TestMemoryTree(MemoryTreeExam):

@@ -13,7 +13,7 @@ from magicfs.protocol import paths
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.object_tree import ObjectTree
 from magicfs.stores.tree import Entry, tree_of
-from magicfs.testing.tree_exam import MemoryTreeExam
+from proofs.tree_exam import MemoryTreeExam
 
 
 class Broken(ObjectTree):

@@ -12,7 +12,7 @@ import pytest
 
 import magicfs
 from magicfs.errors import CommitDenied, ProtocolViolation
-from magicfs.task_commit import TaskCommit
+from magicfs.formats.task_commit import TaskCommit
 from magicfs.testing.servers import Server
 
 DYING_COMMIT = """

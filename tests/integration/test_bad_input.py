@@ -27,12 +27,12 @@ from magicfs.errors import (
     Unsupported,
     UsageError,
 )
+from magicfs.filesystem.tracking import tracker
 from magicfs.formats.pendingset import PendingSet
-from magicfs.job import Job
-from magicfs.task import Task
+from magicfs.job.job import Job
+from magicfs.job.task import Task
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import SeaweedFS, Server
-from magicfs.tracking import tracker
 
 DESTINATION = "wäre house/sales%201 +#"
 OLD = f"{DESTINATION}/old.txt"
@@ -124,8 +124,8 @@ def ministack_place(make_place: Callable[[str], Place]) -> Place:
 def impatience() -> Iterator[None]:
     """Give a silent store up after a second, where users wait a minute."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("magic", "driving"):
-            patch.setattr(f"magicfs.committers.{module}.PATIENCE_S", 1.0)
+        for module in ("committers.magic", "transaction.driver"):
+            patch.setattr(f"magicfs.{module}.PATIENCE_S", 1.0)
         yield
 
 

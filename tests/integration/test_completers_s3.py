@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import magicfs
-from magicfs.committers import facts
-from magicfs.job_completing import Completed, CompleteFiles, Portion
+from magicfs.job.workers import Completed, CompleteFiles, Portion
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
+from magicfs.transaction import facts
 
 BODIES = [b"%d" % number for number in range(7)]
 

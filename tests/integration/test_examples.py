@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from magicfs.testing.java import skip_without_java
 from magicfs.testing.servers import Server
+from proofs.scenes.java import skip_without_java
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -22,8 +22,8 @@ import magicfs
 from magicfs.errors import CommitDenied, ProtocolViolation
 from magicfs.formats.success import SuccessData
 from magicfs.report import Progress
-from magicfs.testing.committer_exam.bench import Bench, LocalBench, ServerBench
 from magicfs.testing.servers import Server
+from proofs.committer_exam.bench import Bench, LocalBench, ServerBench
 
 TASKS = 3
 ROWS = 40

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from magicfs.testing.kill.__main__ import main
-from magicfs.testing.kill.campaign import Tally
-from magicfs.testing.kill.content import Lane, Rows, outcome
-from magicfs.testing.kill.ground import Ground, Seen
-from magicfs.testing.kill.judge import Judge
-from magicfs.testing.kill.phases import DRIVER, REQUIRED, Phase, phase_of, request_of
-from magicfs.testing.kill.plans import EVERY_SHAPE, plan, undisturbed
 from magicfs.testing.servers import Server
+from proofs.kill.__main__ import main
+from proofs.kill.campaign import Tally
+from proofs.kill.content import Lane, Rows, outcome
+from proofs.kill.ground import Ground, Seen
+from proofs.kill.judge import Judge
+from proofs.kill.phases import DRIVER, REQUIRED, Phase, phase_of, request_of
+from proofs.kill.plans import EVERY_SHAPE, plan, undisturbed
 
 ZERO = ("rows_lost", "rows_duplicated", "partial_datasets", "uploads_left", "work_left")
 JOB = "a/d/__magic_job-1f/job-1f"
@@ -25,7 +25,7 @@ JOB = "a/d/__magic_job-1f/job-1f"
 
 def test_killed_jobs_are_recovered_and_no_row_is_lost() -> None:
     # This seed draws three shapes of job only; each is measured first.
-    command = [sys.executable, "-m", "magicfs.testing.kill", "--kills", "4", "--seed", "332"]
+    command = [sys.executable, "-m", "proofs.kill", "--kills", "4", "--seed", "332"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (line,) = done.stdout.splitlines()

@@ -15,9 +15,10 @@ import pytest
 from fsspec.asyn import sync
 
 import magicfs
-from magicfs import cli, manifests
+from magicfs.cli import main as cli
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
+from magicfs.manifests import chain as manifests
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores import resolve
 from magicfs.stores.conditions import Conditions, conditions_of

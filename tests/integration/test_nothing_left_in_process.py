@@ -24,11 +24,11 @@ from s3fs import S3FileSystem
 
 from magicfs.errors import MagicError
 from magicfs.filesystem import MagicFileSystem
-from magicfs.job import Job
-from magicfs.task import Task
+from magicfs.filesystem.tracking import tracker
+from magicfs.job.job import Job
+from magicfs.job.task import Task
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
-from magicfs.tracking import tracker
 
 CONCURRENCY = 8
 

@@ -10,16 +10,16 @@ from uuid import uuid4
 import pytest
 
 import magicfs
-from magicfs import cli
+from magicfs.cli import main as cli
+from magicfs.datasets import abort, commit
 from magicfs.errors import MagicError, PermissionDenied
-from magicfs.maintenance import abort, commit
 from magicfs.protocol.ids import task_id
 from magicfs.protocol.job_state import JobState
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
-from magicfs.testing.hadoop_jobs import HadoopJob
-from magicfs.testing.s3_scene import S3Scene
 from magicfs.testing.servers import Server
-from magicfs.testing.unfinished import died_in, written
+from proofs.scenes.hadoop_jobs import HadoopJob
+from proofs.scenes.s3_scene import S3Scene
+from proofs.scenes.unfinished import died_in, written
 
 NO_LISTING = Rule("ListMultipartUploads", Action.ERROR, status=403, code="AccessDenied")
 NO_PUT = Rule("PutObject", Action.ERROR, status=403, code="AccessDenied")

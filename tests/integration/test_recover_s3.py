@@ -15,8 +15,8 @@ import pytest
 import magicfs
 from magicfs.errors import CommitDenied
 from magicfs.formats.success import SuccessData
+from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol.conflict import CONFLICTS
-from magicfs.task_commit import TaskCommit
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
 

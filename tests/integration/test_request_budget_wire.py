@@ -13,8 +13,8 @@ import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 
-from magicfs.job import Job
-from magicfs.task import Task
+from magicfs.job.job import Job
+from magicfs.job.task import Task
 from magicfs.testing.fault_proxy import FaultProxy
 from magicfs.testing.servers import Server
 

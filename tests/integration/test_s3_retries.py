@@ -21,7 +21,7 @@ from magicfs.stores import resolve
 from magicfs.stores.conditions import Conditions, assume, conditions_of
 from magicfs.stores.port import Part, Store
 from magicfs.stores.retrying import RETRIES, RetryingStore
-from magicfs.stores.s3_sibling import CONNECTIONS, sibling_of
+from magicfs.stores.s3_client import CONNECTIONS, sibling_of
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
 

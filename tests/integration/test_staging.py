@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from magicfs.errors import CommitFailed, OutputExists, UsageError
-from magicfs.job import Job
+from magicfs.job.job import Job
 from magicfs.testing.servers import Server
 
 WRITERS = '''

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from magicfs.filesystem.upload import PARTS_IN_FLIGHT
 from magicfs.testing.servers import Server
-from magicfs.upload import PARTS_IN_FLIGHT
 
 MIB = 2**20
 PART = 8 * MIB

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from magicfs.spark.session import local_session
-from magicfs.testing.java import skip_without_java
+from magicfs.demo.session import local_session
 from magicfs.testing.servers import Server
+from proofs.scenes.java import skip_without_java
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,8 @@ import pytest
 
 from magicfs.demo.main import choose_engine
 from magicfs.errors import UsageError
-from magicfs.testing.java import skip_without_java
 from magicfs.testing.servers import Server
+from proofs.scenes.java import skip_without_java
 
 FLIGHTS = 336_776
 PARTITIONS = 185
@@ -21,7 +21,7 @@ TIMEOUT = 280
 
 # What switches the delayed upload off, in every Python process that finds it on its path.
 COMPLETE_AT_CLOSE = """
-from magicfs.upload.stream import Upload
+from magicfs.filesystem.upload.stream import Upload
 
 record = Upload.record
 

@@ -15,15 +15,15 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import magicfs
-from magicfs.committers import facts
-from magicfs.committers.completing import Completed, Order, Portion
+from magicfs.demo.session import PANDAS_WARNING
 from magicfs.errors import CommitFailed, UsageError
 from magicfs.formats.job_object import Chunk
-from magicfs.job_completing import CompleteFiles
+from magicfs.job.workers import CompleteFiles
 from magicfs.spark.executor_commit import commit, grouped
-from magicfs.spark.session import PANDAS_WARNING
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
+from magicfs.transaction import facts
+from magicfs.transaction.delegate import Completed, Order, Portion
 
 pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")
 
@@ -217,9 +217,9 @@ import os, pickle, signal, sys
 
 import magicfs
 from magicfs.committers import facts
-from magicfs.job_completing import CompleteFiles
+from magicfs.job.workers import CompleteFiles
 from magicfs.spark.executor_commit import commit
-from magicfs.spark.session import local_session
+from magicfs.demo.session import local_session
 
 facts.CHUNK_LENGTH = 2
 job, options = pickle.load(sys.stdin.buffer)

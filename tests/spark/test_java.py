@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from magicfs.demo.java import Java, JavaProblem, find_java, major_version, require_java
 from magicfs.errors import UsageError
-from magicfs.spark.java import Java, JavaProblem, find_java, major_version, require_java
 
 DEBIAN_17 = """\
 openjdk version "17.0.15" 2025-04-15

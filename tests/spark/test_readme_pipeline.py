@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from magicfs.testing.java import skip_without_java
 from magicfs.testing.servers import Server
-from magicfs.testing.spark_proof import readme
+from proofs.scenes.java import skip_without_java
+from proofs.spark_proof import readme
 
 TEXT = (Path(__file__).parents[2] / "README.md").read_text()
 FLIGHTS_COUNT = 336_776

@@ -16,8 +16,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import magicfs.spark
+from magicfs.demo.session import PANDAS_WARNING
 from magicfs.errors import OutputExists, PermissionDenied, UsageError
-from magicfs.spark.session import PANDAS_WARNING
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
 
@@ -255,7 +255,7 @@ def test_what_is_no_plain_frame_is_refused(spark: SparkSession) -> None:
 BIG = """
 import json, sys
 import magicfs.spark
-from magicfs.spark.session import local_session
+from magicfs.demo.session import local_session
 url, storage = sys.argv[1], json.loads(sys.argv[2])
 spark = local_session(config={"spark.driver.maxResultSize": "32k"})
 frame = spark.range(0, 240, 1, 4).selectExpr("id", "sha2(cast(id as string), 512) as p")

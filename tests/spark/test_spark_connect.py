@@ -13,7 +13,7 @@ import pytest
 @pytest.mark.usefixtures("spark")  # reported as not run where there is no Java
 def test_the_same_writes_are_exact_through_either_kind_of_session() -> None:
     # PySpark allows no Connect session in a process that has a classic one.
-    command = [sys.executable, "-m", "magicfs.testing.spark_proof", "--only", "connect"]
+    command = [sys.executable, "-m", "proofs.spark_proof", "--only", "connect"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-5000:]
     figures = json.loads(done.stdout.splitlines()[-1])

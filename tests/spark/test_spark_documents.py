@@ -15,7 +15,7 @@ from magicfs.testing.servers import Server
 
 ROOT = Path(__file__).parents[2]
 PREPARE = """
-from magicfs.spark.session import local_session
+from magicfs.demo.session import local_session
 spark = local_session()
 rows = [(month, carrier, month * 10) for month in range(3) for carrier in ("AA", "UA")]
 df = spark.createDataFrame(rows, "month int, carrier string, x int")

@@ -13,8 +13,8 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceArrowWriter
 
+from magicfs.demo.session import PANDAS_WARNING
 from magicfs.spark.datasource import COMMIT_TRIES
-from magicfs.spark.session import PANDAS_WARNING
 from magicfs.testing.bucket_view import BucketView
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server

@@ -15,11 +15,11 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 import magicfs
+from magicfs.demo.session import PANDAS_WARNING
 from magicfs.errors import UsageError
 from magicfs.spark import schema
 from magicfs.spark.formats import FORMATS, FileSettings, open_writer
 from magicfs.spark.options import build
-from magicfs.spark.session import PANDAS_WARNING
 from magicfs.spark.task_files import task_files
 from magicfs.spark.writers import COMMIT_SCHEMA, collect_commits, commit_batch, current_task
 

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import pandas_udf
 
 import magicfs
+from magicfs.demo.session import PANDAS_WARNING
 from magicfs.errors import ProtocolViolation, UsageError
 from magicfs.protocol.ids import task_id
 from magicfs.spark import (
@@ -28,7 +29,6 @@ from magicfs.spark import (
     group_function,
     pandas_function,
 )
-from magicfs.spark.session import PANDAS_WARNING
 from magicfs.spark.writers import INLINE_LIMIT
 from magicfs.testing.servers import Server
 

@@ -20,10 +20,10 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import magicfs
+from magicfs.demo.session import PANDAS_WARNING
 from magicfs.spark import late_writers
 from magicfs.spark.exiting import ExitSignals, ToldToExit
 from magicfs.spark.late_writers import sweep_late
-from magicfs.spark.session import PANDAS_WARNING
 from magicfs.spark.writers import COMMIT_SCHEMA, collect_commits, commit_row, current_task
 from magicfs.testing.servers import Server
 

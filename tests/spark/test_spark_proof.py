@@ -13,12 +13,12 @@ import pytest
 
 from magicfs.testing.faults import RequestSeen
 from magicfs.testing.servers import Server
-from magicfs.testing.spark_proof import marked, plans
-from magicfs.testing.spark_proof.figures import PARTS, Goal, summary
-from magicfs.testing.spark_proof.orders import BATCH_ROWS, Order, batch_rows, half_batches, rows_wrong
-from magicfs.testing.spark_proof.plans import Phase, Profile
-from magicfs.testing.spark_proof.watching import profile_of
-from magicfs.testing.spark_proof.witness import Judge, Lane, Witness
+from proofs.spark_proof import marked, plans
+from proofs.spark_proof.figures import PARTS, Goal, summary
+from proofs.spark_proof.orders import BATCH_ROWS, Order, batch_rows, half_batches, rows_wrong
+from proofs.spark_proof.plans import Phase, Profile
+from proofs.spark_proof.watching import profile_of
+from proofs.spark_proof.witness import Judge, Lane, Witness
 
 PROFILE = Profile(setup=10, tasks=40, total=70)
 
@@ -177,7 +177,7 @@ def test_the_judge_sees_what_is_wrong(ministack: Server, bucket_factory: object)
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_a_quick_run_of_everything_is_clean() -> None:
-    command = [sys.executable, "-m", "magicfs.testing.spark_proof", "--quick"]
+    command = [sys.executable, "-m", "proofs.spark_proof", "--quick"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-5000:]
     figures = json.loads(done.stdout.splitlines()[-1])

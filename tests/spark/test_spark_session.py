@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from magicfs.spark.java import JavaProblem
-from magicfs.spark.session import local_session
+from magicfs.demo.java import JavaProblem
+from magicfs.demo.session import local_session
 
 HERE = Path(__file__).parent
 
@@ -36,7 +36,7 @@ def test_with_a_log_it_is_silent_even_when_a_task_fails(tmp_path: Path) -> None:
     code = """if True:
         import sys
         from pathlib import Path
-        from magicfs.spark.session import local_session
+        from magicfs.demo.session import local_session
 
         def fail(batches):
             raise ValueError("on purpose")
@@ -57,7 +57,7 @@ def test_with_a_log_it_is_silent_even_when_a_task_fails(tmp_path: Path) -> None:
 
 
 def test_a_log_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    code = "import sys, pathlib, magicfs.spark.session as s; s.local_session(log=pathlib.Path(sys.argv[1]))"
+    code = "import sys, pathlib, magicfs.demo.session as s; s.local_session(log=pathlib.Path(sys.argv[1]))"
     done = run("-c", code, str(tmp_path / "no" / "log"))
     assert "UsageError: " in done.stderr
     assert "log cannot be written: No such file or directory; choose another log file" in done.stderr

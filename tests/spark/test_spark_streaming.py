@@ -21,8 +21,8 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
 import magicfs
 import magicfs.spark
+from magicfs.demo.session import PANDAS_WARNING
 from magicfs.spark.batch_jobs import job_id_of
-from magicfs.spark.session import PANDAS_WARNING
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
 from pyspark_magic import DefaultSource
@@ -283,7 +283,7 @@ def test_a_stream_whose_commit_is_refused_leaves_nothing_and_goes_on_after_a_res
 VICTIM = """
 import json, sys
 from pathlib import Path
-from magicfs.spark.session import local_session
+from magicfs.demo.session import local_session
 
 source, checkpoint, url, storage, log = sys.argv[1:]
 spark = local_session(cores=2, attempts=1, log=Path(log))

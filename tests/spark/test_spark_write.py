@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from magicfs.spark.session import PANDAS_WARNING
+from magicfs.demo.session import PANDAS_WARNING
 from magicfs.testing.fault_proxy import FaultProxy
 from magicfs.testing.servers import Server
 

@@ -20,15 +20,15 @@ from pyspark.sql.types import (
 )
 
 import magicfs
+from magicfs.datasets import recover
 from magicfs.errors import CommitDenied, OutputExists, ProtocolViolation, UsageError
-from magicfs.maintenance import recover
 from magicfs.spark import late_writers
 from magicfs.spark.datasource import MagicWriter, TaskMessage, job_of, make_writer
 from magicfs.spark.options import parse
 from magicfs.spark.schema import ROW_METADATA, SPARK_VERSION, check, row_metadata
-from magicfs.testing.committer_exam.drivers import dying
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
+from proofs.committer_exam.drivers import dying
 
 FRAME = StructType([StructField("id", LongType()), StructField("p", StringType())])
 

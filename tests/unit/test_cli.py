@@ -11,10 +11,11 @@ from uuid import uuid4
 import pytest
 
 import magicfs
-from magicfs import cli, errors
-from magicfs.commands.open_uploads import survey
-from magicfs.commands.printing import human_age, print_table, printable
-from magicfs.commands.storage import parse_storage_options
+from magicfs import errors
+from magicfs.cli import main as cli
+from magicfs.cli.open_uploads import survey
+from magicfs.cli.printing import human_age, print_table, printable
+from magicfs.cli.storage import parse_storage_options
 from magicfs.stores.memory import default_world
 from magicfs.stores.memory_filesystem import MemoryFileSystem
 
@@ -83,7 +84,7 @@ class TestProgram:
         assert (done.returncode, done.stderr) == (141, b"")
 
     def test_importing_the_command_line_loads_nothing_heavy(self):
-        code = "import sys, magicfs.cli; print(*sys.modules)"
+        code = "import sys, magicfs.cli.main; print(*sys.modules)"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         heavy = {
             "fsspec",
@@ -100,7 +101,7 @@ class TestProgram:
         assert not heavy & set(done.stdout.split())
 
     def test_describing_the_commands_loads_nothing_heavy(self):
-        code = "import sys, magicfs.cli; magicfs.cli.main(['demo', '--help']); print(*sys.modules)"
+        code = "import sys, magicfs.cli.main; magicfs.cli.main.main(['demo', '--help']); print(*sys.modules)"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert not {"fsspec", "boto3", "pyarrow", "pandas", "pyspark"} & set(done.stdout.split())
 

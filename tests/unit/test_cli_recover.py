@@ -8,15 +8,15 @@ from uuid import uuid4
 import pytest
 
 import magicfs
-from magicfs import cli
-from magicfs.committers.findings import LISTED_MAX
+from magicfs.cli import main as cli
+from magicfs.datasets import abort, commit, look
 from magicfs.errors import CommitDenied, CommitFailed, OutputExists, UsageError
-from magicfs.job import Job
-from magicfs.maintenance import abort, commit, look
+from magicfs.job.findings import LISTED_MAX
+from magicfs.job.job import Job
 from magicfs.protocol.ids import task_id
 from magicfs.protocol.job_state import JobState
-from magicfs.testing.hadoop_jobs import HadoopJob
-from magicfs.testing.unfinished import Bucket, died_in, written
+from proofs.scenes.hadoop_jobs import HadoopJob
+from proofs.scenes.unfinished import Bucket, died_in, written
 
 NEW = {b"0", b"1", b"2"}
 BEFORE = [JobState.OPEN, JobState.PREPARED]

@@ -10,17 +10,17 @@ import pytest
 import magicfs
 from magicfs.committers.file.documents import Chosen, Mark
 from magicfs.committers.file.markers import CommitMarkers
-from magicfs.committers.still_wanted import require_wanted
 from magicfs.errors import CommitDenied, CommitFailed, FormatError, MagicError, ProtocolViolation
 from magicfs.formats.success import SuccessData
+from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 from magicfs.report import JobReport
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.tree import tree_of
-from magicfs.task_commit import TaskCommit
 from magicfs.testing import virtual_time
-from magicfs.testing.file_scene import JOB, FileScene, Process, attempt_of, run
 from magicfs.testing.store_faults import Fault, Kind
+from magicfs.transaction.still_wanted import require_wanted
+from proofs.scenes.file_scene import JOB, FileScene, Process, attempt_of, run
 
 FILES = {"a.txt": b"a", "day=1/b.txt": b"bb"}
 NEW = {name.replace(".txt", f"-00000{n}.txt"): body for n in range(2) for name, body in FILES.items()}

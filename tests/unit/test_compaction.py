@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -13,24 +14,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import magicfs
-from magicfs import manifests
-from magicfs.cli import main
-from magicfs.committers import preparing
+from magicfs.cli.main import main
 from magicfs.committers.magic import MagicCommitter
+from magicfs.datasets.compact import _TRIES, CompactReport, compact_chain, published_runs
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound, Unavailable, UsageError
 from magicfs.formats.manifest import Hides, Manifest, ManifestFile, PublishedRun
-from magicfs.maintenance import compaction
-from magicfs.maintenance.compaction import compact_chain
-from magicfs.manifests import COMPACT, View
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.manifests import chain as manifests
+from magicfs.manifests.chain import COMPACT, View
 from magicfs.protocol import paths
 from magicfs.stores import conditions as trials
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.memory import MemoryStore
-from magicfs.task_commit import TaskCommit
 from magicfs.testing.faulty_store import Traffic
-from magicfs.testing.job_scene import JobScene
 from magicfs.testing.store_faults import Fault, Kind, Request
+from magicfs.transaction import prepare as preparing
+from proofs.scenes.job_scene import JobScene
 
 NUMBERED = frozenset({"put_if_match"})
 DEST = "sales"
@@ -47,7 +47,7 @@ def scene(request: pytest.FixtureRequest) -> JobScene:
     return JobScene(ignores=NUMBERED if request.param == "numbered" else frozenset())
 
 
-def compact(scene: JobScene) -> compaction.CompactReport:
+def compact(scene: JobScene) -> CompactReport:
     return magicfs.compact(scene.url, filesystem=scene.filesystem)
 
 
@@ -282,7 +282,7 @@ def whole_runs(scene: JobScene) -> list[PublishedRun]:
     async def read() -> list[PublishedRun]:
         found: list[PublishedRun] = []
         async for one in manifests.chain(scene.plain, DEST, scene.conditions):
-            found += compaction.published_runs(one)
+            found += published_runs(one)
             if one.conflict == COMPACT:
                 break
         return found
@@ -305,7 +305,7 @@ def test_a_compaction_among_batches_that_never_end_gives_up_and_changes_nothing(
     engine = scene.engine(Traffic(before=before))
     with pytest.raises(Unavailable, match="others published each time"):
         scene.lived(lambda: compact_chain(engine, paths.parse_url(scene.url)))
-    assert count == compaction._TRIES
+    assert count == _TRIES
     jobs = chain_of(scene)
     assert len(jobs) == 3 + count
     # The manifests of the sums that were never linked are gone, too.
@@ -398,7 +398,7 @@ def test_a_sum_that_no_reader_would_take_is_not_published(
 ) -> None:
     three_jobs(scene)
     before = scene.objects()
-    monkeypatch.setattr(compaction, "MANIFEST_SIZE_LIMIT", 500)
+    monkeypatch.setattr(sys.modules["magicfs.datasets.compact"], "MANIFEST_SIZE_LIMIT", 500)
     with pytest.raises(UsageError, match="3 files are too many for one manifest"):
         compact(scene)
     assert scene.objects() == before

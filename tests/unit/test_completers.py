@@ -10,19 +10,20 @@ from typing import Any
 
 import pytest
 
-from magicfs.committers import facts, registry
-from magicfs.committers.completing import Completed, Order, Portion, Spread, Spreading, complete_portion
+from magicfs.committers import registry
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, CommitFailed, CommitOutcomeUnknown, UsageError
 from magicfs.formats.job_object import Chunk
-from magicfs.job import Job
-from magicfs.job_completing import CompleteFiles
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.job import Job
+from magicfs.job.workers import CompleteFiles
 from magicfs.report import JobReport, Progress
-from magicfs.task_commit import TaskCommit
 from magicfs.testing.faulty_store import Traffic, faulty
-from magicfs.testing.job_scene import JobScene
-from magicfs.testing.memory_scene import BUCKET, CountingFileSystem
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind, Request
+from magicfs.transaction import facts
+from magicfs.transaction.delegate import Completed, Order, Portion, Spread, Spreading, complete_portion
+from proofs.scenes.job_scene import JobScene
+from proofs.scenes.memory_scene import BUCKET, CountingFileSystem
 
 OLD = {"p=1/old.bin": b"old", "p=7/kept.bin": b"kept"}
 NEW = tuple({f"p=1/{n}.bin": b"new %d" % n} for n in range(5))
@@ -485,7 +486,7 @@ def test_a_rollback_in_the_middle_of_a_portion_wins(after: int) -> None:
                 scene.elsewhere(roll_back)
 
     async def roll_back(engine: Engine) -> None:
-        from magicfs.maintenance import recover_jobs
+        from magicfs.datasets import recover_jobs
         from magicfs.protocol import paths
 
         await recover_jobs(engine, paths.parse_url(scene.url), rollback=True)

@@ -17,7 +17,7 @@ from magicfs.stores.conditions import Conditions, conditions_of, remove_matching
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.port import ObjectInfo, Store
-from magicfs.stores.wrappers import CountingStore
+from magicfs.testing.counting_store import CountingStore
 
 _T = TypeVar("_T")
 NAMES = [field.name for field in fields(Conditions)]

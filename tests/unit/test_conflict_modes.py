@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from magicfs.committers import preparing
 from magicfs.committers.base import JobSetup
 from magicfs.committers.magic import MagicCommitter
 from magicfs.errors import (
@@ -20,11 +19,12 @@ from magicfs.errors import (
     ProtocolViolation,
     UsageError,
 )
-from magicfs.job import Job
+from magicfs.job.job import Job
 from magicfs.protocol.conflict import CONFLICTS
 from magicfs.testing.faulty_store import Traffic
-from magicfs.testing.job_scene import BUCKET, JobScene
 from magicfs.testing.store_faults import Fault, Kind, Request
+from magicfs.transaction import prepare as preparing
+from proofs.scenes.job_scene import BUCKET, JobScene
 
 NEW = {"p=1/a.bin": b"new"}
 MODES = pytest.mark.parametrize("mode", CONFLICTS)

@@ -13,10 +13,10 @@ import pytest
 from fsspec.asyn import get_loop, sync
 
 from magicfs.errors import StoreError, Unavailable, UsageError
+from magicfs.filesystem.upload import PARTS_IN_FLIGHT, AsyncDelayedFile, DelayedFile, Upload, Uploaded
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody
-from magicfs.upload import PARTS_IN_FLIGHT, AsyncDelayedFile, DelayedFile, Upload, Uploaded
 
 KEY = "dest/é %+#/part 1.bin"
 

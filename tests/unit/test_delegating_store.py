@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 import pytest
 
 from magicfs.stores.delegating import DelegatingStore, DelegatingTree
-from magicfs.stores.impatience import ImpatientStore
 from magicfs.stores.local import LocalStore
 from magicfs.stores.local_tree import LocalTree
 from magicfs.stores.memory import MemoryStore, World
@@ -20,8 +19,9 @@ from magicfs.stores.object_tree import ObjectTree
 from magicfs.stores.port import Store
 from magicfs.stores.retrying import RETRIES, RetryingStore
 from magicfs.stores.s3 import S3Store
+from magicfs.stores.stall_timeout import ImpatientStore
 from magicfs.stores.tree import Tree, tree_of
-from magicfs.stores.wrappers import CountingStore
+from magicfs.testing.counting_store import CountingStore
 
 _T = TypeVar("_T")
 

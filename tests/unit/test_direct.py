@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from magicfs.committers.final.tracking import final_tracker
 from magicfs.errors import (
     CommitFailed,
     CommitOutcomeUnknown,
@@ -21,12 +22,11 @@ from magicfs.errors import (
     Unavailable,
     UsageError,
 )
-from magicfs.final_tracking import final_tracker
 from magicfs.formats.file_list import FileList
-from magicfs.task_commit import pack, unpack
-from magicfs.testing.destination_scene import ONE, TWO, raising_at_first
-from magicfs.testing.final_scene import FinalScene, another_process
+from magicfs.formats.task_commit import pack, unpack
 from magicfs.testing.store_faults import Fault, Kind
+from proofs.scenes.destination_scene import ONE, TWO, raising_at_first
+from proofs.scenes.final_scene import FinalScene, another_process
 
 
 @pytest.fixture(params=["memory", "local"])

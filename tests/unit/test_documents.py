@@ -13,7 +13,7 @@ import pytest
 
 from magicfs.formats.manifest import MANIFEST_SIZE_LIMIT
 from magicfs.formats.pointer import RUNS_KEPT
-from magicfs.register import KEPT
+from magicfs.stores.register import KEPT
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

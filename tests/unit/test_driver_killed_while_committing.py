@@ -6,9 +6,9 @@ from uuid import uuid4
 
 import pytest
 
-from magicfs import cli
+from magicfs.cli import main as cli
 from magicfs.protocol.job_state import JobState
-from magicfs.testing.unfinished import Bucket, died_in
+from proofs.scenes.unfinished import Bucket, died_in
 
 OLD = {"sales/day=1/old.bin": b"old", "sales/day=7/kept.bin": b"kept"}
 NEW = {b"0", b"1", b"2"}

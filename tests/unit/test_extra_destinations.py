@@ -14,18 +14,19 @@ import pytest
 from fsspec.core import url_to_fs
 
 import magicfs
-from magicfs import maintenance, manifests
-from magicfs.commands.show_job import show_job
+from magicfs import datasets as maintenance
+from magicfs.cli.show_job import show_job
 from magicfs.errors import CommitFailed, FormatError, ObjectNotFound, UsageError
 from magicfs.formats.manifest import Manifest
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.task import Task
+from magicfs.manifests import chain as manifests
 from magicfs.protocol import magic
 from magicfs.protocol.layout import place_of
 from magicfs.stores.conditions import Conditions
-from magicfs.task import Task
-from magicfs.task_commit import TaskCommit
-from magicfs.testing.job_scene import BUCKET, JobScene
-from magicfs.testing.staged_scene import StagedScene, write
 from magicfs.testing.store_faults import Fault, Kind
+from proofs.scenes.job_scene import BUCKET, JobScene
+from proofs.scenes.staged_scene import StagedScene, write
 
 OTHER = "a b%2F+#é/dataset10"
 EXTRA = f"memory://{BUCKET}/{OTHER}"

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from magicfs.committers import facts
 from magicfs.errors import CommitFailed, FormatError
 from magicfs.formats.job_object import JobObject
-from magicfs.job import Job
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.job import Job
 from magicfs.protocol.job_state import JobState
-from magicfs.task_commit import TaskCommit
 from magicfs.testing.faulty_store import Traffic
-from magicfs.testing.job_scene import JobScene
 from magicfs.testing.store_faults import Fault, Kind
+from magicfs.transaction import facts
+from proofs.scenes.job_scene import JobScene
 
 OLD = {"p=1/old.bin": b"old"}
 NEW = [{"p=1/a.bin": b"new 0"}, {"p=1/b.bin": b"new 1"}]

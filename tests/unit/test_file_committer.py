@@ -14,13 +14,13 @@ from magicfs.committers.file.records import Records
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, CommitFailed, OutputExists, ProtocolViolation, UsageError
 from magicfs.formats.success import SuccessData
+from magicfs.formats.task_commit import TaskCommit
 from magicfs.stores.conditions import assume
 from magicfs.stores.local import LocalStore
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.tree import tree_of
-from magicfs.task_commit import TaskCommit
-from magicfs.testing.committer_exam.names import hostile
-from magicfs.testing.file_scene import JOB, FileScene, attempt_of, run
+from proofs.committer_exam.names import hostile
+from proofs.scenes.file_scene import JOB, FileScene, attempt_of, run
 
 OTHER = "11111111-2222-4333-8444-555566667777"
 FILES = {"a.txt": b"a", "day=1/b.txt": b"bb"}

@@ -11,12 +11,12 @@ import pytest
 
 from magicfs.errors import CommitFailed, CommitOutcomeUnknown, MagicError, ProtocolViolation, StoreError
 from magicfs.formats.success import SuccessData
+from magicfs.formats.task_commit import TaskCommit
 from magicfs.stores.local import LocalStore
 from magicfs.stores.memory import MemoryStore, World
-from magicfs.task_commit import TaskCommit
 from magicfs.testing import virtual_time
-from magicfs.testing.file_scene import JOB, FileScene, Process, attempt_of, run
 from magicfs.testing.store_faults import Fault, Kind
+from proofs.scenes.file_scene import JOB, FileScene, Process, attempt_of, run
 
 FILES = {"a.txt": b"a", "day=1/b.txt": b"bb"}
 OLD = {"old.txt": b"old", "day=1/old.txt": b"older"}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from magicfs.committers.file.algorithm1 import standing
 from magicfs.committers.file.merge import Merge, is_work
-from magicfs.committers.file.moved_aside import standing
 from magicfs.engine import Engine, Event
 from magicfs.errors import CommitFailed, Unavailable
 from magicfs.protocol.plan import Rename
@@ -17,9 +17,9 @@ from magicfs.protocol.readback import Outcome
 from magicfs.stores.local import LocalStore
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.port import Store
-from magicfs.testing.committer_exam.names import hostile
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault, Kind, Request
+from proofs.committer_exam.names import hostile
 
 
 class Place:

@@ -20,9 +20,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from s3fs import S3FileSystem
 
+from magicfs.committers.final.filesystem import FinalFileSystem
+from magicfs.committers.final.tracking import FinalTracker, Scope, final_tracker
 from magicfs.errors import MagicError, Unavailable, UsageError
-from magicfs.final_files import FinalFileSystem
-from magicfs.final_tracking import FinalTracker, Scope, final_tracker
 from magicfs.protocol.final_names import attempts_named, final_name, is_unfinished, unfinished_name
 from magicfs.protocol.ids import AttemptId, JobId
 from magicfs.stores.memory import MemoryStore, World

@@ -11,9 +11,9 @@ import pytest
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound, Unavailable
 from magicfs.protocol.plan import Abort, Stage
-from magicfs.stores.impatience import ImpatientStore
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.port import ObjectInfo
+from magicfs.stores.stall_timeout import ImpatientStore
 from magicfs.testing.virtual_time import VirtualLoop
 
 PATIENCE_S = 60.0

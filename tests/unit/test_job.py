@@ -27,12 +27,12 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.filesystem import MagicFileSystem
-from magicfs.job import Job, Task
+from magicfs.formats.task_commit import INLINE_LIMIT, TaskCommit
+from magicfs.job.job import Job, Task
 from magicfs.report import Progress
 from magicfs.stores.memory import MemoryStore, World, default_world
 from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.stores.port import Capabilities, ObjectInfo
-from magicfs.task_commit import INLINE_LIMIT, TaskCommit
 
 SECRET = "s3cr3t-never-to-be-seen"
 
@@ -273,7 +273,7 @@ def test_task_that_was_set_up_in_another_process_is_not_committed_from_memory(
     job = make(url, tracking="memory").setup()
     task = job.task(0).setup()
     write(task)
-    monkeypatch.setattr("magicfs.task.os.getpid", lambda: 1)
+    monkeypatch.setattr("magicfs.job.task.os.getpid", lambda: 1)
     with pytest.raises(ProtocolViolation, match="set up in another process"):
         task.commit()
 
@@ -866,7 +866,7 @@ def test_sizes_are_told_in_binary_units(size: int, text: str) -> None:
 def test_names_of_the_face_are_where_they_were() -> None:
     assert magicfs.Job is Job
     assert magicfs.Task is Task
-    assert Task.__module__ == "magicfs.task"
+    assert Task.__module__ == "magicfs.job.task"
 
 
 def test_task_says_where_to_write_in_every_way(url: str, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from magicfs.committers.manifest.cleanup import CleanedUp, CleanupJob, CleanupOutcome
 from magicfs.errors import Unavailable
-from magicfs.testing.manifest_scene import Driver, ManifestScene
 from magicfs.testing.store_faults import Fault, Kind
+from proofs.scenes.manifest_scene import Driver, ManifestScene
 
 ATTEMPTS = 10
 BASE = Fault(Kind.ERROR_BEFORE, operation="delete_tree", skip=0)

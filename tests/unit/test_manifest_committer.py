@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from magicfs import cli
+from magicfs.cli import main as cli
 from magicfs.committers import registry
 from magicfs.committers.base import Committer, JobContext
 from magicfs.committers.manifest.committer import ManifestCommitter
@@ -27,15 +27,15 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SuccessData
-from magicfs.progress import Meter
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.progress import Meter
 from magicfs.protocol import ids
 from magicfs.protocol.layout import WorkLayout
 from magicfs.report import JobReport, Progress
 from magicfs.stores.memory import MemoryStore, World
-from magicfs.task_commit import TaskCommit
-from magicfs.testing.committer_exam.names import hostile
-from magicfs.testing.manifest_scene import Driver, ManifestScene
 from magicfs.testing.store_faults import Fault, Kind
+from proofs.committer_exam.names import hostile
+from proofs.scenes.manifest_scene import Driver, ManifestScene
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from magicfs.errors import CommitDenied, MagicError, ProtocolViolation
+from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids
-from magicfs.task_commit import TaskCommit
-from magicfs.testing.manifest_scene import ManifestScene
 from magicfs.testing.store_faults import Crash, Fault, Kind
+from proofs.scenes.manifest_scene import ManifestScene
 
 OLD = {"day=1/old": b"old", "old": b"old"}
 NEW = {"day=1/a": b"1", "day=2/b": b"22", "c": b"333"}
@@ -179,7 +179,7 @@ def test_a_job_that_has_ended_denies_its_late_tasks(tmp_path: Path) -> None:
 VICTIM = """
 import asyncio, os, pickle, signal, sys
 from pathlib import Path
-from magicfs.testing.manifest_scene import ManifestScene
+from proofs.scenes.manifest_scene import ManifestScene
 
 directory, job, number = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 commits = pickle.loads(sys.stdin.buffer.read())

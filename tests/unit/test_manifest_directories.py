@@ -11,8 +11,8 @@ from magicfs.committers.manifest.directories import Created, CreateDirectories, 
 from magicfs.committers.manifest.load import Directory
 from magicfs.errors import CommitFailed, OutputExists, Unavailable
 from magicfs.formats.task_manifest import EntryStatus
-from magicfs.testing.manifest_scene import ManifestScene
 from magicfs.testing.store_faults import Fault, Kind
+from proofs.scenes.manifest_scene import ManifestScene
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from magicfs.committers.manifest import (
 )
 from magicfs.committers.manifest.stage import Stage
 from magicfs.committers.options import ManifestOptions
-from magicfs.testing.manifest_scene import ManifestScene
+from proofs.scenes.manifest_scene import ManifestScene
 
 PAGE = (Path(__file__).parents[2] / "docs" / "manifest-committer.md").read_text()
 

@@ -17,7 +17,7 @@ from magicfs.committers import registry
 from magicfs.errors import CommitFailed, OutputExists
 from magicfs.report import Progress
 from magicfs.stores.local import LocalStore
-from magicfs.testing.dataset_tasks import ROWS, fail_at_first, write
+from proofs.scenes.dataset_tasks import ROWS, fail_at_first, write
 
 TASKS = 4
 # A fork of a process that has run Arrow's threads would wait for them for ever.

@@ -18,8 +18,8 @@ from magicfs.committers.manifest.spill import LIST_LENGTH, Spill, SpilledFile
 from magicfs.errors import CommitFailed, ObjectNotFound, ProtocolViolation, StoreError, UsageError
 from magicfs.formats.task_manifest import DirectoryEntry, EntryStatus, FileEntry, TaskManifest
 from magicfs.protocol import ids
-from magicfs.testing.manifest_scene import ManifestScene
 from magicfs.testing.store_faults import Fault, Kind
+from proofs.scenes.manifest_scene import ManifestScene
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from magicfs.committers.manifest.validate import ValidateFiles
 from magicfs.errors import CommitFailed, CommitOutcomeUnknown, ObjectExists, StoreError, Unavailable
 from magicfs.protocol.plan import Rename
 from magicfs.protocol.readback import Outcome
-from magicfs.testing.manifest_scene import Driver, ManifestScene
 from magicfs.testing.store_faults import Fault, Kind
+from proofs.scenes.manifest_scene import Driver, ManifestScene
 
 MANY = 100
 

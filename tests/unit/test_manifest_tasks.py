@@ -24,8 +24,8 @@ from magicfs.formats.hadoop_uri import decode
 from magicfs.formats.task_manifest import EntryStatus
 from magicfs.protocol import ids
 from magicfs.stores.local_tree import LocalTree
-from magicfs.testing.manifest_scene import ManifestScene
 from magicfs.testing.store_faults import Fault, Kind
+from proofs.scenes.manifest_scene import ManifestScene
 
 TASK = ids.task_id(0)
 ATTEMPT = ids.attempt_id(TASK, "0")

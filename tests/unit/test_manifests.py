@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from magicfs import manifests
 from magicfs.errors import FormatError, Unavailable, UsageError
 from magicfs.formats.manifest import Hides, Manifest, ManifestFile
 from magicfs.formats.pointer import Pointer
-from magicfs.manifests import chain, manifest_key, pointer_key, publish, read, read_pointer, view
-from magicfs.register import Register
+from magicfs.manifests import chain as manifests
+from magicfs.manifests.chain import chain, manifest_key, pointer_key, publish, read, read_pointer, view
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.port import Body, ObjectInfo
+from magicfs.stores.register import Register
 
 BUCKET = "b"
 DEST = "día 50%/sales"

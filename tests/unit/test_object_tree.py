@@ -14,8 +14,8 @@ from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.object_tree import ObjectTree
 from magicfs.stores.port import Capabilities
 from magicfs.stores.tree import tree_of
-from magicfs.stores.wrappers import CountingStore
 from magicfs.testing import virtual_time
+from magicfs.testing.counting_store import CountingStore
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
 

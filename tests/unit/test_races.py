@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from magicfs import maintenance
-from magicfs.committers import preparing
+from magicfs import datasets as maintenance
 from magicfs.committers.magic import MagicCommitter
+from magicfs.datasets import recover_jobs
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
@@ -22,15 +22,15 @@ from magicfs.errors import (
     Unavailable,
 )
 from magicfs.formats.manifest import Manifest
-from magicfs.job import Job
-from magicfs.maintenance import recover_jobs
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.job import Job
 from magicfs.protocol import paths
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores.memory import MemoryStore
-from magicfs.task_commit import TaskCommit
 from magicfs.testing.faulty_store import Traffic
-from magicfs.testing.job_scene import BUCKET, JobScene
 from magicfs.testing.store_faults import Crash, Fault, Kind, Request
+from magicfs.transaction import prepare as preparing
+from proofs.scenes.job_scene import BUCKET, JobScene
 
 OLD = {"p=1/old.bin": b"old"}
 NEW = [{"p=1/a.bin": b"new 0"}, {"p=1/b.bin": b"new 1"}, {"p=1/c.bin": b"new 2"}]

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import magicfs
-from magicfs.committers import preparing
 from magicfs.errors import CommitDenied, FormatError, UsageError
+from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol.conflict import CONFLICTS
-from magicfs.task_commit import TaskCommit
 from magicfs.testing.faulty_store import Traffic
-from magicfs.testing.job_scene import Files, JobScene
 from magicfs.testing.store_faults import Fault, Kind
+from magicfs.transaction import prepare as preparing
+from proofs.scenes.job_scene import Files, JobScene
 
 TASKS: tuple[Files, ...] = (
     {"p=0/a.bin": b"new 0", "p=1/a.bin": b"new 1"},

@@ -9,16 +9,16 @@ from uuid import uuid4
 import pytest
 
 import magicfs
-from magicfs import cli
+from magicfs.cli import main as cli
+from magicfs.datasets import abort, commit
 from magicfs.errors import (
     CommitFailed,
     FormatError,
     MagicError,
     UsageError,
 )
-from magicfs.maintenance import abort, commit
 from magicfs.protocol.job_state import JobState
-from magicfs.testing.unfinished import Bucket, died_in, written
+from proofs.scenes.unfinished import Bucket, died_in, written
 
 HOW = [{}, {"rollback": True}, {"abort": True}]
 

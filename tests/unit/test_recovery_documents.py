@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from magicfs import cli
+from magicfs.cli import main as cli
 from magicfs.formats import deletions
 from magicfs.formats.deletions import OldObject
 from magicfs.formats.job_object import Chunk, ExtraDestination, JobObject, OldSuccess, SeenPointer

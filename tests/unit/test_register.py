@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PermissionDenied, PreconditionFailed, Unavailable
-from magicfs.register import KEPT, Entry, Register
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.port import Body, ObjectInfo
+from magicfs.stores.register import KEPT, Entry, Register
 
 BUCKET = "b"
 KEY = "día 50%/_magicfs/current.json"

@@ -12,13 +12,13 @@ from uuid import UUID
 import pytest
 
 from magicfs.errors import CommitFailed
-from magicfs.job import Job
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.job import Job
+from magicfs.job.task import Task
 from magicfs.stores.memory import World
 from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.stores.port import Store
-from magicfs.stores.wrappers import CountingStore
-from magicfs.task import Task
-from magicfs.task_commit import TaskCommit
+from magicfs.testing.counting_store import CountingStore
 
 PAGE = 1000
 JOB_ID = str(UUID(int=7))

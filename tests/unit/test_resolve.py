@@ -14,8 +14,8 @@ from fsspec.implementations.local import LocalFileSystem
 from s3fs import S3FileSystem
 
 from magicfs import MagicFileSystem, UsageError
+from magicfs.datasets.connection import on_destination
 from magicfs.engine import Engine
-from magicfs.maintenance.at_destination import on_destination
 from magicfs.protocol.paths import Location
 from magicfs.stores import resolve
 from magicfs.stores.local import LocalStore

@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 import magicfs
-from magicfs.committers import preparing
 from magicfs.committers.base import JobSetup
 from magicfs.committers.magic import MagicCommitter
 from magicfs.errors import CommitDenied, OutputExists, UsageError
 from magicfs.formats.pointer import RUNS_KEPT
-from magicfs.job import Job
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.job import Job
 from magicfs.protocol.conflict import CONFLICTS
 from magicfs.protocol.ids import TaskId
-from magicfs.task_commit import TaskCommit
 from magicfs.testing.faulty_store import Traffic
-from magicfs.testing.job_scene import Files, JobScene
 from magicfs.testing.store_faults import Fault, Kind, Request
+from magicfs.transaction import prepare as preparing
+from proofs.scenes.job_scene import Files, JobScene
 
 RUN = "sink 7/día 12"
 MODES = pytest.mark.parametrize("mode", CONFLICTS)

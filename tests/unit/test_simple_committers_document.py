@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import magicfs
-from magicfs.final_tracking import final_tracker
+from magicfs.committers.final.tracking import final_tracker
 from magicfs.stores.conditions import Conditions, assume
 from magicfs.stores.memory import default_world
-from magicfs.testing.final_scene import FinalScene
-from magicfs.testing.memory_scene import BUCKET, CountingFileSystem
+from proofs.scenes.final_scene import FinalScene
+from proofs.scenes.memory_scene import BUCKET, CountingFileSystem
 
 TEXT = (Path(__file__).parents[2] / "docs" / "simple-committers.md").read_text(encoding="utf-8")
 NAMES = {

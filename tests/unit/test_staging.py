@@ -30,16 +30,16 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.formats.pendingset import PendingSet
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.task import Task
 from magicfs.protocol.parts import PartLimits, even_part_size
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.report import Progress
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.stores.port import Capabilities
-from magicfs.task import Task
-from magicfs.task_commit import TaskCommit
-from magicfs.testing.staged_scene import StagedScene, write
 from magicfs.testing.store_faults import Fault, Kind, Request
+from proofs.scenes.staged_scene import StagedScene, write
 
 KINDS = pytest.mark.parametrize("committer", ["directory", "partitioned"])
 
@@ -413,7 +413,7 @@ FULL = """
 import resource, sys
 import magicfs
 from pathlib import Path
-from magicfs.testing.staged_scene import StagedScene
+from proofs.scenes.staged_scene import StagedScene
 
 scene = StagedScene(Path(sys.argv[1]))
 job = scene.job()

@@ -13,8 +13,7 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 import magicfs
-from magicfs import task_commit
-from magicfs.committers import cluster
+from magicfs.committers.staging import cluster
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
@@ -24,11 +23,12 @@ from magicfs.errors import (
     StoreError,
     UsageError,
 )
+from magicfs.formats import task_commit
 from magicfs.formats.pendingset import PendingSet
+from magicfs.job.task import Task
 from magicfs.protocol.ids import AttemptId, TaskId
-from magicfs.task import Task
-from magicfs.testing.staged_scene import StagedScene, write
 from magicfs.testing.store_faults import Fault, Kind
+from proofs.scenes.staged_scene import StagedScene, write
 
 FILES = {"p=1/a.txt": b"1", "p=2/b.txt": b"2"}
 
@@ -499,7 +499,7 @@ def test_rename_of_which_nothing_can_be_learnt_leaves_all_and_can_be_committed_a
 
 def _only_its_rename(keep: Any, patch: pytest.MonkeyPatch) -> Any:
     """``keep`` with a filesystem whose ``info`` works until the rename."""
-    from magicfs.committers.cluster_files import ClusterFiles
+    from magicfs.committers.staging.cluster_files import ClusterFiles
 
     there = ClusterFiles.is_there
     calls = []
@@ -543,7 +543,7 @@ def test_second_commit_of_an_attempt_returns_the_first(scene: ClusterScene) -> N
 
 
 def test_job_whose_sets_are_in_the_cluster_is_not_taken_for_one_without_tasks(scene: ClusterScene) -> None:
-    from magicfs import maintenance
+    from magicfs import datasets as maintenance
 
     job = scene.job()
     scene.wrote(job, {"a": b"1"})

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from magicfs.committers.staging.cluster_layout import ClusterLayout
 from magicfs.committers.traits import TRAITS
-from magicfs.protocol.cluster import ClusterLayout
 from magicfs.protocol.ids import attempt_id, task_id
 
 TEXT = (Path(__file__).parents[2] / "docs" / "staging-committers.md").read_text(encoding="utf-8")

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 import magicfs
-from magicfs import maintenance
-from magicfs.committers import preparing
+from magicfs import datasets as maintenance
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
@@ -25,13 +24,14 @@ from magicfs.errors import (
 )
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.success import SuccessData
+from magicfs.job.task import Task
 from magicfs.protocol.conflict import is_by_partition, minded_partitions, overlap
 from magicfs.protocol.guarantees import Guarantees
-from magicfs.task import Task
 from magicfs.testing.faulty_store import Traffic
-from magicfs.testing.job_scene import JobScene
-from magicfs.testing.staged_scene import StagedScene, write
 from magicfs.testing.store_faults import Fault, Kind, Request
+from magicfs.transaction import prepare as preparing
+from proofs.scenes.job_scene import JobScene
+from proofs.scenes.staged_scene import StagedScene, write
 
 NEW = {"p=1/a.bin": b"new"}
 KINDS = pytest.mark.parametrize("committer", ["directory", "partitioned"])
@@ -504,7 +504,7 @@ def test_later_attempt_publishes_what_the_earlier_one_has_committed(any_scene: J
 def test_large_sets_are_recovered_by_their_place(
     any_scene: JobScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("magicfs.task_commit.INLINE_LIMIT", 0)
+    monkeypatch.setattr("magicfs.formats.task_commit.INLINE_LIMIT", 0)
     first = any_scene.job()
     any_scene.wrote(first, {"a": b"0"}, {"a": b"1"})
     second = any_scene.job(job_id=first.id, attempt=1)

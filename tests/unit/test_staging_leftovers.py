@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from magicfs import local_attempts
+from magicfs.committers.staging import attempts as local_attempts
 from magicfs.errors import ProtocolViolation, UsageError
-from magicfs.task import Task
-from magicfs.testing.staged_scene import StagedScene, write
+from magicfs.job.task import Task
+from proofs.scenes.staged_scene import StagedScene, write
 
 WORKER = """
 import os, sys
-from magicfs import local_attempts
-from magicfs.work_places import local_directory
+from magicfs.committers.staging import attempts as local_attempts
+from magicfs.committers.work_places import local_directory
 
 directory, job, attempt, how = sys.argv[1:]
 local_attempts.begin(directory, job, attempt)
@@ -214,7 +214,7 @@ def test_child_that_lives_on_does_not_keep_the_attempts_of_its_parent(work: str)
 FORKING = """
 import os, sys
 from pathlib import Path
-from magicfs import local_attempts
+from magicfs.committers.staging import attempts as local_attempts
 
 local_attempts.begin(sys.argv[1], "job", "attempt-000000-a")
 child = os.fork()

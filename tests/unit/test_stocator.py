@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import magicfs
+from magicfs.committers.final.tracking import final_tracker
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
@@ -23,17 +24,16 @@ from magicfs.errors import (
     Unavailable,
     UsageError,
 )
-from magicfs.final_tracking import final_tracker
 from magicfs.formats.success import SuccessData
 from magicfs.formats.winners import WINNERS_FIELD, Winners
 from magicfs.protocol import paths
 from magicfs.protocol.final_names import unfinished_name
 from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.testing import strategies
-from magicfs.testing.destination_scene import ONE, TWO, raising_at_first
 from magicfs.testing.faulty_store import Traffic
-from magicfs.testing.final_scene import FinalJob, FinalScene, another_process
 from magicfs.testing.store_faults import Fault, Kind, Request
+from proofs.scenes.destination_scene import ONE, TWO, raising_at_first
+from proofs.scenes.final_scene import FinalJob, FinalScene, another_process
 
 
 @pytest.fixture(params=["memory", "local"])
@@ -225,7 +225,7 @@ def test_files_that_are_no_more_what_was_committed_fail_the_job(scene: FinalScen
 
 
 def test_a_list_that_grows_too_long_is_refused(memory: FinalScene, monkeypatch: pytest.MonkeyPatch) -> None:
-    from magicfs.committers import stocator
+    from magicfs.committers.final import stocator
 
     monkeypatch.setattr(stocator, "SUCCESS_SIZE_LIMIT", 1000)
     job = memory.job().setup()

@@ -12,13 +12,14 @@ import pytest
 from fsspec.asyn import sync
 
 import magicfs
-from magicfs import job, job_ending
-from magicfs.committers import neighbours, preparing
+from magicfs.datasets.recover import recover_jobs
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats import pointer
-from magicfs.job_spec import JobSpec
-from magicfs.maintenance.recovery import recover_jobs
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.job import ending as job_ending
+from magicfs.job import job
+from magicfs.job.spec import JobSpec
 from magicfs.protocol import paths
 from magicfs.protocol.ids import TaskId
 from magicfs.report import JobReport
@@ -33,10 +34,11 @@ from magicfs.spark.batch_jobs import (
     settled_batch,
 )
 from magicfs.spark.streaming import batches, sink
-from magicfs.task_commit import TaskCommit
 from magicfs.testing.faulty_store import Traffic, faulty
-from magicfs.testing.job_scene import JobScene
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
+from magicfs.transaction import others as neighbours
+from magicfs.transaction import prepare as preparing
+from proofs.scenes.job_scene import JobScene
 
 SINK = "clicks/día"
 MODES = pytest.mark.parametrize("mode", ["append", "replace"])

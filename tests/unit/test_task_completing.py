@@ -22,17 +22,17 @@ from magicfs.errors import (
     Unavailable,
     UsageError,
 )
+from magicfs.filesystem.tracking import tracker
+from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids, paths
 from magicfs.stores.conditions import Conditions, assume
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.stores.port import Store
-from magicfs.task_commit import TaskCommit
 from magicfs.testing import strategies
-from magicfs.testing.destination_scene import ONE, TWO, DestinationScene, raising_at_first
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault, Kind
-from magicfs.tracking import tracker
+from proofs.scenes.destination_scene import ONE, TWO, DestinationScene, raising_at_first
 
 URL = "memory://bucket/sales"
 TRACKING = pytest.mark.parametrize("tracking", ["store", "memory"])
@@ -134,7 +134,7 @@ def test_files_are_visible_from_their_task_commit_on(scene: Scene, tracking: str
 
 
 def test_a_large_commit_travels_through_the_store(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    from magicfs import task_commit
+    from magicfs.formats import task_commit
 
     monkeypatch.setattr(task_commit, "INLINE_LIMIT", 10)
     job = scene.job().setup()

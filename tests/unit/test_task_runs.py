@@ -15,7 +15,7 @@ from uuid import uuid4
 import pytest
 
 from magicfs.errors import CommitFailed, CommitOutcomeUnknown, StoreError
-from magicfs.job import Job, Task
+from magicfs.job.job import Job, Task
 from magicfs.stores.memory import World
 from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.stores.port import Store

@@ -10,6 +10,7 @@ from magicfs.committers.options import CommitterOptions, NoOptions
 from magicfs.engine import Engine
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.pending import EtagFormat
+from magicfs.formats.task_commit import Counters, TaskCommit
 from magicfs.protocol import conflict, ids
 from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.guarantees import Guarantees
@@ -18,7 +19,6 @@ from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.protocol.temporary import TemporaryLayout
 from magicfs.report import JobReport
-from magicfs.task_commit import Counters, TaskCommit
 
 __all__ = ["Committer", "Conflict", "FoundJob", "FoundUpload", "JobContext", "JobSetup"]
 

@@ -11,18 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from magicfs.committers.base import JobContext, JobSetup
-from magicfs.committers.job_record import mint, now_ms
-from magicfs.committers.setting_up import check_destination
 from magicfs.engine import Engine
 from magicfs.errors import ProtocolViolation, UsageError
 from magicfs.formats.statistics import ROWS, Statistics
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SuccessData
+from magicfs.formats.task_commit import Counters, TaskCommit
 from magicfs.protocol import paths
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.layout import unique_name
 from magicfs.protocol.winners import Attempt, check_attempts
 from magicfs.report import JobReport
-from magicfs.task_commit import Counters, TaskCommit
+from magicfs.transaction.record import mint, now_ms
+from magicfs.transaction.setup import check_destination
 from magicfs.version import __version__
 
 __all__ = ["ClassicCommitter", "Published", "counted"]

@@ -9,22 +9,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from magicfs.committers import job_output, task_output, task_sets
 from magicfs.committers.base import JobContext, JobSetup
-from magicfs.committers.completing import Spread
-from magicfs.committers.driving import DRIVEN, Driver
-from magicfs.committers.task_output import TaskOutput
-from magicfs.committers.task_sets import StoreSets
 from magicfs.engine import Engine, raise_first
 from magicfs.errors import CommitFailed, FormatError, MagicError, StoreError, UsageError
+from magicfs.filesystem.tracking import Scope, tracker
 from magicfs.formats.pendingset import PendingSet
+from magicfs.formats.task_commit import INLINE_LIMIT, Counters, TaskCommit
 from magicfs.protocol import paths
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.report import JobReport
-from magicfs.stores.impatience import PATIENCE_S, ImpatientStore
-from magicfs.task_commit import INLINE_LIMIT, Counters, TaskCommit
-from magicfs.tracking import Scope, tracker
+from magicfs.stores.stall_timeout import PATIENCE_S, ImpatientStore
+from magicfs.transaction import attempt_output as task_output
+from magicfs.transaction import output as job_output
+from magicfs.transaction import sets as task_sets
+from magicfs.transaction.attempt_output import TaskOutput
+from magicfs.transaction.delegate import Spread
+from magicfs.transaction.driver import DRIVEN, Driver
+from magicfs.transaction.sets import StoreSets
 
 __all__ = ["MagicCommitter"]
 

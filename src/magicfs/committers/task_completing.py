@@ -17,15 +17,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from magicfs.committers import job_output, reverting, task_output
 from magicfs.committers.base import JobContext
 from magicfs.committers.classic import ClassicCommitter, Published
-from magicfs.committers.final_output import impatient, sweep_after, sweep_uploads
-from magicfs.committers.job_output import JobOutput
+from magicfs.committers.final.base import impatient, sweep_after, sweep_uploads
 from magicfs.committers.magic import MagicCommitter
-from magicfs.committers.publishing import job_statistics
 from magicfs.committers.success_marker import decided, is_published, refuse_published
-from magicfs.committers.task_sets import StoreSets
 from magicfs.engine import Engine, StageResult, raise_first
 from magicfs.errors import (
     CommitError,
@@ -36,6 +32,8 @@ from magicfs.errors import (
     ProtocolViolation,
     StoreError,
 )
+from magicfs.filesystem.tracking import Scope, tracker
+from magicfs.formats.task_commit import Counters, TaskCommit
 from magicfs.protocol import paths
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
@@ -43,8 +41,12 @@ from magicfs.protocol.plan import Stage
 from magicfs.protocol.readback import Outcome
 from magicfs.report import JobReport
 from magicfs.stores.conditions import conditions_of
-from magicfs.task_commit import Counters, TaskCommit
-from magicfs.tracking import Scope, tracker
+from magicfs.transaction import attempt_output as task_output
+from magicfs.transaction import output as job_output
+from magicfs.transaction import revert as reverting
+from magicfs.transaction.output import JobOutput
+from magicfs.transaction.publish import job_statistics
+from magicfs.transaction.sets import StoreSets
 
 __all__ = ["TaskCompletingCommitter"]
 

@@ -59,7 +59,7 @@ TRAITS: Final[Mapping[str, Traits]] = MappingProxyType(
             driven=True,
         ),
         "directory": Traits(
-            "magicfs.committers.staging:DirectoryCommitter",
+            "magicfs.committers.staging.committer:DirectoryCommitter",
             "local files",
             "uploads",
             ("fail", "append", "replace"),
@@ -67,7 +67,7 @@ TRAITS: Final[Mapping[str, Traits]] = MappingProxyType(
             driven=True,
         ),
         "partitioned": Traits(
-            "magicfs.committers.staging:PartitionedCommitter",
+            "magicfs.committers.staging.committer:PartitionedCommitter",
             "local files",
             "uploads",
             ("fail", "append", "replace_partitions"),
@@ -85,10 +85,14 @@ TRAITS: Final[Mapping[str, Traits]] = MappingProxyType(
             "magicfs.committers.file.committer:FileCommitter", "work files", "nothing", _ADDING, FileOptions
         ),
         "direct": Traits(
-            "magicfs.committers.direct:DirectCommitter", "final files", "nothing", _ADDING, NoOptions
+            "magicfs.committers.final.direct:DirectCommitter", "final files", "nothing", _ADDING, NoOptions
         ),
         "stocator": Traits(
-            "magicfs.committers.stocator:StocatorCommitter", "final files", "nothing", _ADDING, NoOptions
+            "magicfs.committers.final.stocator:StocatorCommitter",
+            "final files",
+            "nothing",
+            _ADDING,
+            NoOptions,
         ),
         "task-completing": Traits(
             "magicfs.committers.task_completing:TaskCompletingCommitter",

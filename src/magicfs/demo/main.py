@@ -52,7 +52,7 @@ def choose_engine(asked: str | None) -> tuple[str, str]:
     Raises:
         UsageError: Spark was asked for and does not run here.
     """
-    from magicfs.spark.java import require_java
+    from magicfs.demo.java import require_java
 
     if asked == "processes":
         return asked, ""

@@ -21,7 +21,7 @@ from magicfs.demo.process_engine import MONTHS, PARTITIONING
 from magicfs.demo.proof import Publication
 from magicfs.demo.readback import read_back
 from magicfs.demo.server import Bucket
-from magicfs.job import Job, Task
+from magicfs.job.job import Job, Task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

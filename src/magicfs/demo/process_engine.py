@@ -16,8 +16,8 @@ import pyarrow.dataset
 
 from magicfs.demo import delays, flights
 from magicfs.demo.proof import Attempts
-from magicfs.job import Job, Task
-from magicfs.task_commit import TaskCommit
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.job import Job, Task
 
 __all__ = ["MONTHS", "PARTITIONING", "Runner", "is_worker", "joined_flights"]
 

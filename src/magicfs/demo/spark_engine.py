@@ -13,7 +13,7 @@ import pandas as pd
 
 from magicfs.demo import delays, flights
 from magicfs.demo.proof import Attempts
-from magicfs.spark.session import local_session
+from magicfs.demo.session import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -20,7 +20,7 @@ from magicfs.demo.proof import Attempts, Publication, Report
 from magicfs.demo.readback import read_back
 from magicfs.demo.server import Bucket, given_server, own_server
 from magicfs.demo.victim import Hunter, Killed
-from magicfs.job import Job
+from magicfs.job.job import Job
 
 __all__ = ["perform"]
 

@@ -15,12 +15,12 @@ from fsspec.utils import stringify_path
 
 from magicfs.errors import UsageError
 from magicfs.filesystem import options
+from magicfs.filesystem.recording import scope_of
 from magicfs.filesystem.transactions import MagicTransaction, Transactions
 from magicfs.formats.pending import DEFAULT_ETAG_FORMAT, EtagFormat
 from magicfs.protocol import layout, paths
 from magicfs.protocol.magic import Dialect, MagicPath, locate
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
-from magicfs.recording import scope_of
 from magicfs.stores import resolve
 from magicfs.stores.port import Store
 

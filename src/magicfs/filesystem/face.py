@@ -17,10 +17,10 @@ from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.filesystem import listing, wrapped_files
 from magicfs.filesystem.reading import Reading
+from magicfs.filesystem.recording import MemoryRecorder, StoreRecorder, scope_of
+from magicfs.filesystem.tracking import tracker
+from magicfs.filesystem.upload import AsyncDelayedFile, DelayedFile, Recorder, Upload
 from magicfs.protocol.magic import PENDING, MagicPath
-from magicfs.recording import MemoryRecorder, StoreRecorder, scope_of
-from magicfs.tracking import tracker
-from magicfs.upload import AsyncDelayedFile, DelayedFile, Recorder, Upload
 
 __all__ = ["MagicFileSystem"]
 

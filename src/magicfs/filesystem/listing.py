@@ -6,10 +6,10 @@ import datetime as dt
 from typing import Any
 
 from magicfs.errors import FormatError, ObjectNotFound
+from magicfs.filesystem.recording import MARKER_LENGTH, marker_length
 from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
 from magicfs.protocol import paths
 from magicfs.protocol.magic import PENDING, MagicPath
-from magicfs.recording import MARKER_LENGTH, marker_length
 from magicfs.stores.port import ObjectInfo, Store
 
 __all__ = [

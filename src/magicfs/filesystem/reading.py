@@ -10,10 +10,10 @@ from fsspec.asyn import sync
 from magicfs.errors import UsageError
 from magicfs.filesystem import listing
 from magicfs.filesystem.connection import Connection
+from magicfs.filesystem.recording import MARKER_LENGTH, scope_of
+from magicfs.filesystem.tracking import tracker
 from magicfs.formats.pending import Pending
 from magicfs.protocol.magic import MagicPath
-from magicfs.recording import MARKER_LENGTH, scope_of
-from magicfs.tracking import tracker
 
 __all__ = ["Reading"]
 

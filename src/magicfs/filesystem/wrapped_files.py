@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from fsspec.asyn import sync
 
-from magicfs.upload import AsyncDelayedFile, DelayedFile
+from magicfs.filesystem.upload import AsyncDelayedFile, DelayedFile
 
 __all__ = ["Deferred", "open_wrapped"]
 

@@ -1,7 +1,7 @@
 """The manifest of a published job: exactly which files it brought, and what it hid. ``magicfs.manifest/1``.
 
 Manifests form a chain, each naming the job published before it; the pointer names the newest. What a reader
-of the chain sees is told in ``magicfs.manifests``; ``docs/manifests.md`` describes every field.
+of the chain sees is told in ``magicfs.manifests.chain``; ``docs/manifests.md`` describes every field.
 """
 
 from __future__ import annotations

@@ -14,23 +14,19 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from fsspec.asyn import sync
 
-from magicfs import manifests
-from magicfs.committers import job_output, neighbours
-from magicfs.committers.execution import Executor
-from magicfs.committers.job_record import JobRecord
-from magicfs.committers.neighbours import Neighbour
-from magicfs.committers.sweep import look
+from magicfs.datasets.abort import abort_job
+from magicfs.datasets.compact import published_runs
+from magicfs.datasets.connection import cleaner_of, context_of
+from magicfs.datasets.recover import finish_job
 from magicfs.engine import Engine, raise_first
 from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation, UsageError
 from magicfs.formats.pending import Pending
 from magicfs.formats.pointer import RUNS_KEPT
-from magicfs.job import Job
-from magicfs.job_spec import RUN_ID_MAX, JobSpec, location_of
-from magicfs.maintenance.at_destination import cleaner_of, context_of
-from magicfs.maintenance.compaction import published_runs
-from magicfs.maintenance.discarding import abort_job
-from magicfs.maintenance.recovery import finish_job
-from magicfs.manifests import COMPACT, READING
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.job import Job
+from magicfs.job.spec import RUN_ID_MAX, JobSpec, location_of
+from magicfs.manifests import chain as manifests
+from magicfs.manifests.chain import COMPACT, READING
 from magicfs.protocol import ids
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.layout import WorkLayout
@@ -39,7 +35,12 @@ from magicfs.protocol.plan import Abort, Stage
 from magicfs.report import JobReport
 from magicfs.spark.logged_reports import log_report
 from magicfs.stores.conditions import conditions_of
-from magicfs.task_commit import TaskCommit
+from magicfs.transaction import others as neighbours
+from magicfs.transaction import output as job_output
+from magicfs.transaction.execute import Executor
+from magicfs.transaction.others import Neighbour
+from magicfs.transaction.record import JobRecord
+from magicfs.transaction.sweep import look
 
 __all__ = [
     "abort_batch",

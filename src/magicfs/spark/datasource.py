@@ -17,13 +17,13 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation
-from magicfs.job import Job
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.job import Job
 from magicfs.spark import options, schema
 from magicfs.spark.late_writers import sweep_late
 from magicfs.spark.logged_reports import log_report
 from magicfs.spark.writing import COMMIT_TRIES, job_of, write_partition
 from magicfs.stores.conditions import assume, remembered
-from magicfs.task_commit import TaskCommit
 
 __all__ = ["COMMIT_TRIES", "MagicWriter", "TaskMessage", "job_of", "make_writer"]
 

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from magicfs.errors import UsageError
-from magicfs.job import Job
-from magicfs.job_completing import Completed, CompleteFiles, Portion
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.job import Job
+from magicfs.job.workers import Completed, CompleteFiles, Portion
 from magicfs.report import JobReport
-from magicfs.task_commit import TaskCommit
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,9 +13,9 @@ import threading
 import time
 from functools import cache
 
-from magicfs import job_ending
 from magicfs.errors import CommitDenied, MagicError, ProtocolViolation
-from magicfs.job import Job
+from magicfs.job import ending as job_ending
+from magicfs.job.job import Job
 from magicfs.spark.options import LateWriters
 
 __all__ = ["LATE_WRITERS_SECONDS", "sweep_late"]

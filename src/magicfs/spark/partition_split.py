@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from magicfs.errors import UsageError
-from magicfs.protocol import partitions
+from magicfs.spark import partition_names as partitions
 
 __all__ = ["check_column", "split"]
 

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from magicfs.errors import ProtocolViolation, UsageError
-from magicfs.job import Job
+from magicfs.job.job import Job
 from magicfs.spark import batch_jobs, options, schema
 from magicfs.spark.datasource import TaskMessage
 from magicfs.spark.late_writers import sweep_late

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from fsspec.spec import AbstractFileSystem
 
-from magicfs import manifests
+from magicfs.datasets.compact import published_runs
+from magicfs.datasets.connection import on_destination
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
-from magicfs.job_spec import location_of
-from magicfs.maintenance.at_destination import on_destination
-from magicfs.maintenance.compaction import published_runs
-from magicfs.manifests import COMPACT, READING
+from magicfs.job.spec import location_of
+from magicfs.manifests import chain as manifests
+from magicfs.manifests.chain import COMPACT, READING
 from magicfs.protocol.paths import Location
 from magicfs.spark.batch_jobs import batch_of, check_sink, run_of, settled_batch
 from magicfs.spark.logged_reports import log_report

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pyspark.sql.types import StructType
 
+from magicfs.job.task import Task
 from magicfs.spark import schema
 from magicfs.spark.options import WriteOptions
 from magicfs.spark.partition_writer import FileName, OutputFile, PartitionWriter
-from magicfs.task import Task
 
 __all__ = ["task_files"]
 

@@ -29,11 +29,11 @@ from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from magicfs.errors import ProtocolViolation, UsageError
-from magicfs.job import Job, Task
-from magicfs.job_spec import JobSpec
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.job import Job, Task
+from magicfs.job.spec import JobSpec
 from magicfs.protocol import ids
 from magicfs.spark.exiting import ExitSignals
-from magicfs.task_commit import TaskCommit
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,8 +9,9 @@ from uuid import UUID
 
 from magicfs.committers.traits import traits_of
 from magicfs.errors import CommitOutcomeUnknown, MagicError, OutputExists, UsageError
-from magicfs.job import Job
-from magicfs.job_spec import JobSpec
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.job import Job
+from magicfs.job.spec import JobSpec
 from magicfs.protocol.conflict import Conflict
 from magicfs.report import JobReport, ProgressCallback
 from magicfs.spark import late_writers as late
@@ -18,7 +19,6 @@ from magicfs.spark import options
 from magicfs.spark.options import LateWriters, WriteOptions
 from magicfs.spark.task_errors import raised_in_task
 from magicfs.spark.writers import COMMIT_SCHEMA, batch_of, collect_commits, current_task
-from magicfs.task_commit import TaskCommit
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from magicfs.errors import UsageError
-from magicfs.stores import forked
+from magicfs.stores import fork_safety as forked
 from magicfs.stores.port import Store
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def open_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
     if "s3" in _protocols(filesystem):
         from magicfs.stores.retrying import RetryingStore
         from magicfs.stores.s3 import S3Store
-        from magicfs.stores.s3_sibling import retries_of, sibling_of
+        from magicfs.stores.s3_client import retries_of, sibling_of
 
         sibling = sibling_of(filesystem, options_of(filesystem))
         return RetryingStore(S3Store(sibling, bucket), retries=retries_of(filesystem))

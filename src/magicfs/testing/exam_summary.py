@@ -17,9 +17,7 @@ import pytest
 
 __all__ = ["ExamSummary", "pytest_configure"]
 
-pytest.register_assert_rewrite(
-    "magicfs.testing.store_exam", "magicfs.testing.tree_exam", "magicfs.testing.committer_exam"
-)
+pytest.register_assert_rewrite("magicfs.testing.store_exam", "proofs.tree_exam", "proofs.committer_exam")
 
 _PROPERTY = "magicfs-exam"
 _OUTCOMES = ("passed", "failed", "skipped")

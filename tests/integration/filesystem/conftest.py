@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from magicfs.testing.s3_scene import S3Scene
 from magicfs.testing.servers import Server
+from proofs.scenes.s3_scene import S3Scene
 
 
 @pytest.fixture

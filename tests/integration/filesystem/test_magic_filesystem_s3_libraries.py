@@ -14,7 +14,7 @@ import pyarrow.fs
 import pyarrow.parquet
 import pytest
 
-from magicfs.testing.s3_scene import S3Scene
+from proofs.scenes.s3_scene import S3Scene
 
 WORK = "dataset1/__magic/job 1/task%2F1/__base"
 FRAME = pd.DataFrame({"day": ["a b", "c%d", "a b"], "value": [1.5, 2.5, 3.5], "word": ["zażółć", "日本", ""]})

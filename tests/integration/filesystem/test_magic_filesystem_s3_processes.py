@@ -16,9 +16,9 @@ import pytest
 
 from magicfs.errors import PermissionDenied
 from magicfs.filesystem import MagicFileSystem
-from magicfs.testing.memory_scene import MemoryScene
-from magicfs.testing.s3_scene import S3Scene
 from magicfs.testing.servers import Server
+from proofs.scenes.memory_scene import MemoryScene
+from proofs.scenes.s3_scene import S3Scene
 
 WORK = "dataset1/__magic/job 1/task%2F1/__base"
 THREADS = 16
@@ -73,8 +73,8 @@ FORK = """
 import os, pickle, sys, traceback
 from s3fs import S3FileSystem
 from magicfs.filesystem import MagicFileSystem
-from magicfs.tracking import tracker
-from magicfs.recording import scope_of
+from magicfs.filesystem.tracking import tracker
+from magicfs.filesystem.recording import scope_of
 
 options, base, tracking, given = pickle.loads(bytes.fromhex(sys.argv[1]))
 if given:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from magicfs.filesystem import MagicFileSystem
-from magicfs.job import Job
-from magicfs.testing.s3_scene import S3Scene
+from magicfs.job.job import Job
+from proofs.scenes.s3_scene import S3Scene
 
 ATTEMPT = "dataset1/__magic/job 1/task%2F1/__base"
 BODY = b"one\ntwo\n"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from magicfs.testing.memory_scene import MemoryScene
+from proofs.scenes.memory_scene import MemoryScene
 
 
 @pytest.fixture

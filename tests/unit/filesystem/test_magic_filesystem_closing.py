@@ -21,7 +21,7 @@ import pytest
 from magicfs.errors import UsageError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.stores.memory import default_world
-from magicfs.testing.memory_scene import MemoryScene
+from proofs.scenes.memory_scene import MemoryScene
 
 BASE = "bucket/dataset1/__magic/job 1/__base"
 FILE = f"{BASE}/day=1/a b%.csv"

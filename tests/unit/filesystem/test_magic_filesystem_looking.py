@@ -11,9 +11,9 @@ from fsspec.asyn import AsyncFileSystem, sync
 
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.filesystem import MagicFileSystem
-from magicfs.recording import MARKER_LENGTH
+from magicfs.filesystem.recording import MARKER_LENGTH
 from magicfs.stores.memory import MemoryStore
-from magicfs.testing.memory_scene import MemoryScene
+from proofs.scenes.memory_scene import MemoryScene
 
 BASE = "bucket/dataset1/__magic/job 1/task%2F1/__base"
 FILE = f"{BASE}/day=1/a b%.csv"

@@ -18,7 +18,7 @@ from magicfs.errors import UsageError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.protocol.magic import locate
 from magicfs.stores.memory_filesystem import MemoryFileSystem
-from magicfs.testing.memory_scene import MemoryScene
+from proofs.scenes.memory_scene import MemoryScene
 
 MAGIC = "bucket/dataset1/__magic/job 1/__base"
 ENDPOINT = "http://127.0.0.1:9"

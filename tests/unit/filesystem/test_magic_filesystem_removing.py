@@ -9,7 +9,7 @@ import pytest
 
 from magicfs.errors import FormatError
 from magicfs.filesystem import MagicFileSystem
-from magicfs.testing.memory_scene import MemoryScene
+from proofs.scenes.memory_scene import MemoryScene
 
 BASE = "bucket/dataset1/__magic/job 1/task%2F1/__base"
 REMOVALS: list[Callable[[MagicFileSystem, str], Any]] = [

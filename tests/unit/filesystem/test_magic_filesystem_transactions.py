@@ -18,8 +18,8 @@ from fsspec.asyn import sync
 from magicfs.errors import Unavailable, UsageError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.stores.port import Body, ObjectInfo
-from magicfs.stores.wrappers import CountingStore
-from magicfs.testing.memory_scene import MemoryScene
+from magicfs.testing.counting_store import CountingStore
+from proofs.scenes.memory_scene import MemoryScene
 
 BASE = "bucket/dataset1/__magic/job 1/__base"
 FILE = f"{BASE}/day=1/a b%.csv"

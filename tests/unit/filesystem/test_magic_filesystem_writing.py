@@ -14,10 +14,10 @@ from fsspec.asyn import sync
 from magicfs.errors import Unavailable, UsageError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.formats.pending import Pending
-from magicfs.job import Job
+from magicfs.job.job import Job
 from magicfs.stores.port import Body, ObjectInfo, Part, PartBody, Store
-from magicfs.stores.wrappers import CountingStore
-from magicfs.testing.memory_scene import MemoryScene
+from magicfs.testing.counting_store import CountingStore
+from proofs.scenes.memory_scene import MemoryScene
 
 JOB = "0b0b0b0b-0000-4000-8000-000000000001"
 BASE = "bucket/dataset1/__magic/job 1/task%2F1/__base"

@@ -73,7 +73,7 @@ def test_each_of_them_is_needed(field: str) -> None:
     ("changes", "field"),
     [
         ({"format": "magicfs.manifest/1"}, "format"),
-        ({"format": "magicfs.job"}, "format"),
+        ({"format": "magicfs.job.job"}, "format"),
         ({"format": "magicfs.job/x"}, "format"),
         ({"format": 1}, "format"),
         ({"jobId": ""}, "jobId"),

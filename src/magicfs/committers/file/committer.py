@@ -9,20 +9,20 @@ from magicfs.committers.base import JobContext, JobSetup
 from magicfs.committers.classic import ClassicCommitter
 from magicfs.committers.file import markers
 from magicfs.committers.file.algorithm import Algorithm, FileWork, chosen_of
+from magicfs.committers.file.algorithm1 import MovedAside
+from magicfs.committers.file.algorithm2 import MovedAtOnce
 from magicfs.committers.file.documents import Chosen, JobFile
 from magicfs.committers.file.ending import JobEnding
 from magicfs.committers.file.merge import walk
-from magicfs.committers.file.moved_aside import MovedAside
-from magicfs.committers.file.moved_at_once import MovedAtOnce
-from magicfs.committers.job_record import mint
-from magicfs.committers.setting_up import check_destination
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, UsageError
+from magicfs.formats.task_commit import Counters, TaskCommit
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.report import JobReport
 from magicfs.stores.conditions import remembered
-from magicfs.task_commit import Counters, TaskCommit
+from magicfs.transaction.record import mint
+from magicfs.transaction.setup import check_destination
 
 __all__ = ["FileCommitter"]
 

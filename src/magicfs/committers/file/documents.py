@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, cast
 
-from magicfs.committers.job_record import mint, now_ms
 from magicfs.formats.document import parse, render
 from magicfs.formats.fields import Fields
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
+from magicfs.transaction.record import mint, now_ms
 
 __all__ = ["SIZE_LIMIT", "Chosen", "JobFile", "Mark", "TaskRecord"]
 

@@ -12,7 +12,6 @@ from magicfs.committers.file import markers
 from magicfs.committers.file.algorithm import Algorithm, FileWork
 from magicfs.committers.file.documents import JobFile, Mark
 from magicfs.committers.file.markers import Marks
-from magicfs.committers.still_wanted import require_wanted
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
@@ -22,8 +21,9 @@ from magicfs.errors import (
     StoreError,
 )
 from magicfs.formats.statistics import Statistics
+from magicfs.formats.task_commit import TaskCommit
 from magicfs.report import JobReport
-from magicfs.task_commit import TaskCommit
+from magicfs.transaction.still_wanted import require_wanted
 
 __all__ = ["JobEnding"]
 

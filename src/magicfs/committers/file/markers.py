@@ -22,7 +22,6 @@ from typing import Final, Literal
 
 from magicfs.committers.base import JobContext
 from magicfs.committers.file.documents import SIZE_LIMIT, JobFile, Mark
-from magicfs.committers.job_record import now_ms
 from magicfs.errors import (
     CommitDenied,
     CommitOutcomeUnknown,
@@ -32,9 +31,10 @@ from magicfs.errors import (
     Unavailable,
     UsageError,
 )
+from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol.ids import JobId
 from magicfs.stores.tree import Tree
-from magicfs.task_commit import TaskCommit
+from magicfs.transaction.record import now_ms
 
 __all__ = [
     "CommitMarkers",

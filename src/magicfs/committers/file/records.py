@@ -20,7 +20,6 @@ from dataclasses import replace
 from typing import Final
 
 from magicfs.committers.file.documents import SIZE_LIMIT, JobFile, TaskRecord
-from magicfs.committers.job_record import now_ms
 from magicfs.engine import Engine, drained
 from magicfs.errors import FormatError, ObjectExists, ObjectNotFound, UsageError
 from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData
@@ -29,6 +28,7 @@ from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.layout import SUCCESS
 from magicfs.protocol.temporary import TemporaryLayout
 from magicfs.stores.tree import Tree
+from magicfs.transaction.record import now_ms
 
 __all__ = ["Records"]
 

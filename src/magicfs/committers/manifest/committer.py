@@ -29,12 +29,12 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.formats.statistics import Statistics
+from magicfs.formats.task_commit import Counters, TaskCommit
 from magicfs.protocol import paths
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.report import JobReport
 from magicfs.stores.tree import Tree, tree_of
-from magicfs.task_commit import Counters, TaskCommit
 
 __all__ = ["ManifestCommitter"]
 

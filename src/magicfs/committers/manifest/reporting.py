@@ -11,13 +11,13 @@ from contextlib import suppress
 from dataclasses import replace
 
 from magicfs.committers.classic import Published
-from magicfs.committers.job_record import now_ms
 from magicfs.committers.manifest.stage import StageConfig
 from magicfs.errors import StoreError
 from magicfs.formats.manifest_success import iso_text, manifest_success
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.success import SuccessData
 from magicfs.protocol import paths
+from magicfs.transaction.record import now_ms
 from magicfs.version import __version__
 
 __all__ = ["failed", "save_summary", "success_of"]

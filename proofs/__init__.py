@@ -1,0 +1,1 @@
+"""What the project claims, proven: run with ``tox``, not shipped."""

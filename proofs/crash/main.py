@@ -1,0 +1,221 @@
+"""``python -m proofs.crash``: all that can be cut, simulated and made wrong, and its figures."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import multiprocessing
+import os
+import random
+import sys
+import time
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final
+
+from proofs.crash import classic, grid
+from proofs.crash.classic import CLASSIC
+from proofs.crash.disk import move_to, room
+from proofs.crash.drawing import DRIVEN
+from proofs.crash.figures import Figures, Targets, say, tell
+from proofs.crash.grid import PLANS, STAGED_PLANS, Plan
+from proofs.crash.mutants import ALL_MUTANTS, hunt, reproduced, without_swap
+from proofs.crash.settings import all_settings
+from proofs.crash.simulation import Result, simulate
+from proofs.crash.wrong_lines import WITHOUT_SWAP, Mutant
+from proofs.job_model import run as run_model
+
+__all__ = ["COMMITTERS", "main", "run", "units"]
+
+COMMITTERS: Final = (*DRIVEN, *CLASSIC)
+"""What can be asked for, as the table of promises names them."""
+
+PROCESSES: Final = 2
+_SILENCE_S: Final = 20.0
+_SEEDS_A_UNIT: Final = 250
+_REPLAYS: Final = 200
+_PAIRED: Final = 24
+_Unit = tuple[str, Any]
+
+_WHOLE: Final = Targets(single_cuts=1_000, pairs=100_000, simulated_jobs=20_000, staged_jobs=5_000)
+_QUICK: Final = Targets(single_cuts=1_000, pairs=100_000, simulated_jobs=600, staged_jobs=40)
+
+_EPILOG: Final = """
+The last line of the standard output is one JSON object. Its keys are totals of all committers asked for:
+single_cuts of all nine; pairs, pair_worlds, simulated_jobs, mutants and mutants_caught of the three that a
+job object drives (magic, directory, partitioned); violations counts broken invariants, broken promises, and
+what the model found. expired_uploads, model_states, model_replays and without_swap_violations are magic's
+alone. "committers" has the figures of each: of those that a job object drives the invariants' violations,
+which must be none; of the others how often a run broke a promise that the committer does not make
+("violations"), and whether exactly those promises broke ("declared"). "ok" is false if a promise that is
+made was broken, if one that is not made never was, or if a target was missed. Of directory and partitioned
+every single cut is made; pairs are those of some settings, drawn by --first, all pairs of each.
+"""
+
+
+# -- the work ------------------------------------------------------------------------------------------
+
+
+def work(unit: _Unit) -> tuple[_Unit, Any]:
+    """Do one unit of work, in whatever process."""
+    kind, what = unit
+    match kind:
+        case "singles":
+            return unit, grid.singles_of(*what)
+        case "expired":
+            return unit, grid.expired_of(what)
+        case "pairs":
+            return unit, grid.pairs_of(*what)
+        case "mutant":
+            return unit, hunt(what)
+        case "without swap":
+            return unit, without_swap(what)
+        case "model":
+            return unit, run_model(what, 1)
+        case "classic":
+            # Jobs that are aborted warn of what stays, by the hundred.
+            logging.getLogger("magicfs").setLevel(logging.ERROR)
+            return unit, classic.hold(*what)
+        case _:
+            committer, start, stop = what
+            result = Result()
+            for seed in range(start, stop):
+                simulate(str(seed) if committer == "magic" else f"{committer}.{seed}", result)
+            return unit, result
+
+
+def units(committers: Collection[str], *, quick: bool, targets: Targets, first: int) -> list[_Unit]:
+    """What is to be done: what takes longest comes first."""
+    made: list[_Unit] = []
+    for committer in DRIVEN:
+        if committer == "magic" and committer in committers:
+            made += _units_of_magic(quick=quick)
+        elif committer in committers:
+            made += _units_of_staging(committer, quick=quick, first=first)
+    made += [("mutant", mutant) for mutant in mutants_of(committers)]
+    step = 17 if quick else 1
+    made += [
+        ("classic", (name, promise, step))
+        for name in CLASSIC
+        if name in committers
+        for promise in classic.promises_of()
+    ]
+    if "magic" in committers:
+        if not quick:
+            made.append(("model", _REPLAYS))
+        made += [("without swap", job) for job in WITHOUT_SWAP.jobs[: 2 if quick else None]]
+        expiring = list(all_settings())[:: 7 if quick else 1]
+        made += [("expired", one) for one in expiring if one.names == "unique"]
+    for committer in DRIVEN:
+        if committer in committers:
+            seeds = targets.simulated_jobs if committer == "magic" else targets.staged_jobs
+            made += [
+                ("simulated", (committer, start, min(start + _SEEDS_A_UNIT, first + seeds)))
+                for start in range(first, first + seeds, _SEEDS_A_UNIT)
+            ]
+    return made
+
+
+def mutants_of(committers: Collection[str]) -> list[Mutant]:
+    """The mutants that some committers can show."""
+    return [one for one in ALL_MUTANTS if any(job.committer in committers for job in one.jobs)]
+
+
+def _units_of_magic(*, quick: bool) -> Iterator[_Unit]:
+    every = list(all_settings())
+    # Steps that are prime to every dimension, so that each value of each is among those that are taken.
+    singles, pairs = (every[::23], every[::19]) if quick else (every, every)
+    plans: Sequence[Plan] = (PLANS[0], PLANS[1], PLANS[-1]) if quick else PLANS
+    for setting in pairs:
+        wishes = grid.wishes_of(setting)
+        yield from (("pairs", (setting, plan)) for plan in plans if plan[0] in wishes)
+    yield from (("singles", (setting,)) for setting in singles)
+
+
+def _units_of_staging(committer: str, *, quick: bool, first: int) -> Iterator[_Unit]:
+    every = list(all_settings(committer))
+    if quick:
+        # Few cuts of many settings; of one setting for each plan some worlds.
+        draw = random.Random(f"pairs {first}")  # noqa: S311 - no secret
+        for setting, plan in zip(draw.sample(every, len(STAGED_PLANS)), STAGED_PLANS, strict=True):
+            if plan[0] in grid.wishes_of(setting):
+                yield "pairs", (setting, plan, 17)
+        yield from (("singles", (setting, 29)) for setting in every[::17])
+        return
+    chosen = random.Random(f"pairs {first}").sample(every, _PAIRED)  # noqa: S311 - no secret
+    for setting in chosen:
+        wishes = grid.wishes_of(setting)
+        yield from (("pairs", (setting, plan)) for plan in STAGED_PLANS if plan[0] in wishes)
+    yield from (("singles", (setting,)) for setting in every)
+
+
+def run(batch: Sequence[_Unit]) -> Figures:
+    """Do all of it in two processes."""
+    figures, told = Figures(), time.monotonic()
+    # The order of sets of text must be the same in every process, or a reproduction reproduces nothing.
+    os.environ["PYTHONHASHSEED"] = "0"
+    spawning = multiprocessing.get_context("spawn")
+    with room() as top, spawning.Pool(PROCESSES, initializer=move_to, initargs=(top,)) as pool:
+        for number, (unit, result) in enumerate(pool.imap_unordered(work, batch), start=1):
+            figures.add(unit, result)
+            if time.monotonic() - told > _SILENCE_S:
+                told = time.monotonic()
+                say(f"{number} of {len(batch)} units of work, {figures.violations} violations")
+    return figures
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command. Exit code 1 if a target is missed, 2 for a reproduction that is none."""
+    parser = argparse.ArgumentParser(
+        prog="python -m proofs.crash",
+        description=__doc__,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--committer", action="append", choices=COMMITTERS, help="only this one; may be repeated; default all"
+    )
+    parser.add_argument("--seeds", type=int, help="how many jobs of each driven committer are simulated")
+    parser.add_argument("--first", type=int, default=0, help="the first seed; it also draws pairs")
+    parser.add_argument("--quick", action="store_true", help="the part that belongs to every test run")
+    parser.add_argument("--reproduce", metavar="TEXT", help="run exactly what a finding was printed with")
+    given = parser.parse_args(arguments)
+    if given.reproduce is not None:
+        return _reproduce(given.reproduce)
+    committers = given.committer or COMMITTERS
+    base = _QUICK if given.quick else _WHOLE
+    simulated, staged = (base.simulated_jobs, base.staged_jobs) if given.seeds is None else [given.seeds] * 2
+    targets = Targets(base.single_cuts, base.pairs, simulated, staged, len(mutants_of(committers)))
+    begun = time.perf_counter()
+    figures = run(units(committers, quick=given.quick, targets=targets, first=given.first))
+    tell(figures)
+    document = figures.document(targets, time.perf_counter() - begun)
+    print(json.dumps(document, separators=(",", ":")))  # noqa: T201
+    return 0 if document["ok"] else 1
+
+
+def _reproduce(text: str) -> int:
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        environment = os.environ | {"PYTHONHASHSEED": "0"}
+        command = [sys.executable, "-m", "proofs.crash", "--reproduce", text]
+        os.execve(sys.executable, command, environment)  # noqa: S606 - ourselves
+    try:
+        if text.startswith("classic:"):
+            return _ended([seen] if (seen := classic.played(text)) is not None else [])
+        watched = reproduced(text)
+    except ValueError as error:
+        say(str(error))
+        return 2
+    met = {request.number: fault.kind for fault, request in watched.traffic.met}
+    for request in watched.traffic.log:
+        say(f"{request} {request.condition} {met.get(request.number, '')}".rstrip())
+    for job, history in watched.histories.items():
+        say(f"{job}: {' -> '.join(history.states)}")
+    return _ended([str(one) for one in dict.fromkeys(watched.violations)])
+
+
+def _ended(violations: Sequence[str]) -> int:
+    for violation in violations:
+        say(violation)
+    print(json.dumps({"violations": len(violations), "ok": not violations}, separators=(",", ":")))  # noqa: T201
+    return 1 if violations else 0

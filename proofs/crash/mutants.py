@@ -1,0 +1,119 @@
+"""The shipped code, made wrong on purpose: each mutant must be noticed by its invariant.
+
+A mutant that only makes programs die of an exception has not been caught: the violation of its invariant must
+be seen in the store, and must be gone when the line is right again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from proofs.crash import grid
+from proofs.crash.grid import Finding
+from proofs.crash.past import before_of
+from proofs.crash.patching import changed_functions, patched
+from proofs.crash.settings import Setting
+from proofs.crash.simulation import Simulation
+from proofs.crash.watched import Watched
+from proofs.crash.wrong_lines import MUTANTS, WITHOUT_SWAP, Mutant
+from proofs.crash.wrong_staging import STAGED_MUTANTS
+
+__all__ = ["ALL_MUTANTS", "Caught", "hunt", "reproduced", "without_swap"]
+
+
+@dataclass(frozen=True, slots=True)
+class Caught:
+    """How a mutant ended.
+
+    Attributes:
+        mutant: Its name.
+        finding: What gave it away; None if nothing did.
+        seconds: How long that took.
+        runs: How many worlds were tried.
+        problem: Why the mutant could not be made; empty if it could.
+    """
+
+    mutant: str
+    finding: Finding | None
+    seconds: float
+    runs: int
+    problem: str = ""
+
+
+ALL_MUTANTS: Final = (*MUTANTS, *STAGED_MUTANTS)
+"""Of all driven committers."""
+
+_SEEDS = 4000
+
+
+def hunt(mutant: Mutant) -> Caught:
+    """Look for a violation of the mutant's invariant that sound code does not have, until one is found."""
+    begun, runs = time.perf_counter(), 0
+    try:
+        changed_functions(mutant.module, mutant.line, mutant.instead)
+    except ValueError as error:
+        return Caught(mutant.name, None, 0.0, 0, str(error))
+    for job in mutant.jobs:
+        before_of(job)  # made by sound code, and kept
+    with patched(mutant.module, mutant.line, mutant.instead) as sound:
+        for finding in _findings(mutant):
+            runs += 1
+            if finding is None or finding.violation.letter != mutant.letter:
+                continue
+            with sound():
+                innocent = mutant.letter in {
+                    one.letter for one in reproduced(finding.reproduction).violations
+                }
+            if not innocent:
+                named = Finding(finding.violation, f"{mutant.name}|{finding.reproduction}")
+                return Caught(mutant.name, named, time.perf_counter() - begun, runs)
+    return Caught(mutant.name, None, time.perf_counter() - begun, runs)
+
+
+def reproduced(text: str) -> Watched:
+    """The world of one reproduction, of whatever kind, after it has run.
+
+    Raises:
+        ValueError: It is none.
+    """
+    name, bar, rest = text.partition("|")
+    if bar:
+        mutant = next((one for one in ALL_MUTANTS if one.name == name), None)
+        if mutant is None:
+            raise ValueError(f"no mutant {name!r}; there are: {', '.join(one.name for one in ALL_MUTANTS)}")
+        for job in mutant.jobs:
+            before_of(job)
+        with patched(mutant.module, mutant.line, mutant.instead):
+            return reproduced(rest)
+    if text.startswith("simulated:"):
+        simulation = Simulation.of(text.removeprefix("simulated:"))
+        simulation.run()
+        return simulation
+    return grid.reproduce(text)
+
+
+def _findings(mutant: Mutant) -> Iterator[Finding | None]:
+    """What is found, one by one; None for each world in which nothing is."""
+    for job in mutant.jobs:
+        match mutant.way:
+            case "singles":
+                for found in grid.each_single(job):
+                    yield from found.findings
+                    yield None
+            case "expired":
+                yield from grid.expired_of(job).findings
+            case way:
+                for number in range(_SEEDS):
+                    text = f"simulated:{way}-{number}"
+                    yield from (Finding(one, text) for one in reproduced(text).violations)
+                    yield None
+
+
+def without_swap(job: Setting) -> int:
+    """How many violations the loop of single cuts reports of a job without its commit point."""
+    before_of(job)
+    with patched(WITHOUT_SWAP.module, WITHOUT_SWAP.line, WITHOUT_SWAP.instead):
+        return len([one for one in grid.singles_of(job).findings if one.violation.letter != "x"])

@@ -1,0 +1,115 @@
+"""Writing as tasks do, with nothing around it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from magicfs.committers import registry
+from magicfs.committers.base import Committer, JobContext
+from magicfs.committers.options import CommitterOptions, NoOptions, StagingOptions
+from magicfs.committers.staging import attempts as local_attempts
+from magicfs.committers.work_places import local_directory
+from magicfs.filesystem.recording import MemoryRecorder, StoreRecorder
+from magicfs.filesystem.upload import AsyncDelayedFile, Recorder, Upload
+from magicfs.formats.pending import DEFAULT_ETAG_FORMAT
+from magicfs.protocol import ids
+from magicfs.protocol.ids import AttemptId, JobId
+from magicfs.protocol.layout import WorkLayout, unique_name
+from magicfs.protocol.magic import locate
+from proofs.crash.cluster_files import CLUSTER_URL, CLUSTER_USER
+from proofs.crash.disk import disk
+from proofs.crash.processes import Process
+from proofs.crash.settings import Setting
+from proofs.crash.snapshots import BUCKET
+
+__all__ = ["DESTINATION", "START", "Clock", "committer_of", "context_of", "write_attempt"]
+
+DESTINATION: Final = "dataset 1+#%/ü"
+"""A name that has broken clients; beside it lies one that only differs by what follows."""
+
+START: Final = 1_780_000_000.0
+"""When scenes begin, in seconds since the epoch."""
+_PART_SIZE: Final = 1 << 20
+
+
+class Clock:
+    """Seconds since the epoch; every look takes a moment, so that no two writes are of the same time."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        """The time."""
+        self.now += 0.001
+        return self.now
+
+
+def context_of(setting: Setting, job: JobId) -> JobContext:
+    """A job of a setting."""
+    return JobContext(
+        url=f"memory://{BUCKET}/{DESTINATION}",
+        layout=WorkLayout(DESTINATION, job, 0, setting.layout),
+        conflict=setting.mode,
+        unique_names=setting.names == "unique",
+        tracking="memory" if setting.tracking == "memory" else "store",
+        etag_format=DEFAULT_ETAG_FORMAT,
+        options=_options(setting),
+        committer=setting.committer,
+        part_size=_PART_SIZE,
+    )
+
+
+def _options(setting: Setting) -> CommitterOptions:
+    if not setting.staged:
+        return NoOptions()
+    return StagingOptions(
+        work_directory=str(disk().directory),
+        cluster_directory=CLUSTER_URL if setting.tracking == "cluster" else None,
+        cluster_user=CLUSTER_USER,
+    )
+
+
+def committer_of(context: JobContext, process: Process) -> Committer:
+    """The committer of a job, in one process."""
+    return registry.make(context.committer, context, process.engine)
+
+
+async def write_attempt(
+    worker: Process, context: JobContext, attempt: AttemptId, files: tuple[str, ...]
+) -> dict[str, bytes]:
+    """Write files as a task does; returns what will be at which final key."""
+    if isinstance(context.options, StagingOptions):
+        return _write_locally(context, context.options, attempt, files)
+    wrote = {}
+    for name in files:
+        path = locate(f"{BUCKET}/{context.layout.work_directory(attempt)}/{name}")
+        assert path is not None
+        relative = path.relative
+        if context.unique_names:
+            relative = unique_name(relative, ids.task_of_attempt(attempt), context.job)
+        key = "/".join((*path.parents, *relative))
+        recorder: Recorder = StoreRecorder(worker.store, path, context.etag_format)
+        if context.tracking == "memory":
+            recorder = MemoryRecorder(worker.store, path)
+        wrote[key] = f"{attempt} wrote {name}".encode()
+        async with await AsyncDelayedFile(Upload(worker.store, key, _PART_SIZE, recorder)).open() as file:
+            await file.write(wrote[key])
+    return wrote
+
+
+def _write_locally(
+    context: JobContext, options: StagingOptions, attempt: AttemptId, files: tuple[str, ...]
+) -> dict[str, bytes]:
+    local_attempts.begin(options.work_directory, context.job, attempt)
+    wrote = {}
+    for name in files:
+        relative = tuple(name.split("/"))
+        path = Path(local_directory(options.work_directory, context.job, attempt), *relative)
+        if context.unique_names:
+            relative = unique_name(relative, ids.task_of_attempt(attempt), context.job)
+        body = f"{attempt} wrote {name}".encode()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(body)
+        wrote["/".join((context.layout.destination, *relative))] = body
+    return wrote

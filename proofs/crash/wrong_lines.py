@@ -1,0 +1,270 @@
+"""The mutants: each is one line of the shipped code, made wrong, and the invariant that must notice it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from proofs.crash.settings import Setting
+
+__all__ = ["MUTANTS", "WITHOUT_SWAP", "Mutant"]
+
+_EXECUTION: Final = "magicfs.transaction.execute"
+_PREPARING: Final = "magicfs.transaction.prepare"
+_SWEEP: Final = "magicfs.transaction.sweep"
+_LAYOUT: Final = "magicfs.protocol.layout"
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One wrong line.
+
+    Attributes:
+        name: What is wrong.
+        letter: The invariant that must catch it.
+        module: Where.
+        line: What it says.
+        instead: What it says instead.
+        jobs: Settings in which it is hunted.
+        way: How: ``singles``, ``expired``; by seeds of simulations, ``rivals``, ``races`` or
+            ``drivers``.
+    """
+
+    name: str
+    letter: str
+    module: str
+    line: str
+    instead: str
+    jobs: tuple[Setting, ...]
+    way: str = "singles"
+
+
+def _job(mode: str = "replace", shape: str = "two", **other: str) -> Setting:
+    values = {"mode": mode, "shape": shape} | other
+    return Setting(**values)  # type: ignore[arg-type]
+
+
+_REPLACE: Final = (_job(),)
+_CHAINED: Final = (_job(shape="three"),)
+_LOSERS: Final = (_job("append", "losers"),)
+
+WITHOUT_SWAP: Final = Mutant(
+    "no commit point",
+    "a",
+    "magicfs.transaction.record",
+    "return Held(moved, await self._register.swap(held.entry, moved.to_bytes()))",
+    "return Held(moved, held.entry if state is JobState.COMMITTING else "
+    "await self._register.swap(held.entry, moved.to_bytes()))",
+    (_job(), _job("append"), _job("fail"), _job("replace_partitions", "three")),
+)
+"""The swap to ``committing`` is not made: files become visible on nobody's word."""
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    WITHOUT_SWAP,
+    Mutant(
+        "complete before the commit point",
+        "a",
+        _PREPARING,
+        "check_empty(context, output)",
+        "from magicfs.protocol.plan import Stage; from magicfs.transaction.output import completing; "
+        'await engine.run(Stage("complete", map(completing, output.pendings()))); '
+        "check_empty(context, output)",
+        _REPLACE,
+    ),
+    Mutant(
+        "delete first",
+        "b",
+        _EXECUTION,
+        "self._done.output = output = await facts.read_output(self.engine, self.context, job)",
+        "self._done.output = output = await facts.read_output(self.engine, self.context, job); "
+        "await publishing.delete_old(self.cleaner, self.record.conditions, "
+        "await facts.read_deletions(self.cleaner, self.context, job))",
+        _REPLACE,
+    ),
+    Mutant(
+        "_SUCCESS first",
+        "f",
+        _EXECUTION,
+        "left = await publishing.delete_old(self.cleaner, conditions, old)",
+        "await publishing.write_success(self.cleaner, context, conditions, job, done.output); "
+        "left = await publishing.delete_old(self.cleaner, conditions, old)",
+        _REPLACE,
+    ),
+    Mutant(
+        "the old _SUCCESS stays while files appear",
+        "f",
+        _EXECUTION,
+        "held = await self._hide_success(held)",
+        "pass",
+        _REPLACE,
+    ),
+    Mutant(
+        "the old _SUCCESS is not restored",
+        "b",
+        "magicfs.transaction.revert",
+        "if job.old_success is not None and old_success is not None and not problems:",
+        "if False:",
+        _REPLACE,
+    ),
+    Mutant(
+        "manifest first",
+        "f",
+        _EXECUTION,
+        "last = set(job.equal_keys)",
+        "last = set(job.equal_keys); await publishing.publish_manifest("
+        "self.cleaner, self.context, self.record.conditions, job, output, [], {})",
+        _CHAINED,
+    ),
+    Mutant(
+        "no readback: an unknown upload is taken for done",
+        "b",
+        "magicfs.protocol.readback",
+        "if found is not None and found.exists and write_id is not None and found.write_id == write_id:",
+        "if isinstance(error, UploadNotFound):",
+        (_job("append", "three"),),
+        "expired",
+    ),
+    Mutant(
+        "completed although a file failed",
+        "b",
+        _EXECUTION,
+        "if not result.ok:",
+        "if False:",
+        (_job("append", "three"),),
+        "expired",
+    ),
+    Mutant(
+        "equal names are replaced first",
+        "b",
+        _EXECUTION,
+        "last = set(job.equal_keys)",
+        "last = set[str]()",
+        (_job(names="equal"),),
+    ),
+    Mutant(
+        "a revert leaves what is visible",
+        "b",
+        "magicfs.transaction.revert",
+        "if write_id is not None and info.metadata.get(WRITE_ID) == write_id:",
+        "if write_id is None:",
+        _REPLACE,
+    ),
+    Mutant(
+        "cleanup removes the job object first",
+        "d",
+        _EXECUTION,
+        "swept = await sweep(",
+        "await self.record.remove(held); swept = await sweep(",
+        (_job("append", "losers"), _job("append", "losers", tracking="memory")),
+    ),
+    Mutant(
+        "losers' uploads are not looked for",
+        "d",
+        _SWEEP,
+        "if swept.unlisted is None:",
+        "if False:",
+        (_job("append", "losers", tracking="memory"),),
+    ),
+    Mutant(
+        "cleanup sees the first page only",
+        "d",
+        _SWEEP,
+        "return [info.key async for info in engine.store.list(prefix) if not is_job_object(info.key)]",
+        "return [i.key async for i in engine.store.list(prefix, limit=3) if not is_job_object(i.key)]",
+        _LOSERS,
+    ),
+    Mutant(
+        "replace sees the first page only",
+        "b",
+        _PREPARING,
+        "async for info in store.list(paths.prefix_of(destination)):",
+        "async for info in store.list(paths.prefix_of(destination), limit=16):",
+        _REPLACE,
+    ),
+    Mutant(
+        "prefix without slash",
+        "e",
+        "magicfs.protocol.paths",
+        'return f"{directory}/" if directory else ""',
+        "return directory",
+        _REPLACE,
+    ),
+    Mutant(
+        "every upload under the destination is the job's own",
+        "e",
+        _SWEEP,
+        "if _is_own(context, upload.key):",
+        "if True:",
+        _REPLACE,
+    ),
+    Mutant(
+        "cleanup takes the work of all jobs",
+        "e",
+        _SWEEP,
+        "prefix = paths.prefix_of(context.layout.job_directory)",
+        "prefix = paths.prefix_of(context.layout.magic_directory)",
+        (_job("append", layout="__magic"),),
+    ),
+    Mutant(
+        "pending sets are named by task only",
+        "c",
+        _LAYOUT,
+        'return f"{self.sets_directory}/{attempt}{PENDING_SET}"',
+        'return f"{self.sets_directory}/attempt-{ids.task_of_attempt(attempt)}-0{PENDING_SET}"',
+        _LOSERS,
+    ),
+    Mutant(
+        "what the engine accepted is ignored",
+        "c",
+        "magicfs.transaction.output",
+        "output = await load_commits(engine, context, sets, commits)",
+        "output = await load_listed(engine, context, sets)",
+        _LOSERS,
+    ),
+    Mutant(
+        "nobody else is looked for",
+        "b",
+        _PREPARING,
+        "in_the_way = "
+        "[_described(one) for one in neighbours.blocking(others, context.job, found.partitions)]",
+        "in_the_way: list[str] = []",
+        (_job(),),
+        "rivals",
+    ),
+    Mutant(
+        "the pointer is not read again",
+        "b",
+        _PREPARING,
+        "if not in_the_way and await _pointer(engine, context, record) != found.pointer:",
+        "if False:",
+        (_job(),),
+        "rivals",
+    ),
+    Mutant(
+        "a swap replaces whatever is there",
+        "b",
+        "magicfs.stores.register",
+        "info = await self._store.put(self.key, body, if_match=match)",
+        "info = await self._store.put(self.key, body)",
+        (_job(),),
+        "races",
+    ),
+    Mutant(
+        "a job that has ended is begun again",
+        "d",
+        "magicfs.transaction.setup",
+        "record, held = await claim(engine, context, committer, may_create=context.layout.attempt == 0)",
+        "record, held = await claim(engine, context, committer)",
+        (_job(),),
+        "drivers",
+    ),
+    Mutant(
+        "the state table takes a rollback for a wish to finish",
+        "b",
+        "magicfs.protocol.job_state",
+        "case JobState.COMMITTING, Wish.ROLLBACK:",
+        "case JobState.REVERTING, Wish.ROLLBACK:",
+        (_job(),),
+    ),
+)
+"""At least fifteen."""

@@ -1,0 +1,72 @@
+"""The mutants of the committers that stage: what they do beside the job object that all driven ones share."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from proofs.crash.settings import Setting
+from proofs.crash.wrong_lines import Mutant
+
+__all__ = ["STAGED_MUTANTS"]
+
+_STAGING: Final = "magicfs.committers.staging.committer"
+_CLUSTER: Final = "magicfs.committers.staging.cluster"
+
+_DIRECTORY: Final = Setting(mode="replace", committer="directory")
+_PARTITIONED: Final = Setting(mode="replace_partitions", committer="partitioned", tracking="cluster")
+_ZOMBIES: Final = Setting(shape="zombies", committer="partitioned", tracking="cluster")
+_LISTED: Final = Setting(committer="partitioned", tracking="cluster", winners="listed")
+
+STAGED_MUTANTS: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "a stager deletes first",
+        "b",
+        "magicfs.transaction.execute",
+        "self._done.output = output = await facts.read_output(self.engine, self.context, job)",
+        "self._done.output = output = await facts.read_output(self.engine, self.context, job); "
+        "await publishing.delete_old(self.cleaner, self.record.conditions, "
+        "await facts.read_deletions(self.cleaner, self.context, job))",
+        (_DIRECTORY, _PARTITIONED),
+    ),
+    Mutant(
+        "the uploads of a committed attempt are aborted",
+        "b",
+        _STAGING,
+        "await self._abort([one for one in uploads.opened if one.upload_id not in persisted])",
+        "await self._abort(uploads.opened)",
+        (_DIRECTORY,),
+    ),
+    Mutant(
+        "a pending set is forgotten",
+        "c",
+        _CLUSTER,
+        'if name == TEMPORARY or name.startswith("."):',
+        'if name == TEMPORARY or name.startswith(".") or found:',
+        (_LISTED,),
+    ),
+    Mutant(
+        "a second attempt of the job forgets a task",
+        "c",
+        _CLUSTER,
+        "found |= {one.task: one for one in await self._committed(number)}",
+        "found |= {one.task: one for one in (await self._committed(number))[:1]}",
+        (_LISTED,),
+    ),
+    Mutant(
+        "the cluster's directory is left",
+        "d",
+        _CLUSTER,
+        'await self._asked("delete", "", lambda place: place.remove(self.layout.job_directory))',
+        "pass",
+        (_PARTITIONED,),
+    ),
+    Mutant(
+        "local files of dead attempts are left",
+        "d",
+        _STAGING,
+        "left = await asyncio.to_thread(local_attempts.remove_dead, work_directory, job)",
+        "left = list[OSError]()",
+        (_ZOMBIES,),
+    ),
+)
+"""As ``wrong_lines.MUTANTS``."""

@@ -1,0 +1,102 @@
+"""``docs/guarantees.md``: the tables of a run, as a document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from proofs.guarantees import paper
+from proofs.guarantees.cost import BYTES, COLUMNS, FILES, TASKS, Cost
+from proofs.guarantees.experiments import EXPERIMENTS
+from proofs.guarantees.subjects import SUBJECTS
+
+if TYPE_CHECKING:
+    from proofs.guarantees.main import Cell
+
+__all__ = ["render"]
+
+_HEAD = """# What each committer promises
+
+This page is written by `tox run -e guarantees -- --write docs/guarantees.md`, which tries every cell with
+processes that die at any request; a test fails when it is not what a run says. A committer that is safer, or
+less safe, than it declares (`committer.guarantees`) fails the run. What the attributes mean stands in
+`magicfs.protocol.guarantees.Guarantees`.
+
+"""
+
+_SHOWN = """## The runs that show it
+
+For every promise that is not made, a run that shows why.
+`python -m proofs.guarantees --reproduce RUN` makes it again.
+
+"""
+
+_PAPER = """## Table V of the paper
+
+What "A Zero-Rename Committer" (Loughran, Blue, Radia, Demoor; edition of May 2021) says in its table of
+committers. **Bold** is where a run of ours shows otherwise; the paper's S3A stands beside our magic,
+directory and partitioned, its EMR beside task-completing, its one "atomic job commit" beside both of ours.
+
+"""
+
+_COSTS = f"""## What a job costs
+
+{TASKS} tasks of {FILES} files of {BYTES / 1e6:g} MB; requests to the store from setting the job up to its
+end, the trial of what the store honours left out.
+
+"""
+
+
+def render(table: Mapping[str, Mapping[str, Cell]], costs: Mapping[str, Cost]) -> str:
+    """The document of a run.
+
+    Args:
+        table: Cell by attribute, by column.
+        costs: Cost by column.
+    """
+    return _HEAD + _promises(table) + _beside_the_paper(table) + _shown(table) + _costs(costs)
+
+
+def _promises(table: Mapping[str, Mapping[str, Cell]]) -> str:
+    lines = [_row("", *table), _row("---", *(":---:" for _ in table))]
+    for attribute in EXPERIMENTS:
+        values = ("yes" if row[attribute].value else "no" for row in table.values())
+        lines.append(_row(attribute.replace("_", " "), *values))
+    where = ", ".join(f"{one.column} on {one.place}" for one in SUBJECTS)
+    return "\n".join(lines) + f"\n\nTried: {where}.\n\n"
+
+
+def _beside_the_paper(table: Mapping[str, Mapping[str, Cell]]) -> str:
+    values = {column: {name: cell.value for name, cell in row.items()} for column, row in table.items()}
+    found = paper.differences(values)
+    bold = {(one.column, one.attribute) for one in found}
+    lines = [_row("", *paper.COLUMNS), _row("---", *(":---:" for _ in paper.COLUMNS))]
+    for attribute, row in paper.PAPER.items():
+        words = ["yes" if value else "no" for value in row]
+        marked = [
+            f"**{word}**" if (column, attribute) in bold else word
+            for column, word in zip(paper.COLUMNS, words, strict=True)
+        ]
+        lines.append(_row(attribute.replace("_", " "), *marked))
+    reasons = (
+        f"- {one.column}, {one.attribute.replace('_', ' ')}: {'yes' if one.paper else 'no'} in the paper, "
+        f"{'no' if one.paper else 'yes'} for {', '.join(one.ours)}: {one.why}."
+        for one in found
+    )
+    return _PAPER + "\n".join(lines) + "\n\n" + "\n".join(reasons) + "\n\n"
+
+
+def _shown(table: Mapping[str, Mapping[str, Cell]]) -> str:
+    runs = (f"- `{cell.run}`" for row in table.values() for cell in row.values() if cell.run)
+    return _SHOWN + "\n".join(runs) + "\n\n"
+
+
+def _costs(costs: Mapping[str, Cost]) -> str:
+    lines = [_row("", *COLUMNS, "bytes copied"), _row("---", *("---:" for _ in COLUMNS), "---:")]
+    for column, one in costs.items():
+        lines.append(_row(column, *(f"{one.requests[name]:,}" for name in COLUMNS), f"{one.copied:,}"))
+    return _COSTS + "\n".join(lines) + "\n"
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,94 @@
+"""``python -m proofs.guarantees``: what nine committers promise, from a live run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from proofs.guarantees import cost, document
+from proofs.guarantees.case import Case
+from proofs.guarantees.experiments import EXPERIMENTS
+from proofs.guarantees.subjects import SUBJECTS, Subject
+
+__all__ = ["Cell", "declared", "main", "reproduce", "tried"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One attribute of one committer, as it was seen.
+
+    Attributes:
+        value: Whether the committer has it.
+        run: The run that shows why it is not safe; empty where it is.
+        seen: What was seen there.
+    """
+
+    value: bool
+    run: str = ""
+    seen: str = ""
+
+
+def tried(subject: Subject, attribute: str) -> Cell:
+    """Try one attribute of one committer, until something is seen against it."""
+    experiment = EXPERIMENTS[attribute]
+    for variant in experiment.variants(subject):
+        if (seen := experiment.run(subject, variant)) is not None:
+            return Cell(experiment.unsafe, f"{subject.column}:{attribute}:{variant}", seen)
+    return Cell(not experiment.unsafe)
+
+
+def declared(subject: Subject) -> dict[str, bool]:
+    """What a committer says of itself, on the store that it is tried on."""
+    with Case(subject) as case:
+        return case.process().committer.guarantees.to_dict()
+
+
+def reproduce(run: str) -> str | None:
+    """Make one run again; what it saw.
+
+    Raises:
+        ValueError: There is no such run.
+    """
+    column, _, rest = run.partition(":")
+    attribute, _, variant = rest.partition(":")
+    subject = next((one for one in SUBJECTS if one.column == column), None)
+    if subject is None or attribute not in EXPERIMENTS:
+        raise ValueError(f"no run {run!r}; it is COLUMN:ATTRIBUTE:VARIANT, as the table prints it")
+    return EXPERIMENTS[attribute].run(subject, variant)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command. Exit code 1 if a committer is safer or less safe than it says."""
+    parser = argparse.ArgumentParser(prog="python -m proofs.guarantees", description=__doc__)
+    parser.add_argument("--reproduce", metavar="RUN", help="make one run of the table again")
+    parser.add_argument("--write", metavar="FILE", type=Path, help="write the tables as a document")
+    given = parser.parse_args(arguments)
+    if given.reproduce is not None:
+        seen = reproduce(given.reproduce)
+        say(seen or "nothing was seen against it")
+        return int(seen is not None)
+    table, wrong = {}, 0
+    for subject in SUBJECTS:
+        table[subject.column] = {attribute: tried(subject, attribute) for attribute in EXPERIMENTS}
+        for attribute, says in declared(subject).items():
+            cell = table[subject.column][attribute]
+            wrong += cell.value != says
+            otherwise = "" if cell.value == says else f"  DECLARED {says}"
+            say(f"{subject.column:16} {attribute:32} {cell.value!s:6} {cell.run}{otherwise}")
+    costs = {subject.column: cost.of(subject) for subject in SUBJECTS}
+    text = document.render(table, costs)
+    say(text)
+    if given.write is not None:
+        given.write.write_text(text, encoding="utf-8")
+    values = {column: {name: cell.value for name, cell in row.items()} for column, row in table.items()}
+    print(json.dumps(values, separators=(",", ":")))  # noqa: T201
+    return 1 if wrong else 0
+
+
+def say(text: str) -> None:
+    """To the standard error output: the standard output is for the figures alone."""
+    print(text, file=sys.stderr)  # noqa: T201

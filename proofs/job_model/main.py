@@ -1,0 +1,176 @@
+"""``python -m proofs.job_model``: the model, its broken variants, and their replay on the code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from proofs.job_model.checker import Result, Step, check
+from proofs.job_model.replay import Replayer
+from proofs.job_model.rules import Rules
+from proofs.job_model.scenes import DEEP, QUICK, SCENES, WALKED, Scene
+from proofs.job_model.walks import walk
+
+__all__ = ["BREAKS", "broken", "main", "replay", "run"]
+
+BREAKS: Final = {
+    "swap": "append+driver+recover+rollback",
+    "delete_last": "replace+driver",
+    "abort_first": "append+driver+rollback+late",
+    "announce_first": "replace and replace",
+    "pointer_match": "append and append",
+    "pointer_again": "append and replace",
+    "walk_always": "append and append",
+    "read_back": "append+driver+recover+late",
+    "object_last": "append+driver",
+    "facts_gone_is_cleaned": "append+driver",
+    "fence_success": "append+driver+rollback+late",
+    "restore_again": "append+driver+rollback+late",
+    "hide_any": "append and append",
+    "head_success": "append and replace+rollback",
+    "success_first": "append+driver",
+    "success_last": "append+driver",
+    "setup_fenced": "append+driver+rollback+late setup",
+}
+"""For every rule a scene that goes wrong without it."""
+
+
+@dataclass
+class Figures:
+    """What a run came to."""
+
+    scenes: int = 0
+    states: int = 0
+    transitions: int = 0
+    traces: int = 0
+    replayed: int = 0
+    turns: int = 0
+    unmade: int = 0
+    numbered: int = 0
+    rules_broken: int = 0
+    found: list[str] = field(default_factory=list)
+
+    def document(self) -> dict[str, Any]:
+        """The figures, ready for JSON."""
+        return {
+            "scenes": self.scenes,
+            "states": self.states,
+            "transitions": self.transitions,
+            "traces": self.traces,
+            "replayed": self.replayed,
+            "numbered": self.numbered,
+            "turns": self.turns,
+            "unmade": self.unmade,
+            "rules": len(BREAKS),
+            "rules_broken": self.rules_broken,
+            "violations": len(self.found),
+        }
+
+
+def run(sample: int, seed: int, *, scenes: Sequence[str] | None = None) -> dict[str, Any]:
+    """Check scenes whole, break every rule, and replay on the shipped code.
+
+    Replayed are a shortest way to every different end of each scene, the shortest way to the violation of
+    every broken rule, and a sample of interleavings drawn by chance from all scenes. A part of them runs on a
+    store without If-Match, where versions are numbered. What is wrong is told on standard error.
+
+    Args:
+        sample: How many interleavings to draw.
+        seed: Of the sample.
+        scenes: Names of those that are checked whole; by default the quick ones.
+
+    Returns:
+        Figures; ``violations`` counts what went wrong in the model or on the code, and must be 0;
+        ``accepted`` counts what ``Played.accepted`` describes.
+    """
+    figures = Figures()
+    for name in sorted(QUICK) if scenes is None else scenes:
+        result = check(SCENES[name], Rules())
+        _count(figures, result)
+        replay(SCENES[name], result.finals, figures)
+    for rule in BREAKS:
+        result = broken(rule)
+        figures.rules_broken += result.violation is not None
+        if result.violation is None:
+            figures.found.append(f"{rule} can be left out, and nothing goes wrong in {result.scene.name}")
+        else:
+            replay(result.scene, [result.trace], figures)
+    names = list(SCENES)
+    for number, name in enumerate(names):
+        _sample(SCENES[name], [f"{seed}:{one}" for one in range(number, sample, len(names))], figures)
+    for one in figures.found:
+        print(one, file=sys.stderr)  # noqa: T201
+    return figures.document()
+
+
+def broken(rule: str) -> Result:
+    """The first thing that goes wrong without a rule."""
+    return check(SCENES[BREAKS[rule]], replace(Rules(), **{rule: False}))
+
+
+def replay(scene: Scene, traces: Sequence[Sequence[Step]], figures: Figures) -> None:
+    """Play interleavings on the code: everybody living or dying at the end, with and without If-Match."""
+    for numbered in (False, True):
+        replayer = Replayer(scene, numbered=numbered)
+        for number, trace in enumerate(traces):
+            for die in (False, True):
+                _play(replayer, trace, number, die, f"way {number}", figures)
+
+
+def _count(figures: Figures, result: Result) -> None:
+    figures.scenes += 1
+    figures.states += result.states
+    figures.transitions += result.transitions
+    if result.violation is not None:
+        figures.found.append(result.tell())
+    told = f"{result.scene.name}: {result.states} states, {len(result.finals)} ends"
+    print(told, file=sys.stderr)  # noqa: T201
+
+
+def _sample(scene: Scene, seeds: Sequence[str], figures: Figures) -> None:
+    if not seeds:
+        return
+    replayers = [Replayer(scene, numbered=numbered) for numbered in (False, False, True)]
+    for number, seed in enumerate(seeds):
+        trace, _, die = walk(scene, Rules(), seed)
+        _play(replayers[number % len(replayers)], trace, number, die, f"seed {seed}", figures)
+
+
+def _play(
+    replayer: Replayer, trace: Sequence[Step], number: int, die: bool, which: str, figures: Figures
+) -> None:
+    figures.traces += 1
+    figures.numbered += replayer.numbered
+    played = replayer.play(trace, seed=number, die=die)
+    figures.replayed += 1
+    figures.turns += played.turns
+    figures.unmade += played.unmade
+    if played.violation is not None:
+        told = Result(replayer.scene, violation=played.violation, trace=list(trace[: played.turns])).tell()
+        how = f"{'dying' if die else 'living'}{', numbered' if replayer.numbered else ''}"
+        figures.found.append(f"on the code, {which}, {how}: {told}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run, and print the figures as one line of JSON."""
+    parser = argparse.ArgumentParser(prog="python -m proofs.job_model", description=__doc__)
+    parser.add_argument("--sample", type=int, default=2_000, help="interleavings to draw (default 2000)")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample (default 0)")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--quick", action="store_true", help="only scenes of less than 10,000 states")
+    which.add_argument(
+        "--deep", action="store_true", help="also scenes of up to a million states; takes 3 GB"
+    )
+    chosen = parser.parse_args(arguments)
+    left_out = WALKED if chosen.deep else WALKED | DEEP
+    names = sorted(QUICK) if chosen.quick else [one for one in SCENES if one not in left_out]
+    started = time.monotonic()
+    document = run(chosen.sample, chosen.seed, scenes=names)
+    document["seconds"] = round(time.monotonic() - started, 1)
+    print(json.dumps(document, separators=(",", ":")))  # noqa: T201
+    return int(document["violations"] > 0)

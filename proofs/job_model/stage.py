@@ -1,0 +1,289 @@
+"""The scenes of the model, set up with the shipped code; and what lies in the store, in the model's words."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+from uuid import uuid4
+
+from magicfs import datasets as maintenance
+from magicfs.committers.base import Conflict, JobContext
+from magicfs.committers.magic import MagicCommitter
+from magicfs.engine import Engine
+from magicfs.errors import CommitDenied, MagicError, OutputExists, UsageError
+from magicfs.filesystem.recording import StoreRecorder
+from magicfs.filesystem.upload import AsyncDelayedFile, Upload
+from magicfs.formats.job_object import JobObject
+from magicfs.formats.manifest import Manifest
+from magicfs.formats.pending import DEFAULT_ETAG_FORMAT
+from magicfs.formats.pendingset import PendingSet
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.manifests.chain import manifest_key, pointer_key
+from magicfs.protocol import ids
+from magicfs.protocol.ids import JobId
+from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.magic import locate
+from magicfs.protocol.paths import Location
+from magicfs.stores.conditions import Conditions, assume
+from magicfs.stores.delegating import DelegatingStore
+from magicfs.stores.memory import MemoryStore
+from magicfs.stores.port import Body, ObjectInfo, Store
+from magicfs.transaction.record import JobMoved
+from proofs.crash.snapshots import BUCKET, SnapshotWorld
+from proofs.job_model import world as model
+from proofs.job_model.gate import Label
+from proofs.job_model.scenes import Scene
+
+__all__ = ["DESTINATION", "START", "Stage"]
+
+DESTINATION: Final = "sales"
+START: Final = 1_780_000_000.0
+_TRIES = 4
+_VERSION = re.compile(r"\.[0-9]{5,9}\.json\Z")
+_WORK = f"{DESTINATION}/__magic"
+
+
+def context_of(job: JobId, mode: str, attempt: int = 0) -> JobContext:
+    """A job as its processes know it."""
+    return JobContext(
+        url=f"memory://{BUCKET}/{DESTINATION}",
+        layout=WorkLayout(DESTINATION, job, attempt, "__magic_job"),
+        conflict=cast("Conflict", mode),
+        unique_names=True,
+        tracking="store",
+        etag_format=DEFAULT_ETAG_FORMAT,
+    )
+
+
+class _Listening(DelegatingStore):
+    """Keeps the first object that is written through it: ``first`` is its key, its body and its metadata."""
+
+    first: tuple[str, Body, Mapping[str, str] | None] = ("", b"", None)
+
+    async def put(
+        self, key: str, body: Body, *, metadata: Mapping[str, str] | None = None, **condition: Any
+    ) -> ObjectInfo:
+        if not self.first[0]:
+            self.first = (key, body, metadata)
+        return await super().put(key, body, metadata=metadata, **condition)
+
+
+@dataclass
+class Stage:
+    """A scene, set up: all jobs open, all tasks committed.
+
+    Attributes:
+        scene: The scene.
+        world: What lies in the store.
+        jobs: The id of each job, by the model's name.
+        names: What the model calls an object, by its key.
+        uploads: What the model calls an upload, by its id.
+        writes: What the model calls an upload's object, by its write id.
+        commits: What the tasks of each job committed, by job and winner.
+        drivers: Who may commit each job.
+        setup: The request that wrote the first version of job A's object: key, body and metadata.
+        numbered: Whether the store takes If-Match for nothing, so that versions are keys of their own.
+    """
+
+    scene: Scene
+    world: SnapshotWorld
+    jobs: dict[str, JobId] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    uploads: dict[str, str] = field(default_factory=dict)
+    writes: dict[str, str] = field(default_factory=dict)
+    commits: dict[tuple[str, str], list[TaskCommit]] = field(default_factory=dict)
+    drivers: dict[str, str] = field(default_factory=dict)
+    setup: tuple[str, Body, Mapping[str, str] | None] = ("", b"", None)
+    numbered: bool = False
+    _read: dict[tuple[str, str], model.Value] = field(default_factory=dict)
+
+    async def build(self) -> Stage:
+        """Set everything up."""
+        store = self.store(self.world)
+        self.names |= {pointer_key(DESTINATION): "pointer", f"{DESTINATION}/_SUCCESS": "_SUCCESS"}
+        if self.scene.old:
+            await self._open(store, "old", "append", ("x",))
+            await self._committer(store, "old", "append").commit_job(
+                self.commits["old", "x"], self.drivers["old"]
+            )
+        for job, mode in self.scene.jobs:
+            winners = ["x", *("y" for role, its in self.scene.actors if (role, its) == ("second", job))]
+            await self._open(store, job, mode, winners)
+        return self
+
+    def store(self, world: SnapshotWorld) -> Store:
+        """The bucket. It is known what it honours."""
+        store = MemoryStore(BUCKET, world)
+        assume(store, Conditions(put_if_match=not self.numbered, bulk_delete=False))
+        return store
+
+    def _layout(self, job: str) -> WorkLayout:
+        return WorkLayout(DESTINATION, self.jobs[job], 0, "__magic_job")
+
+    def _committer(self, store: Store, job: str, mode: str, attempt: int = 0) -> MagicCommitter:
+        return MagicCommitter(context_of(self.jobs[job], mode, attempt), Engine(store, 4))
+
+    async def _open(self, store: Store, job: str, mode: str, winners: Sequence[str]) -> None:
+        self.jobs[job] = JobId(str(uuid4()))
+        self.names |= {
+            self._layout(job).job_object_key: f"{job}.job",
+            manifest_key(DESTINATION, self.jobs[job]): f"{job}.manifest",
+        }
+        listening = _Listening(store)
+        self.drivers[job] = (await self._committer(listening, job, mode).setup_job()).driver
+        if job == "A":
+            self.setup = listening.first
+        for attempt, winner in enumerate(winners):
+            committer = self._committer(store, job, mode, attempt)
+            task = ids.task_id(0)
+            name = ids.attempt_id(task, winner)
+            for number in (1, 2):
+                await self._write(store, committer.context, name, job, winner, number)
+            self.commits[job, winner] = [await committer.commit_task(task, name)]
+
+    async def _write(
+        self, store: Store, context: JobContext, attempt: ids.AttemptId, job: str, winner: str, number: int
+    ) -> None:
+        path = locate(f"{BUCKET}/{context.layout.work_directory(attempt)}/part-{number}")
+        assert path is not None
+        key = f"{DESTINATION}/part-{number}-0-{context.job}"
+        label = f"{job}{number}"
+        self.names[key] = label
+        upload = Upload(store, key, 1 << 20, StoreRecorder(store, path, DEFAULT_ETAG_FORMAT))
+        async with await AsyncDelayedFile(upload).open() as file:
+            await file.write(f"{label}{winner}".encode())
+        upload_id = next(one for one in self.world.uploads if one not in self.uploads)
+        self.uploads[upload_id] = label if job == "old" else f"{label}{winner}"
+        self.writes[self.world.uploads[upload_id].metadata["magicfs-write-id"]] = self.uploads[upload_id]
+
+    # -- what the executors do -------------------------------------------------------------------------
+
+    def program(self, role: str, job: str, store: Store) -> Coroutine[Any, Any, None]:
+        """What an executor does, with the shipped code."""
+        mode = dict(self.scene.jobs)[job]
+        if role == "driver":
+            return self._drive(self._committer(store, job, mode), self.commits[job, "x"], self.drivers[job])
+        if role == "second":
+            return self._take_over(self._committer(store, job, mode, 1), self.commits[job, "y"])
+        return self.recover(store, job, rollback=role == "rollback")
+
+    async def _drive(self, committer: MagicCommitter, commits: list[TaskCommit], driver: str) -> None:
+        try:
+            await committer.commit_job(commits, driver)
+        except JobMoved:
+            return
+        except (CommitDenied, OutputExists):
+            # As the context manager of a job does.
+            await committer.abort_job(commits, driver)
+
+    async def _take_over(self, committer: MagicCommitter, commits: list[TaskCommit]) -> None:
+        setup = await committer.setup_job()
+        await self._drive(committer, commits, setup.driver)
+
+    async def recover(self, store: Store, job: str, *, rollback: bool = False, abort: bool = False) -> None:
+        """``magicfs recover``, again as long as others move the job meanwhile."""
+        place = Location("memory", BUCKET, DESTINATION)
+        for _ in range(_TRIES):
+            try:
+                await maintenance.recover_jobs(
+                    Engine(store, 4), place, job=self.jobs[job], rollback=rollback, abort=abort
+                )
+            except JobMoved:
+                continue
+            except (UsageError, CommitDenied):
+                return
+            return
+
+    async def settle(self, store: Store) -> None:
+        """All executors have died: recover each job, discard what is undecided, and sweep."""
+        for job, mode in self.scene.jobs:
+            # What cannot be brought to its end is told by what is left.
+            with contextlib.suppress(MagicError):
+                await self.recover(store, job)
+                await self.recover(store, job, abort=True)
+                # A numbered object that is cut while it is removed leaves versions, too.
+                if self.scene.swept or self.numbered:
+                    await self._committer(store, job, mode).abort_job(())
+
+    # -- the model's words -----------------------------------------------------------------------------
+
+    def label(self, operation: str, key: str, upload_id: str) -> Label:
+        """What the model calls a request."""
+        if operation in ("complete", "abort"):
+            return Label(operation, self.uploads.get(upload_id, ""))
+        name = self._name(key)
+        if operation == "list":
+            if named := self._name(f"{key}json"):
+                return Label("get", named)  # the versions of a numbered object
+            return {f"{DESTINATION}/": Label("list"), _WORK: Label("jobs")}.get(key, Label())
+        if operation in ("delete_matching", "delete"):
+            if name:
+                return Label("delete", name)
+            return Label("clean", key.partition("/job-")[2][:36]) if key.startswith(_WORK) else Label()
+        if operation == "create" and name.endswith(".job") and key in self.names:
+            return Label()  # only to learn that the job was set up before
+        if operation in ("put", "create"):
+            return Label("put", name) if name else Label()
+        if operation == "head":
+            return Label("get", name) if name else Label()
+        return Label()
+
+    def seen(self, world: SnapshotWorld) -> model.Store:
+        """What lies in a store, in the model's words."""
+        newest: dict[str, str] = {}
+        for key in sorted(
+            world.objects, key=lambda key: (key not in self.names, key)
+        ):  # first versions first
+            name = self._name(key)
+            if name and (key in self.names or name in newest):
+                newest[name] = key
+            else:
+                newest[f"{key}.facts"] = key  # work, or what nobody knows: neither may be left over
+        objects = {name: self._known(name, key, world) for name, key in newest.items()}
+        waiting = frozenset(self.uploads.get(upload, upload) for upload in world.uploads)
+        return model.Store(frozenset(objects.items()), waiting)
+
+    def _name(self, key: str) -> str:
+        """What the model calls an object, all versions of a numbered one alike."""
+        return self.names.get(key) or self.names.get(_VERSION.sub(".json", key), "")
+
+    def _known(self, name: str, key: str, world: SnapshotWorld) -> model.Value:
+        one = world.objects[key]
+        mark = (key, one.info.etag)
+        if mark not in self._read:
+            self._read[mark] = self._value(name, one, world)
+        return self._read[mark]
+
+    def _value(self, name: str, one: Any, world: SnapshotWorld) -> model.Value:
+        if model.is_data(name):
+            return self.writes.get(one.info.metadata.get("magicfs-write-id"), "foreign")
+        letters: dict[str | None, str] = {str(job): letter for letter, job in self.jobs.items()}
+        if name.endswith(".facts"):
+            return name
+        if name == "_SUCCESS":
+            return letters[json.loads(one.body)["jobId"]]
+        if name == "pointer":
+            letter = letters[json.loads(one.body)["jobId"]]
+            return (letter, int(letter != "old"))
+        if name.endswith(".manifest"):
+            link = Manifest.from_bytes(name, one.body)
+            letters[None] = ""
+            hides = link.hides == "all"
+            return model.Manifest(letters[link.job_id], letters[link.previous], hides, letters[link.replaced])
+        return self._job_object(JobObject.from_bytes(name, one.body), world)
+
+    def _job_object(self, job: JobObject, world: SnapshotWorld) -> model.JobObject:
+        facts, deletions = "", []
+        for chunk in job.chunks:
+            if chunk.key in world.objects:
+                commits = PendingSet.from_bytes(chunk.key, world.objects[chunk.key].body).commits
+                facts = self.uploads[commits[0].upload_id][-1]
+        for chunk in job.deletions:
+            if chunk.key in world.objects:
+                listed = json.loads(world.objects[chunk.key].body)["objects"]
+                deletions += [(self.names[one["key"]], one["etag"]) for one in listed]
+        return model.JobObject(job.state.value, 1, facts, tuple(deletions))

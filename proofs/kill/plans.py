@@ -1,0 +1,160 @@
+"""What happens in each round, drawn from the seed before anything runs."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Literal
+
+from proofs.kill.phases import DRIVER
+from proofs.kill.victim import SLOTS, Conflict
+
+__all__ = [
+    "EVERY_SHAPE",
+    "JOBS_PER_LANE",
+    "SERVER_EVERY",
+    "Plan",
+    "Shape",
+    "kills_server",
+    "plan",
+    "undisturbed",
+]
+
+SERVER_EVERY = 20
+"""Every so many rounds the server is killed, too."""
+
+JOBS_PER_LANE = 8
+"""A destination begins with a job in mode ``fail``, and is given up after so many jobs."""
+
+_REPLACING: tuple[Conflict, ...] = ("append", "replace", "replace_partitions")
+_WEIGHTS = (2, 3, 3)
+_ROLLBACKS = 0.3
+_RECOVERIES_CUT = 0.25
+_ABORTS_ON_LOSS = 0.3
+_HURRIES = 0.5
+_LISTINGS = 0.4
+_STORE_TRACKING = 0.6
+# Of kills while workers live: a worker alone, the driver alone, the whole machine.
+_VICTIMS = ("worker", "driver", "all")
+_VICTIM_WEIGHTS = (6, 1, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What decides how long a job runs.
+
+    Attributes:
+        conflict: The conflict mode.
+        tracking: Where unfinished work is recorded.
+    """
+
+    conflict: Conflict
+    tracking: Literal["store", "memory"]
+
+    def __str__(self) -> str:
+        return f"{self.conflict}/{self.tracking}"
+
+
+EVERY_SHAPE = tuple(
+    Shape(conflict, tracking)
+    for tracking in ("store", "memory")
+    for conflict in ("fail", "append", "replace", "replace_partitions")
+)
+"""In an order in which one destination can take them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One round.
+
+    Attributes:
+        number: From 0.
+        shape: Of the job.
+        winners: How the driver tells what was committed.
+        on_loss: What the driver does about a lost worker.
+        fraction: When somebody is killed, as a part of the measured run time; uniform.
+        server: Whether the server is killed at the same moment.
+        wish: What is wanted of a job that was cut while it was being published.
+        recovery_cut: When the first recovery is killed, as a part of its measured run time; uniform. None is
+            never.
+        hurry: Whether recovery begins while workers of a dead driver are still at work.
+        again: Whether a recovery that has nothing to do is run at the end.
+        seed: Decides about rows and about who is killed.
+    """
+
+    number: int
+    shape: Shape
+    winners: Literal["engine", "listing"]
+    on_loss: Literal["retry", "abort"]
+    fraction: float
+    server: bool
+    wish: Literal["finish", "rollback"]
+    recovery_cut: float | None
+    hurry: bool
+    again: bool
+    seed: str
+
+    def victims(self, alive: list[str]) -> list[str]:
+        """Who is killed, in which order, of the roles that run."""
+        chance = random.Random(f"{self.seed}/victims")  # noqa: S311
+        slots = [f"worker-{number}" for number in range(SLOTS)]
+        workers = [role for role in alive if role in slots]
+        if not workers:
+            return [DRIVER]
+        match chance.choices(_VICTIMS, _VICTIM_WEIGHTS)[0]:
+            case "worker":
+                return [chance.choice(workers)]
+            case "driver":
+                return [DRIVER]
+            case _:
+                return chance.sample(alive, len(alive))
+
+
+def kills_server(number: int) -> bool:
+    """Whether a round kills the server."""
+    return number % SERVER_EVERY == SERVER_EVERY - 1
+
+
+def plan(seed: int, number: int, *, fresh: bool) -> Plan:
+    """Draw a round.
+
+    Args:
+        seed: Of the run.
+        number: Of the round.
+        fresh: Whether its destination is empty.
+    """
+    name = f"{seed}/{number}"
+    chance = random.Random(name)  # noqa: S311  a run must be repeatable
+    conflict = chance.choices(_REPLACING, _WEIGHTS)[0]
+    tracking = "store" if chance.random() < _STORE_TRACKING else "memory"
+    listing = chance.random() < _LISTINGS and tracking == "store"
+    return Plan(
+        number=number,
+        shape=Shape("fail" if fresh else conflict, "store" if tracking == "store" else "memory"),
+        winners="listing" if listing else "engine",
+        on_loss="abort" if chance.random() < _ABORTS_ON_LOSS else "retry",
+        fraction=chance.random(),
+        server=kills_server(number),
+        wish="rollback" if chance.random() < _ROLLBACKS else "finish",
+        recovery_cut=chance.random() if chance.random() < _RECOVERIES_CUT else None,
+        hurry=chance.random() < _HURRIES,
+        again=chance.random() < _RECOVERIES_CUT,
+        seed=name,
+    )
+
+
+def undisturbed(shape: Shape, name: str) -> Plan:
+    """A round in which nobody is killed."""
+    return Plan(
+        number=0,
+        shape=shape,
+        winners="engine",
+        on_loss="retry",
+        fraction=1.0,
+        server=False,
+        wish="finish",
+        recovery_cut=None,
+        hurry=False,
+        again=False,
+        seed=name,
+    )

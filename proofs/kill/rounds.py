@@ -1,0 +1,180 @@
+"""One round: a job runs, somebody is killed, the job is recovered as a user would, and rows are counted."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping
+
+from proofs.kill.content import Lane, outcome, tasks_for
+from proofs.kill.crew import Crew
+from proofs.kill.ground import Ground, Seen
+from proofs.kill.judge import Judge
+from proofs.kill.phases import DRIVER, Phase
+from proofs.kill.plans import Plan
+from proofs.kill.recovery import Recovery
+from proofs.kill.victim import Order
+from proofs.kill.watching import DELAYS_S, NO_DELAYS, WatchingProxy
+
+__all__ = ["Round"]
+
+_JOB_SECONDS = 120.0
+
+
+class Round:
+    """Carries a plan out on a lane; on return the lane holds what its job was to publish.
+
+    Args:
+        ground: What rounds share.
+        lane: The destination, which no other round uses meanwhile.
+        plan: What is to happen.
+        label: Different for every round; part of every row.
+    """
+
+    def __init__(self, ground: Ground, lane: Lane, plan: Plan, label: str) -> None:
+        self._ground = ground
+        self._lane = lane
+        self._plan = plan
+        self._log = ground.directory / f"{label}.log"
+        self._tasks = tasks_for(label, random.Random(plan.seed))  # noqa: S311  a run must be repeatable
+        self.seen = Seen()
+        new = outcome(plan.shape.conflict, lane.rows, self._tasks)
+        self._judge = Judge(ground, lane, lane.rows, new, self.seen)
+        self._recovery = Recovery(ground, lane, plan, self._judge, self._log)
+
+    @property
+    def log(self) -> str:
+        """What the processes of the round said."""
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
+    def measure(self) -> Seen:
+        """Run the job with nobody killed, and remember how long it took."""
+        self._run_undisturbed("an undisturbed job")
+        self._leave()
+        return self.seen
+
+    def run(self) -> Seen:
+        """Run the round."""
+        with self._proxy() as proxy, self._crew(proxy.endpoint) as crew:
+            self._run_and_kill(proxy, crew)
+            self._kill_server_too()
+            alone = self.seen.killed == [DRIVER] and not self.seen.server_killed
+            self.seen.hurried = self._plan.hurry and alone and len(crew.alive()) > 0
+            if not self.seen.hurried:
+                self._wait(proxy, crew)
+            self._check_kill(crew)
+            self._bring_to_an_end(proxy)
+            if self.seen.hurried:
+                self._wait(proxy, crew)
+            self._sweep(proxy)
+        self._judge.look_for_leftovers()
+        if not self.seen.published:
+            self.seen.rerun = True
+            self._run_undisturbed("the job that was run again")
+        self._leave()
+        return self.seen
+
+    def _proxy(self, delays_s: Mapping[Phase, float] = DELAYS_S) -> WatchingProxy:
+        return WatchingProxy(self._ground.server.endpoint, self._lane.key, delays_s)
+
+    def _crew(self, endpoint: str) -> Crew:
+        plan = self._plan
+        order = Order(
+            url=self._lane.url,
+            storage_options=self._ground.options(endpoint),
+            conflict=plan.shape.conflict,
+            tracking=plan.shape.tracking,
+            winners=plan.winners,
+            on_loss=plan.on_loss,
+            format=self._lane.format,
+            tasks=self._tasks,
+        )
+        return Crew(order, self._ground.environment, self._log)
+
+    def _run_and_kill(self, proxy: WatchingProxy, crew: Crew) -> None:
+        """Kill at the drawn time, unless the job is over by then.
+
+        Such a job does not count as measured: only quick ones would.
+        """
+        run_time = self._ground.run_time(self._plan.shape)
+        crew.go()
+        if crew.over_within(self._plan.fraction * run_time):
+            self.seen.result = crew.result(_JOB_SECONDS)
+            return
+        self.seen.killed = self._plan.victims(crew.alive())
+        crew.kill(self.seen.killed)
+        self.seen.phase = proxy.phase(self.seen.killed)
+
+    def _kill_server_too(self) -> None:
+        if self._plan.server and self.seen.killed:
+            self._ground.server.kill()
+            self._ground.server.restart()
+            self.seen.server_killed = True
+
+    def _wait(self, proxy: WatchingProxy, crew: Crew) -> None:
+        """Until every process of the job has ended."""
+        if self.seen.result is None:
+            self.seen.result = crew.result(_JOB_SECONDS)
+        crew.wait_for_all(_JOB_SECONDS)
+        self._recovery.let_requests_settle(proxy)
+
+    def _check_kill(self, crew: Crew) -> None:
+        """Whether the signal met a running process: a driver's exit tells, and a driver tells of workers."""
+        if not self.seen.killed:
+            return
+        if DRIVER in self.seen.killed:
+            hit = crew.driver_killed()
+        else:
+            hit = self.seen.result is not None and self.seen.result.lost > 0
+        if not hit:
+            self.seen.killed = []
+
+    def _bring_to_an_end(self, proxy: WatchingProxy) -> None:
+        """Do what a user would do, until the job has ended; then compare."""
+        self._recovery.let_requests_settle(proxy, (DRIVER,))
+        self._judge.look_between()
+        result, state = self.seen.result, self.seen.state
+        if result is not None and not result.published and not self._may_fail():
+            self.seen.troubles.append(f"a job failed that should not: {result.said}")
+        if result is not None and result.published:
+            self._judge.compare(self._judge.new, "a job that said it was published")
+            return
+        if result is not None and state == "none" and not self.seen.server_killed:
+            self._judge.compare(self._judge.old, f"a job that said it failed ({result.said})")
+            return
+        completes = any(one.phase is Phase.COMPLETE for one in proxy.sightings)
+        with self._proxy(NO_DELAYS) as direct:
+            expected = self._recovery.run(direct, completes=completes)
+        self._judge.compare(expected, f"the recovery of a job that was {state}")
+
+    def _may_fail(self) -> bool:
+        """Whether a job whose driver lives may fail: with the server, or because a lost worker ends it."""
+        return self.seen.server_killed or (bool(self.seen.killed) and self._plan.on_loss == "abort")
+
+    def _sweep(self, proxy: WatchingProxy) -> None:
+        """Once more, where tasks may have been at work when their job ended."""
+        result = self.seen.result
+        if not self.seen.hurried and (result is None or result.published):
+            return
+        if (job := proxy.job()) is None:
+            return  # it had not come so far as to have a name in the store
+        with self._proxy(NO_DELAYS) as direct:
+            self._recovery.sweep(direct, job)
+        expected = self._judge.new if self.seen.published else self._judge.old
+        self._judge.compare(expected, "sweeping once more")
+
+    def _run_undisturbed(self, what: str) -> None:
+        with self._proxy() as proxy, self._crew(proxy.endpoint) as crew:
+            started = time.monotonic()
+            crew.go()
+            result = crew.result(_JOB_SECONDS)
+            self._ground.measured(self._plan.shape, time.monotonic() - started)
+        if result is None or not result.published:
+            self.seen.troubles.append(f"{what} ended in {result}")
+        self._judge.compare(self._judge.new, what)
+        self._judge.look_for_leftovers()
+
+    def _leave(self) -> None:
+        """The lane is as the job was to leave it, for the next."""
+        self._lane.rows = self._judge.new
+        self._lane.jobs += 1

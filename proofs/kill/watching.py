@@ -1,0 +1,165 @@
+"""A proxy in front of the store that knows which process is at which request, and makes phases last.
+
+Processes say who they are through ``AWS_SDK_UA_APP_ID``, which S3 clients put into ``User-Agent``.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from aiohttp import web
+
+from magicfs.testing.fault_proxy import FaultProxy, _Arrival
+from magicfs.testing.faults import Action
+from proofs.kill.phases import DRIVER, Phase, Request, phase_of, request_of
+
+__all__ = ["DELAYS_S", "NO_DELAYS", "ROLE_VARIABLE", "Sighting", "WatchingProxy"]
+
+ROLE_VARIABLE = "AWS_SDK_UA_APP_ID"
+"""The environment variable in which a process says its role."""
+
+_ROLE = re.compile(r"\bapp/([\w-]+)")
+_JOB = re.compile(r"/__magic_job-([^/]+)/")
+_POLL_SECONDS = 0.005
+_CHANGES = frozenset(
+    {
+        *("CreateMultipartUpload", "UploadPart", "CompleteMultipartUpload", "AbortMultipartUpload"),
+        *("PutObject", "DeleteObject", "DeleteObjects"),
+    }
+)
+
+DELAYS_S: Final[Mapping[Phase, float]] = MappingProxyType(
+    {
+        Phase.OPEN: 0.07,
+        Phase.PART: 0.08,
+        Phase.PENDING: 0.06,
+        Phase.TASK_COMMIT: 0.07,
+        Phase.SWAP: 0.07,
+        Phase.COMPLETE: 0.2,
+        Phase.DELETE: 0.38,
+        Phase.SUCCESS: 0.13,
+        Phase.CLEANUP: 0.2,
+    }
+)
+"""How long a request that changes something is held up, in seconds, by the phase that it belongs to. On a
+server in this machine a job is over in a fifth of a second, most of it before its first request. The same
+delays in every round give the phases comparable lengths, so that uniform times hit all of them.
+"""
+
+
+NO_DELAYS: Final[Mapping[Phase, float]] = MappingProxyType({})
+"""For processes that need not be slowed down."""
+
+
+@dataclass(slots=True)
+class Sighting:
+    """One request as the proxy saw it.
+
+    Attributes:
+        request: The request.
+        phase: What its sender was doing.
+        arrived: When, in seconds of ``time.monotonic``.
+        in_flight: Whether it is not answered yet.
+    """
+
+    request: Request
+    phase: Phase
+    arrived: float
+    in_flight: bool = True
+
+
+class WatchingProxy(FaultProxy):
+    """The fault proxy for one job. Methods may be called from any thread.
+
+    Args:
+        upstream: The server.
+        destination: The key of the job's destination.
+        delays_s: What stretches phases.
+    """
+
+    def __init__(self, upstream: str, destination: str, delays_s: Mapping[Phase, float] = DELAYS_S) -> None:
+        super().__init__(upstream)
+        self._destination = destination
+        self._sightings: list[Sighting] = []
+        self._phases: set[Phase] = set()
+        self._watch = threading.Lock()
+        self._delays_s = delays_s
+
+    @property
+    def sightings(self) -> list[Sighting]:
+        """Every request that arrived, in the order of arrival."""
+        with self._watch:
+            return list(self._sightings)
+
+    def at(self, roles: Collection[str]) -> Sighting | None:
+        """The last request of some processes: one that is not answered, else the last one that was."""
+        found = [one for one in self.sightings if one.request.role in roles]
+        return next(reversed([one for one in found if one.in_flight] or found), None)
+
+    def phase(self, roles: Collection[str]) -> Phase:
+        """What some processes are doing; a driver that has set its job up is waiting for its workers."""
+        last = self.at(roles)
+        if last is None:
+            return Phase.START
+        waits = set(roles) == {DRIVER} and last.phase is Phase.SETUP and not last.in_flight
+        if waits and any(one.request.role != DRIVER for one in self.sightings):
+            return Phase.WAITING
+        return last.phase
+
+    def job(self) -> str | None:
+        """The id of the job, once it has written something that bears it."""
+        found = (_JOB.search(key) for one in self.sightings for key in one.request.keys)
+        return next((match[1] for match in found if match is not None), None)
+
+    def settle(self, seconds: float, roles: Collection[str] | None = None) -> bool:
+        """Wait until nothing is in flight; requests go on to the server when their sender is dead.
+
+        Args:
+            seconds: How long at most.
+            roles: Whose requests; by default everybody's.
+
+        Returns:
+            Whether that came to pass in time.
+        """
+        deadline = time.monotonic() + seconds
+        while any(one.in_flight and (roles is None or one.request.role in roles) for one in self.sightings):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
+        return True
+
+    # Below, in the proxy's own thread.
+
+    async def _forward(self, arrival: _Arrival, action: Action | None) -> web.StreamResponse:
+        with self._seen(arrival) as sighting:
+            if arrival.operation in _CHANGES and sighting.phase in self._delays_s:
+                await self._wait(self._delays_s[sighting.phase])
+            return await super()._forward(arrival, action)
+
+    @contextmanager
+    def _seen(self, arrival: _Arrival) -> Iterator[Sighting]:
+        role = _ROLE.search(arrival.request.headers.get("User-Agent", ""))
+        path, _, query = arrival.target.partition("?")
+        request = request_of(
+            role[1] if role else "",
+            arrival.operation,
+            path,
+            query,
+            arrival.body,
+            if_none_match="If-None-Match" in arrival.request.headers,
+        )
+        with self._watch:
+            sighting = Sighting(request, phase_of(request, self._destination, self._phases), time.monotonic())
+            self._phases.add(sighting.phase)
+            self._sightings.append(sighting)
+        try:
+            yield sighting
+        finally:
+            sighting.in_flight = False

@@ -1,0 +1,1 @@
+"""Scenes that proofs and tests share."""

@@ -1,0 +1,36 @@
+"""The trees of the memory store and of local files under exam."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from magicfs.stores.memory import MemoryStore
+from magicfs.stores.object_tree import ObjectTree
+from magicfs.stores.tree import Tree, tree_of
+from magicfs.testing.store_exam.local import LocalFiles
+from magicfs.testing.store_exam.memory import BUCKET, MemoryObjects
+from proofs.tree_exam.suite import AtomicTreeExam, CopyingTreeExam
+
+__all__ = ["LocalTreeExam", "MemoryTreeExam"]
+
+
+class MemoryTreeExam(MemoryObjects, CopyingTreeExam):
+    """The exam of the tree over the memory store.
+
+    Attributes:
+        kind: The class under exam.
+    """
+
+    kind: ClassVar[type[ObjectTree]] = ObjectTree
+
+    def make_tree(self, bucket: str | None = None) -> Tree:
+        """The tree under exam."""
+        return self.kind(MemoryStore(bucket or BUCKET, self.world))
+
+
+class LocalTreeExam(LocalFiles, AtomicTreeExam):
+    """The exam of the tree of local files."""
+
+    def make_tree(self, bucket: str | None = None) -> Tree:
+        """The tree under exam."""
+        return tree_of(self.local_store(bucket))

@@ -1,0 +1,135 @@
+"""The command line: ``magicfs COMMAND``.
+
+Results go to stdout, everything else to stderr. The exit status tells programs what to do next:
+
+====  ==========================================================================================
+0     fine
+1     found or undecided: pending uploads, an open job, a file that cannot be believed, a failed proof
+2     usage: the call has to be changed
+3     the store refused, or did not answer
+4     conflict or denied: another job or attempt was chosen
+5     outcome unknown: the store did not say what became of a commit
+130   interrupted
+141   whoever read stdout went away
+====  ==========================================================================================
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from magicfs.cli.printing import print_json, printable
+from magicfs.errors import (
+    CommitDenied,
+    CommitError,
+    CommitOutcomeUnknown,
+    FormatError,
+    MagicError,
+    OutputExists,
+    StoreError,
+)
+from magicfs.version import __version__
+
+__all__ = ["COMMANDS", "exit_code", "main"]
+
+COMMANDS = ("demo", "pending", "recover", "commit", "abort", "verify", "compact", "show")
+"""Each is a module of ``magicfs.cli`` with ``HELP``, ``configure(parser)`` and ``run(arguments)``."""
+
+_EXIT_CODES = (
+    (CommitOutcomeUnknown, 5),
+    (CommitDenied, 4),
+    (OutputExists, 4),
+    (CommitError, 3),
+    (StoreError, 3),
+    (FormatError, 1),
+)
+_USAGE = 2
+_INTERRUPTED = 130
+_READER_GONE = 141
+_EPILOG = (
+    "exit status: 0 fine, 1 something was found, 2 usage, 3 store, 4 conflict or denied, 5 outcome unknown"
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status. No ``MagicError`` escapes.
+
+    Args:
+        argv: The arguments after the program's name; by default those of the process.
+    """
+    try:
+        code = _run(argv)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more at its end, and would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _READER_GONE
+    except KeyboardInterrupt:
+        sys.stderr.write("magicfs: interrupted\n")
+        return _INTERRUPTED
+    return code
+
+
+def exit_code(error: MagicError) -> int:
+    """The exit status that stands for an error."""
+    return next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), _USAGE)
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    parser = _parser()
+    try:
+        arguments = parser.parse_args(argv)
+    except SystemExit as end:  # argparse has said why
+        return end.code if isinstance(end.code, int) else _USAGE
+    if arguments.version:
+        _print_version(as_json=arguments.json)
+        return 0
+    if arguments.command is None:
+        parser.print_help(sys.stderr)
+        return _USAGE
+    try:
+        code: int = arguments.run(arguments)
+    except MagicError as error:
+        sys.stderr.write(f"magicfs: {_explain(error)}\n")
+        return exit_code(error)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="magicfs",
+        description="Publish datasets on object stores, all or nothing.",
+        epilog=_EPILOG,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    parser.add_argument("--json", action="store_true", help="print one compact JSON line")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for name in COMMANDS:
+        module = import_module(f"magicfs.cli.{name}")
+        command = commands.add_parser(
+            name, help=module.HELP, description=module.HELP, epilog=_EPILOG, allow_abbrev=False
+        )
+        # Suppressed, so that a --json before the command's name is not undone.
+        command.add_argument(
+            "--json", action="store_true", default=argparse.SUPPRESS, help="print one compact JSON line"
+        )
+        module.configure(command)
+        command.set_defaults(run=module.run)
+    return parser
+
+
+def _print_version(*, as_json: bool) -> None:
+    if as_json:
+        print_json({"version": __version__})
+    else:
+        sys.stdout.write(f"magicfs {__version__}\n")
+
+
+def _explain(error: MagicError) -> str:
+    said = "\n".join([str(error), *getattr(error, "__notes__", ())])
+    return "\n  ".join(map(printable, said.splitlines()))

@@ -1,0 +1,96 @@
+"""``magicfs pending URL``: which uploads are pending under a destination."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from magicfs.cli.printing import human_age, print_json, print_table, printable, write_line
+from magicfs.cli.storage import add_storage_options, on_store, parse_storage_options
+
+if TYPE_CHECKING:
+    from magicfs.cli.open_uploads import Survey
+    from magicfs.protocol.paths import Location
+
+__all__ = ["HELP", "configure", "run"]
+
+HELP = "list the uploads that are pending under a destination"
+_FOUND = 1
+_UNKNOWN = "unknown"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("url", metavar="URL", help="the destination, such as s3://bucket/sales")
+    add_storage_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List what is pending; nothing is changed.
+
+    Returns:
+        0 if nothing is pending, else 1.
+    """
+    from magicfs.cli.open_uploads import survey
+    from magicfs.protocol import paths
+
+    location = paths.parse_url(arguments.url)
+    options = parse_storage_options(arguments.storage_options)
+    found = on_store(location, options, lambda store: survey(store, location.key))
+    for error in found.unreadable:
+        sys.stderr.write(f"magicfs: {printable(str(error))}\n")
+    if arguments.json:
+        print_json(_document(location, found, time.time()))
+    else:
+        _print(location, found, time.time())
+    return _FOUND if found.uploads else 0
+
+
+def _document(location: Location, found: Survey, now: float) -> dict[str, object]:
+    return {
+        "destination": location.url,
+        "count": len(found.uploads),
+        "bytes": found.bytes_known,
+        "bytes_unknown": found.sizes_unknown,
+        "pending": [
+            {
+                "key": upload.key,
+                "upload_id": upload.upload_id,
+                "initiated": datetime.fromtimestamp(upload.initiated, UTC).isoformat(timespec="seconds"),
+                "age_seconds": max(0, round(now - upload.initiated)),
+                "bytes": upload.length,
+                "job_id": upload.job_id,
+            }
+            for upload in found.uploads
+        ],
+        "unreadable": [str(error) for error in found.unreadable],
+    }
+
+
+def _print(location: Location, found: Survey, now: float) -> None:
+    from magicfs.report import human_bytes
+
+    if not found.uploads:
+        write_line(f"nothing is pending under {location.url}")
+        return
+    print_table(
+        ("AGE", "SIZE", "JOB", "KEY"),
+        (
+            (
+                human_age(now - upload.initiated),
+                _UNKNOWN if upload.length is None else human_bytes(upload.length),
+                upload.job_id or _UNKNOWN,
+                upload.key,
+            )
+            for upload in found.uploads
+        ),
+    )
+    oldest = human_age(now - min(upload.initiated for upload in found.uploads))
+    count, unknown = len(found.uploads), found.sizes_unknown
+    write_line(
+        f"{count} pending upload{'' if count == 1 else 's'} under {location.url}, the oldest {oldest} old; "
+        f"{human_bytes(found.bytes_known)}" + (f" and {unknown} of unknown size" if unknown else "")
+    )

@@ -1,0 +1,52 @@
+"""``magicfs recover URL``: bring a job whose driver died to its end."""
+
+from __future__ import annotations
+
+import argparse
+
+from magicfs.cli.recovered import tell
+from magicfs.cli.storage import add_storage_options, parse_storage_options
+
+__all__ = ["HELP", "configure", "run"]
+
+HELP = "bring a job that has died to its end: exactly the new files, or exactly the old ones"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("url", metavar="URL", help="the destination, such as s3://bucket/sales")
+    parser.add_argument("--job", metavar="ID", help="which job, if several are unfinished")
+    back = parser.add_mutually_exclusive_group()
+    back.add_argument(
+        "--rollback",
+        action="store_true",
+        help="restore the old files; possible until every new one is visible",
+    )
+    back.add_argument(
+        "--abort",
+        action="store_true",
+        help="discard a job that is still open; its driver can no longer commit",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="change nothing, and tell what would be done")
+    add_storage_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Recover, and print what was found and done.
+
+    Returns:
+        0 if nothing is left to decide; 1 if a job was left open, something could not be finished, or
+        ``--dry-run`` found something to do.
+    """
+    from magicfs.datasets import recover
+
+    report = recover(
+        arguments.url,
+        job=arguments.job,
+        rollback=arguments.rollback,
+        abort=arguments.abort,
+        dry_run=arguments.dry_run,
+        storage_options=parse_storage_options(arguments.storage_options),
+    )
+    nothing = f"no unfinished job under {report.url}; nothing was changed"
+    return tell(report, nothing, as_json=arguments.json)

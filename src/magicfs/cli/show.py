@@ -1,0 +1,219 @@
+"""``magicfs show URL``: one of the JSON files of a job, readable."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from magicfs.cli.printing import human_moment, print_fields, print_json, print_table, printable, write_line
+from magicfs.cli.show_job import show_deletions, show_job
+from magicfs.cli.show_manifest_committer import show_manifest_success, show_task_manifest
+from magicfs.cli.storage import add_storage_options, on_store, parse_storage_options
+from magicfs.errors import UsageError
+
+if TYPE_CHECKING:
+    from magicfs.formats.manifest import Manifest
+    from magicfs.formats.pending import Pending
+    from magicfs.formats.pendingset import PendingSet
+    from magicfs.formats.pointer import Pointer
+    from magicfs.formats.statistics import Statistics
+    from magicfs.formats.success import SuccessData
+
+__all__ = ["HELP", "configure", "run"]
+
+HELP = "show one of a job's files: .pending, .pendingset, _SUCCESS, manifests, pointer, job.json, deletions"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "url", metavar="URL", help="the file: a URL such as s3://bucket/sales/_SUCCESS, or a path"
+    )
+    add_storage_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read one file and show it.
+
+    Returns:
+        0.
+
+    Raises:
+        FormatError: It is none of these files, or cannot be believed.
+    """
+    from magicfs.formats import kinds
+
+    options = parse_storage_options(arguments.storage_options)
+    raw = _read(arguments.url, options)
+    content = kinds.load(arguments.url, raw)
+    kind = kinds.detect(arguments.url, raw)
+    if arguments.json:
+        print_json({"path": arguments.url, "kind": kind, "document": json.loads(raw)})
+    else:
+        _SHOW[kind](arguments.url, content)
+    return 0
+
+
+def _read(url: str, options: dict[str, object]) -> bytes:
+    from magicfs.formats.kinds import SIZE_LIMIT
+    from magicfs.protocol import paths
+
+    if "://" not in url or url.startswith("file://"):
+        return _read_local(Path(url.removeprefix("file://")), SIZE_LIMIT + 1)
+    location = paths.parse_url(url)
+    if not location.key:
+        raise UsageError(f"{url} is a bucket; give the URL of a file in it")
+    return on_store(location, options, lambda store: store.get(location.key, size_max=SIZE_LIMIT + 1))
+
+
+def _read_local(path: Path, size_max: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(size_max)
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}; give the path or the URL of a file"
+        ) from error
+
+
+def _show_pending(url: str, pending: Pending) -> None:
+    from magicfs.report import human_bytes
+
+    parts = len(pending.parts)
+    print_fields(
+        [
+            ("file", url),
+            ("kind", "a pending upload (.pending)"),
+            ("becomes", f"{pending.bucket}/{pending.destination_key}"),
+            ("upload id", pending.upload_id),
+            ("size", f"{human_bytes(pending.length)} in {parts} part{'' if parts == 1 else 's'}"),
+            ("job", pending.job_id),
+            ("task", pending.task_id),
+            ("written as", pending.uri),
+            ("closed", human_moment(pending.saved_ms or pending.created_ms)),
+            ("text", pending.text),
+            *((f"extra {name}", value) for name, value in pending.extra_data.items()),
+        ]
+    )
+
+
+def _show_pending_set(url: str, pending_set: PendingSet) -> None:
+    from magicfs.report import human_bytes
+
+    commits = pending_set.commits
+    print_fields(
+        [
+            ("file", url),
+            ("kind", "the files of a committed task (.pendingset)"),
+            ("job", pending_set.job_id),
+            ("files", len(commits)),
+            ("size", human_bytes(sum(commit.length for commit in commits))),
+            *((f"extra {name}", value) for name, value in pending_set.extra_data.items()),
+        ]
+    )
+    if commits:
+        write_line("")
+        print_table(
+            ("SIZE", "PARTS", "TASK ATTEMPT", "BECOMES"),
+            (
+                (
+                    human_bytes(commit.length),
+                    str(len(commit.parts)),
+                    commit.task_id or "unknown",
+                    f"{commit.bucket}/{commit.destination_key}",
+                )
+                for commit in commits
+            ),
+        )
+
+
+def _show_success(url: str, success: SuccessData) -> None:
+    from magicfs.formats.manifest_success import MANIFEST_COMMITTERS
+
+    if success.committer in MANIFEST_COMMITTERS:
+        show_manifest_success(url, success)
+        return
+    print_fields(
+        [
+            ("file", url),
+            ("kind", "the end of a job (_SUCCESS)"),
+            ("success", "yes" if success.success else "no"),
+            ("job", success.job_id),
+            ("job id from", success.job_id_source),
+            ("committer", success.committer),
+            ("description", success.description),
+            ("ended", human_moment(success.timestamp_ms) or success.date),
+            ("host", success.hostname),
+            ("state", success.state),
+            ("stage", success.stage),
+            *((f"diagnostic {name}", value) for name, value in success.diagnostics.items()),
+            *((f"metric {name}", value) for name, value in success.metrics.items()),
+            *((f"counted {name}", value) for name, value in _counters(success.statistics)),
+            ("files named", len(success.filenames)),
+        ]
+    )
+    for name in success.filenames:
+        write_line(f"  {printable(name)}")
+
+
+def _show_manifest(url: str, manifest: Manifest) -> None:
+    from magicfs.report import human_bytes
+
+    hides = {"nothing": "nothing", "all": "everything that was there", "keys": "the deleted files"}
+    print_fields(
+        [
+            ("file", url),
+            ("kind", "what a job published (manifest)"),
+            ("job", manifest.job_id),
+            ("run", manifest.run_id),
+            ("destination", f"{manifest.bucket}/{manifest.destination}"),
+            ("conflict", manifest.conflict),
+            ("published", human_moment(manifest.committed_ms)),
+            ("previous job", manifest.previous or "none"),
+            ("hides", hides[manifest.hides]),
+            ("replaced job", manifest.replaced),
+            ("deleted files", len(manifest.deleted) or None),
+            ("partitions", ", ".join(manifest.partitions or ())),
+            ("older files", "were there, in no manifest" if manifest.older_files else None),
+            ("files", len(manifest.files)),
+            ("size", human_bytes(manifest.size)),
+        ]
+    )
+    if manifest.files:
+        write_line("")
+        rows = ((human_bytes(file.size), file.etag, file.key) for file in manifest.files)
+        print_table(("SIZE", "ETAG", "KEY"), rows)
+
+
+def _show_pointer(url: str, pointer: Pointer) -> None:
+    print_fields(
+        [
+            ("file", url),
+            ("kind", "the newest published job (manifest pointer)"),
+            ("job", pointer.job_id),
+            ("changed", human_moment(pointer.changed_ms)),
+            ("runs", len(pointer.runs)),
+        ]
+    )
+    if pointer.runs:
+        write_line("")
+        print_table(("JOB", "RUN"), ((job, run) for run, job in reversed(pointer.runs)))
+
+
+def _counters(statistics: Statistics) -> list[tuple[str, int]]:
+    return [(name, value) for name, value in sorted(statistics.counters.items()) if value]
+
+
+_SHOW: dict[str, Callable[[str, Any], None]] = {
+    "pending": _show_pending,
+    "pendingset": _show_pending_set,
+    "success": _show_success,
+    "manifest": _show_manifest,
+    "task manifest": show_task_manifest,
+    "pointer": _show_pointer,
+    "job": show_job,
+    "deletions": show_deletions,
+}

@@ -1,0 +1,61 @@
+"""``magicfs verify URL``: a dataset against its manifests."""
+
+from __future__ import annotations
+
+import argparse
+
+from magicfs.cli.printing import print_fields, print_json, print_table, write_line
+from magicfs.cli.storage import add_storage_options, parse_storage_options
+
+__all__ = ["HELP", "configure", "run"]
+
+HELP = "compare a dataset with its manifests: what is missing, altered or foreign"
+_FOUND = 1
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("url", metavar="URL", help="the destination, such as s3://bucket/sales")
+    add_storage_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compare; nothing is changed.
+
+    Returns:
+        0 if the bucket shows exactly the dataset, else 1.
+    """
+    from magicfs.datasets.readers import verify
+    from magicfs.report import human_bytes
+
+    report = verify(arguments.url, storage_options=parse_storage_options(arguments.storage_options))
+    if arguments.json:
+        print_json(report.to_dict())
+        return 0 if report.ok else _FOUND
+    found = [
+        (what, key)
+        for what, keys in (
+            ("missing", report.missing),
+            ("altered", report.altered),
+            ("foreign", report.foreign),
+        )
+        for key in keys
+    ]
+    if found:
+        print_table(("WHAT", "KEY"), found)
+        write_line("")
+    print_fields(
+        [
+            ("dataset", report.url),
+            ("newest job", report.job_id),
+            ("published", f"{report.files} files ({human_bytes(report.bytes)})"),
+            (
+                "found",
+                "all as published"
+                if report.ok
+                else f"{len(report.missing)} missing, {len(report.altered)} altered, "
+                f"{len(report.foreign)} foreign",
+            ),
+        ]
+    )
+    return 0 if report.ok else _FOUND

@@ -1,0 +1,1 @@
+"""Committers whose tasks write final files: direct and Stocator."""

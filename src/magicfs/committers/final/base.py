@@ -1,0 +1,272 @@
+"""What the committers share whose tasks write at the destination at once: direct and stocator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from magicfs.committers.base import JobContext
+from magicfs.committers.classic import ClassicCommitter, Published, counted
+from magicfs.committers.final.tracking import Scope, Written, final_tracker
+from magicfs.engine import Engine, drained, raise_first
+from magicfs.errors import (
+    CommitFailed,
+    FormatError,
+    MagicError,
+    ObjectNotFound,
+    ProtocolViolation,
+    StoreError,
+    UsageError,
+)
+from magicfs.formats.file_list import FileList
+from magicfs.formats.statistics import Statistics
+from magicfs.formats.task_commit import Counters, TaskCommit, pack, unpack
+from magicfs.protocol import paths
+from magicfs.protocol.ids import AttemptId, TaskId
+from magicfs.protocol.winners import KeyCheck
+from magicfs.report import JobReport
+from magicfs.stores.stall_timeout import PATIENCE_S, ImpatientStore
+from magicfs.transaction.attempt_output import delete_keys
+from magicfs.transaction.sweep import Swept, sweep
+
+__all__ = ["FinalFilesCommitter", "files_of", "impatient", "sweep_after", "sweep_uploads"]
+
+
+class FinalFilesCommitter(ClassicCommitter):
+    """Base of the committers whose tasks write final files through ``FinalFileSystem``.
+
+    Only the process that ran a task attempt knows what it wrote, until its ``TaskCommit`` tells. Nothing is
+    stored beside the files, so no listing shows what tasks have committed.
+
+    Args:
+        context: The job.
+        engine: Bound to the job's bucket.
+
+    Raises:
+        UsageError: ``unique_names=False``: files of equal names would replace each other before any commit.
+    """
+
+    def __init__(self, context: JobContext, engine: Engine) -> None:
+        super().__init__(context, engine)
+        if not context.unique_names:
+            raise UsageError(
+                f"committer={self.name!r} needs unique_names=True: its tasks write at the destination at "
+                "once, and files of equal names would replace each other before any commit"
+            )
+
+    @property
+    def is_commit_job_repeatable(self) -> bool:  # noqa: D102
+        return True
+
+    def label(self, attempt: AttemptId) -> str:
+        """What stands before the job in the names of an attempt's files."""
+        return attempt
+
+    # -- tasks -----------------------------------------------------------------------------------------
+
+    async def needs_task_commit(self, attempt: AttemptId) -> bool:
+        """Whether this process wrote anything for an attempt; others' files are not looked for."""
+        return bool(final_tracker().look(self.scope(attempt)))
+
+    async def commit_task(
+        self, task: TaskId, attempt: AttemptId, counters: Counters | None = None
+    ) -> TaskCommit:
+        """Look at every file that this process wrote for the attempt, and tell their names and sizes.
+
+        The files are visible already; nothing is stored. A second call returns an empty commit, for the
+        first has forgotten the files: engines must not ask twice.
+
+        Raises:
+            CommitFailed: A file is still open, failed to be written, or is gone; the others were deleted.
+            StoreError: The store refused or failed; the files were deleted as far as it let us.
+        """
+        scope = self.scope(attempt)
+        try:
+            files = await self._look(task, final_tracker().look(scope))
+            one = FileList(self.context.job, task, attempt, files)
+            content = pack(self._rendered(one))
+        except MagicError as error:
+            try:
+                await self.abort_task(attempt)
+            except MagicError as second:
+                error.add_note(f"and attempt {attempt} could not be aborted whole: {second}")
+            raise
+        final_tracker().take(scope)
+        return self.commit_of(task, attempt, len(files), one.size, None, content, counters)
+
+    async def abort_task(self, attempt: AttemptId) -> None:
+        """Delete what this process wrote for an attempt. A second call does nothing more.
+
+        Files that are still open can no longer be published.
+
+        Raises:
+            StoreError: Something could not be deleted; call again.
+        """
+        raise_first(await self.discard(self.scope(attempt)))
+
+    # -- jobs ------------------------------------------------------------------------------------------
+
+    async def committed_tasks(self) -> list[TaskId]:
+        """None: nothing in the store shows what tasks have committed."""
+        return []
+
+    def load(self, commits: Sequence[TaskCommit] | None, tasks: int | None) -> list[FileList]:
+        """What commits tell, in the order of their tasks.
+
+        Raises:
+            ProtocolViolation: None are given, or they do not belong together.
+            CommitFailed: One cannot be believed, or two tasks wrote one file; no ``_SUCCESS`` was written.
+        """
+        if commits is None:
+            raise ProtocolViolation(
+                f"with committer={self.name!r} no listing shows what tasks committed; pass their TaskCommits "
+                "to job.commit"
+            )
+        self.check_commits(commits, tasks)
+        keys = KeyCheck(self.engine.store.bucket, self.context.layout.destination)
+        lists = []
+        for commit in sorted(commits, key=lambda one: one.task_id):
+            try:
+                lists.append(one := files_of(commit))
+            except FormatError as error:
+                raise CommitFailed(
+                    f"a commit cannot be believed: {error}; no _SUCCESS was written; run its task again"
+                ) from error
+            for key, _ in one.files:
+                keys.add(keys.bucket, self.key_of(key), f"task {commit.task_id}")
+        return lists
+
+    def published(self, lists: Sequence[FileList], commits: Sequence[TaskCommit] | None) -> Published:
+        """What a job commit makes of its tasks' files."""
+        published = Published(tasks=len(lists))
+        for one in lists:
+            for key, size in one.files:
+                published.add(self.key_of(key), size)
+        counters = {
+            "committer_bytes_committed": published.bytes,
+            "committer_commits_completed": published.files,
+            "committer_jobs_completed": 1,
+            "committer_tasks_completed": published.tasks,
+        }
+        published.statistics = Statistics(counters=counters) + counted(commits)
+        return published
+
+    async def finish(self, published: Published, started: float) -> JobReport:
+        """Clean up after ``_SUCCESS``; no trouble raises."""
+        aborted = await sweep_after(self.engine, self.context, published.warnings)
+        for scope in final_tracker().scopes_of(self.root, self.context.job):
+            final_tracker().take(scope)
+        return replace(self.report(published, started), uploads_aborted=aborted)
+
+    # -- places ----------------------------------------------------------------------------------------
+
+    @property
+    def root(self) -> str:
+        """``bucket/key`` of the destination, as ``FinalFileSystem`` has it."""
+        return paths.Location("", self.engine.store.bucket, self.context.layout.destination).path
+
+    def scope(self, attempt: AttemptId) -> Scope:
+        """The files of an attempt in this process."""
+        return Scope(self.root, self.context.job, self.label(attempt))
+
+    def key_of(self, relative: str) -> str:
+        """The key of a file by its name below the destination."""
+        return paths.join(self.context.layout.destination, relative)
+
+    async def discard(self, scope: Scope) -> list[MagicError]:
+        """Delete what this process wrote; what could not be deleted is remembered."""
+        written = final_tracker().take(scope)
+        names = sorted(written.finished | written.doubtful)
+        keys = [self.key_of(paths.relative_to(name, self.root)) for name in names]
+        problems = await delete_keys(impatient(self.engine), keys)
+        if problems:
+            final_tracker().doubtful(scope, names)
+        return problems
+
+    async def _look(self, task: TaskId, written: Written) -> tuple[tuple[str, int], ...]:
+        problems: list[MagicError] = [
+            UsageError(f"{name} is still open; close every file before the task commits")
+            for name in sorted(written.open.values())
+        ]
+        problems += [UsageError(f"{name} could not be written") for name in sorted(written.doubtful)]
+        found: dict[str, int] = {}
+
+        async def one(name: str) -> bool:
+            relative = paths.relative_to(name, self.root)
+            try:
+                found[relative] = (await self.engine.store.head(self.key_of(relative))).size
+            except ObjectNotFound as error:
+                problems.append(error)
+            return True
+
+        await drained(sorted(written.finished), one, self.engine.concurrency)
+        if problems:
+            first, *others = problems
+            error = CommitFailed(
+                f"task {task} was not committed, and what it wrote here was deleted: {first}",
+                failed=[paths.relative_to(name, self.root) for name in sorted(written.doubtful)],
+            )
+            for other in others:
+                error.add_note(f"and: {other}")
+            raise error from first
+        return tuple(sorted(found.items()))
+
+    def _rendered(self, one: FileList) -> bytes:
+        try:
+            return one.to_bytes()
+        except UsageError as error:
+            raise CommitFailed(
+                f"task {one.task_id} was not committed, and what it wrote here was deleted: {error}"
+            ) from error
+
+
+def files_of(commit: TaskCommit) -> FileList:
+    """What a commit tells of the attempt's files.
+
+    Raises:
+        FormatError: It cannot be believed.
+    """
+    name = f"commit of task {commit.task_id}"
+    if commit.content is None:
+        raise FormatError(name, "content", "missing: another committer made it")
+    one = FileList.from_bytes(name, unpack(name, commit.content))
+    told = (one.job_id, one.task_id, one.attempt_id)
+    if told != (commit.job_id, commit.task_id, commit.attempt_id):
+        raise FormatError(name, "content", f"tells of attempt {one.attempt_id} of job {one.job_id}")
+    return one
+
+
+def impatient(engine: Engine) -> Engine:
+    """For cleaning up, which is for the store's good: no failed job may be held by a silent store."""
+    return Engine(ImpatientStore(engine.store, PATIENCE_S), engine.concurrency)
+
+
+async def sweep_uploads(engine: Engine, context: JobContext) -> Swept:
+    """Abort pending uploads that bear the job's id, such as those of writers that were killed.
+
+    Raises:
+        StoreError: The store failed; call again.
+    """
+    if not engine.store.capabilities.multipart:
+        return Swept()
+    return await sweep(impatient(engine), context)
+
+
+async def sweep_after(engine: Engine, context: JobContext, warnings: list[str]) -> int:
+    """As ``sweep_uploads``, for a job that is published: every trouble becomes a warning.
+
+    Returns:
+        How many uploads were aborted.
+    """
+    try:
+        swept = await sweep_uploads(engine, context)
+    except StoreError as error:
+        warnings.append(f"uploads that tasks have left could not be looked for: {error}")
+        return 0
+    warnings += [f"an upload that a task has left could not be aborted: {one}" for one in swept.problems]
+    if swept.unlisted is not None:
+        warnings.append(
+            "uploads that tasks have left could not be looked for, and a lifecycle rule has to collect them: "
+            f"{swept.unlisted}"
+        )
+    return swept.aborted

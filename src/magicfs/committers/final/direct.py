@@ -1,0 +1,140 @@
+"""The direct committer: tasks write final files, and the job commit adds ``_SUCCESS``.
+
+What ``DirectParquetOutputCommitter`` of Spark before 2.0 did. It costs nothing and promises next to nothing:
+
+* Files are visible while tasks write, and whatever becomes of task and job.
+* Attempts of a task share their names: two that run at once replace, and by aborting delete, each other's
+  files. Of an attempt that died, the files that its successor does not name again stay and are read.
+* Only the process that wrote a file knows it. Nothing that other processes have left is ever deleted.
+
+Use it for tasks that are neither retried nor speculative, or whose every attempt writes the same files.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from magicfs.committers.final.base import FinalFilesCommitter, files_of, impatient, sweep_uploads
+from magicfs.committers.final.tracking import final_tracker
+from magicfs.committers.success_marker import decided, is_published, refuse_published
+from magicfs.engine import drained, raise_first
+from magicfs.errors import CommitFailed, FormatError, ObjectNotFound
+from magicfs.formats.file_list import FileList
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.protocol import ids
+from magicfs.protocol.guarantees import Guarantees
+from magicfs.protocol.ids import AttemptId
+from magicfs.report import JobReport
+from magicfs.transaction.attempt_output import delete_keys
+
+__all__ = ["DirectCommitter"]
+
+
+class DirectCommitter(FinalFilesCommitter):
+    """See ``magicfs.committers.base.Committer`` for the contract, and ``guarantees`` for how little it is."""
+
+    name = "direct"
+
+    @property
+    def guarantees(self) -> Guarantees:
+        """A job commit that died can be repeated, by who has the tasks' commits.
+
+        There is nothing atomic about a task: its files are published one by one, as they are closed.
+        """
+        return Guarantees(
+            speculative_tasks=False,
+            recoverable_job=False,
+            abortable_task=False,
+            abortable_job=False,
+            uncommitted_output_observable=True,
+            committed_task_output_observable=True,
+            atomic_task_commit=False,
+            atomic_job_commit_list=False,
+            atomic_job_commit_manifest=False,
+            partitioned_executor_resilience=False,
+            repeatable_job_commit=True,
+            survives_driver_loss=False,
+        )
+
+    def label(self, attempt: AttemptId) -> str:
+        """The task: its attempts share their names."""
+        return ids.task_of_attempt(attempt)
+
+    async def commit_job(
+        self,
+        commits: Sequence[TaskCommit] | None,
+        driver: str | None = None,  # noqa: ARG002 - nothing tells drivers apart
+        tasks: int | None = None,
+    ) -> JobReport:
+        """Look whether the files are there that the commits tell of, and write ``_SUCCESS``.
+
+        A second call does the same again.
+
+        Raises:
+            ProtocolViolation: No commits are given, or they do not belong together.
+            CommitFailed: A file is gone or has another size, which other attempts of its task may cause, or
+                a commit cannot be believed. No ``_SUCCESS`` was written; files stay.
+            CommitOutcomeUnknown: It is not known whether ``_SUCCESS`` was written; call again.
+            StoreError: The files could not be looked at; call again.
+        """
+        started = time.monotonic()
+        lists = self.load(commits, tasks)
+        await self._check_present(lists)
+        published = self.published(lists, commits)
+        await decided(self.context, self.write_success(published))
+        return await self.finish(published, started)
+
+    async def abort_job(
+        self,
+        commits: Sequence[TaskCommit],
+        driver: str | None = None,  # noqa: ARG002 - nothing tells drivers apart
+    ) -> None:
+        """Delete the files that the commits tell of, and those that this process knows. Others stay.
+
+        Those of tasks that ran elsewhere and did not commit, or whose commits are not given, are not known.
+        A second call does nothing more. For a published job and without commits it only aborts uploads that
+        tasks have left.
+
+        Raises:
+            ProtocolViolation: ``_SUCCESS`` names the job, and commits are given; nothing was removed.
+            StoreError: Something could not be deleted; call again.
+        """
+        if await is_published(self.engine, self.context):
+            if commits:
+                raise refuse_published(self.context)
+            raise_first((await sweep_uploads(self.engine, self.context)).problems)
+            return
+        keys = []
+        for commit in commits:
+            with suppress(FormatError):
+                if commit.job_id == self.context.job:
+                    keys += [self.key_of(key) for key, _ in files_of(commit).files]
+        problems = await delete_keys(impatient(self.engine), keys)
+        for scope in final_tracker().scopes_of(self.root, self.context.job):
+            problems += await self.discard(scope)
+        raise_first([*problems, *(await sweep_uploads(self.engine, self.context)).problems])
+
+    async def _check_present(self, lists: Sequence[FileList]) -> None:
+        lost: list[str] = []
+
+        async def look(file: tuple[str, int]) -> bool:
+            key, size = file
+            try:
+                there = (await self.engine.store.head(self.key_of(key))).size
+            except ObjectNotFound:
+                there = -1
+            if there != size:
+                lost.append(key)
+            return True
+
+        await drained((file for one in lists for file in one.files), look, self.engine.concurrency)
+        if lost:
+            lost.sort()
+            raise CommitFailed(
+                f"{len(lost)} files that tasks have committed are gone or were replaced, such as {lost[0]}; "
+                "another attempt of their task may have done that; no _SUCCESS was written, and what is "
+                "there stays; run the job again",
+                failed=lost,
+            )

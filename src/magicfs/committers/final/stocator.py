@@ -1,0 +1,275 @@
+"""The committer of Stocator: final names carry the attempt, and ``_SUCCESS`` lists the attempts that count.
+
+Section 3 of "Stocator: A High Performance Object Store Connector for Spark" (arXiv 1709.01812). Tasks write
+final files; which of them count is decided by one atomic write, that of ``_SUCCESS``, whose field
+``magicfs.winners`` lists every winning attempt. A reader that honours it (``magicfs.stocator_files``) sees
+exactly old or exactly new. A reader that lists the destination sees files as they are written, those of
+losers until the job commit has deleted them, and those of zombies for good.
+
+Stocator's other half, a filesystem of Hadoop that catches writes under ``_temporary`` and gives them final
+names, is left out: tasks write through ``Task.filesystem``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from magicfs.committers.base import JobContext
+from magicfs.committers.classic import Published
+from magicfs.committers.final.base import FinalFilesCommitter, impatient, sweep_uploads
+from magicfs.committers.final.tracking import final_tracker
+from magicfs.committers.success_marker import decided, refuse_published
+from magicfs.engine import Engine, raise_first
+from magicfs.errors import (
+    CommitDenied,
+    CommitFailed,
+    FormatError,
+    ObjectExists,
+    ObjectNotFound,
+    PreconditionFailed,
+    Unsupported,
+    UsageError,
+)
+from magicfs.formats.file_list import FileList
+from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.formats.winners import Winners
+from magicfs.protocol import paths
+from magicfs.protocol.final_names import attempts_named, is_unfinished
+from magicfs.protocol.guarantees import Guarantees
+from magicfs.protocol.ids import AttemptId
+from magicfs.report import JobReport
+from magicfs.transaction.attempt_output import delete_keys
+
+__all__ = ["StocatorCommitter"]
+
+_TRIES = 5
+
+
+@dataclass(slots=True)
+class _Found:
+    """The files of the job that a listing shows.
+
+    Attributes:
+        won: Number and bytes of files by winning attempt.
+        lost: Keys of all others.
+    """
+
+    won: dict[str, tuple[int, int]] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
+
+
+class StocatorCommitter(FinalFilesCommitter):
+    """See ``magicfs.committers.base.Committer`` for the contract, and ``guarantees`` for how far it goes.
+
+    Args:
+        context: The job.
+        engine: Bound to the job's bucket.
+
+    Raises:
+        UsageError: ``unique_names=False``, or a job id that other files may bear by chance.
+    """
+
+    name = "stocator"
+
+    def __init__(self, context: JobContext, engine: Engine) -> None:
+        super().__init__(context, engine)
+        if not context.names_tell:
+            raise UsageError(
+                f"committer={self.name!r} tells its files by the job id in their names, and {context.job!r} "
+                "holds no UUID; leave job_id out"
+            )
+
+    @property
+    def guarantees(self) -> Guarantees:
+        """For readers of the list in ``_SUCCESS`` zombies add nothing, either; LIST shows their files."""
+        return Guarantees(
+            speculative_tasks=True,
+            recoverable_job=False,
+            abortable_task=True,
+            abortable_job=True,
+            uncommitted_output_observable=True,
+            committed_task_output_observable=True,
+            atomic_task_commit=True,
+            atomic_job_commit_list=False,
+            atomic_job_commit_manifest=True,
+            partitioned_executor_resilience=False,
+            repeatable_job_commit=True,
+            survives_driver_loss=True,
+        )
+
+    async def abort_task(self, attempt: AttemptId) -> None:
+        """Delete the attempt's files: those that this process wrote, or else all that a listing shows.
+
+        The listing is of the whole destination. A second call does nothing more.
+
+        Raises:
+            StoreError: Something could not be deleted; call again.
+        """
+        scope = self.scope(attempt)
+        if final_tracker().look(scope):
+            raise_first(await self.discard(scope))
+            return
+        engine = impatient(self.engine)
+        raise_first(await delete_keys(engine, await self._files_of(engine, attempt)))
+
+    async def commit_job(
+        self,
+        commits: Sequence[TaskCommit] | None,
+        driver: str | None = None,  # noqa: ARG002 - nothing tells drivers apart
+        tasks: int | None = None,
+    ) -> JobReport:
+        """Check by a listing that the winners' files are there, write ``_SUCCESS``, delete the losers' files.
+
+        With ``conflict="append"`` the winners of earlier jobs are taken over from the ``_SUCCESS`` that is
+        there. A second call does the same again.
+
+        Raises:
+            ProtocolViolation: No commits are given, or they do not belong together.
+            CommitFailed: A file is gone, a commit or the old list cannot be believed, or the list grows too
+                long; ``_SUCCESS`` is as it was, and so are all files.
+            CommitDenied: Other jobs wrote ``_SUCCESS`` each time; call again.
+            CommitOutcomeUnknown: It is not known whether ``_SUCCESS`` was written; call again.
+            StoreError: The files could not be listed; call again.
+        """
+        started = time.monotonic()
+        lists = self.load(commits, tasks)
+        attempts = {one.attempt_id: len(one.files) for one in lists}
+        found = await self._find(self.engine, attempts)
+        self._check_present(lists, found)
+        published = self.published(lists, commits)
+        await decided(self.context, self._publish(published, attempts))
+        problems = await delete_keys(impatient(self.engine), found.lost)
+        published.warnings += [f"a file that no reader wants could not be deleted: {one}" for one in problems]
+        return await self.finish(published, started)
+
+    async def abort_job(
+        self,
+        commits: Sequence[TaskCommit],
+        driver: str | None = None,  # noqa: ARG002 - nothing tells drivers apart
+    ) -> None:
+        """Delete all files whose names carry the job, whoever wrote them, and abort its uploads.
+
+        A second call deletes what tasks that were still alive have left since. For a published job and
+        without commits, that is all it does: files of winners stay.
+
+        Raises:
+            ProtocolViolation: ``_SUCCESS`` lists the job, and commits are given; nothing was removed.
+            FormatError: The list in ``_SUCCESS`` cannot be believed; nothing was removed.
+            StoreError: Something could not be deleted; call again.
+        """
+        engine = impatient(self.engine)
+        old, _ = await self._old_success(engine)
+        jobs = {} if old is None else (Winners.of(self._success_path, old) or Winners()).jobs
+        if commits and self.context.job in jobs:
+            raise refuse_published(self.context)
+        for scope in final_tracker().scopes_of(self.root, self.context.job):
+            final_tracker().take(scope)
+        found = await self._find(engine, jobs.get(self.context.job, ()))
+        problems = await delete_keys(engine, found.lost)
+        raise_first([*problems, *(await sweep_uploads(self.engine, self.context)).problems])
+
+    # -- the destination -------------------------------------------------------------------------------
+
+    async def _find(self, engine: Engine, winners: Collection[str]) -> _Found:
+        """Every file of the job, by one listing of the destination."""
+        found = _Found()
+        async for info in engine.store.list(paths.prefix_of(self.context.layout.destination)):
+            name = info.key.rpartition("/")[2]
+            attempts = list(attempts_named(name, self.context.job))
+            winner = next((one for one in attempts if one in winners), None)
+            if winner is not None and not is_unfinished(name):
+                files, size = found.won.get(winner, (0, 0))
+                found.won[winner] = files + 1, size + info.size
+            elif attempts:
+                found.lost.append(info.key)
+        return found
+
+    async def _files_of(self, engine: Engine, attempt: AttemptId) -> list[str]:
+        prefix = paths.prefix_of(self.context.layout.destination)
+        return [
+            info.key
+            async for info in engine.store.list(prefix)
+            if attempt in attempts_named(info.key.rpartition("/")[2], self.context.job)
+        ]
+
+    def _check_present(self, lists: Sequence[FileList], found: _Found) -> None:
+        for one in lists:
+            there = found.won.get(one.attempt_id, (0, 0))
+            if there != (len(one.files), one.size):
+                raise CommitFailed(
+                    f"attempt {one.attempt_id} committed {len(one.files)} files of {one.size} bytes, and "
+                    f"{there[0]} files of {there[1]} bytes are there: somebody removed or replaced them; "
+                    "nothing was published; run the task again",
+                    failed=[self.key_of(key) for key, _ in one.files],
+                )
+
+    # -- _SUCCESS --------------------------------------------------------------------------------------
+
+    @property
+    def _success_path(self) -> str:
+        return f"{self.engine.store.bucket}/{self.context.layout.success_key}"
+
+    async def _old_success(self, engine: Engine) -> tuple[SuccessData | None, str | None]:
+        """What is there, None if it is not JSON, and its ETag, None if there is nothing."""
+        key = self.context.layout.success_key
+        try:
+            etag = (await engine.store.head(key)).etag
+            raw = await engine.store.get(key, size_max=SUCCESS_SIZE_LIMIT + 1)
+        except ObjectNotFound:
+            return None, None
+        try:
+            return SuccessData.from_bytes(self._success_path, raw), etag
+        except FormatError:
+            return None, etag
+
+    async def _publish(self, published: Published, attempts: dict[str, int]) -> None:
+        """Write ``_SUCCESS`` in place of the one that was read, so that no other job's winners are lost."""
+        store, key = self.engine.store, self.context.layout.success_key
+        for number in range(_TRIES):
+            old, etag = await self._old_success(self.engine)
+            if number and old is not None and self._lists(old, attempts):
+                return  # what refused the last request was its own work, whose answer was lost
+            raw = self._success(published, attempts, old)
+            try:
+                if etag is None:
+                    await store.put(key, raw, if_absent=True)
+                else:
+                    await store.put(key, raw, if_match=etag)
+            except (ObjectExists, PreconditionFailed):
+                continue
+            except Unsupported:
+                await store.put(key, raw)
+            return
+        raise CommitDenied(
+            f"other jobs wrote {self._success_path} {_TRIES} times while job {self.context.job} tried to; "
+            "nothing was published; commit it again"
+        )
+
+    def _lists(self, success: SuccessData, attempts: dict[str, int]) -> bool:
+        try:
+            winners = Winners.of(self._success_path, success)
+        except FormatError:
+            return False
+        return winners is not None and winners.jobs.get(self.context.job) == attempts
+
+    def _success(self, published: Published, attempts: dict[str, int], old: SuccessData | None) -> bytes:
+        winners = Winners()
+        if old is not None and self.context.conflict == "append":
+            try:
+                winners = Winners.of(self._success_path, old) or winners
+            except FormatError as error:
+                raise CommitFailed(
+                    f"the winners of earlier jobs cannot be taken over: {error}; nothing was published; mend "
+                    "or remove the file"
+                ) from error
+        success = winners.added(self.context.job, attempts).written_into(self.success_of(published))
+        if len(raw := success.to_bytes()) > SUCCESS_SIZE_LIMIT:
+            raise CommitFailed(
+                f"_SUCCESS would list so many attempts that it had {len(raw)} bytes, and readers take "
+                f"{SUCCESS_SIZE_LIMIT}; nothing was published; publish to another destination, or with "
+                "another committer"
+            )
+        return raw

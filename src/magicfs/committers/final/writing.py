@@ -1,0 +1,257 @@
+"""Files that are visible as soon as they are closed, and never if their ``with`` body raises."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+from magicfs.committers.final.tracking import Scope, final_tracker
+from magicfs.errors import UsageError
+from magicfs.filesystem.write_only_file import WriteOnlyFile
+from magicfs.protocol.final_names import unfinished_name
+from magicfs.protocol.ids import JobId
+
+__all__ = ["FinalFile", "LocalTarget", "StoreTarget", "Target"]
+
+
+class Target(Protocol):
+    """Where the bytes of a file go until it is published."""
+
+    def write(self, data: memoryview) -> None:
+        """Take bytes."""
+
+    def close(self) -> None:
+        """No more bytes come; where the filesystem publishes a file by closing it, this publishes."""
+
+    def commit(self) -> None:
+        """Publish, where ``close`` did not."""
+
+    def discard(self) -> None:
+        """Forget everything; nothing was or will be published."""
+
+    def abandon(self) -> None:
+        """As ``discard``, without a request: for the garbage collector, after Ctrl-C, and after a fork."""
+
+
+class StoreTarget:
+    """A file of an object store's filesystem, such as s3fs: one PUT, or a multipart upload.
+
+    Args:
+        file: What the filesystem opened: with ``discard``, and ``commit`` unless closing publishes.
+        autocommit: Whether closing publishes.
+    """
+
+    def __init__(self, file: Any, *, autocommit: bool) -> None:
+        self._file = file
+        self._autocommit = autocommit
+
+    def write(self, data: memoryview) -> None:  # noqa: D102
+        self._file.write(data)
+
+    def close(self) -> None:  # noqa: D102
+        self._file.close()
+
+    def commit(self) -> None:  # noqa: D102
+        if not self._autocommit:
+            self._file.commit()
+
+    def discard(self) -> None:  # noqa: D102
+        try:
+            self._file.discard()
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:  # noqa: D102
+        # A buffered file of fsspec publishes when it is closed, and is closed when it is collected.
+        with contextlib.suppress(AttributeError):
+            self._file.closed = True
+
+
+class LocalTarget:
+    """A hidden file beside the final one, renamed over it at the end: readers never see a part.
+
+    Args:
+        path: The final path. Its directory is made.
+        label: Whose it is, for the hidden name.
+        job: The job, for the hidden name.
+        if_absent: Whether a file that is there already is an error.
+
+    Raises:
+        FileExistsError: With ``if_absent``, a file is there.
+        OSError: No file can be written there.
+    """
+
+    def __init__(self, path: str, label: str, job: str, *, if_absent: bool) -> None:
+        self._path = Path(path)
+        if self._path.exists() and if_absent:  # looked at always: a name may be too long
+            raise FileExistsError(f"{path} is there already; choose another name, or open it with 'wb'")
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._work = self._path.with_name(unfinished_name(secrets.token_hex(8), label, JobId(job)))
+        self._pid = os.getpid()
+        # Unbuffered: what a buffer holds would be written twice after a fork.
+        self._file = self._work.open("xb", buffering=0)
+
+    def write(self, data: memoryview) -> None:  # noqa: D102
+        while data:
+            data = data[self._file.write(data) :]
+
+    def close(self) -> None:  # noqa: D102
+        self._file.close()
+
+    def commit(self) -> None:  # noqa: D102
+        self._work.replace(self._path)
+
+    def discard(self) -> None:  # noqa: D102
+        with contextlib.suppress(OSError):
+            self._file.close()
+        self._work.unlink(missing_ok=True)
+
+    def abandon(self) -> None:  # noqa: D102
+        if os.getpid() == self._pid:  # after a fork the hidden file is the parent's
+            self.discard()
+
+
+class FinalFile(WriteOnlyFile):
+    """A file at the destination, open for writing from any one thread.
+
+    ``close()`` publishes it. Leaving a ``with`` block by an exception discards it, and so does garbage
+    collection. After that ``close()`` does nothing. An error in writing or closing discards it as far as the
+    store lets us, and is raised. Once its task has committed or aborted it cannot be published.
+
+    Args:
+        target: Takes the bytes.
+        path: The final path.
+        scope: Whose it is.
+        autocommit: Whether ``close`` publishes; otherwise ``commit`` does, as fsspec's transactions ask.
+    """
+
+    def __init__(self, target: Target, path: str, scope: Scope, *, autocommit: bool = True) -> None:
+        super().__init__(path)
+        self._target = target
+        self._scope = scope
+        self._autocommit = autocommit
+        self._ticket = final_tracker().opened(scope, path)
+        self._state = "open"
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file takes no more data."""
+        return self._state != "open"
+
+    def write(self, data: Any) -> int:
+        """Take data in; returns the number of bytes, always all of them.
+
+        Raises:
+            ValueError: The file is closed.
+            OSError: They could not be written; the file is discarded.
+        """
+        view = memoryview(data).cast("B")
+        if self._state == "abandoned":
+            return view.nbytes
+        if self.closed:
+            raise UsageError(f"{self.path} is {self._state}; open it again to write")
+        self._check_process()
+        with self._discard_on_error():
+            self._target.write(view)
+        self._position += view.nbytes
+        return view.nbytes
+
+    def close(self) -> None:
+        """Publish the file; a second call, or one after it was discarded, does nothing.
+
+        Raises:
+            UsageError: Its task has ended; nothing was published.
+            OSError: It could not be published; it may be there all the same, and the task cannot commit.
+        """
+        if self._state != "open":
+            return
+        self._check_process()
+        self._state = "closed"
+        with self._discard_on_error():
+            self._check_scope()
+            self._target.close()
+        if self._autocommit:
+            self.commit()
+
+    def commit(self) -> None:
+        """Publish the file, where ``close`` has not; a second call does nothing.
+
+        Raises:
+            UsageError: The file was discarded, or its task has ended.
+            OSError: As for ``close``.
+        """
+        if self._state == "committed":
+            return
+        if self._state in {"discarded", "abandoned"}:
+            raise UsageError(f"{self.path} was discarded; write it again")
+        self.close()
+        with self._discard_on_error():
+            self._check_scope()
+            self._target.commit()
+        self._state = "committed"
+        final_tracker().finished(self._scope, self._ticket, self.path)
+
+    def abort(self) -> None:
+        """Discard the file. A second call, or one after it was published, does nothing.
+
+        Raises:
+            OSError: The upload could not be aborted; nothing is published, the job's cleanup tries again.
+        """
+        if self._state not in {"open", "closed"}:
+            return
+        if os.getpid() != self._pid:
+            self._abandon("discarded")
+            return
+        self._state = "discarded"
+        final_tracker().discarded(self._scope, self._ticket)
+        self._target.discard()
+
+    def __del__(self) -> None:
+        state = getattr(self, "_state", "discarded")
+        if state == "open" or (state == "closed" and not self._autocommit):
+            self._abandon("discarded")
+
+    def _dealloc_warn(self, source: object) -> None:  # noqa: ARG002
+        # io.TextIOWrapper announces here that it is collected unclosed, flushes, and then calls close().
+        if self._state == "open":
+            self._abandon("abandoned")
+
+    def _abandon(self, state: str) -> None:
+        self._state = state
+        final_tracker().discarded(self._scope, self._ticket)
+        self._target.abandon()
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:  # after a fork nobody runs the loop, and the upload is the parent's
+            self._abandon("discarded")
+            raise UsageError(f"{self.path} was opened in another process; open it here to write")
+
+    def _check_scope(self) -> None:
+        if not final_tracker().is_open(self._scope, self._ticket):
+            raise UsageError(
+                f"{self.path} was closed too late: its task has committed or aborted; nothing was published; "
+                "close every file before its task commits"
+            )
+
+    @contextlib.contextmanager
+    def _discard_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            known = self._state == "open" or isinstance(error, UsageError)
+            self._state = "discarded"
+            final_tracker().discarded(self._scope, self._ticket)
+            if not known:  # the answer to a request that publishes may be what was lost
+                final_tracker().doubtful(self._scope, [self.path])
+            if not isinstance(error, Exception):
+                self._target.abandon()
+                raise
+            try:
+                self._target.discard()
+            except Exception as second:  # noqa: BLE001 - the first error must not be hidden
+                error.add_note(f"and the upload could not be aborted: {second}")
+            raise

@@ -1,0 +1,1 @@
+"""The staging committers: local files first, uploaded when their task commits."""

@@ -1,0 +1,292 @@
+"""Pending sets handed to the job through a filesystem of the cluster, by any fsspec URL.
+
+The algorithm is Hadoop's ``FileOutputCommitter``, version 1, which its staging committers wrap: a task commit
+writes its set and renames a copy of it to the committed task, so of several attempts the last one that
+committed counts (HADOOP-17258). The attempt's own set stays until the job has ended, so that a commit that an
+engine accepted leads to that very attempt, whoever came later. ``cluster_layout`` has the layout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from secrets import token_hex
+from typing import TypeVar
+
+from fsspec.core import url_to_fs
+
+from magicfs.committers.base import JobContext
+from magicfs.committers.options import StagingOptions
+from magicfs.committers.staging.cluster_files import ClusterFiles
+from magicfs.committers.staging.cluster_layout import TEMPORARY, ClusterLayout
+from magicfs.engine import Engine, drained
+from magicfs.errors import CommitFailed, CommitOutcomeUnknown, FormatError, MagicError, StoreError, UsageError
+from magicfs.formats.pending import Pending
+from magicfs.formats.pendingset import PendingSet
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.protocol import ids, paths
+from magicfs.protocol.ids import AttemptId, TaskId
+from magicfs.protocol.magic import PENDING_SET
+from magicfs.protocol.winners import StoredSet
+from magicfs.transaction import attempt_output as task_output
+from magicfs.transaction.sets import Kept, foreign_set
+
+__all__ = ["ClusterSets"]
+
+_T = TypeVar("_T")
+_HINT = (
+    "check cluster_directory and cluster_storage_options, and that every process of the job can write there"
+)
+
+
+class ClusterSets:
+    """See ``magicfs.transaction.sets.TaskSets`` for the contract.
+
+    The filesystem is used in threads, for most of fsspec's have no coroutines.
+
+    Args:
+        engine: Bound to the job's bucket.
+        context: The job.
+        options: With ``cluster_directory``.
+    """
+
+    def __init__(self, engine: Engine, context: JobContext, options: StagingOptions) -> None:
+        self._engine = engine
+        self._context = context
+        self._options = options
+        self._number = context.layout.attempt
+        self.layout = ClusterLayout(options.cluster_user, context.job)
+
+    # -- the job's directory ---------------------------------------------------------------------------
+
+    async def prepare(self) -> bool:
+        """Make the job's directory, and try whether files can be written there, renamed and removed.
+
+        Returns:
+            Whether the directory was made just now.
+
+        Raises:
+            UsageError: It cannot be used; nothing was left there.
+        """
+        layout = self.layout
+        probe = f"{layout.uploads_directory}/probe-{token_hex(4)}"
+
+        def work(place: ClusterFiles) -> bool:
+            is_new = not place.is_there(layout.job_directory)
+            try:
+                place.fs.makedirs(place.at(layout.uploads_directory), exist_ok=True)
+                place.write(probe, b"probe")
+                place.move(probe, f"{probe}-moved")
+                if place.read(f"{probe}-moved") != b"probe":
+                    raise OSError("what was written there does not come back")
+                place.fs.rm_file(place.at(f"{probe}-moved"))
+            except Exception:
+                if is_new:
+                    with suppress(Exception):
+                        place.remove(layout.job_directory)
+                raise
+            return is_new
+
+        try:
+            return await self._call(work)
+        except Exception as error:
+            raise UsageError(
+                f"cluster_directory={self._options.cluster_directory!r} cannot be used: {error!r}; nothing "
+                f"was changed; {_HINT}"
+            ) from error
+
+    async def clear(self) -> None:
+        """Remove the job's directory. A second call does nothing.
+
+        Raises:
+            StoreError: It could not be removed.
+        """
+        await self._asked("delete", "", lambda place: place.remove(self.layout.job_directory))
+
+    # -- one task --------------------------------------------------------------------------------------
+
+    async def keep(self, task: TaskId, attempt: AttemptId, pending_set: PendingSet) -> Kept:  # noqa: D102
+        if task == TEMPORARY:
+            raise UsageError(f"no task may be called {task!r} with cluster_directory; give it another name")
+        context, layout = self._context, self.layout
+        own = layout.own_set(self._number, attempt, task)
+        raw = pending_set.to_bytes(context.etag_format)
+
+        def write(place: ClusterFiles) -> bytes:
+            place.fs.makedirs(place.at(layout.work_directory(self._number, attempt)), exist_ok=True)
+            if place.is_there(own):
+                stored = place.read(own)
+            else:
+                place.write(own, stored := raw)
+            place.write(layout.copy(self._number, attempt, task), stored)
+            return stored
+
+        stored = await self._asked("put", own, write)
+        await self._rename(task, attempt, stored)
+        if stored != raw:
+            pending_set = PendingSet.from_bytes(self.where(own), stored)
+        commit = TaskCommit.of(context.job, task, attempt, pending_set, own, context.inline_limit)
+        return Kept(commit, pending_set)
+
+    async def _rename(self, task: TaskId, attempt: AttemptId, stored: bytes) -> None:
+        """Rename an attempt's copy to the committed task: the moment of the task commit."""
+        copy = self.layout.copy(self._number, attempt, task)
+        committed = self.layout.committed(self._number, task)
+
+        def rename(place: ClusterFiles) -> None:
+            try:
+                place.move(copy, committed)
+            except Exception:
+                # Not every filesystem replaces; and the reply of a rename that took place may be lost.
+                if not place.is_there(committed) or place.read(committed) == stored:
+                    raise
+                place.fs.rm_file(place.at(committed))
+                place.move(copy, committed)
+
+        def look(place: ClusterFiles) -> bool:
+            place.fs.invalidate_cache()
+            return place.is_there(committed) and place.read(committed) == stored
+
+        try:
+            await self._asked("put", committed, rename)
+        except StoreError as error:
+            try:
+                is_committed = await self._asked("get", committed, look)
+            except StoreError as second:
+                raise CommitOutcomeUnknown(
+                    f"task {task}, {attempt}: it is not known whether its pending set was renamed to the "
+                    f"committed task; nothing was aborted; commit the task again, or run it again: {error}"
+                ) from second
+            if not is_committed:
+                raise
+
+    async def find(self, task: TaskId, attempt: AttemptId) -> TaskCommit | None:  # noqa: D102
+        own = self.layout.own_set(self._number, attempt, task)
+        raw = await self._asked("get", own, lambda place: place.read(own) if place.is_there(own) else None)
+        if raw is None:
+            return None
+        stored = PendingSet.from_bytes(self.where(own), raw)
+        return TaskCommit.of(self._context.job, task, attempt, stored, own, self._context.inline_limit)
+
+    # -- all tasks -------------------------------------------------------------------------------------
+
+    async def listed(self) -> list[StoredSet]:  # noqa: D102
+        return await self._committed(self._number)
+
+    async def earlier(self) -> list[StoredSet]:
+        """The committed tasks of the job attempts before this one; of a task the latest attempt's."""
+        found: dict[TaskId, StoredSet] = {}
+        for number in range(self._number):
+            found |= {one.task: one for one in await self._committed(number)}
+        return list(found.values())
+
+    async def _committed(self, number: int) -> list[StoredSet]:
+        directory = self.layout.attempt_directory(number)
+        found = []
+        for name in await self._asked("list", directory, lambda place: place.names(directory)):
+            if name == TEMPORARY or name.startswith("."):
+                continue  # Hadoop's local filesystem keeps checksums in files with a dot
+            key = f"{directory}/{name}"
+            try:
+                found.append(StoredSet(key, ids.task_id(name), 0.0))
+            except UsageError as error:
+                raise foreign_set(self._context, self.where(key), error) from error
+        return found
+
+    async def read(self, keys: Sequence[str]) -> dict[str, bytes]:  # noqa: D102
+        read: dict[str, bytes] = {}
+
+        async def one(key: str) -> bool:
+            try:
+                read[key] = await self._asked("get", key, lambda place: place.read(key))
+            except StoreError as error:
+                if not isinstance(error.__cause__, FileNotFoundError):
+                    raise
+                raise CommitFailed(
+                    f"the pending set {self.where(key)} is gone: job {self._context.job} has ended, or "
+                    "somebody removed its directory; nothing was published; run the job again"
+                ) from error
+            return True
+
+        await drained(keys, one, self._engine.concurrency)
+        return read
+
+    def where(self, key: str) -> str:  # noqa: D102
+        return f"{str(self._options.cluster_directory).rstrip('/')}/{key}"
+
+    def key_of(self, commit: TaskCommit) -> str | None:  # noqa: D102
+        attempt, task = commit.attempt_id, commit.task_id
+        known = {self.layout.own_set(number, attempt, task) for number in range(self._number + 1)}
+        return commit.set_key if commit.set_key in known else None
+
+    def lasting_key(self, stored: StoredSet, attempt: AttemptId) -> str:  # noqa: D102
+        number = int(stored.key.split("/")[-2])
+        return self.layout.own_set(number, attempt, stored.task)
+
+    async def uploads(self, *, but: Collection[str] = ()) -> list[Pending]:
+        """The uploads that the job's sets name, of all attempts but some; unbelievable ones name none.
+
+        Raises:
+            StoreError: The filesystem failed.
+        """
+        layout, found = self.layout, list[Pending]()
+        bucket, destinations = self._engine.store.bucket, self._context.destinations
+
+        def find(place: ClusterFiles) -> list[str]:
+            keys = []
+            for number in place.names(layout.attempts_directory):
+                work = layout.work(number)
+                for attempt in place.names(work):
+                    if attempt not in but:
+                        keys += [f"{work}/{attempt}/{name}" for name in place.names(f"{work}/{attempt}")]
+            return [key for key in keys if key.endswith(PENDING_SET)]
+
+        async def one(key: str) -> bool:
+            with suppress(CommitFailed, FormatError):
+                stored = PendingSet.from_bytes(key, (await self.read([key]))[key])
+                found.extend(
+                    each
+                    for each in stored.commits
+                    if {stored.job_id, each.job_id} <= {"", self._context.job}
+                    and each.bucket == bucket
+                    and paths.which_holds(each.destination_key, destinations) is not None
+                )
+            return True
+
+        await drained(await self._asked("list", layout.job_directory, find), one, self._engine.concurrency)
+        return found
+
+    async def discard(self, engine: Engine, *, but: Collection[str] = ()) -> tuple[int, list[MagicError]]:
+        """Abort the uploads that the job's sets name, of all attempts but some. A second call does nothing.
+
+        Returns:
+            How many there were that only the sets tell to be the job's, for others are found by their
+            names; and what could not be done.
+        """
+        try:
+            uploads = await self.uploads(but=but)
+        except StoreError as error:
+            return 0, [error]
+        problems = await task_output.abort_uploads(engine, uploads)
+        return 0 if self._context.names_tell else len(uploads) - len(problems), problems
+
+    # -- the filesystem --------------------------------------------------------------------------------
+
+    async def _call(self, work: Callable[[ClusterFiles], _T]) -> _T:
+        def call() -> _T:
+            options = self._options
+            return work(
+                ClusterFiles(*url_to_fs(options.cluster_directory, **options.cluster_storage_options))
+            )
+
+        return await asyncio.to_thread(call)
+
+    async def _asked(self, operation: str, key: str, work: Callable[[ClusterFiles], _T]) -> _T:
+        """Call, and make every error of whatever filesystem one of ours."""
+        try:
+            return await self._call(work)
+        except MagicError:
+            raise
+        except Exception as error:
+            raise StoreError(operation, self.where(key), repr(error), hint=_HINT) from error

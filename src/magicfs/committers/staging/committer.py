@@ -1,0 +1,347 @@
+"""The staging committers: attempts write local files, which are uploaded when their task commits.
+
+Hadoop's ``DirectoryStagingCommitter`` and ``PartitionedStagingCommitter``, under a job object: uploads are
+completed when the job commits, and what is replaced goes only after everything new is visible.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from magicfs.committers.base import JobContext, JobSetup
+from magicfs.committers.options import StagingOptions
+from magicfs.committers.staging import attempts as local_attempts
+from magicfs.committers.staging.cluster import ClusterSets
+from magicfs.committers.staging.local_output import LocalOutput, read_all
+from magicfs.committers.staging.upload import Source, Uploads
+from magicfs.committers.work_places import local_directory
+from magicfs.engine import Engine, raise_first
+from magicfs.errors import CommitFailed, CommitOutcomeUnknown, MagicError, StoreError
+from magicfs.formats.task_commit import Counters, TaskCommit
+from magicfs.protocol import paths
+from magicfs.protocol.guarantees import Guarantees
+from magicfs.protocol.ids import AttemptId, TaskId
+from magicfs.protocol.job_state import JobState
+from magicfs.protocol.layout import unique_name
+from magicfs.protocol.plan import Abort
+from magicfs.report import JobReport
+from magicfs.stores.stall_timeout import PATIENCE_S, ImpatientStore
+from magicfs.transaction import attempt_output as task_output
+from magicfs.transaction import output as job_output
+from magicfs.transaction import sets as task_sets
+from magicfs.transaction.delegate import Spread
+from magicfs.transaction.driver import DRIVEN, Driver
+from magicfs.transaction.output import JobOutput
+from magicfs.transaction.prepare import refuse_data, touched_by
+from magicfs.transaction.sets import StoreSets, TaskSets
+
+__all__ = ["DirectoryCommitter", "PartitionedCommitter", "StagingCommitter"]
+
+
+class StagingCommitter:
+    """See ``magicfs.committers.base.Committer`` for the contract.
+
+    Local directories belong to one machine: only there can an attempt be committed, or its directory removed.
+
+    Args:
+        context: The job.
+        engine: Bound to the job's bucket.
+    """
+
+    name = ""
+
+    def __init__(self, context: JobContext, engine: Engine) -> None:
+        given = context.options
+        self.context = context = replace(context, committer=self.name)
+        self.engine = engine
+        self._options = given if isinstance(given, StagingOptions) else StagingOptions()
+        self.spread: Spread | None = None
+        self._driver = Driver(context, engine, self.name)
+        self._cluster: ClusterSets | None = None
+        self._sets: TaskSets = StoreSets(engine, context)
+        if self._options.cluster_directory is not None:
+            self._sets = self._cluster = ClusterSets(engine, context, self._options)
+
+    @property
+    def guarantees(self) -> Guarantees:  # noqa: D102
+        return DRIVEN
+
+    @property
+    def is_recovery_supported(self) -> bool:  # noqa: D102
+        return True
+
+    @property
+    def is_commit_job_repeatable(self) -> bool:  # noqa: D102
+        return True
+
+    @property
+    def is_task_commit_repeatable(self) -> bool:  # noqa: D102
+        return True
+
+    # -- the job ---------------------------------------------------------------------------------------
+
+    async def setup_job(self) -> JobSetup:
+        """As ``Committer.setup_job``; first the cluster's filesystem is tried, if there is one.
+
+        Raises:
+            UsageError: Also: ``cluster_directory`` cannot be written; nothing was changed.
+        """
+        is_new = self._cluster is not None and await self._cluster.prepare()
+        try:
+            return await self._driver.setup()
+        except MagicError:
+            if self._cluster is not None and is_new:
+                with suppress(StoreError):
+                    await self._cluster.clear()
+            raise
+
+    async def commit_job(  # noqa: D102
+        self, commits: Sequence[TaskCommit] | None, driver: str | None = None, tasks: int | None = None
+    ) -> JobReport:
+        published = JobOutput()
+
+        async def load() -> JobOutput:
+            nonlocal published
+            published = await job_output.load(self.engine, self.context, self._sets, commits, tasks)
+            return published
+
+        try:
+            report = await self._driver.commit(load, driver, self.spread)
+        except MagicError as error:
+            await self._clean_up_after(error)
+            raise
+        # Without winners, for an earlier call has loaded them: they are completed, and cannot be aborted.
+        aborted, problems = await self._clean_up({pending.task_id for pending in published.pendings()})
+        warnings = [f"the files are published but cleaning up failed: {one}" for one in problems]
+        aborted += report.uploads_aborted
+        return replace(report, uploads_aborted=aborted, warnings=(*report.warnings, *warnings))
+
+    async def committed_tasks(self) -> list[TaskId]:  # noqa: D102
+        return [one.task for one in await self._sets.listed()]
+
+    async def recover_tasks(self) -> list[TaskCommit]:  # noqa: D102
+        return await task_sets.recovered(self.context, self._sets)
+
+    async def abort_job(self, commits: Sequence[TaskCommit], driver: str | None = None) -> None:
+        """As ``Committer.abort_job``; local directories on this machine whose attempts are dead go, too."""
+        try:
+            carried = list(job_output.carried(self.engine, self.context, commits))
+            await self._driver.abort(carried, driver, given=bool(commits))
+        except MagicError as error:
+            await self._clean_up_after(error)
+            raise
+        raise_first((await self._clean_up())[1])
+
+    async def _clean_up_after(self, error: MagicError) -> None:
+        """Clean up, if nobody will ask the cluster's sets again."""
+        try:
+            match await self._driver.state():
+                case JobState.OPEN | JobState.PREPARED:
+                    pass
+                case JobState.COMMITTING:
+                    # Some uploads are to be completed. If names do not tell losers from winners, sets do.
+                    if self.context.names_tell:
+                        await self._remove_leftovers()
+                case _:
+                    await self._clean_up()
+        except MagicError as second:
+            error.add_note(f"and what the job has left was not looked for: {second}")
+
+    async def _clean_up(self, winners: Collection[str] = ()) -> tuple[int, list[MagicError]]:
+        """Abort uploads that only the cluster's sets record, then remove what is left.
+
+        Returns:
+            How many uploads were aborted; and what could not be done, which the next call tries again.
+        """
+        if self._cluster is None:
+            return 0, await self._remove_leftovers()
+        aborted, problems = await self._cluster.discard(self._impatient(), but=winners)
+        return aborted, problems or await self._remove_leftovers()
+
+    async def _remove_leftovers(self) -> list[MagicError]:
+        """Remove the job's directory in the cluster, and what dead attempts have left on this machine."""
+        problems: list[MagicError] = []
+        if self._cluster is not None:
+            try:
+                await self._cluster.clear()
+            except StoreError as error:
+                problems.append(error)
+        work_directory, job = self._options.work_directory, self.context.job
+        left = await asyncio.to_thread(local_attempts.remove_dead, work_directory, job)
+        return problems + [_not_removed(one) for one in left]
+
+    # -- the task --------------------------------------------------------------------------------------
+
+    async def needs_task_commit(self, attempt: AttemptId) -> bool:
+        """Whether an attempt wrote anything.
+
+        Raises:
+            CommitFailed: Its directory is not on this machine.
+        """
+        if not await self._is_here(attempt):
+            raise self._not_here(attempt)
+        found = (await self._read(attempt)).values()
+        return any(output.files or output.problems for output in found)
+
+    async def commit_task(
+        self, task: TaskId, attempt: AttemptId, counters: Counters | None = None
+    ) -> TaskCommit:
+        """Upload what an attempt wrote, and persist the uploads as one set; nothing becomes visible.
+
+        A second call returns what the first persisted. Names that begin with ``_`` or ``.`` are left out.
+
+        Raises:
+            OutputExists: ``partitioned`` with ``conflict="fail"``, and a partition holds data; nothing was
+                uploaded.
+            CommitFailed: The attempt's directory is not on this machine; a file cannot be read, is open or
+                changed meanwhile, or two have one final name; or the disk is full, so that some may be
+                short. The attempt's uploads are aborted and its directory is removed.
+            CommitOutcomeUnknown: It is not known whether the set was persisted; nothing is aborted or
+                removed; call again.
+            StoreError: The store refused or failed; uploads and directory are gone as for ``CommitFailed``.
+        """
+        if not await self._is_here(attempt):
+            found = await self._sets.find(task, attempt)
+            if found is None:
+                raise self._not_here(attempt)
+            return found
+        uploads = Uploads(self.engine, self.context.part_size)
+        try:
+            sources = await self._sources(task, attempt)
+            await self._check_partitions([source.key for source in sources])
+            pendings = await uploads.run(sources)
+            if not await self._is_here(attempt):
+                raise self._not_here(attempt)
+        except Exception as error:
+            await self._discard_after(error, attempt, uploads.opened)
+            raise
+        pending_set = task_sets.merged(self.context, task, attempt, pendings, counters)
+        try:
+            kept = await self._sets.keep(task, attempt, pending_set)
+        except CommitOutcomeUnknown:
+            raise
+        except MagicError as error:
+            await self._discard_after(error, attempt, uploads.opened)
+            raise
+        # An earlier call may have persisted other uploads, and this one's are not needed then.
+        persisted = {pending.upload_id for pending in kept.pending_set.commits}
+        await self._abort([one for one in uploads.opened if one.upload_id not in persisted])
+        with suppress(StoreError):  # the job's end removes it
+            await self._remove(attempt)
+        return kept.commit
+
+    async def abort_task(self, attempt: AttemptId) -> None:
+        """Remove what an attempt wrote, if that is on this machine. A second call does nothing.
+
+        Raises:
+            StoreError: Something could not be removed.
+        """
+        await self._remove(attempt)
+
+    async def _check_partitions(self, keys: Sequence[str]) -> None:
+        """Refuse files that the conflict mode forbids; the job commit looks again."""
+
+    async def _sources(self, task: TaskId, attempt: AttemptId) -> list[Source]:
+        """The files to upload, and their keys.
+
+        Raises:
+            CommitFailed: Some cannot be, or are known not to be whole.
+        """
+        problems: list[str] = []
+        by_key: dict[str, Source] = {}
+        for destination, output in (await self._read(attempt)).items():
+            problems += output.problems
+            for file in output.files:
+                elements = file.relative
+                if self.context.unique_names:
+                    elements = unique_name(elements, task, self.context.job)
+                key = paths.join(destination, *elements)
+                if key in by_key:
+                    problems.append(
+                        f"{file.name!a} and {by_key[key].file.name!a} have one final name, {key!a}"
+                    )
+                by_key[key] = Source(file, key)
+        if problems:
+            first, *others = problems
+            failed = CommitFailed(f"task {task} was not committed: {first}; mend it and run the task again")
+            for other in others:
+                failed.add_note(f"and: {other}")
+            raise failed
+        return list(by_key.values())
+
+    # -- the attempt's local directory -----------------------------------------------------------------
+
+    def _directory(self, attempt: AttemptId) -> str:
+        return local_directory(self._options.work_directory, self.context.job, attempt)
+
+    async def _is_here(self, attempt: AttemptId) -> bool:
+        try:
+            return await asyncio.to_thread(local_attempts.is_own, self._directory(attempt))
+        except OSError as error:
+            raise CommitFailed(f"attempt {attempt} was not committed: {error}; run its task again") from error
+
+    async def _read(self, attempt: AttemptId) -> dict[str, LocalOutput]:
+        """What lies in an attempt's directory, by destination."""
+        try:
+            return await asyncio.to_thread(read_all, self._directory(attempt), self.context.destinations)
+        except OSError as error:
+            raise CommitFailed(
+                f"the local files of attempt {attempt} cannot be listed: {error}; run its task again"
+            ) from error
+
+    def _not_here(self, attempt: AttemptId) -> CommitFailed:
+        return CommitFailed(
+            f"the local directory {self._directory(attempt)} of attempt {attempt} is not on this machine, "
+            f"{os.uname().nodename}, or was removed; nothing was committed; run the task again, and commit "
+            "it where it was set up and has written"
+        )
+
+    async def _remove(self, attempt: AttemptId) -> None:
+        work_directory, job = self._options.work_directory, self.context.job
+        try:
+            await asyncio.to_thread(local_attempts.remove, work_directory, job, attempt)
+        except OSError as error:
+            raise _not_removed(error) from error
+
+    # -- discarding ------------------------------------------------------------------------------------
+
+    def _impatient(self) -> Engine:
+        """For cleaning up, which is for the store's good: no failed job may be held by a silent store."""
+        return Engine(ImpatientStore(self.engine.store, PATIENCE_S), self.engine.concurrency)
+
+    async def _abort(self, uploads: Sequence[Abort]) -> list[MagicError]:
+        return await task_output.run_all(self._impatient(), "abort", uploads)
+
+    async def _discard_after(self, error: Exception, attempt: AttemptId, uploads: Sequence[Abort]) -> None:
+        problems = await self._abort(uploads)
+        try:
+            await self._remove(attempt)
+        except StoreError as second:
+            problems.append(second)
+        for problem in problems:
+            error.add_note(f"and: {problem}; the job's end tries again")
+
+
+class DirectoryCommitter(StagingCommitter):
+    """Its conflict modes are about the destination as a whole (``DirectoryStagingCommitter``)."""
+
+    name = "directory"
+
+
+class PartitionedCommitter(StagingCommitter):
+    """Its conflict modes are about the partitions that tasks write to (``PartitionedStagingCommitter``)."""
+
+    name = "partitioned"
+
+    async def _check_partitions(self, keys: Sequence[str]) -> None:
+        # What is there may be the run's own, published by an earlier job: its driver knows, and looks.
+        if self.context.conflict == "fail" and self.context.run_id is None:
+            await refuse_data(self.engine, self.context, touched_by(self.context, keys))
+
+
+def _not_removed(error: OSError) -> StoreError:
+    return StoreError("delete", str(error.filename or "a local directory"), str(error))

@@ -1,0 +1,33 @@
+"""Looking after a destination from any process, whatever became of the driver of a job.
+
+====================  =======================================================================================
+``recover``           bring a job that has died to its end, or take it back
+``commit``            publish what the tasks of a dead driver have committed; ``look`` tells what it would do
+``abort``             discard a job that is not committed, or what is left of one that has ended
+``compact``           sum the manifests up, so that readers need not walk all of the chain
+====================  =======================================================================================
+
+A module each does these, and ``readers`` reads what is published. ``listed_jobs`` finds a job by what
+its tasks left, ``connection`` is the way to the store, and ``adopt`` adopts files that no job has
+brought.
+"""
+
+from magicfs.datasets.abort import abort
+from magicfs.datasets.commit import ListedJob, commit, commit_listed, look
+from magicfs.datasets.compact import CompactReport, compact
+from magicfs.datasets.recover import recover, recover_jobs
+from magicfs.report import RecoveredJob, RecoverReport
+
+__all__ = [
+    "CompactReport",
+    "ListedJob",
+    "RecoverReport",
+    "RecoveredJob",
+    "abort",
+    "commit",
+    "commit_listed",
+    "compact",
+    "look",
+    "recover",
+    "recover_jobs",
+]

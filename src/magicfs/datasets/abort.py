@@ -1,0 +1,152 @@
+"""Discarding a job from any process: one that has not been committed, or what is left of one that has ended.
+
+Only the job's own: uploads whose ids its documents record, uploads whose names hold its random id, and its
+work objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, get_args
+
+from fsspec.spec import AbstractFileSystem
+
+from magicfs.datasets.connection import cleaner_of, context_of, on_destination
+from magicfs.datasets.listed_jobs import hadoop_keys, work_of
+from magicfs.datasets.recover import recover_jobs
+from magicfs.engine import Engine, drained, raise_first
+from magicfs.errors import UsageError
+from magicfs.protocol import ids, paths
+from magicfs.protocol.ids import JobId
+from magicfs.protocol.layout import LayoutName, WorkLayout
+from magicfs.protocol.paths import Location
+from magicfs.report import RecoveredJob, RecoverReport
+from magicfs.transaction import others as neighbours
+from magicfs.transaction import signposts
+from magicfs.transaction.sweep import look, sweep
+
+__all__ = ["abort", "abort_job"]
+
+
+def abort(
+    url: str,
+    *,
+    job: str | None = None,
+    driver_is_dead: bool = False,
+    dry_run: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: AbstractFileSystem | None = None,
+) -> RecoverReport:
+    """Discard a job that is not committed; its driver, if it lives, can no longer commit it.
+
+    For a job that has ended it removes what tasks of it that were still alive have left since: its pending
+    uploads and its work objects. What it has published stays. A second call finds nothing to do.
+
+    Args:
+        url: The destination, such as ``s3://bucket/sales``.
+        job: The job's id; may be left out if one job is unfinished.
+        driver_is_dead: Vouch that no process of the job lives: needed for jobs of Hadoop's S3A magic
+            committer, whose drivers know no job object.
+        dry_run: Change nothing, and tell what would be done.
+        storage_options: Options of the wrapped filesystem, as for fsspec.
+        filesystem: The fsspec filesystem to use, in place of ``storage_options``.
+
+    Raises:
+        UsageError: No job is named, and there is none or are several; or the job is at work in a directory
+            further down; or it is Hadoop's and ``driver_is_dead`` is not given. Nothing was changed.
+        CommitDenied: The job has begun to publish; nothing was changed.
+        FormatError: The job object cannot be believed; nothing was changed.
+        StoreError: Something could not be discarded; call again.
+    """
+    how = {"job": job, "driver_is_dead": driver_is_dead, "dry_run": dry_run}
+    report: RecoverReport = on_destination(abort_job, url, storage_options, filesystem, **how)
+    return report
+
+
+async def abort_job(
+    engine: Engine,
+    location: Location,
+    *,
+    job: str | None = None,
+    driver_is_dead: bool = False,
+    dry_run: bool = False,
+) -> RecoverReport:
+    """``abort``, on the store's loop."""
+    if job is None:
+        return await recover_jobs(engine, location, abort=True, dry_run=dry_run)
+    name = ids.job_id(job)
+    if any(one.job_id == name for one in await neighbours.find(engine, location.key)):
+        return await recover_jobs(engine, location, job=name, abort=True, dry_run=dry_run)
+    await _refuse_elsewhere(engine, location, name)
+    swept = await _sweep(engine, location, name, driver_is_dead=driver_is_dead, dry_run=dry_run)
+    return RecoverReport(location.url, () if swept is None else (swept,))
+
+
+async def _sweep(
+    engine: Engine, location: Location, job: JobId, *, driver_is_dead: bool, dry_run: bool
+) -> RecoveredJob | None:
+    """Remove what is left of a job that has no job object; None if there is nothing."""
+    works = [await work_of(engine, location, job, name) for name in get_args(LayoutName)]
+    left = [layout for layout, keys in works if keys] or [WorkLayout(location.key, job)]
+    hadoops = [key for layout, keys in works for key in hadoop_keys(layout, keys)]
+    if hadoops and not driver_is_dead:
+        raise UsageError(
+            f"job {job} is one of Hadoop's S3A committer, as {hadoops[0]} shows; nothing was changed; its "
+            "driver cannot be kept from committing at the same time, so make sure that no process of it "
+            "lives and pass driver_is_dead=True, on the command line --driver-is-dead"
+        )
+    uploads, keys = set[tuple[str, str]](), list[str]()
+    for layout in left:
+        found, objects = await look(engine, context_of(location, layout))
+        uploads |= found
+        keys += objects
+    if not uploads and not keys:
+        return None
+    await _refuse_deeper(engine, location, job, {key for key, _ in uploads})
+    if not dry_run:
+        for layout in left:
+            swept = await sweep(cleaner_of(engine), context_of(location, layout), read_documents=True)
+            raise_first([*swept.problems, *([swept.unlisted] if swept.unlisted else [])])
+    return RecoveredJob(
+        job_id=job,
+        found="ended",
+        action="would sweep" if dry_run else "swept",
+        age_s=0.0,
+        host="",
+        uploads=len(uploads),
+    )
+
+
+async def _refuse_elsewhere(engine: Engine, location: Location, job: JobId) -> None:
+    """Refuse if the directory is one of a living job's extra destinations."""
+    destination = await signposts.read(engine, location.key, job)
+    if destination is None:
+        return
+    if any(one.job_id == job for one in await neighbours.find(engine, destination)):
+        url = Location(location.scheme, location.bucket, destination).url
+        raise UsageError(
+            f"{location.url} is an extra destination of job {job}, which has not ended; nothing was changed; "
+            f"give its destination, {url}"
+        )
+
+
+async def _refuse_deeper(engine: Engine, location: Location, job: JobId, keys: Collection[str]) -> None:
+    """Refuse if the job works further down: it has not ended, and the URL is not its destination."""
+    top = len(paths.elements(location.key))
+    places = {
+        "/".join(elements[:depth])
+        for elements in (key.split("/") for key in keys)
+        for depth in range(top + 1, len(elements))
+    }
+
+    async def check(place: str) -> bool:
+        for name in get_args(LayoutName):
+            prefix = paths.prefix_of(WorkLayout(place, job, 0, name).job_directory)
+            async for info in engine.store.list(prefix, limit=1):
+                raise UsageError(
+                    f"job {job} works in a directory below {location.url}, as {info.key} shows; nothing was "
+                    f"changed; give the destination, {Location(location.scheme, location.bucket, place).url}"
+                )
+        return True
+
+    await drained(sorted(places), check, engine.concurrency)

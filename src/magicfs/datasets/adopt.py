@@ -1,0 +1,81 @@
+"""Files that are older than the first manifest: making them part of the dataset."""
+
+from __future__ import annotations
+
+import time
+from uuid import uuid4
+
+from magicfs.engine import Engine
+from magicfs.errors import CommitDenied, UsageError
+from magicfs.formats.manifest import Manifest, ManifestFile
+from magicfs.manifests import chain as manifests
+from magicfs.manifests.chain import ADOPT, READING
+from magicfs.protocol import paths
+from magicfs.protocol.conflict import MANIFESTS, is_data, table_sign
+from magicfs.protocol.paths import Location
+from magicfs.stores.conditions import conditions_of
+from magicfs.stores.port import Store
+from magicfs.transaction import others as neighbours
+
+__all__ = ["adopt"]
+
+_CONCURRENCY = 32
+
+
+async def adopt(store: Store, location: Location) -> Manifest | None:
+    """Publish a manifest of every visible file that no manifest names; see ``readers.adopt``."""
+    destination = location.key
+    before = await _head(store, destination)
+    # Listed first: what a job published meanwhile is then known by its manifest.
+    files = await _listed(store, location)
+    await _refuse_unfinished(store, location)
+    async for manifest in manifests.chain(store, destination, READING):
+        # Hidden ones too: what a job has replaced shall not come back.
+        for key in (*(file.key for file in manifest.files), *manifest.deleted):
+            files.pop(key, None)
+    found = await manifests.view(store, destination, READING)
+    if not files and (found is None or not found.older_files):
+        return None
+    adopted = Manifest(
+        job_id=f"adopted-{uuid4()}",
+        bucket=location.bucket,
+        destination=destination,
+        conflict=ADOPT,
+        committed_ms=int(time.time() * 1000),
+        files=tuple(files[key] for key in sorted(files)),
+    )
+    conditions = await conditions_of(store, paths.join(destination, MANIFESTS))
+    if await _head(store, destination) != before:
+        raise CommitDenied(
+            f"a job was published to {location.url} meanwhile; nothing was adopted; call adopt again when no "
+            "job runs"
+        )
+    await manifests.publish(store, conditions, destination, adopted)
+    return await manifests.read(store, destination, adopted.job_id, READING)
+
+
+async def _listed(store: Store, location: Location) -> dict[str, ManifestFile]:
+    files = {}
+    async for info in store.list(paths.prefix_of(location.key)):
+        if (table := table_sign(info.key, location.key)) is not None:
+            raise UsageError(
+                f"{location.url} is a table of {table}, whose own log says which files it has; use that"
+            )
+        if is_data(info.key, location.key):
+            key = paths.relative_to(info.key, location.key)
+            files[key] = ManifestFile(key=key, size=info.size, etag=info.etag)
+    return files
+
+
+async def _refuse_unfinished(store: Store, location: Location) -> None:
+    found = await neighbours.find(Engine(store, _CONCURRENCY), location.key)
+    if found:
+        raise UsageError(
+            f"job {found[0].job_id} at {location.url} is unfinished, and its files may be among those to "
+            f"adopt; wait for it, or run: magicfs recover {location.url}"
+        )
+
+
+async def _head(store: Store, destination: str) -> str | None:
+    seen = await manifests.read_pointer(store, destination, READING)
+    return seen[0].nonce if seen else None

@@ -1,0 +1,185 @@
+"""Committing a job whose driver is gone, from the pending sets that its tasks left in the store.
+
+Nobody knows here which tasks there should be, so this is for people who do: everything that was committed in
+the job's last attempt is published, of each task the last commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any, Final
+
+from fsspec.spec import AbstractFileSystem
+
+from magicfs.datasets.connection import cleaner_of, on_destination
+from magicfs.datasets.listed_jobs import Found, ended, find
+from magicfs.engine import Engine
+from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
+from magicfs.protocol import paths
+from magicfs.protocol.job_state import JobState
+from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.paths import Location
+from magicfs.report import JobReport
+from magicfs.stores.conditions import conditions_of
+from magicfs.transaction.attempt_output import delete_keys
+from magicfs.transaction.driver import Driver
+from magicfs.transaction.output import JobOutput
+from magicfs.transaction.record import JobRecord, opened, taking_over
+from magicfs.transaction.setup import claim
+
+__all__ = ["ListedJob", "commit", "commit_listed", "look", "look_at"]
+
+_BEFORE: Final = frozenset({JobState.OPEN, JobState.PREPARED})
+_HADOOP: Final = "hadoop"
+_COMMITTER: Final = "magic"
+
+
+@dataclass(frozen=True, slots=True)
+class ListedJob:
+    """What committing a job from a listing would publish.
+
+    Attributes:
+        job_id: The job.
+        destination: URL of the dataset.
+        found: Its state; ``hadoop`` for a job of Hadoop's S3A magic committer, which has none.
+        conflict: Its conflict mode.
+        attempt: The job attempt whose pending sets count.
+        tasks: Tasks that committed.
+        files: Their files.
+        bytes: Size of these.
+        filenames: URLs of the first 100.
+    """
+
+    job_id: str
+    destination: str
+    found: str
+    conflict: str
+    attempt: int
+    tasks: int
+    files: int
+    bytes: int
+    filenames: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self)
+
+
+def commit(
+    url: str,
+    job: str,
+    *,
+    driver_is_dead: bool = False,
+    allow_empty: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: AbstractFileSystem | None = None,
+) -> JobReport:
+    """Publish what the tasks of an open job have committed, in the place of its driver.
+
+    The job is taken over first: its own driver, if it lives, can no longer commit it. A second call goes on
+    where the first one stopped; for a job that has ended it is refused.
+
+    Args:
+        url: The destination, such as ``s3://bucket/sales``.
+        job: The job's id.
+        driver_is_dead: Vouch that no driver of the job lives. Needed for jobs of Hadoop's S3A magic
+            committer, whose drivers know no job object and so cannot be kept from committing or aborting at
+            the same time. They are published as ``conflict="append"``.
+        allow_empty: Let a job that has no files replace what is there, that is, delete it.
+        storage_options: Options of the wrapped filesystem, as for fsspec.
+        filesystem: The fsspec filesystem to use, in place of ``storage_options``.
+
+    Raises:
+        UsageError: No such job, no committed task, a job with ``tracking="memory"``, or a job of Hadoop's
+            and ``driver_is_dead`` is not given. Nothing was changed.
+        OutputExists: The conflict mode forbids to publish onto what is there; no file was changed.
+        CommitDenied: The job has ended or is being taken back, or another process was faster.
+        CommitFailed: A pending set cannot be believed, and nothing was changed; or a file could not be
+            published, and what had become visible was removed again.
+        CommitOutcomeUnknown: The store fell silent; nothing was removed; call again.
+        FormatError: The job object cannot be believed; nothing was changed.
+        StoreError: The store refused or failed; call again.
+    """
+    how = {"job": job, "driver_is_dead": driver_is_dead, "allow_empty": allow_empty}
+    report: JobReport = on_destination(commit_listed, url, storage_options, filesystem, **how)
+    return report
+
+
+def look(
+    url: str,
+    job: str,
+    *,
+    driver_is_dead: bool = False,
+    allow_empty: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: AbstractFileSystem | None = None,
+) -> ListedJob:
+    """Tell what ``commit``, with the same arguments and errors, would publish. Nothing is changed."""
+    how = {"job": job, "driver_is_dead": driver_is_dead, "allow_empty": allow_empty}
+    listed: ListedJob = on_destination(look_at, url, storage_options, filesystem, **how)
+    return listed
+
+
+async def look_at(
+    engine: Engine, location: Location, job: str, *, driver_is_dead: bool = False, allow_empty: bool = False
+) -> ListedJob:
+    """``look``, on the store's loop."""
+    found = await find(engine, location, job, driver_is_dead=driver_is_dead, allow_empty=allow_empty)
+    output = found.output or JobOutput()
+    keys = [p.destination_key for p in islice(output.pendings(), SUCCESS_MARKER_FILE_LIMIT)]
+    decided = found.job if found.output is None else None
+    return ListedJob(
+        job_id=found.context.job,
+        destination=location.url,
+        found=found.job.state.value if found.job else _HADOOP,
+        conflict=found.context.conflict,
+        attempt=found.context.layout.attempt,
+        tasks=decided.tasks if decided else output.tasks,
+        files=decided.files if decided else output.files,
+        bytes=decided.size if decided else output.bytes,
+        filenames=tuple(Location(location.scheme, location.bucket, key).url for key in keys),
+    )
+
+
+async def commit_listed(
+    engine: Engine, location: Location, job: str, *, driver_is_dead: bool = False, allow_empty: bool = False
+) -> JobReport:
+    """``commit``, on the store's loop."""
+    found = await find(engine, location, job, driver_is_dead=driver_is_dead, allow_empty=allow_empty)
+    context = found.context
+    driver = None
+    if found.output is not None:
+        driver = await _take_over(engine, found)
+
+    async def load() -> JobOutput:
+        return found.output or JobOutput()
+
+    committer = found.job.committer if found.job else _COMMITTER
+    report = await Driver(context, engine, committer).commit(load, driver)
+    if found.job is None:
+        await _remove_marker(engine, context.layout)
+    return report
+
+
+async def _take_over(engine: Engine, found: Found) -> str | None:
+    """Become the job's driver; returns the token of it, None if the job is past its commit point by now."""
+    context = found.context
+    if found.job is None:
+        return (await claim(engine, context, _COMMITTER))[1].job.driver
+    conditions = await conditions_of(engine.store, context.layout.job_directory)
+    record = JobRecord(engine.store, context.layout, conditions)
+    held = await record.read()
+    if held is None:
+        raise ended(context.url, context.job)
+    if held.job.state not in _BEFORE:
+        return None
+    new = opened(context, engine, found.job.committer)
+    return (await record.move(held, JobState.OPEN, **taking_over(new, held.job))).job.driver
+
+
+async def _remove_marker(engine: Engine, layout: WorkLayout) -> None:
+    """Remove the directory marker that S3A's ``mkdirs`` made; everything below it is gone by now."""
+    if layout.name == "__magic_job":
+        await delete_keys(cleaner_of(engine), [paths.prefix_of(layout.magic_directory)])

@@ -1,0 +1,197 @@
+"""Summing a chain of manifests up, so that readers need not walk all of it.
+
+The sum is a manifest of its own, which lists what the chain right below it shows. It is linked only if no job
+has joined in between, and otherwise made anew: so a job never waits for a compaction, and what is below a sum
+is exactly what it sums up. No manifest is removed: late writers find their jobs in the chain as before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+from uuid import NAMESPACE_URL, uuid5
+
+from fsspec.spec import AbstractFileSystem
+
+from magicfs.datasets.connection import on_destination
+from magicfs.engine import Engine
+from magicfs.errors import ObjectNotFound, Unavailable, UsageError
+from magicfs.formats.manifest import MANIFEST_SIZE_LIMIT, Manifest, PublishedRun
+from magicfs.manifests import chain as manifests
+from magicfs.manifests.chain import COMPACT, READING
+from magicfs.protocol import paths
+from magicfs.protocol.conflict import MANIFESTS
+from magicfs.protocol.paths import Location
+from magicfs.stores.conditions import conditions_of
+from magicfs.stores.register import Entry
+
+__all__ = ["CompactReport", "compact", "compact_chain", "published_runs"]
+
+_TRIES: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class CompactReport:
+    """What a compaction did.
+
+    Attributes:
+        url: The destination.
+        manifest: URL of the manifest that sums the older ones up, or with ``dry_run`` would; None if there
+            was nothing to sum up.
+        manifests: How many older manifests it stands for, sums among them.
+        files: How many files the dataset has.
+        bytes: Their size.
+        runs: How many published runs it names.
+    """
+
+    url: str
+    manifest: str | None
+    manifests: int = 0
+    files: int = 0
+    bytes: int = 0
+    runs: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self)
+
+
+def compact(
+    url: str,
+    *,
+    dry_run: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: AbstractFileSystem | None = None,
+) -> CompactReport:
+    """Publish one manifest that stands for all before it. The dataset stays exactly what it was.
+
+    No data file is touched, no manifest is removed, and no job waits: run it beside jobs and streams, as
+    often as you like. A job that joins meanwhile makes it start again with what is new. A second call with
+    no job in between finds nothing to do.
+
+    Args:
+        url: The destination, such as ``s3://bucket/sales``.
+        dry_run: Change nothing, and tell what would be done.
+        storage_options: Options of the store's fsspec filesystem.
+        filesystem: That filesystem itself, in place of options.
+
+    Raises:
+        ObjectNotFound: Nothing was published there.
+        UsageError: The sum would be larger than a manifest may be, or the store ignores conditional writes.
+        FormatError: The chain of manifests is broken, or a newer magicfs wrote it.
+        Unavailable: Others published each time, or the store did not answer: call again. Readers see the
+            same dataset, whether or not the sum was linked.
+        StoreError: The store refused; nothing was changed.
+    """
+    report: CompactReport = on_destination(compact_chain, url, storage_options, filesystem, dry_run=dry_run)
+    return report
+
+
+async def compact_chain(engine: Engine, location: Location, *, dry_run: bool = False) -> CompactReport:
+    """``compact``, on the store's loop."""
+    store, destination = engine.store, location.key
+    known: dict[str, Manifest] = {}
+    for _ in range(_TRIES):
+        seen = await manifests.read_pointer(store, destination, READING)
+        if seen is None:
+            raise ObjectNotFound(
+                "compact",
+                f"{store.bucket}/{manifests.pointer_key(destination)}",
+                f"no job was published to {location.url}",
+                hint="check the URL",
+            )
+        newest = seen[0].job_id
+        async for one in manifests.chain(store, destination, READING, start=newest, known=known):
+            known[one.job_id] = one
+            if one.conflict == COMPACT:
+                break
+        if known[newest].conflict == COMPACT or known[newest].previous is None:
+            return CompactReport(location.url, None)
+        total = await _sum(engine, location, newest, known)
+        if dry_run or await _linked(engine, location, total, seen):
+            return CompactReport(
+                location.url,
+                Location(
+                    location.scheme, store.bucket, manifests.manifest_key(destination, total.job_id)
+                ).url,
+                manifests=_stood_for(newest, known),
+                files=len(total.files),
+                bytes=total.size,
+                runs=len(total.runs),
+            )
+    raise Unavailable(
+        "compact",
+        f"{store.bucket}/{manifests.pointer_key(destination)}",
+        f"others published each time, {_TRIES} times in a row; nothing was changed; call again",
+    )
+
+
+async def _sum(engine: Engine, location: Location, newest: str, known: Mapping[str, Manifest]) -> Manifest:
+    chain = manifests.chain(engine.store, location.key, READING, start=newest, known=known)
+    view = await manifests.view_of(chain)
+    assert view is not None
+    return Manifest(
+        # Whoever sums the same up takes the same id: what a compaction that died has left is used, not lost.
+        job_id=f"{COMPACT}-{uuid5(NAMESPACE_URL, f'magicfs-compact:{newest}')}",
+        bucket=location.bucket,
+        destination=location.key,
+        conflict=COMPACT,
+        committed_ms=int(time.time() * 1000),
+        previous=newest,
+        hides="all",
+        replaced=newest,
+        older_files=view.older_files,
+        files=tuple(view.files.values()),
+        runs=tuple(_runs(newest, known)),
+    )
+
+
+async def _linked(engine: Engine, location: Location, total: Manifest, seen: tuple[Any, Entry]) -> bool:
+    size = len(total.to_bytes())
+    if size > MANIFEST_SIZE_LIMIT:
+        raise UsageError(
+            f"the sum of the manifests of {location.url} would have {size:,} bytes, and readers refuse more "
+            f"than {MANIFEST_SIZE_LIMIT:,}; nothing was changed; {len(total.files):,} files are too many for "
+            "one manifest: publish larger files, or several datasets"
+        )
+    conditions = await conditions_of(engine.store, paths.join(location.key, MANIFESTS))
+    if not conditions.put_if_absent:
+        raise UsageError(
+            f"the store {engine.store.name!r} ignores conditional writes, so a compaction could cut off a "
+            "job that joins at the same moment; nothing was changed; use another store"
+        )
+    return await manifests.link(engine.store, conditions, location.key, total, seen)
+
+
+def published_runs(manifest: Manifest) -> tuple[PublishedRun, ...]:
+    """The runs that a manifest tells of: its own, or in a sum those of all that it stands for."""
+    if manifest.run_id is None:
+        return manifest.runs
+    own = PublishedRun(
+        run_id=manifest.run_id,
+        job_id=manifest.job_id,
+        files=len(manifest.files),
+        size=manifest.size,
+        committed_ms=manifest.committed_ms,
+    )
+    return (own, *manifest.runs)
+
+
+def _runs(newest: str, known: Mapping[str, Manifest]) -> list[PublishedRun]:
+    return [run for one in _down(newest, known) for run in published_runs(one)]
+
+
+def _stood_for(newest: str, known: Mapping[str, Manifest]) -> int:
+    return len(_down(newest, known))
+
+
+def _down(newest: str, known: Mapping[str, Manifest]) -> list[Manifest]:
+    """The manifests from the newest one down to the last sum, that one included."""
+    found: list[Manifest] = []
+    job: str | None = newest
+    while job is not None:
+        found.append(known[job])
+        job = None if known[job].conflict == COMPACT else known[job].previous
+    return found

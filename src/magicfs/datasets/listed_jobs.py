@@ -1,0 +1,186 @@
+"""Finding a job that may be committed from its pending sets: one of ours that is open, or one of Hadoop's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, get_args
+
+from magicfs.committers.base import JobContext
+from magicfs.datasets.connection import context_of, was_published
+from magicfs.engine import Engine
+from magicfs.errors import CommitDenied, UsageError
+from magicfs.filesystem.recording import write_id_of
+from magicfs.formats.job_object import JobObject
+from magicfs.manifests.chain import read_pointer
+from magicfs.protocol import ids, paths
+from magicfs.protocol.ids import JobId
+from magicfs.protocol.job_state import JobState
+from magicfs.protocol.layout import LayoutName, WorkLayout
+from magicfs.protocol.paths import Location
+from magicfs.stores.conditions import Conditions
+from magicfs.transaction import others as neighbours
+from magicfs.transaction import output as job_output
+from magicfs.transaction.others import Neighbour
+from magicfs.transaction.output import JobOutput
+from magicfs.transaction.prepare import check_empty
+
+__all__ = ["Found", "ended", "find", "hadoop_keys", "work_of"]
+
+_BEFORE: Final = frozenset({JobState.OPEN, JobState.PREPARED})
+_STAGED: Final = frozenset({"directory", "partitioned"})
+_DECIDED: Final = frozenset({JobState.COMMITTING, JobState.COMPLETED})
+# <NN>/<task>.pendingset, and <NN>/tasks/<attempt>/...; our own attempts begin with "attempt-".
+_SET: Final = re.compile(r"(?P<attempt>[0-9]{2,4})/[^/]+\.pendingset")
+_ATTEMPT: Final = re.compile(r"(?P<attempt>[0-9]{2,4})/")
+_OURS: Final = re.compile(r"facts/|[0-9]{2,4}/(sets/|tasks/attempt-)")
+_HADOOPS: Final = re.compile(r"[0-9]{2,4}/(task_[^/]*\.pendingset|tasks/attempt_)")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A job that can be committed.
+
+    Attributes:
+        context: Its facts.
+        job: Its object; None for a job of Hadoop's.
+        output: What was listed; None where the job is past its commit point, and its own facts tell.
+    """
+
+    context: JobContext
+    job: JobObject | None
+    output: JobOutput | None
+
+
+async def find(
+    engine: Engine, location: Location, job: str, *, driver_is_dead: bool, allow_empty: bool
+) -> Found:
+    """Find a job and what its tasks have committed. Nothing is changed.
+
+    Raises:
+        UsageError, CommitDenied, CommitFailed, FormatError, StoreError: As ``adoption.commit`` says.
+    """
+    name = ids.job_id(job)
+    others = await neighbours.find(engine, location.key)
+    one = next((each for each in others if each.job_id == name), None)
+    if one is None:
+        return await _find_hadoops(engine, location, name, driver_is_dead=driver_is_dead)
+    if one.job is None:
+        assert one.problem is not None
+        raise one.problem
+    context = replace(context_of(location, one.layout).of(one.job), allow_empty=allow_empty)
+    if one.job.state in _DECIDED:
+        return Found(context, one.job, None)
+    if one.job.state not in _BEFORE:
+        raise CommitDenied(
+            f"job {name} is {one.job.state} and cannot be committed any more; nothing was changed; run "
+            f"magicfs recover {location.url}, then the job again"
+        )
+    if await was_published(engine, location, name):
+        raise ended(location.url, name)
+    if one.job.tracking == "memory":
+        raise UsageError(
+            f"job {name} was run with tracking='memory': what its tasks committed is known to its driver "
+            f"alone; nothing was changed; run magicfs abort {location.url} --job {name}, then the job again"
+        )
+    await _check_run(engine, location, one.job, others)
+    output = await job_output.load_listed(engine, context)
+    if not output.sets and not allow_empty:
+        raise _no_tasks(location, context.layout, one.job.committer)
+    check_empty(context, output)
+    return Found(context, one.job, output)
+
+
+async def _check_run(engine: Engine, location: Location, job: JobObject, others: Sequence[Neighbour]) -> None:
+    """Refuse to publish a run for a second time."""
+    if job.run_id is None:
+        return
+    rival = next(
+        (one.job for one in others if one.job and one.job_id != job.job_id and one.job.run_id == job.run_id),
+        None,
+    )
+    if rival is not None:
+        raise CommitDenied(
+            f"job {rival.job_id} of the same run {job.run_id!r} is {rival.state}; nothing was changed; run "
+            f"magicfs recover {location.url} --job {rival.job_id} first, or with --abort if this one counts"
+        )
+    seen = await read_pointer(engine.store, location.key, Conditions())  # reading needs none
+    before = seen[0].job_of_run(job.run_id) if seen else None
+    if before is not None:
+        raise CommitDenied(
+            f"run {job.run_id!r} was published by job {before} already; nothing was changed; run magicfs "
+            f"abort {location.url} --job {job.job_id}"
+        )
+
+
+async def _find_hadoops(engine: Engine, location: Location, job: JobId, *, driver_is_dead: bool) -> Found:
+    """A job without a job object: one of Hadoop's, or one that has ended."""
+    if await was_published(engine, location, job):
+        raise ended(location.url, job)
+    for name in get_args(LayoutName):
+        layout, keys = await work_of(engine, location, job, name)
+        if keys:
+            break
+    else:
+        raise UsageError(
+            f"nothing of a job {job!r} lies under {location.url}; nothing was changed; check the id, and "
+            "that the URL is the destination that the job was given"
+        )
+    names = [key[len(layout.job_directory) + 1 :] for key in keys]
+    attempts = [int(match["attempt"]) for match in map(_ATTEMPT.match, names) if match]
+    layout = replace(layout, attempt=max(attempts, default=0))
+    sets = [match for match in map(_SET.fullmatch, names) if match]
+    if any(map(_OURS.match, names)):
+        raise ended(location.url, job)
+    if not any(int(match["attempt"]) == layout.attempt for match in sets):
+        raise _no_tasks(location, layout)
+    # Its names are Hadoop's: they need not tell the job, nor differ from names that are taken.
+    context = replace(context_of(location, layout), unique_names=False)
+    output = await job_output.load_listed(engine, context)
+    if any(write_id_of(pending) is not None for pending in output.pendings()):
+        raise ended(location.url, job)
+    if not driver_is_dead:
+        raise UsageError(
+            f"job {job} is one of Hadoop's S3A magic committer: {output.tasks} tasks have committed "
+            f"{output.files} files; nothing was changed; its driver cannot be kept from committing or "
+            "aborting it at the same time, so make sure that no process of it lives and pass "
+            "driver_is_dead=True, on the command line --driver-is-dead"
+        )
+    return Found(context, None, output)
+
+
+async def work_of(
+    engine: Engine, location: Location, job: JobId, name: LayoutName
+) -> tuple[WorkLayout, list[str]]:
+    """Every key of a job's work in one of the layouts."""
+    layout = WorkLayout(location.key, job, 0, name)
+    prefix = paths.prefix_of(layout.job_directory)
+    return layout, [info.key async for info in engine.store.list(prefix)]
+
+
+def hadoop_keys(layout: WorkLayout, keys: Sequence[str]) -> list[str]:
+    """Those keys of a job's work that only Hadoop's S3A committer writes."""
+    start = len(layout.job_directory) + 1
+    return [key for key in keys if _HADOOPS.match(key[start:])]
+
+
+def ended(url: str, job: JobId) -> CommitDenied:
+    """Nothing is ever published for a job that has ended, whatever its tasks have left since."""
+    return CommitDenied(
+        f"job {job} has ended, published or aborted, and cannot be committed again; nothing was changed; "
+        f"remove what its tasks have left since with magicfs abort {url} --job {job}"
+    )
+
+
+def _no_tasks(location: Location, layout: WorkLayout, committer: str = "") -> UsageError:
+    elsewhere = ""
+    if committer in _STAGED:
+        elsewhere = (
+            "; if the job had a cluster_directory, its tasks' commits are there: make the Job again with its "
+            "job_id and a higher attempt, and call setup, recover_tasks and commit; otherwise"
+        )
+    return UsageError(
+        f"no task of job {layout.job}, attempt {layout.attempt}, has committed; nothing was changed"
+        f"{elsewhere or ';'} run magicfs abort {location.url} --job {layout.job}, then the job again"
+    )

@@ -1,0 +1,231 @@
+"""Bringing what is unfinished at a destination to an end, from any process.
+
+``recover`` does what job objects say, any number of times, beside a driver that is still alive or another
+recovery. It never commits an open job: only its driver knows which tasks count.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from fsspec.spec import AbstractFileSystem
+
+from magicfs.datasets.connection import cleaner_of, context_of, on_destination, was_published
+from magicfs.engine import Engine
+from magicfs.errors import CommitDenied, UsageError
+from magicfs.protocol.ids import JobId
+from magicfs.protocol.job_state import Decision, JobState, Wish, decide
+from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.paths import Location
+from magicfs.report import Action, RecoveredJob, RecoverReport
+from magicfs.stores.conditions import Conditions, conditions_of
+from magicfs.transaction import others as neighbours
+from magicfs.transaction.execute import Executor
+from magicfs.transaction.executed import Ending, Executed
+from magicfs.transaction.others import Neighbour
+from magicfs.transaction.record import Held, JobRecord
+
+__all__ = ["finish_job", "recover", "recover_jobs"]
+
+
+def recover(
+    url: str,
+    *,
+    job: str | None = None,
+    rollback: bool = False,
+    abort: bool = False,
+    dry_run: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: AbstractFileSystem | None = None,
+) -> RecoverReport:
+    """Bring a job that has died to its end: exactly the new state, or exactly the old one.
+
+    A job past its commit point is finished. One that is still open is left alone and reported, for its driver
+    may be alive. A second call finds nothing to do. It may run while the driver or another recovery runs.
+
+    Args:
+        url: The destination, such as ``s3://bucket/sales``.
+        job: Which job, if several are unfinished.
+        rollback: Restore the old state instead. Possible until every file is visible; afterwards it refuses.
+        abort: Discard a job that is still open. Its driver, if it lives, can no longer commit it.
+        dry_run: Change nothing, and tell what would be done.
+        storage_options: Options of the wrapped filesystem, as for fsspec.
+        filesystem: The fsspec filesystem to use, in place of ``storage_options``.
+
+    Raises:
+        UsageError: Several jobs are unfinished and none is named, or the named one is not there, or both
+            ``rollback`` and ``abort`` are given. Nothing was changed.
+        CommitDenied: The job is past the point where it could be rolled back or aborted; nothing was changed.
+        CommitFailed: The job cannot be brought to an end; the message says what to do.
+        CommitOutcomeUnknown: The store did not say what became of a file; nothing was removed; call again.
+        FormatError: The job object, or a fact that it names, cannot be believed; nothing was changed.
+        StoreError: The store refused or failed; call again.
+    """
+    how = {"job": job, "rollback": rollback, "abort": abort, "dry_run": dry_run}
+    report: RecoverReport = on_destination(recover_jobs, url, storage_options, filesystem, **how)
+    return report
+
+
+async def recover_jobs(
+    engine: Engine,
+    location: Location,
+    *,
+    job: str | None = None,
+    rollback: bool = False,
+    abort: bool = False,
+    dry_run: bool = False,
+) -> RecoverReport:
+    """``recover``, on the store's loop."""
+    if rollback and abort:
+        raise UsageError(
+            "give either rollback or abort: a job can be taken back, or discarded while it is open"
+        )
+    found = await neighbours.find(engine, location.key)
+    chosen = _chosen(found, location, job, acting=rollback or abort)
+    wish = Wish.ROLLBACK if rollback else Wish.ABORT if abort else Wish.FINISH
+    done = [await _bring_to_an_end(engine, location, one, wish, dry_run=dry_run) for one in chosen]
+    return RecoverReport(location.url, tuple(done))
+
+
+async def finish_job(engine: Engine, location: Location, found: Neighbour) -> RecoveredJob:
+    """``recover``, of a job that was found already. If it has ended since, that is told and no error."""
+    return await _bring_to_an_end(engine, location, found, Wish.FINISH, dry_run=False)
+
+
+def _chosen(found: list[Neighbour], location: Location, job: str | None, *, acting: bool) -> list[Neighbour]:
+    if job is not None:
+        chosen = [one for one in found if one.job_id == job]
+        if not chosen:
+            there = ", ".join(one.job_id for one in found) or "none"
+            raise UsageError(
+                f"no unfinished job {job!r} under {location.url}; unfinished are: {there}; nothing was "
+                "changed"
+            )
+        return chosen
+    if not found and acting:
+        raise UsageError(
+            f"no unfinished job under {location.url}; nothing was changed; check the URL, it must be the "
+            "destination that the job was given"
+        )
+    undecided = [one for one in found if one.job is None or not _is_open(one)]
+    if len(found) > 1 and (acting or len(undecided) > 1):
+        listed = "; ".join(_described(one) for one in found)
+        raise UsageError(
+            f"{len(found)} jobs are unfinished under {location.url}; nothing was changed; name one with "
+            f"job=, on the command line --job: {listed}"
+        )
+    return found
+
+
+def _is_open(one: Neighbour) -> bool:
+    return one.job is not None and one.job.state in {JobState.OPEN, JobState.PREPARED}
+
+
+def _described(one: Neighbour) -> str:
+    if one.job is None:
+        return f"{one.job_id} (unreadable)"
+    age = max(0.0, time.time() - one.job.changed_ms / 1000)
+    return f"{one.job_id} is {one.job.state} since {age:.0f} s"
+
+
+async def _bring_to_an_end(
+    engine: Engine, location: Location, one: Neighbour, wish: Wish, *, dry_run: bool
+) -> RecoveredJob:
+    if one.job is None:
+        assert one.problem is not None
+        raise one.problem
+    found = one.job
+    decision = decide(found.state, wish)
+    if decision is Decision.REFUSE or (decision is Decision.MOVE_TO_REVERTING and found.irreversible):
+        raise _refusal(one.job_id, found.state, wish)
+
+    def told(action: Action, executed: Executed | None = None) -> RecoveredJob:
+        return RecoveredJob(
+            job_id=one.job_id,
+            found=found.state.value,
+            action=action,
+            age_s=max(0.0, time.time() - found.changed_ms / 1000),
+            host=found.host,
+            files=found.files,
+            deleted=executed.deleted if executed else sum(chunk.files for chunk in found.deletions),
+            uploads=executed.aborted if executed else 0,
+            run_id=found.run_id,
+            reason=str(executed.failure) if executed and executed.failure else found.reason,
+            warnings=_warnings(executed) if executed else (),
+        )
+
+    if decision is Decision.LEAVE and await was_published(engine, location, one.job_id):
+        # A request to set the job up that came late: it has ended, and only has to be cleaned up after.
+        decision, wish = Decision.MOVE_TO_ABORTING, Wish.ABORT
+    if decision is Decision.LEAVE:
+        return told("left")
+    if dry_run and decision is not Decision.MOVE_TO_REVERTING:
+        return told(_WOULD.get(decision) or _WOULD_EXECUTE[found.state])
+    layout = WorkLayout(location.key, one.job_id, found.attempt, one.layout.name)
+    conditions = Conditions() if dry_run else await conditions_of(engine.store, layout.job_directory)
+    record = JobRecord(engine.store, layout, conditions)
+    held = await record.read()
+    if held is None:
+        return told("ended elsewhere")
+    context = context_of(location, layout).of(held.job)
+    executor = Executor(engine, cleaner_of(engine), context, record)
+    if dry_run:
+        await executor.take_back(held, "", dry_run=True)
+        return told("would revert")
+    held = await _taken(executor, held, wish)
+    executed = await executor.run(held)
+    return told(_DID[executed.ending.name], executed)
+
+
+def _warnings(executed: Executed) -> tuple[str, ...]:
+    if executed.unlisted is None or executed.ending is Ending.PUBLISHED:
+        return tuple(executed.warnings)
+    return (
+        *executed.warnings,
+        f"uploads of attempts that left no record could not be looked for: {executed.unlisted}",
+    )
+
+
+async def _taken(executor: Executor, held: Held, wish: Wish) -> Held:
+    """Take the job's state before anything is touched; it may have been moved since it was looked at."""
+    match decide(held.job.state, wish):
+        case Decision.MOVE_TO_ABORTING:
+            return await executor.record.move(held, JobState.ABORTING, reason="asked for by recover")
+        case Decision.MOVE_TO_REVERTING:
+            return await executor.take_back(held, "asked for by recover")
+        case Decision.REFUSE:
+            raise _refusal(executor.context.job, held.job.state, wish)
+        case _:
+            return held
+
+
+def _refusal(job: JobId, state: JobState, wish: Wish) -> CommitDenied:
+    if wish is Wish.ABORT and state is JobState.COMMITTING:
+        advice = "files of it may be visible; run recover to finish it, or recover --rollback to take it back"
+    elif state is JobState.COMMITTING:
+        advice = (
+            "it has begun to replace files of equal names, whose content is gone; run recover to finish it"
+        )
+    else:
+        advice = "every file of it is visible; run recover to finish it"
+    return CommitDenied(f"job {job} is {state} and stays so: {advice}; nothing was changed")
+
+
+_WOULD: dict[Decision, Action] = {
+    Decision.MOVE_TO_ABORTING: "would abort",
+    Decision.MOVE_TO_REVERTING: "would revert",
+}
+_WOULD_EXECUTE: dict[JobState, Action] = {
+    JobState.COMMITTING: "would finish",
+    JobState.COMPLETED: "would finish",
+    JobState.ABORTING: "would abort",
+    JobState.REVERTING: "would revert",
+}
+_DID: dict[str, Action] = {
+    "PUBLISHED": "finished",
+    "REVERTED": "reverted",
+    "ABORTED": "aborted",
+    "ELSEWHERE": "ended elsewhere",
+}

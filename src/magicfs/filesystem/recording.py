@@ -1,0 +1,141 @@
+"""How a finished upload is remembered until its task commits: in the store, or in this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from magicfs.filesystem.tracking import tracker
+from magicfs.filesystem.upload import Uploaded
+from magicfs.formats import hadoop_uri
+from magicfs.formats.pending import EtagFormat, Pending, UploadedPart
+from magicfs.formats.statistics import MeanStatistic, Statistics
+from magicfs.protocol.layout import place_of
+from magicfs.protocol.magic import MagicPath
+from magicfs.protocol.readback import WRITE_ID
+from magicfs.stores.port import Store
+
+__all__ = [
+    "MARKER_LENGTH",
+    "MemoryRecorder",
+    "StoreRecorder",
+    "described",
+    "marker_length",
+    "scope_of",
+    "write_id_of",
+]
+
+MARKER_LENGTH = "x-hadoop-s3a-magic-data-length"
+"""User metadata of the marker: the upload's length as decimal text (``X_HEADER_MAGIC_MARKER``)."""
+
+# Hadoop names stores by its own connector's scheme; other stores keep theirs.
+_HADOOP_SCHEMES = {"s3": "s3a"}
+
+
+def scope_of(path: MagicPath) -> str:
+    """Under which name the tracker keeps a path: its task attempt's directory, or its magic directory."""
+    place = place_of(path)
+    return place.directory if place else "/".join((path.bucket, *path.parents, path.magic))
+
+
+def write_id_of(pending: Pending) -> str | None:
+    """The identity of an upload; None for uploads that Hadoop opened."""
+    return pending.extra_data.get(WRITE_ID)
+
+
+def marker_length(value: str | None) -> int | None:
+    """Decode a marker's length; what is missing, garbled or negative counts as absent, as in Hadoop."""
+    if value is None or not value.strip().isascii() or not value.strip().isdigit():
+        return None
+    return int(value)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRecorder:
+    """Leaves a marker that carries the size, and then a ``.pending`` file (``S3MagicCommitTracker``).
+
+    Attributes:
+        store: The bucket.
+        path: The path that was opened.
+        etag_format: Which generation of Hadoop shall read the file.
+    """
+
+    store: Store
+    path: MagicPath
+    etag_format: EtagFormat
+
+    def began(self) -> None:  # noqa: D102
+        tracker().opened(scope_of(self.path), self.path.path)
+
+    async def record(self, uploaded: Uploaded) -> None:  # noqa: D102
+        pending = _pending(self.store, self.path, uploaded)
+        await self.store.put(self.path.key, b"", metadata={MARKER_LENGTH: str(uploaded.length)})
+        await self.store.put(self.path.pending_key, pending.to_bytes(self.etag_format))
+        if place_of(self.path) is not None:
+            tracker().finished(scope_of(self.path), self.path.path, pending)
+
+    async def withdraw(self, upload_id: str) -> None:  # noqa: D102
+        tracker().withdraw(scope_of(self.path), self.path.path, upload_id)
+        await self.store.delete([self.path.pending_key, self.path.key])
+
+    def ended(self) -> None:  # noqa: D102
+        tracker().closed(scope_of(self.path), self.path.path)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRecorder:
+    """Tells only the tracker of this process (``InMemoryMagicCommitTracker``)."""
+
+    store: Store
+    path: MagicPath
+
+    def began(self) -> None:  # noqa: D102
+        tracker().opened(scope_of(self.path), self.path.path)
+
+    async def record(self, uploaded: Uploaded) -> None:  # noqa: D102
+        pending = _pending(self.store, self.path, uploaded)
+        tracker().finished(scope_of(self.path), self.path.path, pending)
+
+    async def withdraw(self, upload_id: str) -> None:  # noqa: D102
+        tracker().withdraw(scope_of(self.path), self.path.path, upload_id)
+
+    def ended(self) -> None:  # noqa: D102
+        tracker().closed(scope_of(self.path), self.path.path)
+
+
+def described(store: Store, path: str, uploaded: Uploaded, counters: Mapping[str, int]) -> Pending:
+    """What a ``.pending`` file or a pending set says of a finished upload.
+
+    Args:
+        store: The bucket.
+        path: ``bucket/key`` that the writer had in mind, for readers only.
+        uploaded: The upload.
+        counters: What the committer counts of it, beside bytes and parts.
+    """
+    scheme = _HADOOP_SCHEMES.get(store.name, store.name)
+    return Pending(
+        upload_id=uploaded.upload_id,
+        bucket=store.bucket,
+        destination_key=uploaded.key,
+        parts=tuple(UploadedPart(part.etag, *(part.checksum or ())) for part in uploaded.parts),
+        length=uploaded.length,
+        uri=hadoop_uri.encode(f"{scheme}://{path}"),
+        extra_data={WRITE_ID: uploaded.write_id},
+        statistics=Statistics(
+            counters={
+                **counters,
+                "committer_bytes_uploaded": uploaded.length,
+                "object_multipart_initiated": 1,
+                "stream_write_bytes": uploaded.length,
+                "stream_write_block_uploads": len(uploaded.parts),
+            },
+            meanstatistics={
+                "stream_write_block_bytes.mean": MeanStatistic(len(uploaded.parts), uploaded.length)
+            },
+        ),
+    ).touched(int(time.time() * 1000))
+
+
+def _pending(store: Store, path: MagicPath, uploaded: Uploaded) -> Pending:
+    return described(store, path.path, uploaded, {"committer_magic_files_created": 1})

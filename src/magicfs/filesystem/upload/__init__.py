@@ -1,0 +1,15 @@
+"""The delayed upload: a stream of bytes into parts that nobody sees yet.
+
+``stream`` holds one multipart upload and its parts in flight, on the store's loop; ``buffer`` cuts what is
+written into parts; ``sync_file`` and ``async_file`` are the files that writers hold. What a finished upload
+leaves behind, a ``.pending`` file or an entry in memory, is the ``Recorder``'s business.
+
+Memory: a body is filled in the writer's thread, then handed over whole and kept readable until the store
+has acknowledged it. So at most ``PARTS_IN_FLIGHT`` + 1 parts exist at once.
+"""
+
+from magicfs.filesystem.upload.async_file import AsyncDelayedFile
+from magicfs.filesystem.upload.stream import PARTS_IN_FLIGHT, Recorder, Upload, Uploaded
+from magicfs.filesystem.upload.sync_file import DelayedFile
+
+__all__ = ["PARTS_IN_FLIGHT", "AsyncDelayedFile", "DelayedFile", "Recorder", "Upload", "Uploaded"]

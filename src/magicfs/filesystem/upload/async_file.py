@@ -1,0 +1,91 @@
+"""The file for writers that are coroutines on the store's own loop."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from magicfs.errors import MagicError, UsageError
+from magicfs.filesystem.upload.buffer import Buffer
+from magicfs.filesystem.upload.stream import Upload
+from magicfs.stores.port import Body
+
+__all__ = ["AsyncDelayedFile"]
+
+
+class AsyncDelayedFile:
+    """As ``DelayedFile``, in coroutines. Nothing is recorded or aborted by garbage collection."""
+
+    def __init__(self, upload: Upload, *, autocommit: bool = True) -> None:
+        self._upload = upload
+        self._autocommit = autocommit
+        self._buffer: Buffer | None = None
+        self._position = 0
+        self.closed = False
+
+    async def open(self) -> Self:
+        """Create the upload."""
+        await self._upload.create()
+        self._buffer = Buffer(self._upload)
+        return self
+
+    async def write(self, data: Body) -> int:
+        """As ``DelayedFile.write``."""
+        if self.closed or self._buffer is None:
+            raise UsageError(f"{self._upload.path} is closed; open it again to write")
+        try:
+            for body in self._buffer.add(data):
+                await self._upload.send(body)
+        except Exception as error:
+            await self._abort_after(error)
+            raise
+        self._position += memoryview(data).nbytes
+        return memoryview(data).nbytes
+
+    def tell(self) -> int:
+        """Bytes written so far."""
+        return self._position
+
+    async def flush(self, force: bool = False) -> None:
+        """Nothing to do, as for ``DelayedFile.flush``."""
+
+    async def close(self) -> None:
+        """As ``DelayedFile.close``."""
+        if self.closed or self._buffer is None:
+            return
+        self.closed = True
+        try:
+            await self._upload.seal(self._buffer.take())
+            if self._autocommit:
+                await self._upload.record()
+        except Exception as error:
+            await self._abort_after(error)
+            raise
+
+    async def commit(self) -> None:
+        """As ``DelayedFile.commit``."""
+        await self.close()
+        await self._upload.record()
+
+    async def abort(self) -> None:
+        """As ``DelayedFile.abort``."""
+        self.closed = True
+        await self._upload.abort()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if exc is None:
+            await self.close()
+        else:
+            await self._abort_after(exc)
+
+    async def _abort_after(self, first: BaseException) -> None:
+        self.closed = True
+        try:
+            await self._upload.abort()
+        except MagicError as error:
+            first.add_note(f"and the upload of {self._upload.path} could not be aborted: {error}")

@@ -1,0 +1,162 @@
+"""The file that most writers hold: pyarrow, pandas, ``open`` in a ``with`` block."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+from fsspec.asyn import sync
+
+from magicfs.errors import MagicError, StoreError, UsageError
+from magicfs.filesystem.upload.buffer import Buffer
+from magicfs.filesystem.upload.stream import Upload
+from magicfs.filesystem.write_only_file import WriteOnlyFile
+
+__all__ = ["DelayedFile"]
+
+
+class DelayedFile(WriteOnlyFile):
+    """A file under a magic path, open for writing from any one thread.
+
+    ``close()`` finishes the upload and records it; nothing becomes visible. Leaving a ``with`` block by an
+    exception aborts. So does garbage collection, also through a text or buffering wrapper. After an abort
+    ``close()`` does nothing. Any error in writing or closing aborts the upload and is raised.
+
+    Args:
+        upload: Not yet created.
+        loop: The loop of its store.
+        autocommit: Whether ``close`` records the upload; otherwise ``commit`` does, as fsspec's transactions
+            ask.
+    """
+
+    def __init__(self, upload: Upload, loop: asyncio.AbstractEventLoop, *, autocommit: bool = True) -> None:
+        super().__init__(upload.path)
+        self._state = "opening"
+        self._upload = upload
+        self._loop = loop
+        self._autocommit = autocommit
+        self._lock = threading.RLock()
+        self._run(upload.create())
+        self._state = "open"
+        self._buffer = Buffer(upload)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file takes no more data."""
+        return self._state in {"closed", "committed", "aborted"}
+
+    def write(self, data: Any) -> int:
+        """Take data in; full parts are sent in the background.
+
+        Returns:
+            The number of bytes, always all of them.
+
+        Raises:
+            ValueError: The file is closed.
+            UsageError: The file outgrows what the store takes.
+            StoreError: A part could not be sent; the upload is aborted.
+        """
+        with self._lock:
+            if self.closed:
+                raise UsageError(f"{self.path} is {self._state}; open it again to write")
+            view = memoryview(data)
+            if self._state == "abandoned":
+                return view.nbytes
+            with self._abort_on_error():
+                for body in self._buffer.add(view):
+                    self._run(self._upload.send(body))
+            self._position += view.nbytes
+            return view.nbytes
+
+    def close(self) -> None:
+        """Finish the upload and record it; a second call, or one after an abort, does nothing.
+
+        Raises:
+            StoreError: Something could not be sent; the upload is aborted and nothing is recorded.
+        """
+        with self._lock:
+            if self._state != "open":
+                return
+            self._state = "closed"
+            with self._abort_on_error():
+                self._run(self._upload.seal(self._buffer.take()))
+            if self._autocommit:
+                self.commit()
+
+    def commit(self) -> None:
+        """Record the upload; ``close`` does so by itself outside transactions. A second call does nothing.
+
+        Raises:
+            UsageError: The file was aborted.
+            StoreError: As for ``close``.
+        """
+        with self._lock:
+            if self._state == "committed":
+                return
+            if self._state in {"aborted", "abandoned"}:
+                raise UsageError(f"{self.path} was aborted; write it again")
+            self.close()
+            with self._abort_on_error():
+                self._run(self._upload.record())
+            self._state = "committed"
+
+    def abort(self) -> None:
+        """Discard the upload and what was recorded of it. A second call does nothing.
+
+        Raises:
+            StoreError: The store did not take the abort; the upload may be pending until it is swept.
+        """
+        with self._lock:
+            if self._state in {"aborted", "abandoned"}:
+                return
+            self._state = "aborted"
+            self._run(self._upload.abort())
+
+    def __del__(self) -> None:
+        if getattr(self, "_state", "aborted") == "open" or (self._state == "closed" and not self._autocommit):
+            self._abandon()
+
+    def _dealloc_warn(self, source: object) -> None:  # noqa: ARG002
+        # io.TextIOWrapper and io.BufferedWriter announce themselves here when they are collected unclosed,
+        # and then call close(): without this, garbage collection would record the upload.
+        # What they flush on their way is not wanted, and an error would only be printed.
+        if self._state == "open":
+            self._abandon()
+            self._state = "abandoned"
+
+    def _abandon(self) -> None:
+        self._state = "aborted"
+        if os.getpid() != self._pid:
+            return
+        with contextlib.suppress(RuntimeError):  # the loop may be gone at interpreter exit
+            asyncio.run_coroutine_threadsafe(_quietly(self._upload.abort()), self._loop)
+
+    @contextlib.contextmanager
+    def _abort_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            self._state = "aborted"
+            if isinstance(error, Exception):
+                try:
+                    self._run(self._upload.abort())
+                except MagicError as second:
+                    error.add_note(f"and the upload could not be aborted: {second}")
+            else:  # Ctrl-C: leave at once, the loop does the rest
+                self._abandon()
+            raise
+
+    def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        if os.getpid() != self._pid:  # after a fork nobody runs the loop, and the upload is the parent's
+            coroutine.close()
+            raise UsageError(f"{self.path} was opened in another process; open it here to write")
+        return sync(self._loop, lambda: coroutine)
+
+
+async def _quietly(coroutine: Coroutine[Any, Any, None]) -> None:
+    with contextlib.suppress(StoreError):
+        await coroutine

@@ -1,0 +1,1 @@
+"""Job and Task: the face for every engine."""

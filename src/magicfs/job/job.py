@@ -1,0 +1,350 @@
+"""``Job`` and ``Task``: the face of the protocol for every engine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from types import TracebackType
+from typing import Any, Literal, Self
+from uuid import UUID
+
+from fsspec.asyn import sync
+from fsspec.spec import AbstractFileSystem
+
+from magicfs.committers.base import JobSetup
+from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation
+from magicfs.formats.pending import EtagFormat
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.job import ending as job_ending
+from magicfs.job.ending import StillWanted
+from magicfs.job.findings import log_findings
+from magicfs.job.map import run_tasks
+from magicfs.job.spec import JobSpec
+from magicfs.job.task import Task
+from magicfs.job.workers import Completer
+from magicfs.protocol import ids
+from magicfs.protocol.conflict import Conflict
+from magicfs.protocol.layout import LayoutName
+from magicfs.report import JobReport, ProgressCallback
+
+__all__ = ["Job", "Task"]
+
+
+class Job:
+    """Publishes what many tasks write below one URL, all or nothing.
+
+    As a context manager it sets itself up, commits what its tasks committed, and aborts if the body raises.
+    A job pickles without secrets and without its progress callback; a copy may set up tasks and may commit.
+
+    Args:
+        url: The destination directory, such as ``s3://bucket/sales``.
+        committer: Name of the committer; ``"auto"`` takes the best that the store can carry, and
+            ``spec.reason`` and the log ``magicfs`` say why.
+        committer_options: Options of that committer by name: see ``magicfs.committers.options``.
+        conflict: What to do about data that is there already. ``fail`` publishes only where there is none,
+            ``append`` leaves it as it is, ``replace`` removes all of it once the new files are visible,
+            ``replace_partitions`` what lies in the partitions that the job writes to.
+        unique_names: Put task and job into the final file names. Without it, files of equal names replace
+            each other, and uploads of lost tasks can be found only while their records last.
+        tracking: ``"memory"`` writes no marker and no ``.pending``: 3 requests a file less, but a task must
+            write and commit in one process.
+        layout: ``"__magic"`` for Hadoop before 3.4.
+        run_id: Name of the run, such as a scheduler's. An earlier job of the same run is finished if it had
+            begun to publish, else aborted; if the run is published, this commit discards and says so.
+        attempt: Number of the job attempt, from 0; later ones take over the job that an earlier one began.
+        part_size: Bytes of the first parts of every upload; by default 8 MiB.
+        concurrency: Most requests at once, in tasks and in the job commit.
+        extra_destinations: URLs of further directories of the bucket, for which tasks write below
+            ``task.path_to(url)``. Files are only ever added there, whatever the conflict mode.
+        storage_options: Options of the wrapped filesystem, as for fsspec (``{"endpoint_url": …}``).
+        progress: Called with a ``Progress`` after every file, on the I/O thread; it must be quick.
+        filesystem: The fsspec filesystem to use, in place of ``storage_options``.
+        job_id: An id that the engine has chosen, never used again; by default a random UUID.
+        etag_format: ``"object"`` for readers of Hadoop 3.5 and later.
+        hadoop_sets: Also leave pending sets where Hadoop's job commit looks for them.
+        allow_empty: Let a job that has no files replace what is there, that is, delete it.
+        single_driver: Vouch that nobody else publishes here, on a store that ignores conditional writes.
+        still_wanted: Asked before a job commit or an abort changes anything, in a thread: whether the engine
+            still wants this driver to end it. False or an exception leaves it to another. Not pickled.
+
+    Raises:
+        UsageError: An argument cannot be right. Nothing was changed.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        committer: str = "magic",
+        committer_options: Mapping[str, Any] | None = None,
+        conflict: Conflict = "fail",
+        unique_names: bool = True,
+        tracking: Literal["store", "memory"] = "store",
+        layout: LayoutName = "__magic_job",
+        run_id: str | None = None,
+        attempt: int = 0,
+        part_size: int | None = None,
+        concurrency: int = 32,
+        extra_destinations: Sequence[str] = (),
+        storage_options: Mapping[str, Any] | None = None,
+        progress: ProgressCallback | None = None,
+        filesystem: AbstractFileSystem | None = None,
+        job_id: UUID | str | None = None,
+        etag_format: EtagFormat = "string",
+        hadoop_sets: bool = False,
+        allow_empty: bool = False,
+        single_driver: bool = False,
+        still_wanted: StillWanted | None = None,
+    ) -> None:
+        self.spec = JobSpec.of(
+            url,
+            job_id,
+            committer,
+            committer_options,
+            storage_options,
+            filesystem,
+            conflict=conflict,
+            unique_names=unique_names,
+            tracking=tracking,
+            layout=layout,
+            attempt=attempt,
+            part_size=part_size,
+            concurrency=concurrency,
+            etag_format=etag_format,
+            hadoop_sets=hadoop_sets,
+            run_id=run_id,
+            allow_empty=allow_empty,
+            single_driver=single_driver,
+            extra_destinations=extra_destinations,
+        )
+        self._progress = progress
+        self._still_wanted = still_wanted
+        self._state: Literal["new", "open", "committed", "aborted"] = "new"
+        self._commits: list[TaskCommit] = []
+        self._report: JobReport | None = None
+        self._found: JobSetup | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self.spec.job
+
+    @property
+    def url(self) -> str:
+        """The destination."""
+        return self.spec.location.url
+
+    @property
+    def report(self) -> JobReport:
+        """What the job commit did.
+
+        Raises:
+            ProtocolViolation: The job was not committed.
+        """
+        if self._report is None:
+            raise ProtocolViolation(f"job {self.id} has no report: it was not committed")
+        return self._report
+
+    @property
+    def found(self) -> JobSetup:
+        """What ``setup`` found at the destination: unfinished jobs and pending uploads, with their dates.
+
+        Raises:
+            ProtocolViolation: The job is not set up.
+        """
+        if self._found is None:
+            raise ProtocolViolation(f"job {self.id} is not set up; call setup() first, or use a with block")
+        return self._found
+
+    def setup(self) -> Self:
+        """Check the destination and write the job object; what lies there stays as it is.
+
+        What was found there is in ``found``, and in the log ``magicfs`` at INFO. A second call does nothing.
+        Another ``Job`` of the same ``job_id`` that is set up takes it over: only that one may commit it then.
+
+        Raises:
+            UsageError: The destination is a file, or a table of Delta Lake or Apache Iceberg.
+            OutputExists: ``conflict="fail"``, and data is there.
+            CommitDenied: A job of this id is past its commit point.
+            ObjectNotFound: No such bucket; it is not created.
+            PermissionDenied: The credentials do not work.
+        """
+        if self._state == "new":
+            found: JobSetup = sync(self.spec.loop, self.spec.make_committer().setup_job)
+            self._found, self._state = found, "open"
+            log_findings(self.url, self.id, found)
+        self._require_open("setup")
+        return self
+
+    def task(self, task: int | str) -> Task:
+        """A task of this job, to be used here or pickled to where it runs.
+
+        Args:
+            task: A number from 0, or text that is safe in a key.
+        """
+        self._require_open("task")
+        return Task(self.spec, ids.task_id(task), on_commit=self.add, check=self._require_open)
+
+    def add(self, commit: TaskCommit) -> None:
+        """Hand over a commit that another process returned, for the end of the ``with`` block.
+
+        Raises:
+            ProtocolViolation: The job has ended, or the commit is another job's.
+        """
+        self._require_open("add")
+        if commit.job_id != self.id:
+            raise ProtocolViolation(
+                f"task {commit.task_id} was committed for job {commit.job_id}, not {self.id}"
+            )
+        with self._lock:
+            self._commits.append(commit)
+
+    @property
+    def commits(self) -> tuple[TaskCommit, ...]:
+        """What was handed over so far, by tasks of this process and by ``add``."""
+        with self._lock:
+            return tuple(self._commits)
+
+    def commit(
+        self,
+        commits: Iterable[TaskCommit] | None = None,
+        *,
+        tasks: int | None = None,
+        completer: Completer | None = None,
+    ) -> JobReport:
+        """Make the given commits visible, exactly these; without an argument, all that a listing shows.
+
+        In a listing the last committed attempt of a task counts; stores tell the time in seconds or better.
+        A second call goes on where the first one stopped.
+
+        Args:
+            commits: Those that the engine accepted.
+            tasks: How many there must be, if that is known.
+            completer: Has files completed by other processes, such as ``pool.map`` of a process pool.
+
+        Raises:
+            UsageError: There is a completer, and the committer has no use for one; nothing was changed.
+            ProtocolViolation: The job has ended, or the commits do not belong together or are not all.
+            OutputExists: The conflict mode forbids to publish onto what is there; nothing was changed.
+            CommitDenied: Another driver or another job was faster, or the engine does not want this driver;
+                nothing of this job is visible.
+            CommitFailed: Known not to have succeeded; what had become visible was removed again.
+            CommitOutcomeUnknown: The store fell silent; nothing was removed; call again, or recover.
+            StoreError: The commits could not be read; nothing was changed; call again or abort.
+        """
+        self._require_open("commit")
+        how = (tasks, self._progress, self._still_wanted, completer)
+        self._report = report = job_ending.commit(self.spec, self.found, commits, *how)
+        self._state = "committed"
+        self.spec.wrapped().invalidate_cache()
+        return report
+
+    def abort(self) -> None:
+        """Discard everything of the job, files that a dead commit had made visible included.
+
+        A second call does nothing.
+
+        Raises:
+            ProtocolViolation: The job was committed, here or elsewhere.
+            CommitDenied: Another driver took the job over, or the engine does not want this one any more.
+            StoreError: Something could not be discarded; call again.
+        """
+        if self._state == "aborted":
+            return
+        if self._state == "committed":
+            raise ProtocolViolation(f"job {self.id} is published; it cannot be aborted any more")
+        job_ending.abort(self.spec, self._found, self.commits, self._still_wanted)
+        self._state = "aborted"
+
+    def recover_tasks(self) -> list[TaskCommit]:
+        """Take what tasks have committed in earlier attempts of this job, and hand it over.
+
+        A second call hands the same over again, which ``commit`` refuses; call it once, after ``setup``.
+
+        Raises:
+            ProtocolViolation: The job is not set up, or has ended.
+            UsageError: The committer cannot recover tasks, or this is attempt 0; run the tasks again.
+            FormatError: Something committed cannot be believed; nothing was changed.
+        """
+        self._require_open("recover_tasks")
+        found: list[TaskCommit] = sync(self.spec.loop, self.spec.make_committer().recover_tasks)
+        for commit in found:
+            self.add(commit)
+        return found
+
+    def map(
+        self,
+        function: Callable[[Task], Any],
+        tasks: Iterable[int | str],
+        *,
+        executor: Executor,
+        retries: int = 3,
+    ) -> list[TaskCommit]:
+        """Run a function once per task on an executor, with retries; returns the winners' commits.
+
+        They are handed over to the end of the ``with`` block, too; without one, pass them to ``commit``.
+
+        Args:
+            function: Writes through the task it is given; must pickle for process pools.
+            tasks: Numbers or names, each once.
+            executor: Anything with ``submit``, such as a process pool, Dask's or Ray's.
+            retries: How often a failed task is tried again, in a new attempt.
+
+        Raises:
+            UsageError: A task is named twice, or ``retries`` is negative.
+            Exception: What a task raised last, once all others have ended.
+        """
+        self._require_open("map")
+        for commit in (commits := run_tasks(self.spec, function, tasks, executor=executor, retries=retries)):
+            self.add(commit)
+        return commits
+
+    def __enter__(self) -> Self:
+        return self.setup()
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._state != "open":
+            return
+        if exc is None:
+            try:
+                job_ending.require_complete(self.spec, self.commits)
+                self.commit(self.commits)
+            except CommitOutcomeUnknown:
+                raise
+            except MagicError as error:
+                self._abort_after(error)
+                raise
+            return
+        self._abort_after(exc)
+
+    def __getstate__(self) -> dict[str, Any]:
+        lost = {"_lock", "_progress", "_still_wanted"}
+        state = {name: value for name, value in self.__dict__.items() if name not in lost}
+        # What lay at the destination is the driver's to know.
+        state["_found"] = self._found and JobSetup(self._found.driver, published=self._found.published)
+        return state | {"_commits": list(self.commits)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock, self._progress, self._still_wanted = threading.Lock(), None, None
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id} to {self.url}, {self._state}>"
+
+    def _require_open(self, call: str) -> None:
+        if self._state != "open":
+            advice = "call setup() first, or use a with block" if self._state == "new" else "make a new Job"
+            raise ProtocolViolation(
+                f"job {self.id} is {self._state}, too {'early' if self._state == 'new' else 'late'} "
+                f"for {call}(); {advice}"
+            )
+
+    def _abort_after(self, error: BaseException) -> None:
+        try:
+            self.abort()
+        except Exception as second:  # noqa: BLE001 - the first error must not be hidden
+            error.add_note(f"and job {self.id} could not be aborted whole: {second}")

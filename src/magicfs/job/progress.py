@@ -1,0 +1,89 @@
+"""Telling a caller how far a commit is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from magicfs.engine import Event, SentPart
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.protocol.plan import Complete, Rename
+from magicfs.protocol.readback import Outcome
+from magicfs.report import Progress, ProgressCallback
+
+__all__ = ["Meter", "UploadMeter"]
+
+
+class _Teller:
+    """Calls a progress callback. The callback is the caller's and runs in the middle of a commit: one that
+    raises is not called again, and changes nothing about the commit.
+
+    Args:
+        callback: Called with a ``Progress``.
+
+    Attributes:
+        error: What the callback raised.
+    """
+
+    def __init__(self, callback: ProgressCallback) -> None:
+        self.error: BaseException | None = None
+        self._callback = callback
+
+    @property
+    def trouble(self) -> str | None:
+        """What to tell the caller about the callback; None if it did not raise."""
+        if self.error is None:
+            return None
+        return f"the progress callback raised {self.error!r} and was not called again; mend it"
+
+    def tell(self, progress: Progress) -> None:
+        """Call it, unless it has raised before."""
+        if self.error is not None:
+            return
+        try:
+            self._callback(progress)
+        except BaseException as error:  # noqa: BLE001 - SystemExit would end the thread that does all I/O
+            self.error = error
+
+
+class Meter(_Teller):
+    """An observer that turns finished steps of a job commit into calls of a progress callback.
+
+    Args:
+        callback: Called with a ``Progress`` after every file.
+        commits: What is going to be published, if that is known beforehand.
+    """
+
+    def __init__(self, callback: ProgressCallback, commits: Iterable[TaskCommit] | None) -> None:
+        super().__init__(callback)
+        known = list(commits or ())
+        self._files_total = sum(commit.files for commit in known)
+        self._bytes_total = sum(commit.bytes for commit in known)
+        self._files = 0
+        self._bytes = 0
+
+    def __call__(self, event: Event) -> None:
+        """Count a step, and tell."""
+        if not isinstance(event.step, Complete | Rename) or event.outcome is not Outcome.DONE:
+            return
+        self._files += 1
+        self._bytes += event.step.length
+        files_total = max(self._files, self._files_total)
+        bytes_total = max(self._bytes, self._bytes_total)
+        self.tell(Progress("complete", self._files, files_total, self._bytes, bytes_total))
+
+
+class UploadMeter(_Teller):
+    """The same for the uploads of a task commit, after every part."""
+
+    def __init__(self, callback: ProgressCallback) -> None:
+        super().__init__(callback)
+        self._files = 0
+        self._bytes = 0
+
+    def __call__(self, event: Event) -> None:
+        """Count a part, and tell."""
+        part = event.step
+        if isinstance(part, SentPart):
+            self._files += part.last
+            self._bytes += part.size
+            self.tell(Progress("upload", self._files, part.files_total, self._bytes, part.bytes_total))

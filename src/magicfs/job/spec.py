@@ -1,0 +1,330 @@
+"""What a job was asked to do: checked once, the same in every process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal, get_args
+from uuid import UUID, uuid4
+
+from fsspec.spec import AbstractFileSystem
+
+from magicfs.committers import registry
+from magicfs.committers.base import Committer, JobContext
+from magicfs.committers.final.filesystem import FinalFileSystem
+from magicfs.committers.options import CommitterOptions, NoOptions, StagingOptions, options_from
+from magicfs.committers.staging import attempts as local_attempts
+from magicfs.committers.traits import TRAITS, traits_of
+from magicfs.committers.work_places import WorkPlace, local_directory, local_extra, local_filesystem
+from magicfs.engine import Engine, Observer
+from magicfs.errors import UsageError
+from magicfs.filesystem import MagicFileSystem
+from magicfs.formats.pending import EtagFormat
+from magicfs.job.extra_destinations import keys_of, place_in
+from magicfs.manifests.chain import manifest_key
+from magicfs.protocol import ids, paths
+from magicfs.protocol.conflict import CONFLICTS, Conflict
+from magicfs.protocol.ids import AttemptId, JobId, TaskId
+from magicfs.protocol.layout import LayoutName, WorkLayout
+from magicfs.protocol.parts import DEFAULT_PART_SIZE
+from magicfs.stores import resolve
+from magicfs.stores.port import Store
+
+__all__ = ["CONFLICTS", "JobSpec", "location_of"]
+
+CONCURRENCY_MAX = 1024
+RUN_ID_MAX = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSpec:
+    """The arguments of a ``Job`` and its id. Pickles without secrets.
+
+    Attributes:
+        location: The destination.
+        job: The job.
+        committer: Name of the committer.
+        conflict: What to do about data that is there already.
+        unique_names: Whether final names carry task and job.
+        tracking: Where finished uploads are remembered.
+        layout: Which of Hadoop's directory layouts.
+        attempt: Number of the job attempt.
+        part_size: Bytes of the first parts of every upload; None for the default.
+        concurrency: Most requests at once.
+        etag_format: Which generation of Hadoop shall read the files.
+        hadoop_sets: Whether to copy pending sets to where Hadoop's job commit looks for them.
+        run_id: Name of the run, by which a second one finds the first.
+        allow_empty: Whether a job without files may replace what is there.
+        single_driver: Whether the caller vouches for what the store cannot ensure.
+        extra_destinations: URLs of further directories that tasks may write to.
+        inline_limit: Bytes of the largest pending set inside a task commit; None for the default.
+        committer_options: What else the committer is told.
+        reason: Why this committer, where the caller left the choice to us.
+        storage_options: Options of the wrapped filesystem.
+        filesystem: The wrapped filesystem itself, in place of options.
+    """
+
+    location: paths.Location
+    job: JobId
+    committer: str = "magic"
+    conflict: Conflict = "fail"
+    unique_names: bool = True
+    tracking: Literal["store", "memory"] = "store"
+    layout: LayoutName = "__magic_job"
+    attempt: int = 0
+    part_size: int | None = None
+    concurrency: int = 32
+    etag_format: EtagFormat = "string"
+    hadoop_sets: bool = False
+    run_id: str | None = None
+    allow_empty: bool = False
+    single_driver: bool = False
+    extra_destinations: Sequence[str] = ()
+    inline_limit: int | None = None
+    committer_options: CommitterOptions = field(default_factory=NoOptions)
+    reason: str = ""
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    filesystem: AbstractFileSystem | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        url: str,
+        job_id: UUID | str | None,
+        committer: str,
+        committer_options: Mapping[str, Any] | None,
+        storage_options: Mapping[str, Any] | None,
+        filesystem: AbstractFileSystem | None,
+        **others: Any,
+    ) -> JobSpec:
+        """The spec of what a caller asked for, in whatever form.
+
+        Raises:
+            UsageError: An argument cannot be right.
+        """
+        if filesystem is not None and storage_options:
+            raise UsageError("give either filesystem or storage_options, not both")
+        location = location_of(url, any_scheme=filesystem is not None)
+        options, reason = dict(storage_options or {}), ""
+        if committer == "auto":
+            wrapped = filesystem or resolve.filesystem(location.scheme, options)
+            committer, reason = registry.best_for(resolve.open_store(wrapped, location.bucket))
+            logging.getLogger("magicfs").info("%s: committer %s, because %s", url, committer, reason)
+        return cls(
+            location=location,
+            job=ids.job_id(uuid4() if job_id is None else job_id),
+            committer=committer,
+            committer_options=options_from(traits_of(committer).options, committer, committer_options or {}),
+            reason=reason,
+            storage_options=options,
+            filesystem=filesystem,
+            **others,
+        )
+
+    def __post_init__(self) -> None:
+        self._check_committer()
+        _choice("tracking", self.tracking, ("store", "memory"))
+        _choice("etag_format", self.etag_format, get_args(EtagFormat))
+        if self.run_id is not None and not self.run_id:
+            raise UsageError("run_id is empty; name the run, or leave it out")
+        if len(self.run_id or "") > RUN_ID_MAX:
+            raise UsageError(f"run_id has {len(self.run_id or '')} characters; at most {RUN_ID_MAX} are kept")
+        if not 1 <= self.concurrency <= CONCURRENCY_MAX:
+            raise UsageError(f"concurrency={self.concurrency} is out of range; choose 1 to {CONCURRENCY_MAX}")
+        if isinstance(self.filesystem, MagicFileSystem):
+            raise UsageError(
+                "filesystem is a MagicFileSystem already; give the one that it wraps (its attribute fs)"
+            )
+        manifest_key(self.location.key, self.job)
+        context = self.context
+        if self.tracking == "memory" and not context.names_tell:
+            raise UsageError(
+                "tracking='memory' needs unique_names=True and a job id that holds a UUID: uploads of lost "
+                "tasks are recorded nowhere and can only be told by their names; use tracking='store'"
+            )
+        self._extra_keys()
+        registry.check_store(self.committer, self.store())
+        if self.part_size is not None:
+            self.store().capabilities.parts.check(self.part_size)
+
+    def _check_committer(self) -> None:
+        traits = traits_of(self.committer)
+        _choice("conflict", self.conflict, CONFLICTS)
+        if self.conflict not in traits.conflicts:
+            able = [name for name, other in TRAITS.items() if self.conflict in other.conflicts]
+            raise UsageError(
+                f"committer={self.committer!r} has no conflict={self.conflict!r}, only "
+                f"{', '.join(traits.conflicts)}; committers that have it: {', '.join(able)}"
+            )
+        if self.run_id is not None and not traits.driven:
+            able = [name for name, other in TRAITS.items() if other.driven]
+            raise UsageError(
+                f"run_id finds an earlier job by its job object, and committer={self.committer!r} has none; "
+                f"leave it out, or use one of {', '.join(able)}"
+            )
+        options = self.committer_options
+        if self.hadoop_sets and isinstance(options, StagingOptions) and options.cluster_directory is not None:
+            raise UsageError(
+                "hadoop_sets is about pending sets in the destination's store, and with cluster_directory "
+                "they are not there; leave one of the two out"
+            )
+        if self.tracking == "memory" and traits.writes != "delayed uploads":
+            raise UsageError(
+                f"tracking='memory' is for delayed uploads, and committer={self.committer!r} has "
+                f"{traits.writes}; leave it out"
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.filesystem is not None and (found := resolve.secrets_of(self.filesystem.storage_options)):
+            raise UsageError(
+                f"the job's filesystem has inline secrets ({', '.join(sorted(found))}), which a pickle would "
+                "carry; take them from the environment or a profile, or give storage_options instead"
+            )
+        state = dict(self.__dict__)
+        state["storage_options"] = resolve.without_secrets(self.storage_options)
+        return state
+
+    @property
+    def work_layout(self) -> WorkLayout:
+        """Where the job keeps its work."""
+        return WorkLayout(self.location.key, self.job, self.attempt, self.layout)
+
+    def _extra_keys(self) -> tuple[str, ...]:
+        tells = self.unique_names and ids.is_random(self.job)
+        return keys_of(self.extra_destinations, self.location, self.committer, names_tell=tells)
+
+    @property
+    def context(self) -> JobContext:
+        """The facts that the committer works from."""
+        return JobContext(
+            url=self.location.url,
+            layout=self.work_layout,
+            conflict=self.conflict,
+            unique_names=self.unique_names,
+            tracking=self.tracking,
+            etag_format=self.etag_format,
+            hadoop_sets=self.hadoop_sets,
+            run_id=self.run_id,
+            allow_empty=self.allow_empty,
+            single_driver=self.single_driver,
+            options=self.committer_options,
+            committer=self.committer,
+            part_size=self.part_size or DEFAULT_PART_SIZE,
+            extra_destinations=self._extra_keys(),
+            inline_limit=self.inline_limit,
+        )
+
+    def work_place(self, task: TaskId, attempt: AttemptId, extra: str | None = None) -> WorkPlace:
+        """Where an attempt of a task writes.
+
+        Args:
+            task: The task.
+            attempt: The attempt.
+            extra: URL of a directory in one of the extra destinations; None for the destination.
+
+        Raises:
+            UsageError: It lies in none of them.
+        """
+        if extra is not None:
+            return self._extra_place(task, attempt, extra)
+        bucket, scheme = self.location.bucket, self.location.scheme
+        options = dict(self.storage_options) if self.filesystem is None else None
+        match traits_of(self.committer).writes:
+            case "delayed uploads":
+                path = f"{bucket}/{self.work_layout.work_directory(attempt)}"
+                nested = {scheme: options} if options else {}
+                chained = None if options is None else self.magic_options() | nested
+                return WorkPlace(path, f"magic::{scheme}://", self.magic_filesystem, chained)
+            case "local files":
+                assert isinstance(self.committer_options, StagingOptions)
+                work_directory = self.committer_options.work_directory
+                path = local_directory(work_directory, self.job, attempt)
+                prepare = partial(local_attempts.begin, work_directory, self.job, attempt)
+                return WorkPlace(path, "file://", local_filesystem, {}, prepare)
+            case "work files":
+                path = f"{bucket}/{self.context.temporary.task_attempt_directory(attempt)}"
+                return WorkPlace(path, f"{scheme}://", self.wrapped, options)
+            case "final files":
+                label = attempt if self.committer == "stocator" else task
+                suffix = (label, self.job) if self.unique_names else None
+                return WorkPlace(
+                    self.location.path,
+                    "",
+                    partial(FinalFileSystem, self.wrapped(), self.location.path, suffix),
+                    None,
+                )
+
+    def _extra_place(self, task: TaskId, attempt: AttemptId, url: str) -> WorkPlace:
+        keys = self._extra_keys()
+        number, relative = place_in(url, self.location, keys)
+        place = self.work_place(task, attempt)
+        if traits_of(self.committer).writes == "local files":
+            directory = local_extra(place.path, number)
+        else:
+            directory = f"{self.location.bucket}/{self.work_layout.work_directory(attempt, keys[number])}"
+        return replace(place, path=f"{directory}/{relative}" if relative else directory)
+
+    def wrapped(self) -> AbstractFileSystem:
+        """The filesystem of the store, as this process has it."""
+        if self.filesystem is None:
+            return resolve.filesystem(self.location.scheme, self.storage_options)
+        if traits_of(self.committer).writes == "delayed uploads":
+            return self.magic_filesystem().fs
+        return self.filesystem
+
+    def magic_filesystem(self) -> MagicFileSystem:
+        """The filesystem that tasks write through; one instance serves all tasks of a process."""
+        if self.filesystem is not None:
+            return MagicFileSystem(self.filesystem, **self.magic_options())
+        return MagicFileSystem(
+            target_protocol=self.location.scheme,
+            target_options=dict(self.storage_options),
+            **self.magic_options(),
+        )
+
+    def magic_options(self) -> dict[str, Any]:
+        """The options of ``MagicFileSystem`` that differ from its defaults."""
+        options: dict[str, Any] = {"tracking": self.tracking, "unique_names": self.unique_names}
+        if self.part_size is not None:
+            options["part_size"] = self.part_size
+        if self.etag_format != "string":
+            options["etag_format"] = self.etag_format
+        return options
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop on which the store works."""
+        return resolve.loop_of(self.wrapped())
+
+    def store(self) -> Store:
+        """The store of the destination's bucket."""
+        return resolve.open_store(self.wrapped(), self.location.bucket)
+
+    def make_committer(self, observer: Observer | None = None) -> Committer:
+        """The committer, bound to this process's connection."""
+        return registry.make(self.committer, self.context, Engine(self.store(), self.concurrency, observer))
+
+
+def location_of(url: str, *, any_scheme: bool = False) -> paths.Location:
+    """Take the URL of a destination apart.
+
+    Args:
+        url: Such as ``s3://bucket/sales``.
+        any_scheme: Whether the scheme is only a name, for the filesystem is known.
+
+    Raises:
+        UsageError: It is none, or there is no store of that scheme.
+    """
+    scheme, separator, _ = url.partition("://")
+    known = resolve.SCHEMES | resolve.PLAIN_SCHEMES
+    if separator and not any_scheme and "::" not in scheme and scheme not in known:
+        raise UsageError(f"{url!r}: magicfs has no store for {scheme}://, only {', '.join(sorted(known))}")
+    return paths.parse_url(url)
+
+
+def _choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise UsageError(f"{name}={value!r} is unknown; choose one of {', '.join(choices)}")

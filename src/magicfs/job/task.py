@@ -1,0 +1,294 @@
+"""``Task``: what an engine runs, possibly more than once, possibly elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from fsspec.asyn import sync
+from fsspec.spec import AbstractFileSystem
+
+from magicfs.committers.work_places import WorkPlace
+from magicfs.errors import CommitError, CommitFailed, CommitOutcomeUnknown, ProtocolViolation, UsageError
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.progress import UploadMeter
+from magicfs.job.spec import JobSpec
+from magicfs.protocol import ids
+from magicfs.protocol.ids import AttemptId, TaskId
+from magicfs.report import ProgressCallback
+
+__all__ = ["Task", "not_repeatable"]
+
+
+class Task:
+    """One task of a job. As a context manager it sets itself up, commits, and aborts if the body raises.
+
+    A task may be pickled before it is set up, and may run more than once, even at the same time: each
+    ``setup`` makes an attempt of its own. What is pickled is the task, never an attempt.
+
+    Args:
+        spec: The job.
+        task: The task's id.
+        on_commit: Told what ``commit`` persisted; forgotten by pickling.
+        check: Called with the name of each call that needs its job open; forgotten by pickling.
+
+    Attributes:
+        id: The task's id.
+    """
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        task: TaskId,
+        *,
+        on_commit: Callable[[TaskCommit], None] | None = None,
+        check: Callable[[str], None] | None = None,
+    ) -> None:
+        self.id = task
+        self._spec = spec
+        self._on_commit = on_commit
+        self._check = check
+        self._attempt: AttemptId | None = None
+        self._process: int | None = None
+        self._state: Literal["new", "open", "committed", "aborted"] = "new"
+        self._commit: TaskCommit | None = None
+        self._began_commit = False
+        self._counters: dict[str, int] = {}
+
+    @property
+    def job_id(self) -> str:
+        """The job's id."""
+        return self._spec.job
+
+    @property
+    def attempt_id(self) -> AttemptId:
+        """The attempt, once the task is set up."""
+        return self._require_attempt()
+
+    @property
+    def path(self) -> str:
+        """Where to write, without a scheme: ``bucket/…/__base``. Relative paths become the destination's.
+
+        With ``committer="directory"`` or ``"partitioned"`` it is a directory of this machine.
+        """
+        return self._place().path
+
+    def url(self, name: str = "") -> str:
+        """A URL for a file of the given relative name, to go with ``storage_options``."""
+        return self._place().url(name)
+
+    def path_to(self, directory: str) -> str:
+        """Where to write, with ``filesystem``, for a directory in one of the job's extra destinations.
+
+        Relative paths become that directory's. With ``committer="directory"`` or ``"partitioned"`` it is a
+        directory of this machine, and is made.
+
+        Args:
+            directory: A URL, such as ``s3://bucket/other/day=1``.
+
+        Raises:
+            UsageError: It lies in none of the job's ``extra_destinations``.
+        """
+        place = self._spec.work_place(self.id, self._require_attempt(), directory)
+        if place.prefix == "file://" and self._state == "open":
+            Path(place.path).mkdir(parents=True, exist_ok=True)
+        return place.path
+
+    def url_to(self, directory: str, name: str = "") -> str:
+        """As ``path_to``, a URL for a file of the given relative name, to go with ``storage_options``."""
+        self.path_to(directory)
+        return self._spec.work_place(self.id, self._require_attempt(), directory).url(name)
+
+    @property
+    def storage_options(self) -> dict[str, Any]:
+        """What ``pandas`` and ``fsspec`` need beside ``url``. May hold secrets.
+
+        Raises:
+            UsageError: The job was given a filesystem instance, whose options are not known, or its committer
+                writes where no URL leads.
+        """
+        options = self._place().storage_options
+        if options is None:
+            raise UsageError("no URL leads to where this task writes; write through task.filesystem")
+        return options
+
+    @property
+    def filesystem(self) -> AbstractFileSystem:
+        """The filesystem to write through; most committers have one for all tasks of a process."""
+        return self._place().filesystem()
+
+    def setup(self, suffix: str | None = None) -> Self:
+        """Start an attempt, here and now. No request is made.
+
+        With ``committer="directory"`` or ``"partitioned"`` its local directory is made, empty, and what dead
+        attempts of the job have left on this machine is removed.
+
+        Args:
+            suffix: What tells this attempt from others of the task, in lower-case letters and digits, if
+                the engine has a number that does; by default random.
+
+        Raises:
+            ProtocolViolation: The task was set up already, or its job has ended; or the same attempt is being
+                run on this machine.
+            UsageError: The local directory cannot be made.
+        """
+        if self._state != "new":
+            raise ProtocolViolation(
+                f"task {self.id} is {self._state}; use a new job.task({self.id!r}) for another attempt"
+            )
+        self._require_job("setup")
+        attempt = ids.attempt_id(self.id, suffix or secrets.token_hex(6))
+        self._spec.work_place(self.id, attempt).prepare()
+        self._attempt = attempt
+        self._process = os.getpid()
+        self._state = "open"
+        return self
+
+    def needs_commit(self) -> bool:
+        """Whether the attempt wrote anything; a task that did not may be aborted without loss."""
+        attempt = self._require_attempt()
+        found: bool = sync(self._spec.loop, self._spec.make_committer().needs_task_commit, attempt)
+        return found
+
+    def count(self, name: str, number: int = 1) -> None:
+        """Add to a counter of the attempt, which the job's ``_SUCCESS`` and report sum up.
+
+        Args:
+            name: Such as ``records_written``, which is the number of rows.
+            number: How many.
+
+        Raises:
+            ProtocolViolation: The task is not set up, or was committed or aborted already.
+            UsageError: The number is negative.
+        """
+        self._require_attempt()
+        if self._state != "open":
+            raise ProtocolViolation(f"task {self.id} is {self._state} already; count before it commits")
+        if number < 0:
+            raise UsageError(f"{name} cannot go down by {-number}; count what is written")
+        self._counters[name] = self._counters.get(name, 0) + number
+
+    def commit(self, progress: ProgressCallback | None = None) -> TaskCommit:
+        """Persist what the attempt wrote; nothing becomes visible.
+
+        Args:
+            progress: Where the commit uploads local files (``directory``, ``partitioned``), called with a
+                ``Progress`` after every part, on the I/O thread; it must be quick.
+
+        Raises:
+            ProtocolViolation: The task was committed or aborted already, or its job has ended, or with
+                ``tracking="memory"`` it was set up in another process, which alone knows its files.
+            CommitFailed: A file is unreadable or still open; the attempt's uploads are aborted. With a
+                committer whose ``is_task_commit_repeatable`` is false, whatever went wrong: the job has
+                failed.
+            CommitOutcomeUnknown: The store fell silent; commit again, or run the task again.
+            StoreError: The store refused or failed; the attempt's uploads are aborted as far as possible.
+        """
+        attempt = self._require_attempt()
+        if self._state != "open":
+            raise ProtocolViolation(
+                f"task {self.id} is {self._state} already; use a new job.task({self.id!r}) to run it again"
+            )
+        self._require_job("commit")
+        if self._spec.tracking == "memory" and self._process != os.getpid():
+            raise ProtocolViolation(
+                f"task {self.id} was set up in another process, and with tracking='memory' only that one "
+                "knows its files; set it up and commit it where it writes, or use tracking='store'"
+            )
+        meter = UploadMeter(progress) if progress is not None else None
+        committer = self._spec.make_committer(meter)
+        self._began_commit = True
+        try:
+            self._commit = sync(self._spec.loop, committer.commit_task, self.id, attempt, self._counters)
+        except CommitOutcomeUnknown:
+            raise
+        except BaseException as error:
+            self._state = "aborted"  # a failed commit leaves nothing to commit again
+            if isinstance(error, CommitError) or committer.is_task_commit_repeatable:
+                raise
+            raise not_repeatable(self._spec.committer, self.id, repr(error)) from error
+        finally:
+            if meter is not None and meter.trouble:
+                logging.getLogger("magicfs").warning("task %s: %s", self.id, meter.trouble)
+        assert self._commit is not None
+        self._state = "committed"
+        if self._on_commit is not None:
+            self._on_commit(self._commit)
+        return self._commit
+
+    @property
+    def began_commit(self) -> bool:
+        """Whether ``commit`` was called and got as far as the store."""
+        return self._began_commit
+
+    @property
+    def committed(self) -> TaskCommit | None:
+        """What ``commit`` returned; None before."""
+        return self._commit
+
+    def abort(self) -> None:
+        """Discard what the attempt wrote. A second call does nothing.
+
+        Raises:
+            ProtocolViolation: The task was committed.
+            StoreError: Something could not be discarded; the job's cleanup tries again.
+        """
+        if self._state in {"new", "aborted"}:
+            return
+        if self._state == "committed":
+            raise ProtocolViolation(
+                f"task {self.id} is committed; leave its commit out of job.commit instead"
+            )
+        self._state = "aborted"
+        sync(self._spec.loop, self._spec.make_committer().abort_task, self._require_attempt())
+
+    def __enter__(self) -> Self:
+        return self.setup()
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._state != "open":
+            return
+        if exc is None:
+            self.commit()
+            return
+        try:
+            self.abort()
+        except Exception as second:  # noqa: BLE001 - the first error must not be hidden
+            exc.add_note(f"and task {self.id} could not be aborted whole: {second}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._spec, self.id)
+
+    def __repr__(self) -> str:
+        return f"<Task {self.id} of job {self.job_id}, {self._state}>"
+
+    def _place(self) -> WorkPlace:
+        return self._spec.work_place(self.id, self._require_attempt())
+
+    def _require_attempt(self) -> AttemptId:
+        if self._attempt is None:
+            raise ProtocolViolation(
+                f"task {self.id} is not set up; call setup() where it runs, or use a with block"
+            )
+        return self._attempt
+
+    def _require_job(self, call: str) -> None:
+        if self._check is not None:
+            self._check(f"task.{call}")
+
+
+def not_repeatable(committer: str, task: str, problem: str) -> CommitFailed:
+    """What to raise when a task commit that cannot be repeated has failed, or may have died."""
+    return CommitFailed(
+        f"task {task} failed in its commit, or may have: {problem}; committer={committer!r} publishes when a "
+        "task commits and cannot repeat that, so a part of the task may be visible and the job has failed; "
+        "abort it, remove what it has made visible, and run it again under another job id",
+        failed=[task],
+    )

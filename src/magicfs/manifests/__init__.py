@@ -1,0 +1,1 @@
+"""The chain of published jobs."""

@@ -1,4 +1,0 @@
-"""Kills real processes of real jobs at random times, recovers, and counts rows.
-
-Run it with ``python -m magicfs.testing.kill --kills 200``. Linux only: processes are held by pidfd.
-"""

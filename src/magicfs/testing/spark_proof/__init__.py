@@ -1,4 +1,0 @@
-"""Spark's executors, drivers, streams and servers killed over running writes, rows counted, and speed.
-
-Run as ``python -m magicfs.testing.spark_proof``.
-"""

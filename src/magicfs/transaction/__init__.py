@@ -1,0 +1,1 @@
+"""The life of one job, from open to ended, whoever drives it."""

@@ -1,0 +1,342 @@
+"""Doing what a job object says, whoever does it: the driver, a recovery, or both at once.
+
+Every step may be repeated, by another process, at any time: files are completed under their upload's
+identity, deleted by their ETag, and the state is moved by compare-and-swap. Who loses a swap reads the job
+again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+from magicfs.committers.base import JobContext
+from magicfs.engine import Engine, Failure, StageResult, raise_first
+from magicfs.errors import (
+    CommitDenied,
+    CommitFailed,
+    CommitOutcomeUnknown,
+    MagicError,
+    ObjectNotFound,
+    PermissionDenied,
+    StoreError,
+    Unsupported,
+)
+from magicfs.formats.pending import Pending
+from magicfs.protocol.job_state import JobState
+from magicfs.protocol.plan import Complete, Stage
+from magicfs.protocol.readback import Outcome
+from magicfs.stores.conditions import remove_matching
+from magicfs.transaction import delegate as completing
+from magicfs.transaction import facts
+from magicfs.transaction import output as job_output
+from magicfs.transaction import publish as publishing
+from magicfs.transaction import revert as reverting
+from magicfs.transaction.delegate import Order, Spread
+from magicfs.transaction.executed import Ending, Executed
+from magicfs.transaction.output import JobOutput
+from magicfs.transaction.record import Held, JobMoved, JobRecord, mint
+from magicfs.transaction.sweep import sweep
+
+__all__ = ["Executor"]
+
+_LOOKS = 3
+
+
+class Executor:
+    """Carries one job from any state that has a way to its end.
+
+    Args:
+        engine: Bound to the job's bucket; completes files.
+        cleaner: The same, giving a silent store up.
+        context: The job.
+        record: Its object.
+
+    Attributes:
+        fresh: Whether no other process has completed a file yet, as a driver knows that has just reached the
+            commit point; otherwise every file is looked at.
+        settled: Ids of uploads that are known to be completed or aborted.
+        spread: How other processes complete the files; None completes them in this one.
+    """
+
+    def __init__(self, engine: Engine, cleaner: Engine, context: JobContext, record: JobRecord) -> None:
+        self.engine = engine
+        self.cleaner = cleaner
+        self.context = context
+        self.record = record
+        self.fresh = False
+        self._etags: dict[str, str] = {}
+        self.settled: set[str] = set()
+        self.spread: Spread | None = None
+        self._done = Executed()
+
+    @property
+    def so_far(self) -> Executed:
+        """What has been done, also when ``run`` raised: its ending is the one that the job is bound for."""
+        return self._done
+
+    async def run(self, held: Held | None) -> Executed:
+        """Do what the job object says until the job has ended.
+
+        Raises:
+            CommitOutcomeUnknown: The store did not say what became of a file; nothing was removed.
+            CommitFailed: Files could not be published, and the job cannot be taken back.
+            FormatError: A fact of the job was altered; nothing was done.
+            StoreError: The store failed before the job's fate was settled.
+        """
+        while held is not None:
+            try:
+                match held.job.state:
+                    case JobState.COMMITTING:
+                        held = await self._complete(held)
+                    case JobState.COMPLETED:
+                        return await self._finish(held)
+                    case JobState.REVERTING:
+                        return await self._revert(held)
+                    case JobState.ABORTING:
+                        return await self._abort(held)
+                    case _:
+                        raise JobMoved(f"job {self.context.job} is {held.job.state} again; nothing was done")
+            except JobMoved:
+                self.fresh = False
+                held = await self.record.read()
+                if held is not None and held.job.state in {JobState.OPEN, JobState.PREPARED}:
+                    raise
+            except ObjectNotFound as error:
+                # A fact is gone: with the job, if another process ended it in the meantime.
+                held = await self._still_there(held, error)
+        with suppress(MagicError):  # facts that this process has written since the job ended
+            await sweep(self.cleaner, self.context)
+        return self._done
+
+    async def take_back(self, held: Held, reason: str, *, dry_run: bool = False) -> Held:
+        """Move a committing job to ``reverting``, if it can be taken back; ``dry_run`` only tells whether.
+
+        Raises:
+            CommitDenied: It can only go forward; nothing was changed.
+            CommitFailed: A fact is gone; nothing was changed.
+            JobMoved: Another process moved it.
+        """
+        try:
+            output = await facts.read_output(self.cleaner, self.context, held.job)
+        except ObjectNotFound as error:
+            await self._still_there(held, error)
+            raise JobMoved(f"job {self.context.job} was moved by another process meanwhile") from error
+        no_way_back = reverting.no_way_back(held.job, output.pendings())
+        if no_way_back is not None:
+            raise CommitDenied(
+                f"job {self.context.job} can only go forward: {no_way_back}; nothing was changed; run "
+                f"magicfs recover {self.context.url} to finish it"
+            )
+        return held if dry_run else await self.record.move(held, JobState.REVERTING, reason=reason)
+
+    async def _still_there(self, held: Held, error: ObjectNotFound) -> Held | None:
+        if await self._is_unmoved(held):
+            raise CommitFailed(
+                f"a fact of job {self.context.job}, which is {held.job.state}, is gone: {error}; nothing was "
+                "done with the job; restore the object, or look at the files and remove the job by hand"
+            ) from error
+        return await self.record.read()
+
+    async def _is_unmoved(self, held: Held) -> bool:
+        now = await self.record.read()
+        return now is not None and now.job.nonce == held.job.nonce
+
+    # -- committing ------------------------------------------------------------------------------------
+
+    async def _complete(self, held: Held) -> Held:
+        job = held.job
+        self._done.output = output = await facts.read_output(self.engine, self.context, job)
+        if not job.irreversible:
+            held = await self._hide_success(held)
+        last = set(job.equal_keys)
+        elsewhere = await self._complete_elsewhere(held, output)
+        others = last | {step.key for step in elsewhere}
+        steps = self._steps(output, lambda pending: pending.destination_key not in others)
+        verify = not self.fresh or self.spread is not None
+        result = await self.engine.run(Stage("complete", steps), keep=True, verify=verify)
+        result = replace(result, done=result.done + len(elsewhere), completed=elsewhere | result.completed)
+        if result.ok and last:
+            if not job.irreversible:
+                held = await self.record.move(held, JobState.COMMITTING, irreversible=True)
+            steps = self._steps(output, lambda pending: pending.destination_key in last)
+            second = await self.engine.run(Stage("complete", steps), keep=True, verify=not self.fresh)
+            done, completed = result.done + second.done, result.completed | second.completed
+            result = StageResult(done, completed, second.failures, second.not_started)
+        if not result.ok:
+            return await self._failed(held, output, result)
+        self._etags = {step.key: etag for step, etag in result.completed.items()}
+        self.settled = {step.upload_id for step in result.completed}
+        return await self.record.move(held, JobState.COMPLETED)
+
+    @property
+    def _if_absent(self) -> bool:
+        # Only names that are not the job's own can meet a file there; the store is asked to refuse then.
+        return (
+            not self.context.names_tell
+            and self.context.conflict in {"append", "fail"}
+            and self.record.conditions.complete_if_absent
+        )
+
+    def _steps(self, output: JobOutput, wanted: Callable[[Pending], bool]) -> Iterator[Complete]:
+        for pending in output.pendings():
+            if wanted(pending):
+                yield job_output.completing(pending, if_absent=self._if_absent)
+
+    async def _complete_elsewhere(self, held: Held, output: JobOutput) -> dict[Complete, str]:
+        """Let other processes complete what they can; returns what they have told to be visible."""
+        if self.spread is None or not output.files:
+            return {}
+        order = Order(held.job.nonce, self._if_absent, verify=not self.fresh)
+        done, warnings = await completing.elsewhere(self.spread, order, self.engine, held.job, output)
+        if not await self._is_unmoved(held):
+            raise JobMoved(f"job {self.context.job} was moved by another process meanwhile")
+        self._done.warnings += warnings
+        return done
+
+    async def _hide_success(self, held: Held) -> Held:
+        """Delete the ``_SUCCESS`` that is there: its readers wait until the job has ended.
+
+        One that another job has written since this one looked is written down first, so that taking the job
+        back can restore it.
+        """
+        store, key = self.engine.store, self.context.layout.success_key
+        for _ in range(_LOOKS):
+            try:
+                etag = (await store.head(key)).etag
+            except ObjectNotFound:
+                break
+            if held.job.old_success is None or held.job.old_success.etag != etag:
+                seen = await facts.copy_success(self.engine, self.context, mint())
+                if seen is None:
+                    break
+                held, etag = await self.record.move(held, JobState.COMMITTING, old_success=seen), seen.etag
+            if not await remove_matching(store, self.record.conditions, [(key, etag)], 1):
+                break
+        return held
+
+    async def _failed(self, held: Held, output: JobOutput, result: StageResult) -> Held:
+        done = [step.key for step in result.completed]
+        failed = [failure.step.key for failure in result.failures]
+        tried = {*done, *failed}
+        lists = {
+            "done": done,
+            "failed": failed,
+            "not_started": [p.destination_key for p in output.pendings() if p.destination_key not in tried],
+        }
+        undecided = next((one for one in result.failures if not self._is_definite(one)), None)
+        if undecided is not None:
+            with suppress(StoreError):
+                if not await self._is_unmoved(held):
+                    raise JobMoved(f"job {self.context.job} was moved meanwhile") from undecided.error
+            raise CommitOutcomeUnknown(
+                f"{len(done)} of {output.files} files are published, and it is not known what became of "
+                f"{undecided.step.key}; nothing was removed; commit again, or run magicfs recover "
+                f"{self.context.url}: {undecided.error}",
+                **lists,
+            ) from undecided.error
+        first = result.failures[0].error
+        no_way_back = reverting.no_way_back(held.job, output.pendings())
+        if no_way_back is not None:
+            raise CommitFailed(
+                f"{failed[0]} could not be published, and job {self.context.job} can only go forward: "
+                f"{no_way_back}; nothing was removed; mend the cause and run magicfs recover "
+                f"{self.context.url}: {first}",
+                **lists,
+            ) from first
+        self._done.failure, self._done.lists = first, lists
+        return await self.record.move(held, JobState.REVERTING, reason=str(first))
+
+    def _is_definite(self, failure: Failure) -> bool:
+        """Whether a file is known not to come; a recovery that may not write proves nothing."""
+        if failure.outcome is Outcome.UNKNOWN:
+            return False
+        return self.fresh or not isinstance(failure.error, (PermissionDenied, Unsupported))
+
+    # -- the three ends --------------------------------------------------------------------------------
+
+    async def _finish(self, held: Held) -> Executed:
+        """From ``completed`` to the end. No trouble raises: the files are published."""
+        done = self._done
+        done.ending = Ending.PUBLISHED
+        try:
+            await self._settle(held)
+        except Exception as error:
+            gone = isinstance(error, ObjectNotFound) and not await self._is_unmoved(held)
+            if gone or isinstance(error, JobMoved):
+                raise  # perhaps the job has ended: see run
+            done.warnings.append(
+                f"the files are published but the job could not be finished: {error}; run magicfs recover "
+                f"{self.context.url}"
+            )
+            return done
+        done.warnings += [
+            f"the files are published but cleaning up failed: {one}" for one in await self._end(held)
+        ]
+        if done.unlisted is not None:
+            done.warnings.append(
+                "uploads of attempts that left no record could not be looked for, and a lifecycle rule has "
+                f"to collect them: {done.unlisted}"
+            )
+        return done
+
+    async def _settle(self, held: Held) -> None:
+        """Manifest, pointer, deletions and ``_SUCCESS``."""
+        job, context, conditions, done = held.job, self.context, self.record.conditions, self._done
+        try:
+            if job.chunks and not done.output.files:
+                done.output = await facts.read_output(self.cleaner, context, job)
+            old = await facts.read_deletions(self.cleaner, context, job)
+        except ObjectNotFound:
+            # Facts go after everything else: if the manifest is there, only cleaning up was left.
+            if not await publishing.republish(self.cleaner, context, conditions):
+                raise
+            return
+        await publishing.publish_manifest(
+            self.cleaner, context, conditions, job, done.output, old, self._etags
+        )
+        left = await publishing.delete_old(self.cleaner, conditions, old)
+        done.deleted = len(old) - len(left)
+        done.warnings += [f"{key} was written anew by somebody else and stays" for key in left]
+        await publishing.write_success(self.cleaner, context, conditions, job, done.output)
+
+    async def _revert(self, held: Held) -> Executed:
+        self._done.ending = Ending.REVERTED
+        job = held.job
+        output = JobOutput()
+        if job.chunks or job.old_success:
+            output = await facts.read_output(self.cleaner, self.context, job)
+            raise_first(
+                await reverting.revert_files(self.cleaner, self.context, self.record.conditions, job, output)
+            )
+            # From here on nothing but work objects is left, and the facts may go.
+            held = await self.record.move(held, JobState.REVERTING, chunks=(), deletions=(), old_success=None)
+        raise_first(await self._end(held, read_documents=True, look_again=output))
+        return self._done
+
+    async def _abort(self, held: Held) -> Executed:
+        raise_first(await self._end(held, read_documents=True))
+        self._done.ending = Ending.ABORTED
+        return self._done
+
+    async def _end(
+        self, held: Held, *, read_documents: bool = False, look_again: JobOutput | None = None
+    ) -> list[MagicError]:
+        """Remove the job's work, and its object last; returns what could not be done."""
+        try:
+            swept = await sweep(
+                self.cleaner, self.context, settled=self.settled, read_documents=read_documents
+            )
+            self._done.aborted += swept.aborted
+            self._done.unlisted = swept.unlisted
+            problems = swept.problems
+            if not problems and look_again is not None:
+                problems = await reverting.remove_files(self.cleaner, self.record.conditions, look_again)
+            if not problems:
+                await self.record.remove(held)
+        except JobMoved:
+            raise
+        except MagicError as error:
+            return [error]
+        return problems

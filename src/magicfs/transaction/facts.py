@@ -1,0 +1,192 @@
+"""What a job is to publish and to delete, written down once, before the commit point.
+
+Commit and recovery read nothing else: no task that is still alive can change it. Each chunk lies under a name
+that only one driver uses, and the job object bears its SHA-256.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from magicfs.committers.base import JobContext
+from magicfs.engine import Engine, drained
+from magicfs.errors import FormatError, ObjectNotFound
+from magicfs.formats import deletions
+from magicfs.formats.deletions import DELETIONS_SIZE_LIMIT, OldObject
+from magicfs.formats.job_object import Chunk, JobObject, OldSuccess
+from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
+from magicfs.formats.statistics import Statistics
+from magicfs.formats.success import SUCCESS_SIZE_LIMIT
+from magicfs.protocol import paths
+from magicfs.transaction import output as job_output
+from magicfs.transaction.output import JobOutput
+
+__all__ = [
+    "CHUNK_LENGTH",
+    "copy_success",
+    "read_chunk",
+    "read_deletions",
+    "read_output",
+    "read_success",
+    "write_deletions",
+    "write_output",
+]
+
+CHUNK_LENGTH = 1000
+"""Most files of one chunk."""
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    chunk: Chunk
+    raw: bytes
+
+
+async def write_output(
+    engine: Engine, context: JobContext, nonce: str, output: JobOutput
+) -> tuple[Chunk, ...]:
+    """Write down the files that a job publishes."""
+
+    def written() -> Iterator[_Written]:
+        statistics = output.statistics
+        for number, files in enumerate(_grouped(output.pendings(), CHUNK_LENGTH)):
+            one = PendingSet(job_id=context.job, commits=tuple(files), statistics=statistics)
+            statistics = Statistics()  # of the whole job, so the first chunk has them
+            size = sum(pending.length for pending in files)
+            yield _chunk(context, nonce, f"{number:05d}.json", one.to_bytes("object"), len(files), size)
+
+    return await _write(engine, written())
+
+
+async def write_deletions(
+    engine: Engine, context: JobContext, nonce: str, objects: Sequence[OldObject]
+) -> tuple[Chunk, ...]:
+    """Write down the old objects that a job deletes."""
+
+    def written() -> Iterator[_Written]:
+        for number, group in enumerate(_grouped(objects, deletions.CHUNK_LENGTH)):
+            name, size = f"deletions-{number:05d}.json", sum(one.size for one in group)
+            yield _chunk(context, nonce, name, deletions.write(group), len(group), size)
+
+    return await _write(engine, written())
+
+
+async def copy_success(engine: Engine, context: JobContext, nonce: str) -> OldSuccess | None:
+    """Keep the ``_SUCCESS`` that is there, so that undoing the job can put it back; None if there is none."""
+    store, key = engine.store, context.layout.success_key
+    try:
+        etag = (await store.head(key)).etag
+        raw = await store.get(key, size_max=SUCCESS_SIZE_LIMIT)
+    except ObjectNotFound:
+        return None
+    copy = _chunk(context, nonce, "_SUCCESS", raw, 1, len(raw))
+    await store.put(copy.chunk.key, raw)
+    return OldSuccess(copy.chunk.key, copy.chunk.sha256, etag)
+
+
+async def read_output(engine: Engine, context: JobContext, job: JobObject) -> JobOutput:
+    """Read back the files that a job publishes, every chunk checked before anything is done with one.
+
+    Raises:
+        ObjectNotFound: A chunk is gone.
+        FormatError: A chunk is altered, or lies outside the job.
+    """
+    read = await _read(engine, context, job.chunks, PENDINGSET_SIZE_LIMIT)
+    output = job_output.checked(engine, context, [(chunk.key, read[chunk.key]) for chunk in job.chunks])
+    output.tasks = job.tasks
+    return output
+
+
+async def read_chunk(engine: Engine, context: JobContext, chunk: Chunk) -> JobOutput:
+    """Read back one chunk of the files that a job publishes.
+
+    Raises:
+        ObjectNotFound: It is gone.
+        FormatError: It is altered, or lies outside the job.
+    """
+    read = await _read(engine, context, [chunk], PENDINGSET_SIZE_LIMIT)
+    return job_output.checked(engine, context, [(chunk.key, read[chunk.key])])
+
+
+async def read_deletions(engine: Engine, context: JobContext, job: JobObject) -> list[OldObject]:
+    """Read back the old objects that a job deletes.
+
+    Raises:
+        ObjectNotFound: A chunk is gone.
+        FormatError: A chunk is altered, or lies outside the job, or names a key outside the destination.
+    """
+    read = await _read(engine, context, job.deletions, DELETIONS_SIZE_LIMIT)
+    found: list[OldObject] = []
+    for chunk in job.deletions:
+        path = f"{engine.store.bucket}/{chunk.key}"
+        for one in deletions.read(path, read[chunk.key]):
+            if not paths.is_under(one.key, context.layout.destination):
+                raise FormatError(path, "objects", f"{one.key!a} lies outside the destination")
+            found.append(one)
+    return found
+
+
+async def read_success(engine: Engine, context: JobContext, job: JobObject) -> bytes | None:
+    """Read back the ``_SUCCESS`` that was there before the job; None if there was none."""
+    old = job.old_success
+    if old is None:
+        return None
+    chunk = Chunk(old.key, old.sha256, 1, 0)
+    return (await _read(engine, context, [chunk], SUCCESS_SIZE_LIMIT))[old.key]
+
+
+def _chunk(context: JobContext, nonce: str, name: str, raw: bytes, files: int, size: int) -> _Written:
+    key = f"{context.layout.facts_directory(nonce)}/{name}"
+    return _Written(Chunk(key, hashlib.sha256(raw).hexdigest(), files, size), raw)
+
+
+async def _write(engine: Engine, written: Iterator[_Written]) -> tuple[Chunk, ...]:
+    chunks: list[Chunk] = []
+
+    async def put(one: _Written) -> bool:
+        await engine.store.put(one.chunk.key, one.raw)
+        chunks.append(one.chunk)
+        return True
+
+    await drained(written, put, engine.concurrency)
+    return tuple(sorted(chunks, key=lambda chunk: chunk.key))
+
+
+async def _read(
+    engine: Engine, context: JobContext, chunks: Sequence[Chunk], size_limit: int
+) -> dict[str, bytes]:
+    read: dict[str, bytes] = {}
+
+    async def get(chunk: Chunk) -> bool:
+        path = f"{engine.store.bucket}/{chunk.key}"
+        if not paths.is_under(chunk.key, context.layout.job_directory):
+            raise FormatError(path, "", f"is named by job {context.job}, and lies outside its directory")
+        raw = await engine.store.get(chunk.key, size_max=size_limit + 1)
+        if hashlib.sha256(raw).hexdigest() != chunk.sha256:
+            raise FormatError(
+                path,
+                "",
+                f"was altered since job {context.job} wrote it (its SHA-256 differs); nothing is done with "
+                "it; find out who wrote it, then restore it or remove the job by hand",
+            )
+        read[chunk.key] = raw
+        return True
+
+    await drained(chunks, get, engine.concurrency)
+    return read
+
+
+def _grouped(items: Iterable[_Item], length: int) -> Iterator[list[_Item]]:
+    group: list[_Item] = []
+    for item in items:
+        group.append(item)
+        if len(group) == length:
+            yield group
+            group = []
+    if group:
+        yield group

@@ -1,0 +1,279 @@
+"""From committed tasks to the commit point: what is published, what is replaced, and that nobody else does.
+
+Announce, then look. A job that will delete something first writes down what, in its job object, and only then
+looks for others: of two such jobs at least one sees the other. Until the commit point the destination is
+exactly as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from magicfs.committers.base import JobContext
+from magicfs.engine import Engine, drained
+from magicfs.errors import CommitDenied, OutputExists, UsageError
+from magicfs.filesystem.recording import write_id_of
+from magicfs.formats.deletions import OldObject
+from magicfs.formats.job_object import ExtraDestination, SeenPointer
+from magicfs.formats.pending import Pending
+from magicfs.manifests.chain import read_pointer
+from magicfs.protocol import conflict, paths
+from magicfs.protocol.job_state import JobState
+from magicfs.protocol.readback import etag_of_parts
+from magicfs.transaction import facts
+from magicfs.transaction import others as neighbours
+from magicfs.transaction.others import Neighbour
+from magicfs.transaction.output import JobOutput
+from magicfs.transaction.record import Held, JobRecord, mint
+
+__all__ = ["check_empty", "output_exists", "prepare", "refuse_data", "touched_by"]
+
+_TRIES = 5
+_PAUSE_S = 0.2
+
+
+@dataclass(slots=True)
+class _Found:
+    """What lies in a job's scope."""
+
+    old: list[OldObject] = field(default_factory=list)
+    equal_keys: list[str] = field(default_factory=list)
+    older_files: bool = False
+    partitions: tuple[str, ...] | None = None
+    pointer: SeenPointer | None = None
+
+
+async def prepare(
+    engine: Engine, context: JobContext, record: JobRecord, held: Held, output: JobOutput
+) -> Held:
+    """Move an open or prepared job to ``committing``.
+
+    Returns:
+        The job at its commit point. Nothing is visible yet.
+
+    Raises:
+        OutputExists: The conflict mode forbids to publish onto what is there.
+        CommitDenied: Another job is changing the same files, or another driver moved this one.
+        UsageError: ``replace_partitions`` and a file in no partition, or ``replace`` without any file.
+    """
+    check_empty(context, output)
+    nonce = mint()
+    changes: dict[str, Any] = {
+        "tasks": output.tasks,
+        "files": output.files,
+        "size": output.bytes,
+        "chunks": await facts.write_output(engine, context, nonce, output),
+        "old_success": await facts.copy_success(engine, context, nonce),
+    }
+    if context.extra_destinations:
+        changes["extra_destinations"] = await _extra_destinations(engine, context, record)
+    if context.conflict == "append":
+        found = await _look(engine, context, record, output)
+        _refuse_equal(context, found)
+        changes |= {"pointer": found.pointer, "older_files": found.older_files}
+        return await record.move(held, JobState.COMMITTING, **changes)
+    for attempt in range(_TRIES):
+        if attempt:
+            await asyncio.sleep(_PAUSE_S * 2**attempt * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
+        held, in_the_way = await _announce_and_look(engine, context, record, held, output)
+        if not in_the_way:
+            return await record.move(held, JobState.COMMITTING, **changes)
+        held = await record.move(held, JobState.OPEN, deletions=(), equal_keys=(), partitions=None)
+    raise CommitDenied(
+        f"job {context.job} cannot {context.conflict.replace('_', ' ')} now: {'; '.join(in_the_way)}; "
+        "nothing was published; wait for it, or if its driver is dead run magicfs recover "
+        f"{context.url}, then commit again"
+    )
+
+
+async def _extra_destinations(
+    engine: Engine, context: JobContext, record: JobRecord
+) -> tuple[ExtraDestination, ...]:
+    """What lies in the extra destinations: only manifests need to know, for nothing there is replaced."""
+
+    async def has_older_files(extra: str) -> bool:
+        if await read_pointer(engine.store, extra, record.conditions) is not None:
+            return False
+        async for info in engine.store.list(paths.prefix_of(extra)):
+            if conflict.is_data(info.key, extra):
+                return True
+        return False
+
+    return tuple([ExtraDestination(key, await has_older_files(key)) for key in context.extra_destinations])
+
+
+def check_empty(context: JobContext, output: JobOutput) -> None:
+    """Refuse a job without files whose mode would delete what is there.
+
+    Raises:
+        UsageError: It has no files, and ``allow_empty`` was not given.
+    """
+    if not context.conflict.startswith("replace") or context.allow_empty:
+        return
+    destination = context.layout.destination
+    if not any(paths.is_under(one.destination_key, destination) for one in output.pendings()):
+        raise UsageError(
+            f"job {context.job} has no files, and conflict={context.conflict!r} would only delete what is "
+            "there; nothing was changed; pass allow_empty=True if that is meant"
+        )
+
+
+async def _announce_and_look(
+    engine: Engine, context: JobContext, record: JobRecord, held: Held, output: JobOutput
+) -> tuple[Held, list[str]]:
+    """Announce what will be replaced, then look for others; returns who or what is in the way."""
+    if held.job.state is JobState.PREPARED:
+        held = await record.move(held, JobState.OPEN)
+    found = await _look(engine, context, record, output)
+    if context.conflict == "fail":
+        _refuse_data(context, found.old)
+    nonce = mint()
+    listed = await facts.write_deletions(engine, context, nonce, _deleted(context, found))
+    held = await record.move(
+        held,
+        JobState.PREPARED,
+        deletions=listed,
+        partitions=found.partitions,
+        pointer=found.pointer,
+        older_files=found.older_files,
+        equal_keys=tuple(found.equal_keys),
+    )
+    others = await neighbours.find(engine, context.layout.destination)
+    in_the_way = [_described(one) for one in neighbours.blocking(others, context.job, found.partitions)]
+    if not in_the_way and await _pointer(engine, context, record) != found.pointer:
+        in_the_way = ["another job was published in the meantime"]
+    return held, in_the_way
+
+
+def _deleted(context: JobContext, found: _Found) -> list[OldObject]:
+    if context.conflict == "fail":
+        return []
+    kept = set(found.equal_keys)
+    return [one for one in found.old if one.key not in kept]
+
+
+async def _look(engine: Engine, context: JobContext, record: JobRecord, output: JobOutput) -> _Found:
+    found = _Found(pointer=await _pointer(engine, context, record))
+    destination, store = context.layout.destination, engine.store
+    if context.minds_partitions:
+        keys = (pending.destination_key for pending in output.pendings())
+        found.partitions = touched_by(context, keys)
+    # Names that are unique need no look at what is there, except to know whether a manifest knows it all.
+    ours = {} if context.names_tell else {p.destination_key: _finished(p) for p in output.pendings()}
+    whole = context.conflict in {"fail", "replace"} and found.partitions is None
+    if whole or ours or found.pointer is None:
+        async for info in store.list(paths.prefix_of(destination)):
+            if info.key in ours:
+                if info.etag.strip('"') == ours[info.key]:
+                    continue  # published already, by a driver of Hadoop's that died
+                found.equal_keys.append(info.key)
+            if conflict.is_replaced(info.key, destination):
+                inside = whole or _in_partitions(info.key, destination, found.partitions)
+                found.older_files = found.older_files or not inside
+                if inside:
+                    found.old.append(OldObject(info.key, info.etag, info.size))
+                elif found.partitions is None and not ours:
+                    break  # appending only asks whether there is any
+        return found
+    for partition in found.partitions or ():
+        async for info in store.list(paths.prefix_of(paths.join(destination, partition))):
+            if conflict.is_replaced(info.key, destination):
+                found.old.append(OldObject(info.key, info.etag, info.size))
+    return found
+
+
+def touched_by(context: JobContext, keys: Iterable[str]) -> tuple[str, ...] | None:
+    """The partitions that a job minds, given its files' keys; None for the whole destination.
+
+    Files for extra destinations lie in none: nothing is ever replaced there.
+
+    Raises:
+        UsageError: Nobody could tell what ``replace_partitions`` would replace.
+    """
+    destination = context.layout.destination
+    keys = (key for key in keys if paths.is_under(key, destination))
+    if context.conflict == "fail":
+        return conflict.minded_partitions(keys, destination)
+    return conflict.touched_partitions(keys, destination)
+
+
+def _finished(pending: Pending) -> str | None:
+    """The ETag by which a file that Hadoop has published is told; None for uploads of ours."""
+    if write_id_of(pending) is not None:
+        return None
+    return etag_of_parts(part.etag for part in pending.parts)
+
+
+def _in_partitions(key: str, destination: str, partitions: tuple[str, ...] | None) -> bool:
+    return any(paths.is_under(key, paths.join(destination, partition)) for partition in partitions or ())
+
+
+async def _pointer(engine: Engine, context: JobContext, record: JobRecord) -> SeenPointer | None:
+    seen = await read_pointer(engine.store, context.layout.destination, record.conditions)
+    if seen is None:
+        return None
+    pointer, entry = seen
+    return SeenPointer(pointer.job_id, entry.etag)
+
+
+def output_exists(context: JobContext, key: str) -> OutputExists:
+    """The error for ``conflict="fail"`` where a key is data already."""
+    if context.minds_partitions:
+        return OutputExists(
+            f"a partition of {context.url} that job {context.job} writes to holds data already, such as "
+            f"{key}, and conflict='fail' of committer={context.committer!r} publishes only into partitions "
+            "without any, and files at the root only where there is none at all; nothing was changed; "
+            "choose another destination, or conflict='append' or 'replace_partitions'"
+        )
+    return OutputExists(
+        f"{context.url} holds data already, such as {key}, and conflict='fail' publishes only where there is "
+        "none; nothing was changed; choose another destination, or conflict='append' or 'replace'"
+    )
+
+
+async def refuse_data(engine: Engine, context: JobContext, partitions: tuple[str, ...] | None) -> None:
+    """Refuse data that is there in any of the partitions, for ``conflict="fail"``.
+
+    Args:
+        engine: Bound to the job's bucket.
+        context: The job.
+        partitions: Relative to the destination; None for all of it.
+
+    Raises:
+        OutputExists: There is some.
+    """
+    destination = context.layout.destination
+
+    async def look(partition: str) -> bool:
+        async for info in engine.store.list(paths.prefix_of(paths.join(destination, partition))):
+            if conflict.is_data(info.key, destination):
+                raise output_exists(context, info.key)
+        return True
+
+    await drained([""] if partitions is None else partitions, look, engine.concurrency)
+
+
+def _refuse_data(context: JobContext, old: list[OldObject]) -> None:
+    destination = context.layout.destination
+    there = next((one.key for one in old if conflict.is_data(one.key, destination)), None)
+    if there is not None:
+        raise output_exists(context, there)
+
+
+def _refuse_equal(context: JobContext, found: _Found) -> None:
+    if found.equal_keys:
+        raise OutputExists(
+            f"{len(found.equal_keys)} files of job {context.job} have names that are taken, such as "
+            f"{found.equal_keys[0]}, and conflict='append' replaces nothing; nothing was changed; use "
+            "unique_names=True, other names, or conflict='replace'"
+        )
+
+
+def _described(one: Neighbour) -> str:
+    if one.job is None:
+        return f"the job object of job {one.job_id} cannot be read ({one.problem})"
+    return f"job {one.job_id} on {one.job.host or 'an unknown host'} is {one.job.state}"

@@ -1,0 +1,217 @@
+"""What follows once every file of a job is visible: manifest, pointer, deletions, ``_SUCCESS``."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Final
+
+from magicfs.committers.base import JobContext
+from magicfs.engine import Engine, drained
+from magicfs.errors import FormatError, ObjectExists, ObjectNotFound, PreconditionFailed, Unavailable
+from magicfs.filesystem.recording import write_id_of
+from magicfs.formats.deletions import OldObject
+from magicfs.formats.job_object import ExtraDestination, JobObject
+from magicfs.formats.manifest import Hides, Manifest, ManifestFile
+from magicfs.formats.pending import Pending
+from magicfs.formats.statistics import Statistics
+from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SUCCESS_SIZE_LIMIT, SuccessData
+from magicfs.manifests import chain as manifests
+from magicfs.protocol import paths
+from magicfs.stores.conditions import Conditions, remove_matching
+from magicfs.transaction.output import JobOutput
+from magicfs.version import __version__
+
+__all__ = ["delete_old", "job_statistics", "publish_manifest", "republish", "write_success"]
+
+
+_TRIES: Final = 5
+_HIDES: Final[Mapping[str, Hides]] = {"replace": "all", "replace_partitions": "keys"}
+
+
+async def publish_manifest(
+    engine: Engine,
+    context: JobContext,
+    conditions: Conditions,
+    job: JobObject,
+    output: JobOutput,
+    old: Sequence[OldObject],
+    etags: dict[str, str],
+) -> None:
+    """Write the job's manifest and move the pointer to it. A second call, by whomever, changes nothing.
+
+    Extra destinations get manifests of their own before, each with the job's files there.
+
+    Args:
+        engine: Bound to the job's bucket.
+        context: The job.
+        conditions: What the store honours.
+        job: Its object, ``completed``.
+        output: Its files.
+        old: What it replaces.
+        etags: ETags of files whose completion this process saw; the others are looked at.
+    """
+    await _look_up(engine, output, etags)
+    for extra in job.extra_destinations:
+        files = _files_below(output, extra.key, etags)
+        if files:
+            manifest = _extra_manifest(job, extra, files)
+            await manifests.publish(engine.store, conditions, extra.key, manifest)
+    destination = context.layout.destination
+    replaced = job.partitions if job.conflict == "replace_partitions" else None
+    removed = () if replaced is None else old
+    manifest = Manifest(
+        job_id=job.job_id,
+        run_id=job.run_id,
+        bucket=job.bucket,
+        destination=destination,
+        conflict=job.conflict,
+        committed_ms=job.changed_ms,
+        previous=job.pointer.job if job.pointer else None,
+        replaced=job.pointer.job if job.pointer and job.conflict == "replace" else None,
+        hides=_HIDES.get(job.conflict, "nothing"),
+        deleted=tuple(paths.relative_to(one.key, destination) for one in removed),
+        partitions=replaced,
+        older_files=job.older_files and job.pointer is None,
+        files=_files_below(output, destination, etags),
+    )
+    await manifests.publish(engine.store, conditions, destination, manifest)
+
+
+async def republish(engine: Engine, context: JobContext, conditions: Conditions) -> bool:
+    """Link a job's manifest if it was written before; False if it was not."""
+    # The destination's own is written last: with it, all are there.
+    destination = context.layout.destination
+    manifest = await manifests.read(engine.store, destination, context.job, conditions)
+    if manifest is None:
+        return False
+    for extra in context.extra_destinations:
+        other = await manifests.read(engine.store, extra, context.job, conditions)
+        if other is not None:
+            await manifests.publish(engine.store, conditions, extra, other)
+    await manifests.publish(engine.store, conditions, destination, manifest)
+    return True
+
+
+async def delete_old(engine: Engine, conditions: Conditions, old: Sequence[OldObject]) -> list[str]:
+    """Delete the old files that a job replaces, each only if it is still the one that was listed.
+
+    Returns:
+        Keys that hold another object by now, untouched.
+    """
+    objects = [(one.key, one.etag) for one in old]
+    return await remove_matching(engine.store, conditions, objects, engine.concurrency)
+
+
+async def write_success(
+    engine: Engine, context: JobContext, conditions: Conditions, job: JobObject, output: JobOutput
+) -> None:
+    """Write ``_SUCCESS``, unless a later job's is there. A second call changes nothing."""
+    store, key = engine.store, context.layout.success_key
+    raw = _success(context, job, engine.concurrency, output)
+    for _ in range(_TRIES):
+        try:
+            await store.put(key, raw, if_absent=conditions.put_if_absent)
+            return
+        except ObjectExists:
+            pass
+        try:
+            etag = (await store.head(key)).etag
+            there = await store.get(key, size_max=SUCCESS_SIZE_LIMIT + 1)
+        except ObjectNotFound:
+            continue  # a later job has reached its commit point, and may yet be taken back
+        if _job_of(there) == job.job_id:
+            return
+        if await manifests.newest_job(store, context.layout.destination, conditions) != job.job_id:
+            return
+        with suppress(PreconditionFailed):
+            await store.put(key, raw, if_match=etag if conditions.put_if_match else None)
+            return
+    raise Unavailable("put", f"{store.bucket}/{key}", "other jobs wrote it each time")
+
+
+def job_statistics(output: JobOutput) -> Statistics:
+    """What tasks and job counted, under Hadoop's names."""
+    return output.statistics + Statistics(
+        counters={
+            "committer_bytes_committed": output.bytes,
+            "committer_commits_completed": output.files,
+            "committer_jobs_completed": 1,
+        }
+    )
+
+
+async def _look_up(engine: Engine, output: JobOutput, etags: dict[str, str]) -> None:
+    async def look(pending: Pending) -> bool:
+        key = pending.destination_key
+        try:
+            etags[key] = (await engine.store.head(key)).etag
+        except ObjectNotFound:
+            etags[key] = ""  # removed since by somebody; the manifest tells that it was here
+        return True
+
+    unknown = (pending for pending in output.pendings() if not etags.get(pending.destination_key))
+    await drained(unknown, look, engine.concurrency)
+
+
+def _files_below(output: JobOutput, destination: str, etags: Mapping[str, str]) -> tuple[ManifestFile, ...]:
+    return tuple(
+        _file(pending, destination, etags)
+        for pending in output.pendings()
+        if paths.is_under(pending.destination_key, destination)
+    )
+
+
+def _extra_manifest(job: JobObject, extra: ExtraDestination, files: tuple[ManifestFile, ...]) -> Manifest:
+    # Without the run: it is the run of another destination, whose name may mean another one here.
+    return Manifest(
+        job_id=job.job_id,
+        bucket=job.bucket,
+        destination=extra.key,
+        conflict="append",
+        committed_ms=job.changed_ms,
+        older_files=extra.older_files,
+        files=files,
+    )
+
+
+def _file(pending: Pending, destination: str, etags: Mapping[str, str]) -> ManifestFile:
+    return ManifestFile(
+        key=paths.relative_to(pending.destination_key, destination),
+        size=pending.length,
+        etag=etags[pending.destination_key],
+        write_id=write_id_of(pending),
+    )
+
+
+def _job_of(raw: bytes) -> str | None:
+    try:
+        return SuccessData.from_bytes("_SUCCESS", raw).job_id
+    except FormatError:
+        return None
+
+
+def _success(context: JobContext, job: JobObject, concurrency: int, output: JobOutput) -> bytes:
+    destination = context.layout.destination
+    names = [
+        f"/{pending.destination_key}" for pending in islice(output.pendings(), SUCCESS_MARKER_FILE_LIMIT)
+    ]
+    diagnostics = {
+        "magicfs.concurrency": str(concurrency),
+        "magicfs.conflict": context.conflict,
+        "magicfs.manifest": manifests.manifest_key(destination, job.job_id),
+        "magicfs.version": __version__,
+    }
+    success = SuccessData(
+        hostname=socket.gethostname(),
+        committer=job.committer,
+        description=f"magicfs job {context.job}",
+        job_id=context.job,
+        job_id_source="magicfs",
+        diagnostics=diagnostics,
+        filenames=tuple(names),
+        statistics=job_statistics(output),
+    )
+    return success.touched(job.changed_ms).to_bytes()

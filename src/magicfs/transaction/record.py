@@ -1,0 +1,171 @@
+"""The job object in the store: reading it, creating it, moving it."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import time
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from magicfs.committers.base import JobContext
+from magicfs.engine import Engine
+from magicfs.errors import CommitDenied, FormatError, ObjectExists, PreconditionFailed
+from magicfs.formats.job_object import ExtraDestination, JobObject
+from magicfs.protocol.job_state import JobState, check_move
+from magicfs.protocol.layout import WorkLayout
+from magicfs.stores.conditions import Conditions
+from magicfs.stores.port import Store
+from magicfs.stores.register import Entry, Register
+
+__all__ = ["Held", "JobMoved", "JobRecord", "mint", "now_ms", "opened", "taking_over"]
+
+
+class JobMoved(CommitDenied):
+    """Another process moved the job, or ended it: read its object again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A version of the job object, and the right to replace exactly that one.
+
+    Attributes:
+        job: What it says.
+        entry: Which version.
+    """
+
+    job: JobObject
+    entry: Entry
+
+
+class JobRecord:
+    """One job's object.
+
+    Args:
+        store: The job's bucket.
+        layout: Where the job keeps its work.
+        conditions: What the store honours.
+    """
+
+    def __init__(self, store: Store, layout: WorkLayout, conditions: Conditions) -> None:
+        self.store = store
+        self.layout = layout
+        self.use(conditions)
+
+    def use(self, conditions: Conditions) -> None:
+        """Take what the store honours from now on; reading does not depend on it."""
+        self.conditions = conditions
+        self._register = Register(self.store, self.layout.job_object_key, conditions)
+
+    async def read(self) -> Held | None:
+        """What the job says now; None once it has ended, or before it was set up.
+
+        Raises:
+            FormatError: It cannot be believed, or is another job's.
+        """
+        entry = await self._register.read()
+        if entry is None:
+            return None
+        path = f"{self.store.bucket}/{entry.key}"
+        job = JobObject.from_bytes(path, entry.body)
+        if (job.job_id, job.bucket) != (self.layout.job, self.store.bucket):
+            raise FormatError(
+                path, "jobId", f"belongs to job {job.job_id} in bucket {job.bucket}; somebody copied it here"
+            )
+        if job.destination != self.layout.destination:
+            raise FormatError(
+                path, "destination", f"is {job.destination!a}, not {self.layout.destination!a}; it was moved"
+            )
+        return Held(job, entry)
+
+    async def create(self, job: JobObject, *, tried: bool = True) -> Held:
+        """Write the first version.
+
+        Args:
+            job: What it says.
+            tried: Whether it is known what the store honours.
+
+        Raises:
+            ObjectExists: The job was set up already.
+        """
+        return Held(job, await self._register.create(job.to_bytes(), tried=tried))
+
+    async def move(self, held: Held, state: JobState, **changes: Any) -> Held:
+        """Replace the version that is held by one of another state.
+
+        Raises:
+            JobMoved: Another process was faster; nothing was changed.
+            ProtocolViolation: The table of states has no such move.
+        """
+        check_move(held.job.state, state)
+        news: dict[str, Any] = {
+            "state": state,
+            "nonce": mint(),
+            "changed_ms": now_ms(),
+            "host": _host(),
+            **changes,
+        }
+        moved = replace(held.job, **news)
+        try:
+            return Held(moved, await self._register.swap(held.entry, moved.to_bytes()))
+        except (PreconditionFailed, ObjectExists) as error:
+            raise JobMoved(
+                f"job {moved.job_id} was moved by another process while this one tried to make it {state}; "
+                "nothing was changed here; look with magicfs recover --dry-run"
+            ) from error
+
+    async def remove(self, held: Held) -> None:
+        """Delete the job's last object. A second call, or one for a job that ended, does nothing."""
+        try:
+            await self._register.remove(held.entry)
+        except PreconditionFailed as error:
+            raise JobMoved(f"job {held.job.job_id} was moved by another process at its end") from error
+
+    async def clear(self) -> None:
+        """Delete what is left of the object of a job that has ended, where it has numbered versions."""
+        await self._register.clear()
+
+
+def opened(context: JobContext, engine: Engine, committer: str) -> JobObject:
+    """The first version of a job's object."""
+    layout = context.layout
+    return JobObject(
+        job_id=context.job,
+        bucket=engine.store.bucket,
+        destination=layout.destination,
+        state=JobState.OPEN,
+        nonce=mint(),
+        driver=mint(),
+        attempt=layout.attempt,
+        committer=committer,
+        conflict=context.conflict,
+        unique_names=context.unique_names,
+        tracking=context.tracking,
+        layout=layout.name,
+        run_id=context.run_id,
+        extra_destinations=tuple(ExtraDestination(key) for key in context.extra_destinations),
+        created_ms=now_ms(),
+        changed_ms=now_ms(),
+        host=_host(),
+    )
+
+
+def taking_over(new: JobObject, old: JobObject) -> dict[str, Any]:
+    """What changes when a new driver takes an old one's job over: everything but whose it is and its age."""
+    kept = {"state", "nonce", "changed_ms", "host", "created_ms", "unknown"}
+    names = {one.name for one in fields(JobObject)} - kept
+    return {name: getattr(new, name) for name in names if getattr(new, name) != getattr(old, name)}
+
+
+def mint() -> str:
+    """A token that no other process makes."""
+    return secrets.token_hex(8)
+
+
+def now_ms() -> int:
+    """Milliseconds since the epoch."""
+    return int(time.time() * 1000)
+
+
+def _host() -> str:
+    return socket.gethostname()

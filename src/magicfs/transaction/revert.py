@@ -1,0 +1,134 @@
+"""Taking back what a job had made visible, until nothing of it is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+from magicfs.committers.base import JobContext
+from magicfs.engine import Engine, drained
+from magicfs.errors import (
+    CommitFailed,
+    MagicError,
+    ObjectExists,
+    ObjectNotFound,
+    PreconditionFailed,
+    StoreError,
+    Unavailable,
+)
+from magicfs.filesystem.recording import write_id_of
+from magicfs.formats.job_object import JobObject
+from magicfs.formats.pending import Pending
+from magicfs.protocol.plan import Stage
+from magicfs.protocol.readback import WRITE_ID
+from magicfs.stores.conditions import Conditions, remove_matching
+from magicfs.transaction import facts
+from magicfs.transaction import output as job_output
+from magicfs.transaction.output import JobOutput
+
+__all__ = ["no_way_back", "remove_files", "revert_files"]
+
+_LOOKS = 3
+
+
+def no_way_back(job: JobObject, pendings: Iterable[Pending]) -> str | None:
+    """Why a job can only go forward; None if it can be taken back."""
+    if job.irreversible:
+        return "old files have been replaced by new ones of the same name, and their content is gone"
+    if any(write_id_of(pending) is None for pending in pendings):
+        return "its uploads carry no write id, so its files cannot be told from somebody else's"
+    return None
+
+
+async def revert_files(
+    engine: Engine, context: JobContext, conditions: Conditions, job: JobObject, output: JobOutput
+) -> list[MagicError]:
+    """Abort every upload of a job that is ``reverting``, remove its files, put the old ``_SUCCESS`` back.
+
+    Uploads go first: afterwards no request that is still on its way can make a file visible. A second call
+    does the same again.
+
+    Returns:
+        What could not be done; call again.
+
+    Raises:
+        FormatError: A fact was altered.
+        StoreError: A fact cannot be read.
+    """
+    old_success = await facts.read_success(engine, context, job)
+    result = await engine.run(Stage("abort", job_output.aborts(output)), stop_on_failure=False)
+    problems: list[MagicError] = [f.error for f in result.failures if isinstance(f.error, MagicError)]
+    problems += await remove_files(engine, conditions, output)
+    if job.old_success is not None and old_success is not None and not problems:
+        try:
+            await _restore_success(engine, context, conditions, job.old_success.etag, old_success)
+        except StoreError as error:
+            problems.append(error)
+    return problems
+
+
+async def _restore_success(
+    engine: Engine, context: JobContext, conditions: Conditions, etag: str, raw: bytes
+) -> None:
+    """Put the old ``_SUCCESS`` back, one newline longer: with another ETag than the one that was there.
+
+    A slow driver's request to delete the old one may still be on its way, and names the old ETag.
+    """
+    store, key, fenced = engine.store, context.layout.success_key, raw + b"\n"
+    for _ in range(_LOOKS):
+        try:
+            there = await store.head(key)
+        except ObjectNotFound:
+            with suppress(ObjectExists):
+                await store.put(key, fenced, if_absent=conditions.put_if_absent)
+                return
+            continue
+        if there.etag != etag:
+            return  # put back by somebody else, or a later job's
+        with suppress(PreconditionFailed):
+            await store.put(key, fenced, if_match=etag if conditions.put_if_match else None)
+            return
+    raise Unavailable("put", f"{store.bucket}/{key}", "other processes moved it each time")
+
+
+async def remove_files(engine: Engine, conditions: Conditions, output: JobOutput) -> list[MagicError]:
+    """Delete those of a job's files that are visible and bear the write id of their upload.
+
+    A complete that was on its way when its upload was aborted may still win on some stores, so it looks until
+    a whole round finds nothing.
+
+    Returns:
+        What could not be done.
+    """
+    for _ in range(_LOOKS):
+        ours, problems = await _visible(engine, output)
+        if problems or not ours:
+            return problems
+        await remove_matching(engine.store, conditions, ours, engine.concurrency)
+    return [
+        CommitFailed(
+            f"{ours[0][0]} appears again each time it is removed: a process is still publishing the job; "
+            "stop it, then run magicfs recover --rollback"
+        )
+    ]
+
+
+async def _visible(engine: Engine, output: JobOutput) -> tuple[list[tuple[str, str]], list[MagicError]]:
+    ours: list[tuple[str, str]] = []
+    problems: list[MagicError] = []
+
+    async def look(pending: Pending) -> bool:
+        write_id = write_id_of(pending)
+        try:
+            info = await engine.store.head(pending.destination_key)
+        except ObjectNotFound:
+            return True
+        except StoreError as error:
+            problems.append(error)
+            return True
+        if write_id is not None and info.metadata.get(WRITE_ID) == write_id:
+            ours.append((info.key, info.etag))
+        return True
+
+    await drained(output.pendings(), look, engine.concurrency)
+    return sorted(ours), problems

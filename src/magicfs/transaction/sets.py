@@ -1,0 +1,265 @@
+"""Pending sets of committed tasks: made of what an attempt wrote, persisted once, found and read again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from magicfs.committers.base import JobContext
+from magicfs.engine import Engine, drained
+from magicfs.errors import (
+    CommitFailed,
+    CommitOutcomeUnknown,
+    FormatError,
+    ObjectExists,
+    ObjectNotFound,
+    StoreError,
+    Unavailable,
+    UsageError,
+)
+from magicfs.formats.pending import Pending
+from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
+from magicfs.formats.statistics import MeanStatistic, Statistics
+from magicfs.formats.task_commit import Counters, TaskCommit
+from magicfs.protocol import ids, paths
+from magicfs.protocol.ids import AttemptId, TaskId
+from magicfs.protocol.magic import PENDING_SET
+from magicfs.protocol.winners import StoredSet, last_committed
+
+__all__ = ["ATTEMPT", "Kept", "StoreSets", "TaskSets", "foreign_set", "merged", "recovered"]
+
+ATTEMPT = "task.attempt.id"
+"""Under which name a set's extra data tells the attempt that wrote it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A persisted pending set.
+
+    Attributes:
+        commit: For the job.
+        pending_set: What is persisted, which an earlier call for the same attempt may have written.
+    """
+
+    commit: TaskCommit
+    pending_set: PendingSet
+
+
+class TaskSets(Protocol):
+    """Where tasks hand their pending sets to the job that they belong to."""
+
+    async def keep(self, task: TaskId, attempt: AttemptId, pending_set: PendingSet) -> Kept:
+        """Persist the set of an attempt, unless there is one already.
+
+        Raises:
+            CommitOutcomeUnknown: It is not known whether the set was persisted.
+            MagicError: It was not.
+        """
+
+    async def find(self, task: TaskId, attempt: AttemptId) -> TaskCommit | None:
+        """What an earlier ``keep`` for the same attempt has persisted; None if that is nothing."""
+
+    async def listed(self) -> list[StoredSet]:
+        """The sets of this job attempt.
+
+        Raises:
+            CommitFailed: A file is named like a pending set, but after no task.
+        """
+
+    async def earlier(self) -> list[StoredSet]:
+        """The sets of the job attempts before this one."""
+
+    async def read(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """Read sets, in parallel.
+
+        Raises:
+            CommitFailed: One is gone.
+        """
+
+    def where(self, key: str) -> str:
+        """What messages call a set."""
+
+    def key_of(self, commit: TaskCommit) -> str | None:
+        """Where a commit's set is; None if it cannot be one of the job's."""
+
+    def lasting_key(self, stored: StoredSet, attempt: AttemptId) -> str:
+        """Where a listed set stays, whatever other attempts of its task do."""
+
+
+class StoreSets:
+    """Pending sets in the destination's store: one object an attempt, never replaced.
+
+    Args:
+        engine: Bound to the job's bucket.
+        context: The job.
+    """
+
+    def __init__(self, engine: Engine, context: JobContext) -> None:
+        self._engine = engine
+        self._context = context
+
+    async def keep(self, task: TaskId, attempt: AttemptId, pending_set: PendingSet) -> Kept:  # noqa: D102
+        context = self._context
+        key = context.layout.set_key(attempt)
+        where = self.where(key)
+        raw = pending_set.to_bytes(context.etag_format)
+        try:
+            stored = await self._store_once(key, raw)
+            if context.hadoop_sets:
+                await self._engine.store.put(context.layout.hadoop_set_key(task), stored)
+        except Unavailable as error:
+            raise CommitOutcomeUnknown(
+                f"task {task}, {attempt}: the store did not say whether its pending set {where} was written; "
+                f"nothing was aborted; commit the task again, or run it again: {error}"
+            ) from error
+        if stored != raw:
+            pending_set = PendingSet.from_bytes(where, stored)
+        commit = TaskCommit.of(context.job, task, attempt, pending_set, key, context.inline_limit)
+        return Kept(commit, pending_set)
+
+    async def _store_once(self, key: str, raw: bytes) -> bytes:
+        """Write an attempt's set if there is none, and return what is there."""
+        try:
+            await self._engine.store.put(key, raw, if_absent=True)
+        except ObjectExists:
+            # An earlier call for this attempt, or our own reply that was lost. The attempt may have been
+            # accepted: whatever goes wrong from here on, its uploads must not be aborted.
+            try:
+                return await self._engine.store.get(key, size_max=PENDINGSET_SIZE_LIMIT + 1)
+            except StoreError as error:
+                raise Unavailable(
+                    "get", self.where(key), f"the set is there and cannot be read: {error}"
+                ) from error
+        return raw
+
+    async def find(self, task: TaskId, attempt: AttemptId) -> TaskCommit | None:  # noqa: D102
+        key = self._context.layout.set_key(attempt)
+        try:
+            raw = await self._engine.store.get(key, size_max=PENDINGSET_SIZE_LIMIT + 1)
+        except ObjectNotFound:
+            return None
+        stored = PendingSet.from_bytes(self.where(key), raw)
+        return TaskCommit.of(self._context.job, task, attempt, stored, key, self._context.inline_limit)
+
+    async def listed(self) -> list[StoredSet]:
+        """The pending sets of a job attempt: ours under ``sets/``, Hadoop's beside it."""
+        layout = self._context.layout
+        prefix = paths.prefix_of(layout.attempt_directory)
+        found = []
+        async for info in self._engine.store.list(prefix):
+            attempt = layout.attempt_of_set(info.key)
+            name = info.key[len(prefix) :]
+            try:
+                if attempt is not None:
+                    task = ids.task_of_attempt(attempt)
+                elif "/" not in name and name.endswith(PENDING_SET):
+                    task = ids.task_id(name.removesuffix(PENDING_SET))
+                else:
+                    continue
+            except UsageError as error:
+                raise foreign_set(self._context, self.where(info.key), error) from error
+            found.append(StoredSet(info.key, task, info.modified or 0.0))
+        return found
+
+    async def earlier(self) -> list[StoredSet]:  # noqa: D102
+        found = []
+        for number in range(self._context.layout.attempt):
+            layout = replace(self._context.layout, attempt=number)
+            async for info in self._engine.store.list(paths.prefix_of(layout.sets_directory)):
+                attempt = layout.attempt_of_set(info.key)
+                if attempt is not None:
+                    found.append(StoredSet(info.key, ids.task_of_attempt(attempt), info.modified or 0.0))
+        return found
+
+    async def read(self, keys: Sequence[str]) -> dict[str, bytes]:  # noqa: D102
+        read: dict[str, bytes] = {}
+
+        async def one(key: str) -> bool:
+            try:
+                read[key] = await self._engine.store.get(key, size_max=PENDINGSET_SIZE_LIMIT + 1)
+            except ObjectNotFound as error:
+                raise CommitFailed(
+                    f"the pending set {self.where(key)} is gone: job {self._context.job} has ended, or "
+                    "somebody removed its work directory; nothing was published; run the job again"
+                ) from error
+            return True
+
+        await drained(keys, one, self._engine.concurrency)
+        return read
+
+    def where(self, key: str) -> str:  # noqa: D102
+        return f"{self._engine.store.bucket}/{key}"
+
+    def key_of(self, commit: TaskCommit) -> str | None:  # noqa: D102
+        key = commit.set_key
+        return key if key and paths.is_under(key, self._context.layout.job_directory) else None
+
+    def lasting_key(self, stored: StoredSet, attempt: AttemptId) -> str:  # noqa: ARG002, D102
+        return stored.key
+
+
+def foreign_set(context: JobContext, where: str, error: UsageError) -> CommitFailed:
+    """The error for a file among the pending sets that is none."""
+    return CommitFailed(
+        f"{where} is no pending set of job {context.job}: {error}; nothing was published; find out who wrote "
+        "the file and remove it"
+    )
+
+
+def merged(
+    context: JobContext,
+    task: TaskId,
+    attempt: AttemptId,
+    pendings: Sequence[Pending],
+    counters: Counters | None = None,
+) -> PendingSet:
+    """The files of an attempt as one set.
+
+    Raises:
+        UsageError: Two of them have one destination key.
+    """
+    named = [replace(p, job_id=context.job, task_id=attempt) for p in pendings]
+    pending_set = PendingSet.merge(context.job, named, {ATTEMPT: attempt, "task.id": task})
+    ours = {"committer_tasks_completed": 1, "committer_commits_created": len(named)}
+    counted = Statistics(counters={**(counters or {}), **ours}) + _measured(counters, named)
+    return replace(pending_set, statistics=pending_set.statistics + counted)
+
+
+def _measured(counters: Counters | None, pendings: Sequence[Pending]) -> Statistics:
+    """What a task that counts has counted, and its bytes, as values of one task among others."""
+    if not counters:
+        return Statistics()
+    values = {**counters, "bytes_written": sum(pending.length for pending in pendings)}
+    return Statistics(
+        minimums={f"{name}.min": value for name, value in values.items()},
+        maximums={f"{name}.max": value for name, value in values.items()},
+        meanstatistics={f"{name}.mean": MeanStatistic(1, value) for name, value in values.items()},
+    )
+
+
+async def recovered(context: JobContext, sets: TaskSets) -> list[TaskCommit]:
+    """See ``Committer.recover_tasks``."""
+    if context.layout.attempt == 0:
+        raise UsageError(
+            f"job {context.job}, attempt 0, has no earlier attempt whose tasks could be recovered; give the "
+            "number of this job attempt, or run the tasks"
+        )
+    chosen = last_committed(await sets.earlier())
+    read = await sets.read([one.key for one in chosen])
+    return [_recovered(context, sets, one, read[one.key]) for one in chosen]
+
+
+def _recovered(context: JobContext, sets: TaskSets, stored: StoredSet, raw: bytes) -> TaskCommit:
+    where = sets.where(stored.key)
+    pending_set = PendingSet.from_bytes(where, raw)
+    if pending_set.job_id != context.job:
+        raise FormatError(where, "jobId", f"is {pending_set.job_id!a}, not {context.job}; remove the file")
+    try:
+        attempt = ids.check_attempt(pending_set.extra_data.get(ATTEMPT, ""))
+        if ids.task_of_attempt(attempt) != stored.task:
+            raise UsageError(f"{attempt} is no attempt of task {stored.task}")
+    except UsageError as error:
+        raise FormatError(where, f"extraData.{ATTEMPT}", str(error)) from error
+    key = sets.lasting_key(stored, attempt)
+    return TaskCommit.of(context.job, stored.task, attempt, pending_set, key)

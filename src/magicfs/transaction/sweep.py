@@ -1,0 +1,171 @@
+"""Removing what a job leaves: uploads of attempts that lost, and work objects.
+
+An upload is the job's own if a document of the job records its id, if the last element of its key holds the
+job's random id as a token, or if the key lies among the job's work objects. Nothing else is ever aborted:
+other jobs may be writing beside us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from magicfs.committers.base import JobContext
+from magicfs.engine import Engine, drained
+from magicfs.errors import FormatError, MagicError, ObjectNotFound, PermissionDenied, Unsupported
+from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
+from magicfs.protocol import ids, paths
+from magicfs.protocol.layout import FACTS
+from magicfs.protocol.magic import PENDING, PENDING_SET
+from magicfs.protocol.plan import Abort, Stage
+from magicfs.transaction import signposts
+from magicfs.transaction.attempt_output import TaskOutput, delete_keys, read_pending
+
+__all__ = ["Swept", "look", "sweep"]
+
+_ROUNDS = 3
+
+
+@dataclass(slots=True)
+class Swept:
+    """What a sweep did.
+
+    Attributes:
+        aborted: Uploads that were discarded.
+        unlisted: Why uploads that nothing records could not be looked for; None if they were.
+        problems: What could not be done; the sweep can be repeated.
+    """
+
+    aborted: int = 0
+    unlisted: MagicError | None = None
+    problems: list[MagicError] = field(default_factory=list)
+
+
+async def sweep(
+    engine: Engine, context: JobContext, *, settled: Collection[str] = (), read_documents: bool = False
+) -> Swept:
+    """Abort every upload of the job that is still pending, then delete its work objects but the job object.
+
+    Afterwards the work is listed once more: a task that was still alive may have left something meanwhile.
+    Work objects stay as long as an upload could not be aborted, so that a repetition finds it.
+
+    Args:
+        engine: Bound to the job's bucket.
+        context: The job.
+        settled: Ids of uploads that are completed or aborted already.
+        read_documents: Whether to read the job's own files for upload ids even where final names carry the
+            job's id and a listing of uploads tells as much. Some servers list only one page of uploads.
+
+    Raises:
+        StoreError: The store failed; the sweep can be repeated.
+    """
+    swept = Swept()
+    done = set(settled)
+    for number in range(_ROUNDS):
+        keys = await _work(engine, context)
+        if number and not keys:
+            break
+        try:
+            if swept.unlisted is None:
+                await _abort_listed(engine, context, done, swept)
+        except (PermissionDenied, Unsupported) as error:
+            # Not everybody may list uploads (HADOOP-17547); what is on record can be aborted all the same.
+            swept.unlisted = error
+        if read_documents or swept.unlisted or not context.names_tell:
+            await _abort(engine, await _recorded(engine, context, keys), done, swept)
+        if swept.problems:
+            break
+        swept.problems += await delete_keys(engine, keys)
+    if not swept.problems:
+        swept.problems += await delete_keys(engine, signposts.keys_of(context))
+    return swept
+
+
+async def _work(engine: Engine, context: JobContext) -> list[str]:
+    prefix = paths.prefix_of(context.layout.job_directory)
+    is_job_object = context.layout.is_job_object
+    return [info.key async for info in engine.store.list(prefix) if not is_job_object(info.key)]
+
+
+async def _abort_listed(engine: Engine, context: JobContext, done: set[str], swept: Swept) -> None:
+    for destination in context.destinations:
+        await _abort_below(engine, context, paths.prefix_of(destination), done, swept)
+
+
+async def _abort_below(
+    engine: Engine, context: JobContext, prefix: str, done: set[str], swept: Swept
+) -> None:
+    while True:
+        listed, ours = 0, set()
+        async for upload in engine.store.list_uploads(prefix):
+            listed += 1
+            if _is_own(context, upload.key):
+                ours.add((upload.key, upload.upload_id))
+        aborted = await _abort(engine, ours, done, swept)
+        # One page may be all that a server lists, whatever it holds.
+        if not aborted or listed < engine.store.capabilities.list_page_max:
+            return
+
+
+def _is_own(context: JobContext, key: str) -> bool:
+    """Whether an upload's key tells whose it is: by the job's random id, or by lying among the job's work."""
+    if paths.is_under(key, context.layout.job_directory):
+        return True
+    return ids.is_random(context.job) and ids.contains_token(key.rpartition("/")[2], context.job)
+
+
+async def _abort(engine: Engine, uploads: set[tuple[str, str]], done: set[str], swept: Swept) -> int:
+    steps = [Abort(key, upload_id) for key, upload_id in sorted(uploads) if upload_id not in done]
+    result = await engine.run(Stage("sweep", steps), stop_on_failure=False)
+    done.update(step.upload_id for step in steps)
+    swept.aborted += result.done
+    swept.problems += [f.error for f in result.failures if isinstance(f.error, MagicError)]
+    return result.done
+
+
+async def _recorded(engine: Engine, context: JobContext, keys: list[str]) -> set[tuple[str, str]]:
+    """Key and id of every upload that the job's own files name; what is not to be believed names none."""
+    bucket, output = engine.store.bucket, TaskOutput()
+    await read_pending(engine, [key for key in keys if key.endswith(PENDING)], bucket, ("",), output)
+    found = list(output.pendings)
+
+    async def read_set(key: str) -> bool:
+        try:
+            raw = await engine.store.get(key, size_max=PENDINGSET_SIZE_LIMIT + 1)
+            stored = PendingSet.from_bytes(f"{bucket}/{key}", raw)
+        except (FormatError, ObjectNotFound):
+            return True
+        if stored.job_id in {"", context.job}:
+            found.extend(stored.commits)
+        return True
+
+    facts = f"{context.layout.job_directory}/{FACTS}/"
+    sets = [key for key in keys if key.endswith(PENDING_SET) or key.startswith(facts)]
+    await drained(sets, read_set, engine.concurrency)
+    return {
+        (p.destination_key, p.upload_id)
+        for p in found
+        if p.bucket == bucket
+        and p.job_id in {"", context.job}
+        # The extra destinations of a job that has ended are not known any more; its names tell.
+        and (
+            paths.which_holds(p.destination_key, context.destinations) is not None
+            or _is_own(context, p.destination_key)
+        )
+    }
+
+
+async def look(engine: Engine, context: JobContext) -> tuple[set[tuple[str, str]], list[str]]:
+    """What a sweep would abort and delete: keys and ids of pending uploads, and keys. Nothing is changed.
+
+    Raises:
+        StoreError: The store failed, or listing uploads is not allowed.
+    """
+    keys = await _work(engine, context)
+    recorded = await _recorded(engine, context, keys)
+    uploads = set()
+    for destination in context.destinations:
+        async for upload in engine.store.list_uploads(paths.prefix_of(destination)):
+            if _is_own(context, upload.key) or (upload.key, upload.upload_id) in recorded:
+                uploads.add((upload.key, upload.upload_id))
+    return uploads, keys
