@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 from fsspec.asyn import sync
 
-from magicfs.committers.traits import traits_of
+from magicfs.committers.registry import committer_info
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.success import SuccessData
 from magicfs.formats.task_commit import TaskCommit
@@ -68,7 +68,7 @@ class Examined:
     @classmethod
     def kind_of_place(cls) -> type[Place]:
         """Where attempts of the committer write."""
-        return place_of(traits_of(cls.committer).writes)
+        return place_of(committer_info(cls.committer).writes)
 
     @classmethod
     def examined_modes(cls) -> dict[str, Mapping[str, Any]]:
@@ -91,7 +91,7 @@ class Examined:
     @classmethod
     def conflicts(cls) -> tuple[str, ...]:
         """The conflict modes of the committer."""
-        return traits_of(cls.committer).conflicts
+        return committer_info(cls.committer).conflicts
 
     @classmethod
     def replacing(cls) -> tuple[str, ...]:

@@ -185,5 +185,5 @@ class LocalFiles(Place):
 
 
 def place_of(writes: str) -> type[Place]:
-    """The place of attempts that write so, as ``magicfs.committers.traits`` says it."""
+    """The place of attempts that write so, as ``magicfs.committers.registry`` says it."""
     return {"delayed uploads": DelayedUploads, "local files": LocalFiles}.get(writes, Place)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from magicfs.committers.traits import traits_of
+from magicfs.committers.registry import committer_info
 from magicfs.protocol.conflict import is_by_partition
 
 __all__ = ["LeftOut", "Trait", "concerns", "select", "traits"]
@@ -42,7 +42,7 @@ def concerns(trait: Trait) -> Callable[[_Test], _Test]:
 
 def traits(committer: str) -> frozenset[str]:
     """What tests can ask for: how attempts write, the conflict modes, and where ``fail`` looks, and when."""
-    known = traits_of(committer)
+    known = committer_info(committer)
     fails = "fail by partition" if is_by_partition("fail", committer) else "fail at setup"
     return frozenset({known.writes, *known.conflicts, fails})
 

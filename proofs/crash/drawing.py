@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 from uuid import uuid4
 
-from magicfs.committers.base import JobContext
-from magicfs.committers.traits import TRAITS, traits_of
+from magicfs.committers.registry import COMMITTERS, committer_info
 from magicfs.protocol import ids
 from magicfs.protocol.ids import JobId, TaskId
 from magicfs.testing import virtual_time
+from magicfs.transaction.context import JobContext
 from proofs.crash.chances import Chances
 from proofs.crash.history import JobFacts
 from proofs.crash.settings import Setting
@@ -18,7 +18,7 @@ from proofs.crash.writing import START, Clock, context_of
 
 __all__ = ["DRIVEN", "DrawnJob", "again", "draw_jobs"]
 
-DRIVEN: Final = tuple(name for name, traits in TRAITS.items() if traits.driven)
+DRIVEN: Final = tuple(name for name, traits in COMMITTERS.items() if traits.driven)
 """Names of the committers whose jobs are driven by a job object, and simulated."""
 
 _ALONE: Final = frozenset({"races", "drivers"})
@@ -91,7 +91,7 @@ def _setting(chances: Chances, layout: str, shape: str, store: str, committer: s
     names = draw(("unique", "unique", "unique", "equal"))
     if names == "equal":
         shape = "two"
-    modes = traits_of(committer).conflicts
+    modes = committer_info(committer).conflicts
     # Rivals replace each other, as far as their committer does.
     mode = (
         next(one for one in modes if one.startswith("replace"))

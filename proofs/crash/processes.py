@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from magicfs.committers.staging import attempts as local_attempts
+from magicfs.committers.staging import attempts
 from magicfs.engine import Engine
 from magicfs.errors import MagicError
 from magicfs.filesystem import tracking
@@ -69,7 +69,7 @@ def apart() -> Iterator[None]:
     """Within it every process knows only what it began itself, although all share one memory."""
     with (
         replaced(tracking, "_TRACKER", _TrackerOfProcess()),
-        replaced(local_attempts, "_locks", _LocksOfProcess()),
+        replaced(attempts, "_locks", _LocksOfProcess()),
     ):
         yield
 
@@ -147,7 +147,7 @@ class Process:
             return await self._outcome(program)
         finally:
             if not self.actor.dead:
-                local_attempts._remove_at_exit()  # noqa: SLF001 - what the interpreter calls at its end
+                attempts._remove_at_exit()  # noqa: SLF001 - what the interpreter calls at its end
             for descriptor in locks.values():
                 os.close(descriptor)  # as the kernel does, which lets go of the locks
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from uuid import uuid4
 
-from magicfs import datasets as maintenance
-from magicfs.committers.base import JobContext
+from magicfs import datasets
 from magicfs.errors import CommitDenied, ProtocolViolation, UsageError
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.paths import Location
 from magicfs.testing import virtual_time
+from magicfs.transaction.context import JobContext
 from proofs.crash import beside
 from proofs.crash.history import Facts, JobFacts, JobHistory
 from proofs.crash.invariants import Violation
@@ -206,22 +206,22 @@ class Scene(Watched):
                 await self._second_attempt(process)
                 return
             place = Location("memory", BUCKET, DESTINATION)
-            await maintenance.commit_listed(process.engine, place, self.context.job)
+            await datasets.commit_listed(process.engine, place, self.context.job)
             return
         report = await self._recovered(process)
         if report is not None and report.undecided:
             await self._recovered(process, abort=True)
 
-    async def _recovered(self, process: Process, **wish: bool) -> maintenance.RecoverReport | None:
+    async def _recovered(self, process: Process, **wish: bool) -> datasets.RecoverReport | None:
         """What ``magicfs recover --job`` does; None if the job has ended."""
         place = Location("memory", BUCKET, DESTINATION)
         try:
-            return await maintenance.recover_jobs(process.engine, place, job=self.context.job, **wish)
+            return await datasets.recover_jobs(process.engine, place, job=self.context.job, **wish)
         except UsageError:
             if self.history.state is not None:
                 raise
             # Without a name, too, nothing happens: the other job is open, and left alone.
-            await maintenance.recover_jobs(process.engine, place)
+            await datasets.recover_jobs(process.engine, place)
             return None
 
     async def _aborted(self, process: Process) -> None:

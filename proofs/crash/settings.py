@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from itertools import product
 from typing import Any, Final, Literal, cast
 
-from magicfs.committers.traits import traits_of
+from magicfs.committers.registry import committer_info
 from magicfs.protocol.conflict import CONFLICTS, Conflict
 
 __all__ = ["SHAPES", "Attempt", "Setting", "Shape", "all_settings"]
@@ -101,7 +101,7 @@ class Setting:
     @property
     def staged(self) -> bool:
         """Whether tasks write local files."""
-        return traits_of(self.committer).writes == "local files"
+        return committer_info(self.committer).writes == "local files"
 
     @property
     def past(self) -> str:
@@ -115,7 +115,7 @@ class Setting:
     @property
     def possible(self) -> bool:
         """Whether such a job can be."""
-        if self.mode not in traits_of(self.committer).conflicts:
+        if self.mode not in committer_info(self.committer).conflicts:
             return False
         if self.tracking == ("memory" if self.staged else "cluster"):
             return False

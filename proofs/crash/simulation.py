@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from magicfs import datasets as maintenance
+from magicfs import datasets
 from magicfs.errors import CommitOutcomeUnknown, MagicError, StoreError
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids
@@ -228,12 +228,12 @@ class Simulation(Watched):
         if job.setting.winners == "listed" and job.setting.tracking == "store" and self.chances.one_in(4):
             # Whoever commits what is listed says that this is all.
             job.facts.tasks = frozenset()
-            await maintenance.commit_listed(process.engine, _PLACE, job.context.job)
+            await datasets.commit_listed(process.engine, _PLACE, job.context.job)
             return
         if self.chances.company == "drivers":
             wishes = [{"abort": True}]
         wish = self.chances.random.choice(wishes)
-        await maintenance.recover_jobs(process.engine, _PLACE, job=job.context.job, **wish)
+        await datasets.recover_jobs(process.engine, _PLACE, job=job.context.job, **wish)
 
     async def _clock_jumps(self) -> Outcome:
         for _ in range(3):
@@ -264,9 +264,9 @@ class Simulation(Watched):
         self.surprised("the sweeper", outcome)
 
     async def _finish(self, process: Process, job: DrawnJob) -> None:
-        report = await maintenance.recover_jobs(process.engine, _PLACE, job=job.context.job)
+        report = await datasets.recover_jobs(process.engine, _PLACE, job=job.context.job)
         if report.jobs and report.jobs[0].action == "left":
-            await maintenance.recover_jobs(process.engine, _PLACE, job=job.context.job, abort=True)
+            await datasets.recover_jobs(process.engine, _PLACE, job=job.context.job, abort=True)
 
     def endings(self) -> Iterator[str]:
         """How each job ended."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from magicfs.committers.traits import traits_of
+from magicfs.committers.registry import committer_info
 from magicfs.testing import virtual_time
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Request
@@ -51,7 +51,7 @@ class Watched:
     @property
     def staged(self) -> bool:
         """Whether tasks write local files."""
-        return traits_of(self.facts.jobs[0].committer).writes == "local files"
+        return committer_info(self.facts.jobs[0].committer).writes == "local files"
 
     @property
     def clock(self) -> Clock:

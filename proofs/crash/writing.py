@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from magicfs.committers import registry
-from magicfs.committers.base import Committer, JobContext
+from magicfs.committers.base import Committer
 from magicfs.committers.options import CommitterOptions, NoOptions, StagingOptions
-from magicfs.committers.staging import attempts as local_attempts
+from magicfs.committers.staging import attempts
 from magicfs.committers.work_places import local_directory
 from magicfs.filesystem.recording import MemoryRecorder, StoreRecorder
 from magicfs.filesystem.upload import AsyncDelayedFile, Recorder, Upload
@@ -17,6 +17,7 @@ from magicfs.protocol import ids
 from magicfs.protocol.ids import AttemptId, JobId
 from magicfs.protocol.layout import WorkLayout, unique_name
 from magicfs.protocol.magic import locate
+from magicfs.transaction.context import JobContext
 from proofs.crash.cluster_files import CLUSTER_URL, CLUSTER_USER
 from proofs.crash.disk import disk
 from proofs.crash.processes import Process
@@ -101,7 +102,7 @@ async def write_attempt(
 def _write_locally(
     context: JobContext, options: StagingOptions, attempt: AttemptId, files: tuple[str, ...]
 ) -> dict[str, bytes]:
-    local_attempts.begin(options.work_directory, context.job, attempt)
+    attempts.begin(options.work_directory, context.job, attempt)
     wrote = {}
     for name in files:
         relative = tuple(name.split("/"))

@@ -52,8 +52,8 @@ WITHOUT_SWAP: Final = Mutant(
     "no commit point",
     "a",
     "magicfs.transaction.record",
-    "return Held(moved, await self._register.swap(held.entry, moved.to_bytes()))",
-    "return Held(moved, held.entry if state is JobState.COMMITTING else "
+    "return JobVersion(moved, await self._register.swap(held.entry, moved.to_bytes()))",
+    "return JobVersion(moved, held.entry if state is JobState.COMMITTING else "
     "await self._register.swap(held.entry, moved.to_bytes()))",
     (_job(), _job("append"), _job("fail"), _job("replace_partitions", "three")),
 )
@@ -77,7 +77,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         _EXECUTION,
         "self._done.output = output = await facts.read_output(self.engine, self.context, job)",
         "self._done.output = output = await facts.read_output(self.engine, self.context, job); "
-        "await publishing.delete_old(self.cleaner, self.record.conditions, "
+        "await publish.delete_old(self.cleaner, self.record.conditions, "
         "await facts.read_deletions(self.cleaner, self.context, job))",
         _REPLACE,
     ),
@@ -85,9 +85,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "_SUCCESS first",
         "f",
         _EXECUTION,
-        "left = await publishing.delete_old(self.cleaner, conditions, old)",
-        "await publishing.write_success(self.cleaner, context, conditions, job, done.output); "
-        "left = await publishing.delete_old(self.cleaner, conditions, old)",
+        "left = await publish.delete_old(self.cleaner, conditions, old)",
+        "await publish.write_success(self.cleaner, context, conditions, job, done.output); "
+        "left = await publish.delete_old(self.cleaner, conditions, old)",
         _REPLACE,
     ),
     Mutant(
@@ -111,7 +111,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "f",
         _EXECUTION,
         "last = set(job.equal_keys)",
-        "last = set(job.equal_keys); await publishing.publish_manifest("
+        "last = set(job.equal_keys); await publish.publish_manifest("
         "self.cleaner, self.context, self.record.conditions, job, output, [], {})",
         _CHAINED,
     ),
@@ -225,8 +225,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "nobody else is looked for",
         "b",
         _PREPARING,
-        "in_the_way = "
-        "[_described(one) for one in neighbours.blocking(others, context.job, found.partitions)]",
+        "in_the_way = [_described(one) for one in conflicting(others, context.job, found.partitions)]",
         "in_the_way: list[str] = []",
         (_job(),),
         "rivals",

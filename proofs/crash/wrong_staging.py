@@ -24,7 +24,7 @@ STAGED_MUTANTS: Final[tuple[Mutant, ...]] = (
         "magicfs.transaction.execute",
         "self._done.output = output = await facts.read_output(self.engine, self.context, job)",
         "self._done.output = output = await facts.read_output(self.engine, self.context, job); "
-        "await publishing.delete_old(self.cleaner, self.record.conditions, "
+        "await publish.delete_old(self.cleaner, self.record.conditions, "
         "await facts.read_deletions(self.cleaner, self.context, job))",
         (_DIRECTORY, _PARTITIONED),
     ),
@@ -64,7 +64,7 @@ STAGED_MUTANTS: Final[tuple[Mutant, ...]] = (
         "local files of dead attempts are left",
         "d",
         _STAGING,
-        "left = await asyncio.to_thread(local_attempts.remove_dead, work_directory, job)",
+        "left = await asyncio.to_thread(attempts.remove_dead, work_directory, job)",
         "left = list[OSError]()",
         (_ZOMBIES,),
     ),

@@ -8,7 +8,7 @@ from typing import Any, Self
 from uuid import uuid4
 
 import magicfs
-from magicfs.committers.base import Committer, Conflict
+from magicfs.committers.base import Committer
 from magicfs.committers.final.tracking import final_tracker
 from magicfs.errors import MagicError
 from magicfs.filesystem.tracking import tracker
@@ -17,6 +17,7 @@ from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.spec import JobSpec
 from magicfs.job.task import Task
 from magicfs.protocol import ids
+from magicfs.protocol.conflict import Conflict
 from magicfs.testing.store_faults import Actor, Fault, Kind, Request
 from proofs.guarantees.ground import DESTINATION, Dead, Ground, MortalTraffic, traffic_of, visible
 from proofs.guarantees.subjects import Subject

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 from uuid import uuid4
 
-from magicfs import datasets as maintenance
-from magicfs.committers.base import Conflict, JobContext
+from magicfs import datasets
 from magicfs.committers.magic import MagicCommitter
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, MagicError, OutputExists, UsageError
@@ -24,6 +23,7 @@ from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.manifests.chain import manifest_key, pointer_key
 from magicfs.protocol import ids
+from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import locate
@@ -32,6 +32,7 @@ from magicfs.stores.conditions import Conditions, assume
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory import MemoryStore
 from magicfs.stores.port import Body, ObjectInfo, Store
+from magicfs.transaction.context import JobContext
 from magicfs.transaction.record import JobMoved
 from proofs.crash.snapshots import BUCKET, SnapshotWorld
 from proofs.job_model import world as model
@@ -189,7 +190,7 @@ class Stage:
         place = Location("memory", BUCKET, DESTINATION)
         for _ in range(_TRIES):
             try:
-                await maintenance.recover_jobs(
+                await datasets.recover_jobs(
                     Engine(store, 4), place, job=self.jobs[job], rollback=rollback, abort=abort
                 )
             except JobMoved:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from magicfs.committers.base import JobContext
 from magicfs.committers.file.committer import FileCommitter
 from magicfs.committers.options import FileOptions
 from magicfs.engine import Engine
@@ -19,6 +18,7 @@ from magicfs.protocol.layout import WorkLayout
 from magicfs.stores.port import Store
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Request
+from magicfs.transaction.context import JobContext
 
 __all__ = ["JOB", "FileScene", "Process", "attempt_of", "run"]
 

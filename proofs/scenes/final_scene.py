@@ -14,13 +14,14 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.committers import registry
-from magicfs.committers.base import Committer, Conflict, JobContext
+from magicfs.committers.base import Committer
 from magicfs.committers.final.filesystem import FinalFileSystem
 from magicfs.committers.final.tracking import final_tracker
 from magicfs.engine import Engine
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
 from magicfs.protocol import ids, paths
+from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 from magicfs.protocol.layout import WorkLayout
 from magicfs.report import JobReport
@@ -29,6 +30,7 @@ from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault
+from magicfs.transaction.context import JobContext
 from proofs.scenes.destination_scene import DestinationScene
 
 __all__ = ["FinalAttempt", "FinalJob", "FinalScene", "another_process"]

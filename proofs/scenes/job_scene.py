@@ -15,7 +15,7 @@ from magicfs.engine import Engine
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.success import SuccessData
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.manifests import chain as manifests
+from magicfs.manifests import chain
 from magicfs.protocol import paths
 from magicfs.report import JobReport, RecoverReport
 from magicfs.stores.conditions import Conditions
@@ -206,7 +206,7 @@ class JobScene:
         return None if held is None else held.job
 
     async def _manifest_files(self) -> set[str]:
-        view = await manifests.view(self.plain, self.destination, self.conditions)
+        view = await chain.view(self.plain, self.destination, self.conditions)
         return set() if view is None else set(view.files)
 
 

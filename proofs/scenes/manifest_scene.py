@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from magicfs.committers.base import JobContext
 from magicfs.committers.manifest.committer import ManifestCommitter
 from magicfs.committers.manifest.stage import StageConfig
 from magicfs.committers.options import ManifestOptions
@@ -24,6 +23,7 @@ from magicfs.protocol.layout import WorkLayout
 from magicfs.stores.local import LocalStore
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault
+from magicfs.transaction.context import JobContext
 
 __all__ = ["Driver", "ManifestScene"]
 

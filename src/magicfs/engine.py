@@ -6,27 +6,18 @@ waited for, and three lists tell what is done, what failed and what was not star
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    AsyncIterator,
-    Awaitable,
     Callable,
-    Iterable,
-    Sequence,
 )
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from magicfs.errors import ObjectNotFound, StoreError, UploadNotFound
+from magicfs.parallel import drained
 from magicfs.protocol.plan import Abort, Complete, Delete, Put, Rename, Stage, Step
 from magicfs.protocol.readback import WRITE_ID, Found, Outcome, etag_of_parts, resolve
 from magicfs.stores.port import Part, Store
 
-__all__ = ["Engine", "Event", "Failure", "Observer", "SentPart", "StageResult", "drained", "raise_first"]
-
-_Item = TypeVar("_Item")
+__all__ = ["Engine", "Event", "Failure", "Observer", "SentPart", "StageResult"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,72 +202,3 @@ class Engine:
             assert found is not None
             return outcome, None, found.etag or ""
         return outcome, error, ""
-
-
-async def drained(
-    items: Iterable[_Item] | AsyncIterable[_Item],
-    work: Callable[[_Item], Awaitable[bool]],
-    concurrency: int,
-) -> None:
-    """Apply ``work`` to items as they come, at most ``concurrency`` at once.
-
-    Stops drawing items once ``work`` has returned False or raised, or drawing has raised; waits for what is
-    in flight; then raises the first exception, others attached to it as notes. Only a caller that is itself
-    cancelled cancels what is in flight, and nothing runs on behind its back.
-    """
-    running: set[asyncio.Future[bool]] = set()
-    errors: list[BaseException] = []
-    source = aiter(items) if isinstance(items, AsyncIterable) else _one_by_one(items)
-    slots = asyncio.Semaphore(concurrency)
-    stopped = False
-
-    def ended(future: asyncio.Future[bool]) -> None:
-        nonlocal stopped
-        running.discard(future)
-        slots.release()
-        error = asyncio.CancelledError() if future.cancelled() else future.exception()
-        if error is not None:
-            errors.append(error)
-        stopped = stopped or error is not None or not future.result()
-
-    try:
-        while True:
-            await slots.acquire()
-            if stopped:
-                break
-            try:
-                item = await anext(source)
-            except StopAsyncIteration:
-                break
-            except Exception as error:  # noqa: BLE001 - raised below, after draining
-                errors.append(error)
-                break
-            started = asyncio.ensure_future(work(item))
-            running.add(started)
-            started.add_done_callback(ended)
-        while running:
-            await asyncio.wait(running)
-    except asyncio.CancelledError:
-        for future in running:
-            future.cancel()
-        while running:
-            await asyncio.wait(running)
-        raise
-    finally:
-        if isinstance(source, AsyncGenerator):
-            await source.aclose()
-    raise_first(errors)
-
-
-def raise_first(errors: Sequence[BaseException]) -> None:
-    """Raise the first of many errors, the others attached to it as notes; nothing if there are none."""
-    if errors:
-        first, *others = errors
-        for other in others:
-            first.add_note(f"and: {other}")
-        raise first
-
-
-async def _one_by_one(items: Iterable[_Item]) -> AsyncIterator[_Item]:
-    for item in items:
-        yield item

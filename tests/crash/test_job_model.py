@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from magicfs.manifests import chain as manifests
+from magicfs.manifests import chain
 from magicfs.protocol.job_state import NEXT, JobState
 from magicfs.stores.register import Entry, Register
-from magicfs.transaction import execute as execution
-from magicfs.transaction import publish as publishing
-from magicfs.transaction import revert as reverting
-from magicfs.transaction.record import Held, JobRecord
+from magicfs.transaction import execute, publish, revert
+from magicfs.transaction.record import JobRecord, JobVersion
 from proofs import job_model
 from proofs.job_model import main as figures_of
 from proofs.job_model.checker import Result, check
@@ -131,7 +129,7 @@ def test_a_replay_is_the_same_each_time() -> None:
 def test_code_that_works_under_the_version_it_created_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     move = JobRecord.move
 
-    async def unfenced(self: JobRecord, held: Held, state: JobState, **changes: Any) -> Held:
+    async def unfenced(self: JobRecord, held: JobVersion, state: JobState, **changes: Any) -> JobVersion:
         if held.job.state is state is JobState.OPEN and changes.keys() == {"driver"}:
             return held
         return await move(self, held, state, **changes)
@@ -152,14 +150,14 @@ def test_code_without_compare_and_swap_is_noticed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_code_that_deletes_too_early_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    hide = execution.Executor._hide_success
+    hide = execute.Executor._hide_success
 
-    async def delete_first(self: execution.Executor, held: Held) -> Held:
-        old = await execution.facts.read_deletions(self.engine, self.context, held.job)
-        await publishing.delete_old(self.engine, self.record.conditions, old)
+    async def delete_first(self: execute.Executor, held: JobVersion) -> JobVersion:
+        old = await execute.facts.read_deletions(self.engine, self.context, held.job)
+        await publish.delete_old(self.engine, self.record.conditions, old)
         return await hide(self, held)
 
-    monkeypatch.setattr(execution.Executor, "_hide_success", delete_first)
+    monkeypatch.setattr(execute.Executor, "_hide_success", delete_first)
     assert any(WRONG["delete_last"] in str(one.violation) for one in replayed("delete_last"))
 
 
@@ -167,7 +165,7 @@ def test_code_that_does_not_fence_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
     async def put_back(engine: Any, context: Any, _conditions: Any, _etag: str, raw: bytes) -> None:
         await engine.store.put(context.layout.success_key, raw)
 
-    monkeypatch.setattr(reverting, "_restore_success", put_back)
+    monkeypatch.setattr(revert, "_restore_success", put_back)
     assert any(WRONG["fence_success"] in str(one.violation) for one in replayed("fence_success"))
 
 
@@ -175,18 +173,18 @@ def test_code_that_forgets_to_look_for_itself_is_noticed(monkeypatch: pytest.Mon
     async def never(*_: Any) -> bool:
         return False
 
-    monkeypatch.setattr(manifests, "_is_linked", never)
+    monkeypatch.setattr(chain, "_is_linked", never)
     assert any(WRONG["walk_always"] in str(one.violation) for one in replayed("walk_always"))
 
 
 def test_code_that_leaves_the_uploads_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     remove = JobRecord.remove
 
-    async def end_first(self: execution.Executor, held: Held, **_: Any) -> list[Any]:
+    async def end_first(self: execute.Executor, held: JobVersion, **_: Any) -> list[Any]:
         await remove(self.record, held)
         return []
 
-    monkeypatch.setattr(execution.Executor, "_end", end_first)
+    monkeypatch.setattr(execute.Executor, "_end", end_first)
     assert any("left over" in str(one.violation) for one in replayed("object_last"))
 
 

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from magicfs import datasets as maintenance
+from magicfs import datasets
 from magicfs.committers.magic import MagicCommitter
 from magicfs.errors import MagicError
 from magicfs.formats.task_commit import TaskCommit
@@ -127,7 +127,7 @@ class OneJob(RuleBasedStateMachine):
         self.play("recovery", cut, lambda one: self.recovering(one, **wish))
 
     def recovering(self, process: Any, **wish: bool) -> Coroutine[Any, Any, Any]:
-        return maintenance.recover_jobs(process.engine, PLACE, job=self.scene.context.job, **wish)
+        return datasets.recover_jobs(process.engine, PLACE, job=self.scene.context.job, **wish)
 
     @invariant()
     def nothing_is_wrong(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from magicfs.committers.traits import TRAITS
+from magicfs.committers.registry import COMMITTERS
 from magicfs.stores.memory import default_world
 from magicfs.testing.exam_summary import ExamSummary
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
@@ -26,7 +26,7 @@ from proofs.committer_exam.sizes import SizesExam
 # what servers answer is the store exam's own subject. ``tox run -e exams`` examines all committers on all
 # servers in all modes, with drivers that die at every file, and jobs of many pages.
 EVERYWHERE = os.environ.get("MAGICFS_EXAMS") == "all"
-COMMITTERS = tuple(name for name, traits in TRAITS.items() if traits.driven)
+DRIVEN = tuple(name for name, traits in COMMITTERS.items() if traits.driven)
 
 
 class OnMemory(CommitterExam):

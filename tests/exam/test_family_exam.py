@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from magicfs.committers.traits import traits_of
+from magicfs.committers.registry import committer_info
 from magicfs.testing.servers import Server
 from proofs.committer_exam import LocalBench, MemoryBench, ServerBench
 from proofs.committer_exam.family import FamilyExam
@@ -76,11 +76,11 @@ def examine(base: type[FamilyExam], column: str, place: str, **more: Any) -> Non
 
 
 for each in COLUMNS:
-    if traits_of(COLUMNS[each][0]).needs != "rename":
+    if committer_info(COLUMNS[each][0]).needs != "rename":
         examine(OnMemory, each, "memory")
-    if traits_of(COLUMNS[each][0]).needs != "uploads":
+    if committer_info(COLUMNS[each][0]).needs != "uploads":
         examine(OnLocal, each, "local")
 for where in ("ministack", "moto", "seaweedfs"):
     for each in COLUMNS if EVERYWHERE else EACH_DAY.get(where, ()):
-        if traits_of(COLUMNS[each][0]).needs != "rename":
+        if committer_info(COLUMNS[each][0]).needs != "rename":
             examine(OnServer, each, where, server=where)

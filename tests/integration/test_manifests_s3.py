@@ -18,7 +18,7 @@ import magicfs
 from magicfs.cli import main as cli
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
-from magicfs.manifests import chain as manifests
+from magicfs.manifests import chain
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores import resolve
 from magicfs.stores.conditions import Conditions, conditions_of
@@ -82,12 +82,12 @@ class Place:
         store = self.store()
         honoured = conditions or await conditions_of(store, f"{DEST}/__magic_job-probe")
         return await asyncio.gather(
-            *(manifests.publish(store, honoured, DEST, manifest) for manifest in published)
+            *(chain.publish(store, honoured, DEST, manifest) for manifest in published)
         )
 
     def jobs(self) -> list[str]:
         async def walk() -> list[str]:
-            return [one.job_id async for one in manifests.chain(self.store(), DEST, manifests.READING)]
+            return [one.job_id async for one in chain.chain(self.store(), DEST, chain.READING)]
 
         return self.run(walk)
 

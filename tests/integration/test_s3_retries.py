@@ -21,7 +21,7 @@ from magicfs.stores import resolve
 from magicfs.stores.conditions import Conditions, assume, conditions_of
 from magicfs.stores.port import Part, Store
 from magicfs.stores.retrying import RETRIES, RetryingStore
-from magicfs.stores.s3_client import CONNECTIONS, sibling_of
+from magicfs.stores.s3_client import CONNECTIONS, without_retries
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
 
@@ -320,7 +320,7 @@ def options(ministack: Server, **more: Any) -> dict[str, Any]:
 
 
 def sibling(filesystem: S3FileSystem) -> S3FileSystem:
-    return sibling_of(filesystem, resolve.options_of(filesystem))
+    return without_retries(filesystem, resolve.options_of(filesystem))
 
 
 def test_sibling_is_one_for_each_filesystem_on_the_same_loop_and_unknown_to_fsspec(ministack: Server) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import magicfs
 from magicfs.cli import main as cli
-from magicfs.datasets import abort, commit, look
+from magicfs.datasets import abort, commit, preview_commit
 from magicfs.errors import CommitDenied, CommitFailed, OutputExists, UsageError
 from magicfs.job.findings import LISTED_MAX
 from magicfs.job.job import Job
@@ -317,7 +317,7 @@ class TestCommitOfHadoop:
     def test_dry_run_tells_that_it_is_hadoops(self, bucket, url):
         job = HadoopJob(bucket, "sales", attempt=2)
         before = bucket.objects()
-        listed = look(url, job.id, driver_is_dead=True)
+        listed = preview_commit(url, job.id, driver_is_dead=True)
         assert (listed.found, listed.tasks, listed.files, listed.attempt) == ("hadoop", 2, 4, 2)
         assert bucket.objects() == before
 

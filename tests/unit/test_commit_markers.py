@@ -19,7 +19,7 @@ from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.tree import tree_of
 from magicfs.testing import virtual_time
 from magicfs.testing.store_faults import Fault, Kind
-from magicfs.transaction.still_wanted import require_wanted
+from magicfs.transaction.still_wanted import require_current_driver
 from proofs.scenes.file_scene import JOB, FileScene, Process, attempt_of, run
 
 FILES = {"a.txt": b"a", "day=1/b.txt": b"bb"}
@@ -383,7 +383,7 @@ class TestContact:
                 raise OSError("no route to the engine")
 
             for answer, problem in ((no, "does not want this driver"), (broken, "no route to the engine")):
-                driver.committer.still_wanted = answer
+                driver.committer.is_current_driver = answer
                 with pytest.raises(CommitDenied, match=problem):
                     await (driver.commit(done) if end == "commit" else driver.abort(done))
                 assert await scene.keys() == before
@@ -399,7 +399,7 @@ class TestContact:
             scene = make()
             driver = await scene.process(algorithm).setup()
             asked: list[bool] = []
-            driver.committer.still_wanted = lambda: not asked.append(True)  # type: ignore[func-returns-value]
+            driver.committer.is_current_driver = lambda: not asked.append(True)  # type: ignore[func-returns-value]
             await driver.commit(await two_tasks(scene, algorithm))
             assert asked == [True]
             await assert_whole(scene)
@@ -410,7 +410,7 @@ class TestContact:
     def test_job_of_any_committer_asks(self, committer: str) -> None:
         wanted = [False]
         url = f"memory://contact-{committer}/data"
-        job = magicfs.Job(url, committer=committer, conflict="append", still_wanted=lambda: wanted[0])
+        job = magicfs.Job(url, committer=committer, conflict="append", is_current_driver=lambda: wanted[0])
         with pytest.raises(CommitDenied, match="does not want this driver"), job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/a.txt", b"a")
         [commit] = job.commits
@@ -420,13 +420,13 @@ class TestContact:
     def test_job_forgets_whom_to_ask_when_it_is_pickled(self) -> None:
         import pickle
 
-        job = magicfs.Job("memory://contact/data", committer="file", still_wanted=lambda: False).setup()
+        job = magicfs.Job("memory://contact/data", committer="file", is_current_driver=lambda: False).setup()
         with pytest.raises(CommitDenied):
             job.abort()
         pickle.loads(pickle.dumps(job)).abort()
 
     def test_nobody_is_asked_where_nobody_is_named(self) -> None:
-        run(require_wanted(None, JobId(JOB)))
+        run(require_current_driver(None, JobId(JOB)))
 
 
 class TestFormat:

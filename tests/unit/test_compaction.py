@@ -21,15 +21,15 @@ from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound, Unavailable, UsageError
 from magicfs.formats.manifest import Hides, Manifest, ManifestFile, PublishedRun
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.manifests import chain as manifests
+from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT, View
 from magicfs.protocol import paths
-from magicfs.stores import conditions as trials
+from magicfs.stores import conditions
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.memory import MemoryStore
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
-from magicfs.transaction import prepare as preparing
+from magicfs.transaction import prepare
 from proofs.scenes.job_scene import JobScene
 
 NUMBERED = frozenset({"put_if_match"})
@@ -38,8 +38,8 @@ DEST = "sales"
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparing, "_PAUSE_S", 0)
-    monkeypatch.setattr(manifests, "_PAUSE_S", 0)
+    monkeypatch.setattr(prepare, "_PAUSE_S", 0)
+    monkeypatch.setattr(chain, "_PAUSE_S", 0)
 
 
 @pytest.fixture(params=["if-match", "numbered"])
@@ -53,13 +53,13 @@ def compact(scene: JobScene) -> CompactReport:
 
 def chain_of(scene: JobScene) -> list[str]:
     async def jobs(engine: Engine) -> list[str]:
-        return [one.job_id async for one in manifests.chain(engine.store, DEST, scene.conditions)]
+        return [one.job_id async for one in chain.chain(engine.store, DEST, scene.conditions)]
 
     return scene.elsewhere(jobs)
 
 
 def view_of(scene: JobScene) -> View:
-    found = scene.elsewhere(lambda engine: manifests.view(engine.store, DEST, scene.conditions))
+    found = scene.elsewhere(lambda engine: chain.view(engine.store, DEST, scene.conditions))
     assert found is not None
     return found
 
@@ -89,7 +89,7 @@ class TestJobs:
         ]
         # A reader of the chain asks for the pointer and for one manifest.
         traffic = Traffic()
-        asyncio.run(manifests.view(scene.engine(traffic).store, DEST, scene.conditions))
+        asyncio.run(chain.view(scene.engine(traffic).store, DEST, scene.conditions))
         read = {one.key for one in traffic.log if one.operation == "get"}
         assert len(read) == 2
 
@@ -261,7 +261,7 @@ def test_a_sum_that_joined_after_a_replacing_job_had_looked_is_passed_over(
     scene: JobScene, looked_at: str, kept: list[str]
 ) -> None:
     async def publish(engine: Engine, manifest: Manifest) -> None:
-        await manifests.publish(engine.store, scene.conditions, DEST, manifest)
+        await chain.publish(engine.store, scene.conditions, DEST, manifest)
 
     for job in ("a", "b"):
         scene.elsewhere(lambda engine: publish(engine, plain(job)))  # noqa: B023
@@ -281,7 +281,7 @@ def commit_elsewhere(scene: JobScene, job: magicfs.Job, commits: list[TaskCommit
 def whole_runs(scene: JobScene) -> list[PublishedRun]:
     async def read() -> list[PublishedRun]:
         found: list[PublishedRun] = []
-        async for one in manifests.chain(scene.plain, DEST, scene.conditions):
+        async for one in chain.chain(scene.plain, DEST, scene.conditions):
             found += published_runs(one)
             if one.conflict == COMPACT:
                 break
@@ -299,7 +299,7 @@ def test_a_compaction_among_batches_that_never_end_gives_up_and_changes_nothing(
         if request.operation == "put" and "/current." in request.key:
             count += 1
             scene.elsewhere(
-                lambda engine: manifests.publish(engine.store, scene.conditions, DEST, plain(f"b{count}"))
+                lambda engine: chain.publish(engine.store, scene.conditions, DEST, plain(f"b{count}"))
             )
 
     engine = scene.engine(Traffic(before=before))
@@ -428,7 +428,7 @@ def test_a_reader_cannot_tell_whether_a_chain_was_ever_summed_up(events: list[An
     async def whole() -> None:
         summed, whole = JobScene(), JobScene()
         for one in (summed, whole):
-            trials.assume(one.plain, Conditions())
+            conditions.assume(one.plain, Conditions())
         looked: list[tuple[str | None, str | None]] = []
         for number, (what, keys) in enumerate(events):
             if what == "compact":
@@ -448,8 +448,8 @@ def test_a_reader_cannot_tell_whether_a_chain_was_ever_summed_up(events: list[An
                         hides = "all"
                         changes["replaced"] = ends[index] if ends else await newest(one.plain)
                     manifest = plain(f"j{number}", *(keys or {f"{number}"}), hides=hides, **changes)
-                    await manifests.publish(one.plain, Conditions(), DEST, manifest)
-            left, right = [await manifests.view(one.plain, DEST, Conditions()) for one in (summed, whole)]
+                    await chain.publish(one.plain, Conditions(), DEST, manifest)
+            left, right = [await chain.view(one.plain, DEST, Conditions()) for one in (summed, whole)]
             if left is None or right is None:
                 assert left is right
                 continue
@@ -460,7 +460,7 @@ def test_a_reader_cannot_tell_whether_a_chain_was_ever_summed_up(events: list[An
 
 
 async def newest(store: MemoryStore) -> str | None:
-    found = await manifests.read_pointer(store, DEST, Conditions())
+    found = await chain.read_pointer(store, DEST, Conditions())
     return found[0].job_id if found else None
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from magicfs.committers.base import JobSetup
 from magicfs.committers.magic import MagicCommitter
 from magicfs.errors import (
     CommitDenied,
@@ -23,7 +22,8 @@ from magicfs.job.job import Job
 from magicfs.protocol.conflict import CONFLICTS
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
-from magicfs.transaction import prepare as preparing
+from magicfs.transaction import prepare
+from magicfs.transaction.context import JobSetup
 from proofs.scenes.job_scene import BUCKET, JobScene
 
 NEW = {"p=1/a.bin": b"new"}
@@ -33,7 +33,7 @@ REPLACING = pytest.mark.parametrize("mode", ["replace", "replace_partitions"])
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparing, "_PAUSE_S", 0)
+    monkeypatch.setattr(prepare, "_PAUSE_S", 0)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from magicfs.stores.object_tree import ObjectTree
 from magicfs.stores.port import Store
 from magicfs.stores.retrying import RETRIES, RetryingStore
 from magicfs.stores.s3 import S3Store
-from magicfs.stores.stall_timeout import ImpatientStore
+from magicfs.stores.stall_timeout import StallTimeoutStore
 from magicfs.stores.tree import Tree, tree_of
 from magicfs.testing.counting_store import CountingStore
 
@@ -53,7 +53,7 @@ def test_every_member_of_the_port_is_defined_with_its_parameters(port: Any, kind
             assert parameters(vars(kind)[name]) == parameters(member), name
 
 
-@pytest.mark.parametrize("kind", [CountingStore, ImpatientStore, RetryingStore])
+@pytest.mark.parametrize("kind", [CountingStore, StallTimeoutStore, RetryingStore])
 def test_wrappers_pass_everything_on_as_one(kind: type[Any]) -> None:
     assert issubclass(kind, DelegatingStore)
     own = set(operations()) & set(vars(kind))
@@ -167,11 +167,11 @@ def test_tree_over_objects_goes_through_what_is_around_the_store() -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("kind", [ImpatientStore, RetryingStore])
+@pytest.mark.parametrize("kind", [StallTimeoutStore, RetryingStore])
 def test_tree_works_through_the_wrappers_of_a_job(kind: Any, tmp_path: Path) -> None:
     async def scenario() -> None:
         inner = LocalStore(str(tmp_path))
-        tree = tree_of(kind(inner, 60.0) if kind is ImpatientStore else kind(inner))
+        tree = tree_of(kind(inner, 60.0) if kind is StallTimeoutStore else kind(inner))
         await tree.write("a/b", b"body")
         assert [entry.path async for entry in tree.entries("a")] == ["a/b"]
         await tree.rename("a", "c")

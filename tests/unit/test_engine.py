@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from magicfs.engine import Engine, Event, drained
+from magicfs.engine import Engine, Event
 from magicfs.errors import PermissionDenied, Unavailable, UploadNotFound
+from magicfs.parallel import drained
 from magicfs.protocol.plan import Abort, Complete, Delete, Put, Stage, Step
 from magicfs.protocol.readback import WRITE_ID, Outcome
 from magicfs.stores.memory import MemoryStore, World

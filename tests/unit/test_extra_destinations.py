@@ -14,13 +14,13 @@ import pytest
 from fsspec.core import url_to_fs
 
 import magicfs
-from magicfs import datasets as maintenance
+from magicfs import datasets
 from magicfs.cli.show_job import show_job
 from magicfs.errors import CommitFailed, FormatError, ObjectNotFound, UsageError
 from magicfs.formats.manifest import Manifest
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.task import Task
-from magicfs.manifests import chain as manifests
+from magicfs.manifests import chain
 from magicfs.protocol import magic
 from magicfs.protocol.layout import place_of
 from magicfs.stores.conditions import Conditions
@@ -142,7 +142,7 @@ def test_each_directory_has_a_manifest_of_its_own(scene: JobScene) -> None:
     assert len(scene.manifest_files()) == 2
 
     async def read() -> Manifest | None:
-        return await manifests.read(scene.plain, OTHER, job.id, Conditions())
+        return await chain.read(scene.plain, OTHER, job.id, Conditions())
 
     manifest = scene.lived(read)
     assert [file.key.split("/")[:2] for file in manifest.files] == [["deep", "er"]] * 2
@@ -248,7 +248,7 @@ def test_nobody_who_clears_up_elsewhere_harms_a_living_job(scene: JobScene) -> N
     commits = wrote(job)
     before = scene.everything()
     with pytest.raises(UsageError, match=f"give its destination, memory://{BUCKET}/dataset1"):
-        maintenance.abort(EXTRA, job=job.id, filesystem=scene.filesystem)
+        datasets.abort(EXTRA, job=job.id, filesystem=scene.filesystem)
     assert magicfs.recover(EXTRA, filesystem=scene.filesystem).jobs == ()
     assert scene.everything() == before
     job.commit(commits)
@@ -262,7 +262,7 @@ def test_what_a_zombie_left_elsewhere_is_found_by_its_record() -> None:
     job.commit(wrote(job))
     put(zombie.setup(), EXTRA, {"deep/late.bin": b"late"})
     assert [key for key, _ in scene.uploads() if key.startswith(OTHER)]
-    maintenance.abort(scene.url, job=job.id, filesystem=scene.filesystem)
+    datasets.abort(scene.url, job=job.id, filesystem=scene.filesystem)
     assert left(scene) == []
 
 
@@ -400,7 +400,7 @@ def test_a_forged_signpost_is_not_believed(scene: JobScene) -> None:
     signpost = next(key for key in scene.objects() if key.endswith("/elsewhere.json"))
     scene.filesystem.pipe_file(f"{BUCKET}/{signpost}", b'{"format":"magicfs.elsewhere/1","jobId":"x"}')
     with pytest.raises(FormatError, match="another job's"):
-        maintenance.abort(EXTRA, job=job.id, filesystem=scene.filesystem)
+        datasets.abort(EXTRA, job=job.id, filesystem=scene.filesystem)
     job.abort()
     assert left(scene) == []
 

@@ -436,7 +436,7 @@ def test_a_file_of_the_parent_is_not_the_childs(files: FinalFileSystem) -> None:
     if child == 0:
         code = 1
         try:
-            assert not final_tracker().look(files._scope)
+            assert not final_tracker().snapshot(files._scope)
             try:
                 file.write(b"more")
             except UsageError as error:
@@ -640,7 +640,7 @@ def test_the_tracker_keeps_scopes_apart_and_forgets_empty_ones() -> None:
     assert tracker.scopes_of("bucket/sales", "other") == []
     tracker.removed(scope, "b")
     assert tracker.take(scope).finished == {"a"}
-    assert not tracker.look(scope)
+    assert not tracker.snapshot(scope)
 
 
 def test_errors_are_of_the_tree() -> None:

@@ -13,10 +13,10 @@ from magicfs.errors import ObjectNotFound, Unavailable
 from magicfs.protocol.plan import Abort, Stage
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.port import ObjectInfo
-from magicfs.stores.stall_timeout import ImpatientStore
+from magicfs.stores.stall_timeout import StallTimeoutStore
 from magicfs.testing.virtual_time import VirtualLoop
 
-PATIENCE_S = 60.0
+STALL_TIMEOUT_S = 60.0
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -65,14 +65,14 @@ class SlowStore(MemoryStore):
 def test_store_that_never_answers_is_given_up_and_named() -> None:
     async def scenario() -> None:
         inner = SlowStore(None)
-        store = ImpatientStore(inner, PATIENCE_S)
+        store = StallTimeoutStore(inner, STALL_TIMEOUT_S)
         with pytest.raises(Unavailable) as caught:
             await store.abort_upload("a b/ü", "upload")
         assert str(caught.value) == (
             "abort_upload of bucket/a b/ü: given up: the store has answered nothing for 60 s; "
             "check that the endpoint is right and up, then abort again"
         )
-        assert asyncio.get_running_loop().time() == PATIENCE_S
+        assert asyncio.get_running_loop().time() == STALL_TIMEOUT_S
         assert inner.given_up == 1
 
     run(scenario)
@@ -81,28 +81,28 @@ def test_store_that_never_answers_is_given_up_and_named() -> None:
 def test_any_number_of_requests_is_given_up_together() -> None:
     async def scenario() -> None:
         inner = SlowStore(None)
-        engine = Engine(ImpatientStore(inner, PATIENCE_S), 8)
+        engine = Engine(StallTimeoutStore(inner, STALL_TIMEOUT_S), 8)
         steps = [Abort(f"key-{n}", "upload") for n in range(1000)]
         result = await engine.run(Stage("abort", steps), stop_on_failure=False)
         assert len(result.failures) == 1000
-        assert asyncio.get_running_loop().time() == PATIENCE_S
+        assert asyncio.get_running_loop().time() == STALL_TIMEOUT_S
 
     run(scenario)
 
 
 def test_slow_store_is_waited_for_as_long_as_it_answers() -> None:
     async def scenario() -> None:
-        engine = Engine(ImpatientStore(SlowStore(PATIENCE_S - 1), PATIENCE_S), 1)
+        engine = Engine(StallTimeoutStore(SlowStore(STALL_TIMEOUT_S - 1), STALL_TIMEOUT_S), 1)
         steps = [Abort(f"key-{n}", "upload") for n in range(10)]
         assert (await engine.run(Stage("abort", steps))).ok
-        assert asyncio.get_running_loop().time() == 10 * (PATIENCE_S - 1)
+        assert asyncio.get_running_loop().time() == 10 * (STALL_TIMEOUT_S - 1)
 
     run(scenario)
 
 
 def test_refusal_is_an_answer() -> None:
     async def scenario() -> None:
-        store = ImpatientStore(SlowStore(PATIENCE_S - 1), PATIENCE_S)
+        store = StallTimeoutStore(SlowStore(STALL_TIMEOUT_S - 1), STALL_TIMEOUT_S)
         for _ in range(5):
             with pytest.raises(ObjectNotFound):
                 await store.get("missing")
@@ -112,10 +112,10 @@ def test_refusal_is_an_answer() -> None:
 
 def test_listing_is_waited_for_as_long_as_it_gets_on() -> None:
     async def scenario() -> None:
-        inner = SlowStore(PATIENCE_S - 1)
+        inner = SlowStore(STALL_TIMEOUT_S - 1)
         for name in "abcde":
             await inner.put(name, b"")
-        store = ImpatientStore(inner, PATIENCE_S)
+        store = StallTimeoutStore(inner, STALL_TIMEOUT_S)
         assert [info.key async for info in store.list("")] == list("abcde")
         inner.seconds = None
         with pytest.raises(Unavailable, match="list of bucket/: given up"):
@@ -127,12 +127,12 @@ def test_listing_is_waited_for_as_long_as_it_gets_on() -> None:
 def test_store_that_stops_answering_is_given_up_from_its_last_answer() -> None:
     async def scenario() -> None:
         inner = SlowStore(10.0)
-        store = ImpatientStore(inner, PATIENCE_S)
+        store = StallTimeoutStore(inner, STALL_TIMEOUT_S)
         await store.abort_upload("a", "upload")
         inner.seconds = None
         with pytest.raises(Unavailable):
             await store.abort_upload("b", "upload")
-        assert asyncio.get_running_loop().time() == 10.0 + PATIENCE_S
+        assert asyncio.get_running_loop().time() == 10.0 + STALL_TIMEOUT_S
 
     run(scenario)
 
@@ -140,7 +140,7 @@ def test_store_that_stops_answering_is_given_up_from_its_last_answer() -> None:
 def test_everything_else_is_the_store_within() -> None:
     async def scenario() -> None:
         inner = SlowStore(0.0)
-        store = ImpatientStore(inner, PATIENCE_S)
+        store = StallTimeoutStore(inner, STALL_TIMEOUT_S)
         assert (store.name, store.bucket, store.capabilities) == ("memory", "bucket", inner.capabilities)
         upload = await store.create_upload("a", metadata={"x": "y"})
         part = await store.put_part("a", upload, 1, b"body")

@@ -13,7 +13,7 @@ import pytest
 
 from magicfs.cli import main as cli
 from magicfs.committers import registry
-from magicfs.committers.base import Committer, JobContext
+from magicfs.committers.base import Committer
 from magicfs.committers.manifest.committer import ManifestCommitter
 from magicfs.committers.options import ManifestOptions, options_from
 from magicfs.engine import Engine
@@ -34,6 +34,7 @@ from magicfs.protocol.layout import WorkLayout
 from magicfs.report import JobReport, Progress
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.testing.store_faults import Fault, Kind
+from magicfs.transaction.context import JobContext
 from proofs.committer_exam.names import hostile
 from proofs.scenes.manifest_scene import Driver, ManifestScene
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from magicfs import datasets as maintenance
+from magicfs import datasets
 from magicfs.committers.magic import MagicCommitter
 from magicfs.datasets import recover_jobs
 from magicfs.errors import (
@@ -29,7 +29,7 @@ from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores.memory import MemoryStore
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Crash, Fault, Kind, Request
-from magicfs.transaction import prepare as preparing
+from magicfs.transaction import prepare
 from proofs.scenes.job_scene import BUCKET, JobScene
 
 OLD = {"p=1/old.bin": b"old"}
@@ -40,7 +40,7 @@ SWAPS = Fault(Kind.ERROR_BEFORE, operation="put", times=None)
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparing, "_PAUSE_S", 0)
+    monkeypatch.setattr(prepare, "_PAUSE_S", 0)
 
 
 class Play:
@@ -113,7 +113,7 @@ def test_late_copy_of_the_setup_does_not_let_a_driver_publish_twice(monkeypatch:
         context.setattr(MemoryStore, "put", listening)
         job = scene.job("replace")
     commits = scene.wrote(job, *NEW)
-    assert maintenance.commit(scene.url, job.id, filesystem=scene.filesystem).files == 3
+    assert datasets.commit(scene.url, job.id, filesystem=scene.filesystem).files == 3
     later = scene.published(OLD, conflict="replace")
     key, body, metadata = next(one for one in written if one[0].endswith("/job.json"))
     scene.elsewhere(lambda engine: engine.store.put(key, body, metadata=metadata, if_absent=True))

@@ -24,7 +24,7 @@ from magicfs.datasets.readers import VerifyReport
 from magicfs.errors import CommitDenied, FormatError, ObjectNotFound, UsageError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.formats.manifest import Manifest, ManifestFile
-from magicfs.manifests import chain as manifests
+from magicfs.manifests import chain
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.memory import MemoryStore, default_world
@@ -89,7 +89,7 @@ class Scene:
             files=tuple(files),
         )
         manifest = replace(manifest, **changes)
-        self.run(manifests.publish, self.store, self.conditions, self.destination, manifest)
+        self.run(chain.publish, self.store, self.conditions, self.destination, manifest)
         return manifest
 
 
@@ -133,7 +133,7 @@ class TestReadManifest:
 
     def test_a_manifest_of_the_future(self, scene: Scene):
         manifest = scene.publish("a")
-        key = manifests.manifest_key(scene.destination, "a")
+        key = chain.manifest_key(scene.destination, "a")
         raw = manifest.to_bytes().replace(b"magicfs.manifest/1", b"magicfs.manifest/2")
         scene.run(scene.store.put, key, raw)
         for read in (magicfs.read_manifest, magicfs.dataset, magicfs.verify, magicfs.adopt):
@@ -381,7 +381,7 @@ class TestAdopt:
                 manifest = Manifest(
                     job_id="racing", bucket="b", destination=DEST, conflict="append", committed_ms=1
                 )
-                await manifests.publish(store, scene.conditions, DEST, manifest)
+                await chain.publish(store, scene.conditions, DEST, manifest)
 
         monkeypatch.setattr(filesystem, "store", Racing)
         with pytest.raises(CommitDenied, match="meanwhile"):
@@ -429,7 +429,7 @@ class TestCommands:
 
     def test_verify_of_a_broken_chain(self, scene: Scene, capsys: pytest.CaptureFixture[str]):
         scene.publish("a", "a")
-        scene.run(scene.store.delete, [manifests.manifest_key(scene.destination, "a")])
+        scene.run(scene.store.delete, [chain.manifest_key(scene.destination, "a")])
         code, out, err = self.run(capsys, "verify", scene.url)
         assert (code, out) == (1, "")
         assert "missing" in err

@@ -14,7 +14,7 @@ from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol.conflict import CONFLICTS
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind
-from magicfs.transaction import prepare as preparing
+from magicfs.transaction import prepare
 from proofs.scenes.job_scene import Files, JobScene
 
 TASKS: tuple[Files, ...] = (
@@ -35,7 +35,7 @@ WHOLE = {
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparing, "_PAUSE_S", 0)
+    monkeypatch.setattr(prepare, "_PAUSE_S", 0)
 
 
 @dataclass

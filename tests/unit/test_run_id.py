@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import magicfs
-from magicfs.committers.base import JobSetup
 from magicfs.committers.magic import MagicCommitter
 from magicfs.errors import CommitDenied, OutputExists, UsageError
 from magicfs.formats.pointer import RUNS_KEPT
@@ -17,7 +16,8 @@ from magicfs.protocol.conflict import CONFLICTS
 from magicfs.protocol.ids import TaskId
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
-from magicfs.transaction import prepare as preparing
+from magicfs.transaction import prepare
+from magicfs.transaction.context import JobSetup
 from proofs.scenes.job_scene import Files, JobScene
 
 RUN = "sink 7/día 12"
@@ -26,7 +26,7 @@ MODES = pytest.mark.parametrize("mode", CONFLICTS)
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparing, "_PAUSE_S", 0)
+    monkeypatch.setattr(prepare, "_PAUSE_S", 0)
 
 
 @pytest.fixture

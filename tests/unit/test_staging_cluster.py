@@ -543,12 +543,12 @@ def test_second_commit_of_an_attempt_returns_the_first(scene: ClusterScene) -> N
 
 
 def test_job_whose_sets_are_in_the_cluster_is_not_taken_for_one_without_tasks(scene: ClusterScene) -> None:
-    from magicfs import datasets as maintenance
+    from magicfs import datasets
 
     job = scene.job()
     scene.wrote(job, {"a": b"1"})
     with pytest.raises(UsageError, match="if the job had a cluster_directory, its tasks' commits are there"):
-        maintenance.commit(scene.url, job.id, filesystem=scene.filesystem)
+        datasets.commit(scene.url, job.id, filesystem=scene.filesystem)
     job.commit()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import magicfs
-from magicfs import datasets as maintenance
+from magicfs import datasets
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
@@ -25,11 +25,11 @@ from magicfs.errors import (
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.success import SuccessData
 from magicfs.job.task import Task
-from magicfs.protocol.conflict import is_by_partition, minded_partitions, overlap
+from magicfs.protocol.conflict import is_by_partition, overlap, partitions_to_check
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
-from magicfs.transaction import prepare as preparing
+from magicfs.transaction import prepare
 from proofs.scenes.job_scene import JobScene
 from proofs.scenes.staged_scene import StagedScene, write
 
@@ -39,7 +39,7 @@ KINDS = pytest.mark.parametrize("committer", ["directory", "partitioned"])
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparing, "_PAUSE_S", 0)
+    monkeypatch.setattr(prepare, "_PAUSE_S", 0)
 
 
 @pytest.fixture
@@ -284,9 +284,9 @@ def test_job_that_somebody_else_commits_minds_its_partitions_only(partitioned: S
     partitioned.wrote(job, NEW)
     partitioned.put("p=1/theirs.bin", b"theirs")
     with pytest.raises(OutputExists):
-        maintenance.commit(partitioned.url, job.id, filesystem=partitioned.filesystem)
+        datasets.commit(partitioned.url, job.id, filesystem=partitioned.filesystem)
     partitioned.delete("p=1/theirs.bin")
-    report = maintenance.commit(partitioned.url, job.id, filesystem=partitioned.filesystem)
+    report = datasets.commit(partitioned.url, job.id, filesystem=partitioned.filesystem)
     assert (report.committer, report.conflict, report.files) == ("partitioned", "fail", 1)
     assert partitioned.bodies() == [b"new", b"old"]
 
@@ -447,8 +447,8 @@ def test_replace_that_cannot_delete_is_published_and_says_what_stays(partitioned
     ],
 )
 def test_partitions_that_fail_minds(names: list[str], partitions: tuple[str, ...] | None) -> None:
-    assert minded_partitions([f"sales/{name}" for name in names], "sales") == partitions
-    assert minded_partitions(names, "") == partitions
+    assert partitions_to_check([f"sales/{name}" for name in names], "sales") == partitions
+    assert partitions_to_check(names, "") == partitions
 
 
 @pytest.mark.parametrize(

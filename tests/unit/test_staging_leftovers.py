@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from magicfs.committers.staging import attempts as local_attempts
+from magicfs.committers.staging import attempts
 from magicfs.errors import ProtocolViolation, UsageError
 from magicfs.job.task import Task
 from proofs.scenes.staged_scene import StagedScene, write
@@ -89,7 +89,7 @@ def names(work: str) -> list[str]:
 
 def test_attempt_of_a_live_process_is_left_alone(work: str, start: type[Worker]) -> None:
     start("job", "attempt-000000-a")
-    assert local_attempts.remove_dead(work, "job") == []
+    assert attempts.remove_dead(work, "job") == []
     assert names(work) == ["job-attempt-000000-a", "job-attempt-000000-a.lock"]
 
 
@@ -100,13 +100,13 @@ def test_attempt_of_a_dead_process_is_removed_by_the_next_one(
     dead, alive = start("job", "attempt-000000-a"), start("job", "attempt-000001-a")
     getattr(dead, end)()
     assert "job-attempt-000000-a" in names(work)
-    local_attempts.begin(work, "job", "attempt-000000-b")
+    attempts.begin(work, "job", "attempt-000000-b")
     found = names(work)
     assert [name for name in found if "000000-a" in name] == []
     assert [name for name in found if "000001-a" in name] != []
-    local_attempts.remove(work, "job", "attempt-000000-b")
+    attempts.remove(work, "job", "attempt-000000-b")
     alive.kill()
-    assert local_attempts.remove_dead(work, "job") == []
+    assert attempts.remove_dead(work, "job") == []
     assert names(work) == []
 
 
@@ -120,7 +120,7 @@ def test_process_that_exits_removes_what_it_neither_committed_nor_aborted(
 def test_what_other_jobs_have_left_is_not_touched(work: str, start: type[Worker]) -> None:
     for job in ("job", "job-attempt", "job-attempt-000000", "jo", "jobs"):
         start(job, "attempt-000000-a").kill()
-    local_attempts.remove_dead(work, "job")
+    attempts.remove_dead(work, "job")
     left = [name for name in names(work) if not name.endswith(".lock")]
     assert left == sorted(
         f"{job}-attempt-000000-a" for job in ("job-attempt", "job-attempt-000000", "jo", "jobs")
@@ -133,43 +133,43 @@ def test_what_other_jobs_have_left_is_not_touched(work: str, start: type[Worker]
 def test_lock_that_does_not_prove_whose_it_is_proves_nothing(work: str, content: bytes) -> None:
     Path(work, "job-attempt-000000-a").mkdir(parents=True)
     Path(work, "job-attempt-000000-a.lock").write_bytes(content)
-    local_attempts.remove_dead(work, "job")
+    attempts.remove_dead(work, "job")
     assert len(names(work)) == 2
 
 
 def test_directory_without_a_lock_is_left(work: str) -> None:
     Path(work, "job-attempt-000000-a").mkdir(parents=True)
-    local_attempts.remove_dead(work, "job")
+    attempts.remove_dead(work, "job")
     assert names(work) == ["job-attempt-000000-a"]
 
 
 def test_removal_that_was_cut_is_finished(work: str, start: type[Worker]) -> None:
     start("job", "attempt-000000-a").kill()
     Path(work, "job-attempt-000000-a").rename(Path(work, "job-attempt-000000-a.ended"))
-    local_attempts.remove_dead(work, "job")
+    attempts.remove_dead(work, "job")
     assert names(work) == []
 
 
 def test_same_attempt_cannot_run_twice_at_once(
     work: str, start: type[Worker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_attempts, "_PAUSE_S", 0.001)
+    monkeypatch.setattr(attempts, "_PAUSE_S", 0.001)
     worker = start("job", "attempt-000000-a")
     with pytest.raises(ProtocolViolation, match="is being run on this machine already"):
-        local_attempts.begin(work, "job", "attempt-000000-a")
+        attempts.begin(work, "job", "attempt-000000-a")
     worker.kill()
-    local_attempts.begin(work, "job", "attempt-000000-a")
+    attempts.begin(work, "job", "attempt-000000-a")
     assert list(Path(work, "job-attempt-000000-a").iterdir()) == []
-    local_attempts.remove(work, "job", "attempt-000000-a")
+    attempts.remove(work, "job", "attempt-000000-a")
     assert names(work) == []
 
 
 def test_attempt_of_the_same_name_as_a_dead_one_begins_empty(work: str, start: type[Worker]) -> None:
     start("job", "attempt-000000-a").kill()
     Path(work, "job-attempt-000000-a.lock").unlink()
-    local_attempts.begin(work, "job", "attempt-000000-a")
+    attempts.begin(work, "job", "attempt-000000-a")
     assert list(Path(work, "job-attempt-000000-a").iterdir()) == []
-    local_attempts.remove(work, "job", "attempt-000000-a")
+    attempts.remove(work, "job", "attempt-000000-a")
 
 
 def test_directory_that_cannot_be_made_leaves_no_lock(work: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,16 +180,16 @@ def test_directory_that_cannot_be_made_leaves_no_lock(work: str, monkeypatch: py
     with monkeypatch.context() as patch:
         patch.setattr(Path, "mkdir", full)
         with pytest.raises(UsageError, match="No space left on device"):
-            local_attempts.begin(work, "job", "attempt-000000-a")
+            attempts.begin(work, "job", "attempt-000000-a")
     assert names(work) == []
-    local_attempts.begin(work, "job", "attempt-000000-a")
-    local_attempts.remove(work, "job", "attempt-000000-a")
-    local_attempts.remove(work, "job", "attempt-000000-a")
+    attempts.begin(work, "job", "attempt-000000-a")
+    attempts.remove(work, "job", "attempt-000000-a")
+    attempts.remove(work, "job", "attempt-000000-a")
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_child_that_lives_on_does_not_keep_the_attempts_of_its_parent(work: str) -> None:
-    local_attempts.begin(work, "job", "attempt-000000-a")
+    attempts.begin(work, "job", "attempt-000000-a")
     ready, go = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
@@ -199,10 +199,10 @@ def test_child_that_lives_on_does_not_keep_the_attempts_of_its_parent(work: str)
     os.read(ready[0], 1)
     try:
         # As if this process had died: only the child could hold the lock now.
-        for descriptor in list(local_attempts._locks.values()):
+        for descriptor in list(attempts._locks.values()):
             os.close(descriptor)
-        local_attempts._locks.clear()
-        assert local_attempts.remove_dead(work, "job") == []
+        attempts._locks.clear()
+        assert attempts.remove_dead(work, "job") == []
         assert names(work) == []
     finally:
         os.write(go[1], b"x")
@@ -305,5 +305,5 @@ def test_local_directory_that_cannot_be_removed_is_told_by_the_report(
     assert "Device or resource busy" in warning
     scene.job().abort()  # of another job: its leftovers stay
     assert scene.local() != []
-    local_attempts.remove_dead(scene.options["work_directory"], job.id)
+    attempts.remove_dead(scene.options["work_directory"], job.id)
     assert scene.local() == []

@@ -17,8 +17,7 @@ from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats import pointer
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.job import ending as job_ending
-from magicfs.job import job
+from magicfs.job import ending, job
 from magicfs.job.spec import JobSpec
 from magicfs.protocol import paths
 from magicfs.protocol.ids import TaskId
@@ -36,8 +35,8 @@ from magicfs.spark.batch_jobs import (
 from magicfs.spark.streaming import batches, sink
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
-from magicfs.transaction import others as neighbours
-from magicfs.transaction import prepare as preparing
+from magicfs.transaction import prepare
+from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from proofs.scenes.job_scene import JobScene
 
 SINK = "clicks/día"
@@ -47,7 +46,7 @@ DEATHS = pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparing, "_PAUSE_S", 0)
+    monkeypatch.setattr(prepare, "_PAUSE_S", 0)
 
 
 @pytest.fixture
@@ -119,7 +118,7 @@ class requests_of:  # noqa: N801 - reads as a function
         store = faulty(self.scene.plain, self.traffic, Actor("driver"))
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(JobSpec, "store", lambda _: store)
-        for module in (batch_jobs, job, job_ending):
+        for module in (batch_jobs, job, ending):
             self.patch.setattr(module, "sync", _died_or_done)
         return self.traffic
 
@@ -294,15 +293,15 @@ def test_a_replay_beside_a_recovery_that_is_quicker_finds_the_job_ended(
     scene: JobScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     died_before_it_deleted(scene)
-    place, find = paths.parse_url(scene.url), neighbours.find
+    place = paths.parse_url(scene.url)
 
-    async def found_and_recovered(engine: Engine, destination: str) -> list[neighbours.Neighbour]:
-        found = await find(engine, destination)
+    async def found_and_recovered(engine: Engine, destination: str) -> list[OtherJob]:
+        found = await find_unfinished_jobs(engine, destination)
         monkeypatch.undo()
         scene.elsewhere(lambda other: recover_jobs(other, place))
         return found
 
-    monkeypatch.setattr(neighbours, "find", found_and_recovered)
+    monkeypatch.setattr(batch_jobs, "find_unfinished_jobs", found_and_recovered)
     engine = scene.engine(Traffic())
     assert scene.lived(lambda: settled_batch(engine, place, sink_id=SINK, batch_id=1)) is not None
     assert scene.bodies() == [b"1"] * 2

@@ -130,7 +130,9 @@ def test_files_are_visible_from_their_task_commit_on(scene: Scene, tracking: str
     assert sorted(scene.files()) == sorted([*scene.data(), "_SUCCESS"]), "no work object is left"
     assert len(scene.data()) == 3
     assert scene.uploads() == []
-    assert not tracker().look(f"bucket/{job.spec.work_layout.task_attempt_directory(first.attempt_id)}").open
+    assert (
+        not tracker().snapshot(f"bucket/{job.spec.work_layout.task_attempt_directory(first.attempt_id)}").open
+    )
 
 
 def test_a_large_commit_travels_through_the_store(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

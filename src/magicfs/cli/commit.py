@@ -43,15 +43,15 @@ def run(arguments: argparse.Namespace) -> int:
         0 if the job is published; 1 if something could not be finished, or ``--dry-run`` found something to
         do.
     """
-    from magicfs import datasets as maintenance
+    from magicfs import datasets
 
     options = parse_storage_options(arguments.storage_options)
     how = {"driver_is_dead": arguments.driver_is_dead, "allow_empty": arguments.allow_empty}
     if arguments.dry_run:
-        listed = maintenance.look(arguments.url, arguments.job, storage_options=options, **how)
+        listed = datasets.preview_commit(arguments.url, arguments.job, storage_options=options, **how)
         _tell_listed(listed, as_json=arguments.json)
         return _FOUND
-    report = maintenance.commit(arguments.url, arguments.job, storage_options=options, **how)
+    report = datasets.commit(arguments.url, arguments.job, storage_options=options, **how)
     _tell(report, as_json=arguments.json)
     return _FOUND if report.warnings else 0
 

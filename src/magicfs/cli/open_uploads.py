@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from magicfs.engine import drained
 from magicfs.errors import FormatError, ObjectNotFound
 from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
+from magicfs.parallel import drained
 from magicfs.protocol import ids, paths
 from magicfs.protocol.magic import MAGIC, MAGIC_JOB, PENDING, PENDING_SET, locate
 from magicfs.stores.port import Store, UploadInfo

@@ -10,7 +10,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from magicfs.committers.base import JobContext, JobSetup
 from magicfs.engine import Engine
 from magicfs.errors import ProtocolViolation, UsageError
 from magicfs.formats.statistics import ROWS, Statistics
@@ -21,7 +20,8 @@ from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.layout import unique_name
 from magicfs.protocol.winners import Attempt, check_attempts
 from magicfs.report import JobReport
-from magicfs.transaction.record import mint, now_ms
+from magicfs.transaction.context import JobContext, JobSetup
+from magicfs.transaction.record import new_token, now_ms
 from magicfs.transaction.setup import check_destination
 from magicfs.version import __version__
 
@@ -97,7 +97,7 @@ class ClassicCommitter:
             ObjectNotFound: No such bucket.
         """
         await check_destination(self.engine, self.context)
-        return JobSetup(driver=mint())
+        return JobSetup(driver=new_token())
 
     async def recover_tasks(self) -> list[TaskCommit]:  # noqa: D102
         raise UsageError(

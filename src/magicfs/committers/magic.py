@@ -9,21 +9,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from magicfs.committers.base import JobContext, JobSetup
-from magicfs.engine import Engine, raise_first
+from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, MagicError, StoreError, UsageError
 from magicfs.filesystem.tracking import Scope, tracker
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.task_commit import INLINE_LIMIT, Counters, TaskCommit
+from magicfs.parallel import raise_first
 from magicfs.protocol import paths
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.report import JobReport
-from magicfs.stores.stall_timeout import PATIENCE_S, ImpatientStore
-from magicfs.transaction import attempt_output as task_output
+from magicfs.stores.stall_timeout import STALL_TIMEOUT_S, StallTimeoutStore
+from magicfs.transaction import attempt_output, sets
 from magicfs.transaction import output as job_output
-from magicfs.transaction import sets as task_sets
 from magicfs.transaction.attempt_output import TaskOutput
+from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.delegate import Spread
 from magicfs.transaction.driver import DRIVEN, Driver
 from magicfs.transaction.sets import StoreSets
@@ -69,7 +69,7 @@ class MagicCommitter:
         return await self._driver.setup()
 
     async def needs_task_commit(self, attempt: AttemptId) -> bool:  # noqa: D102
-        scope = tracker().look(self._scope(attempt))
+        scope = tracker().snapshot(self._scope(attempt))
         if scope.finished or scope.open or self.context.tracking == "memory":
             return bool(scope.finished or scope.open)
         prefix = paths.prefix_of(self._directory(attempt))
@@ -78,7 +78,7 @@ class MagicCommitter:
     async def commit_task(  # noqa: D102
         self, task: TaskId, attempt: AttemptId, counters: Counters | None = None
     ) -> TaskCommit:
-        scope = tracker().look(self._scope(attempt))
+        scope = tracker().snapshot(self._scope(attempt))
         try:
             output = await self._written(attempt, scope)
             pending_set = self._merge(task, attempt, output, counters)
@@ -90,8 +90,8 @@ class MagicCommitter:
             raise
         tracker().take(self._scope(attempt))
         patient = self._impatient()
-        await task_output.abort_uploads(patient, scope.replaced)
-        await task_output.delete_keys(patient, output.keys)
+        await attempt_output.abort_uploads(patient, scope.replaced)
+        await attempt_output.delete_keys(patient, output.keys)
         return commit
 
     async def abort_task(self, attempt: AttemptId) -> None:  # noqa: D102
@@ -120,7 +120,7 @@ class MagicCommitter:
                 f"job {self.context.job} has tracking='memory', and what its tasks committed was told to the "
                 "driver of their attempt alone; run the tasks again, or use tracking='store'"
             )
-        return await task_sets.recovered(self.context, self._sets)
+        return await sets.recovered(self.context, self._sets)
 
     async def abort_job(self, commits: Sequence[TaskCommit], driver: str | None = None) -> None:  # noqa: D102
         carried = list(job_output.carried(self.engine, self.context, commits))
@@ -140,13 +140,13 @@ class MagicCommitter:
 
     def _impatient(self) -> Engine:
         """For cleaning up, which is for the store's good: no failed job may be held by a silent store."""
-        return Engine(ImpatientStore(self.engine.store, PATIENCE_S), self.engine.concurrency)
+        return Engine(StallTimeoutStore(self.engine.store, STALL_TIMEOUT_S), self.engine.concurrency)
 
     # -- the task commit -------------------------------------------------------------------------------
 
     async def _load(self, engine: Engine, attempt: AttemptId) -> TaskOutput:
         destinations = self.context.destinations
-        return await task_output.load(engine, self._directory(attempt), engine.store.bucket, destinations)
+        return await attempt_output.load(engine, self._directory(attempt), engine.store.bucket, destinations)
 
     async def _written(self, attempt: AttemptId, scope: Scope) -> TaskOutput:
         if self.context.tracking == "memory":
@@ -174,7 +174,7 @@ class MagicCommitter:
     ) -> PendingSet | None:
         """The files of an attempt as one set; None if there are problems, new ones included."""
         try:
-            found = task_sets.merged(self.context, task, attempt, output.pendings, counters)
+            found = sets.merged(self.context, task, attempt, output.pendings, counters)
         except UsageError as error:
             output.problems.append(error)
         return None if output.problems else found
@@ -209,8 +209,8 @@ class MagicCommitter:
         engine = self._impatient()
         scope = tracker().take(self._scope(attempt))
         uploads = {p.upload_id: p for p in (*scope.finished.values(), *scope.replaced, *output.pendings)}
-        problems = await task_output.abort_uploads(engine, list(uploads.values()))
-        return problems or await task_output.delete_keys(engine, output.keys)
+        problems = await attempt_output.abort_uploads(engine, list(uploads.values()))
+        return problems or await attempt_output.delete_keys(engine, output.keys)
 
     async def _abort_after(self, error: MagicError, attempt: AttemptId) -> None:
         try:

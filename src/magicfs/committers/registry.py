@@ -1,16 +1,139 @@
-"""From a name to a committer, and to the committer that a store can carry."""
+"""Every committer by name: what is known of it before it is made, and making it.
+
+No committer is imported before it is made.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import import_module
+from types import MappingProxyType
+from typing import Final, Literal
 
-from magicfs.committers.base import Committer, JobContext
-from magicfs.committers.traits import TRAITS, traits_of
+from magicfs.committers.base import Committer
+from magicfs.committers.options import (
+    CommitterOptions,
+    FileOptions,
+    ManifestOptions,
+    NoOptions,
+    StagingOptions,
+)
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
+from magicfs.protocol.conflict import Conflict
 from magicfs.stores.port import Store
+from magicfs.transaction.context import JobContext
 
-__all__ = ["best_for", "check_store", "make", "names"]
+__all__ = [
+    "COMMITTERS",
+    "CommitterInfo",
+    "Writes",
+    "best_for",
+    "check_store",
+    "committer_info",
+    "make",
+    "names",
+]
+
+Writes = Literal["delayed uploads", "local files", "work files", "final files"]
+Needs = Literal["uploads", "rename", "nothing"]
+
+_ADDING: Final[tuple[Conflict, ...]] = ("fail", "append")
+
+
+@dataclass(frozen=True, slots=True)
+class CommitterInfo:
+    """A committer from outside.
+
+    Attributes:
+        home: Module and class.
+        writes: What task attempts write: ``delayed uploads`` through ``MagicFileSystem``; ``local files``
+            on their machine; ``work files`` below ``_temporary``; or ``final files`` at the destination.
+        needs: What the store must have: multipart ``uploads`` that another process can complete, or a
+            ``rename`` that is one step.
+        conflicts: The conflict modes that it has.
+        options: Its options.
+        driven: Whether it works under a job object.
+    """
+
+    home: str
+    writes: Writes
+    needs: Needs
+    conflicts: tuple[Conflict, ...]
+    options: type[CommitterOptions]
+    driven: bool = False
+
+
+COMMITTERS: Final[Mapping[str, CommitterInfo]] = MappingProxyType(
+    {
+        "magic": CommitterInfo(
+            "magicfs.committers.magic:MagicCommitter",
+            "delayed uploads",
+            "uploads",
+            ("fail", "append", "replace", "replace_partitions"),
+            NoOptions,
+            driven=True,
+        ),
+        "directory": CommitterInfo(
+            "magicfs.committers.staging.committer:DirectoryCommitter",
+            "local files",
+            "uploads",
+            ("fail", "append", "replace"),
+            StagingOptions,
+            driven=True,
+        ),
+        "partitioned": CommitterInfo(
+            "magicfs.committers.staging.committer:PartitionedCommitter",
+            "local files",
+            "uploads",
+            ("fail", "append", "replace_partitions"),
+            StagingOptions,
+            driven=True,
+        ),
+        "manifest": CommitterInfo(
+            "magicfs.committers.manifest.committer:ManifestCommitter",
+            "work files",
+            "rename",
+            _ADDING,
+            ManifestOptions,
+        ),
+        "file": CommitterInfo(
+            "magicfs.committers.file.committer:FileCommitter", "work files", "nothing", _ADDING, FileOptions
+        ),
+        "direct": CommitterInfo(
+            "magicfs.committers.final.direct:DirectCommitter", "final files", "nothing", _ADDING, NoOptions
+        ),
+        "stocator": CommitterInfo(
+            "magicfs.committers.final.stocator:StocatorCommitter",
+            "final files",
+            "nothing",
+            _ADDING,
+            NoOptions,
+        ),
+        "task-completing": CommitterInfo(
+            "magicfs.committers.task_completing:TaskCompletingCommitter",
+            "delayed uploads",
+            "uploads",
+            _ADDING,
+            NoOptions,
+        ),
+    }
+)
+"""Every committer by its name, as Hadoop spells it where it has the committer."""
+
+
+def committer_info(name: str) -> CommitterInfo:
+    """What is known of a committer.
+
+    Raises:
+        UsageError: No such committer, with the choices.
+    """
+    try:
+        return COMMITTERS[name]
+    except KeyError:
+        raise UsageError(f"committer={name!r} is unknown; choose one of {', '.join(COMMITTERS)}") from None
+
 
 _LACKS = {
     "uploads": "has no multipart uploads that one process could open and another complete",
@@ -24,7 +147,7 @@ _PREFERRED = ("magic", "manifest", "file")
 
 def names() -> tuple[str, ...]:
     """Names of all committers, as Hadoop spells them."""
-    return tuple(TRAITS)
+    return tuple(COMMITTERS)
 
 
 def check_store(name: str, store: Store) -> None:
@@ -33,10 +156,12 @@ def check_store(name: str, store: Store) -> None:
     Raises:
         UsageError: With the ones that it can.
     """
-    needs = traits_of(name).needs
+    needs = committer_info(name).needs
     if needs == "nothing" or _has(store, needs):
         return
-    able = [one for one, traits in TRAITS.items() if traits.needs == "nothing" or _has(store, traits.needs)]
+    able = [
+        one for one, traits in COMMITTERS.items() if traits.needs == "nothing" or _has(store, traits.needs)
+    ]
     raise UsageError(
         f"the store {store.name!r} {_LACKS[needs]}, which committer={name!r} needs; best here is "
         f"committer={best_for(store)[0]!r}; possible are {', '.join(able)}"
@@ -46,7 +171,7 @@ def check_store(name: str, store: Store) -> None:
 def best_for(store: Store) -> tuple[str, str]:
     """The committer to choose for a store, and why, in a sentence."""
     for name in _PREFERRED:
-        needs = traits_of(name).needs
+        needs = committer_info(name).needs
         if needs == "nothing" or _has(store, needs):
             return name, _WHY[name].format(store=store.name)
     raise AssertionError("the last of the preferred committers needs nothing")
@@ -70,7 +195,7 @@ def make(name: str, context: JobContext, engine: Engine) -> Committer:
     Raises:
         UsageError: Unknown name, or the store cannot carry it.
     """
-    module, _, kind = traits_of(name).home.partition(":")
+    module, _, kind = committer_info(name).home.partition(":")
     check_store(name, engine.store)
     committer: Committer = getattr(import_module(module), kind)(context, engine)
     return committer

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from contextlib import suppress
 
-from magicfs.committers.base import JobContext
 from magicfs.engine import Engine
 from magicfs.errors import CommitOutcomeUnknown, FormatError, ObjectNotFound, ProtocolViolation, Unavailable
 from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData
+from magicfs.transaction.context import JobContext
 
 __all__ = ["decided", "is_published", "read_success", "refuse_published"]
 

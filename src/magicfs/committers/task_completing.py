@@ -17,12 +17,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from magicfs.committers.base import JobContext
 from magicfs.committers.classic import ClassicCommitter, Published
 from magicfs.committers.final.base import impatient, sweep_after, sweep_uploads
 from magicfs.committers.magic import MagicCommitter
 from magicfs.committers.success_marker import decided, is_published, refuse_published
-from magicfs.engine import Engine, StageResult, raise_first
+from magicfs.engine import Engine, StageResult
 from magicfs.errors import (
     CommitError,
     CommitFailed,
@@ -34,6 +33,7 @@ from magicfs.errors import (
 )
 from magicfs.filesystem.tracking import Scope, tracker
 from magicfs.formats.task_commit import Counters, TaskCommit
+from magicfs.parallel import raise_first
 from magicfs.protocol import paths
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
@@ -41,9 +41,9 @@ from magicfs.protocol.plan import Stage
 from magicfs.protocol.readback import Outcome
 from magicfs.report import JobReport
 from magicfs.stores.conditions import conditions_of
-from magicfs.transaction import attempt_output as task_output
+from magicfs.transaction import attempt_output, revert
 from magicfs.transaction import output as job_output
-from magicfs.transaction import revert as reverting
+from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.publish import job_statistics
 from magicfs.transaction.sets import StoreSets
@@ -110,7 +110,7 @@ class TaskCompletingCommitter(ClassicCommitter):
                 again, or run the task again.
             StoreError: The store refused or failed before anything became visible.
         """
-        before = tracker().look(self._scope(attempt))
+        before = tracker().snapshot(self._scope(attempt))
         commit = await self._magic.commit_task(task, attempt, counters)
         output = await job_output.load_commits(self.engine, self.context, self._sets, [commit])
         steps = map(job_output.completing, output.pendings())
@@ -169,11 +169,11 @@ class TaskCompletingCommitter(ClassicCommitter):
         problems = [f.error for f in result.failures if isinstance(f.error, MagicError)]
         try:
             conditions = await conditions_of(engine.store, self.context.layout.job_directory)
-            problems += await reverting.remove_files(engine, conditions, output)
+            problems += await revert.remove_files(engine, conditions, output)
         except StoreError as error:
             problems.append(error)
         if not problems and commit.set_key is not None:
-            problems += await task_output.delete_keys(engine, [commit.set_key])
+            problems += await attempt_output.delete_keys(engine, [commit.set_key])
         return problems
 
     # -- jobs ------------------------------------------------------------------------------------------

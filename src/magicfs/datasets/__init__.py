@@ -2,7 +2,8 @@
 
 ====================  =======================================================================================
 ``recover``           bring a job that has died to its end, or take it back
-``commit``            publish what the tasks of a dead driver have committed; ``look`` tells what it would do
+``commit``            publish what the tasks of a dead driver have committed
+``preview_commit``    tell what ``commit`` would publish
 ``abort``             discard a job that is not committed, or what is left of one that has ended
 ``compact``           sum the manifests up, so that readers need not walk all of the chain
 ====================  =======================================================================================
@@ -13,7 +14,7 @@ brought.
 """
 
 from magicfs.datasets.abort import abort
-from magicfs.datasets.commit import ListedJob, commit, commit_listed, look
+from magicfs.datasets.commit import ListedJob, commit, commit_listed, preview_commit
 from magicfs.datasets.compact import CompactReport, compact
 from magicfs.datasets.recover import recover, recover_jobs
 from magicfs.report import RecoveredJob, RecoverReport
@@ -27,7 +28,7 @@ __all__ = [
     "commit",
     "commit_listed",
     "compact",
-    "look",
+    "preview_commit",
     "recover",
     "recover_jobs",
 ]

@@ -14,16 +14,17 @@ from fsspec.spec import AbstractFileSystem
 from magicfs.datasets.connection import cleaner_of, context_of, on_destination
 from magicfs.datasets.listed_jobs import hadoop_keys, work_of
 from magicfs.datasets.recover import recover_jobs
-from magicfs.engine import Engine, drained, raise_first
+from magicfs.engine import Engine
 from magicfs.errors import UsageError
+from magicfs.parallel import drained, raise_first
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.report import RecoveredJob, RecoverReport
-from magicfs.transaction import others as neighbours
 from magicfs.transaction import signposts
-from magicfs.transaction.sweep import look, sweep
+from magicfs.transaction.others import find_unfinished_jobs
+from magicfs.transaction.sweep import plan_sweep, sweep
 
 __all__ = ["abort", "abort_job"]
 
@@ -75,7 +76,7 @@ async def abort_job(
     if job is None:
         return await recover_jobs(engine, location, abort=True, dry_run=dry_run)
     name = ids.job_id(job)
-    if any(one.job_id == name for one in await neighbours.find(engine, location.key)):
+    if any(one.job_id == name for one in await find_unfinished_jobs(engine, location.key)):
         return await recover_jobs(engine, location, job=name, abort=True, dry_run=dry_run)
     await _refuse_elsewhere(engine, location, name)
     swept = await _sweep(engine, location, name, driver_is_dead=driver_is_dead, dry_run=dry_run)
@@ -97,7 +98,7 @@ async def _sweep(
         )
     uploads, keys = set[tuple[str, str]](), list[str]()
     for layout in left:
-        found, objects = await look(engine, context_of(location, layout))
+        found, objects = await plan_sweep(engine, context_of(location, layout))
         uploads |= found
         keys += objects
     if not uploads and not keys:
@@ -122,7 +123,7 @@ async def _refuse_elsewhere(engine: Engine, location: Location, job: JobId) -> N
     destination = await signposts.read(engine, location.key, job)
     if destination is None:
         return
-    if any(one.job_id == job for one in await neighbours.find(engine, destination)):
+    if any(one.job_id == job for one in await find_unfinished_jobs(engine, destination)):
         url = Location(location.scheme, location.bucket, destination).url
         raise UsageError(
             f"{location.url} is an extra destination of job {job}, which has not ended; nothing was changed; "

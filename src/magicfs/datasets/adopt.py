@@ -8,14 +8,14 @@ from uuid import uuid4
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
-from magicfs.manifests import chain as manifests
+from magicfs.manifests import chain
 from magicfs.manifests.chain import ADOPT, READING
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import MANIFESTS, is_data, table_sign
+from magicfs.protocol.conflict import MANIFESTS, is_data, table_format_of
 from magicfs.protocol.paths import Location
 from magicfs.stores.conditions import conditions_of
 from magicfs.stores.port import Store
-from magicfs.transaction import others as neighbours
+from magicfs.transaction.others import find_unfinished_jobs
 
 __all__ = ["adopt"]
 
@@ -29,11 +29,11 @@ async def adopt(store: Store, location: Location) -> Manifest | None:
     # Listed first: what a job published meanwhile is then known by its manifest.
     files = await _listed(store, location)
     await _refuse_unfinished(store, location)
-    async for manifest in manifests.chain(store, destination, READING):
+    async for manifest in chain.chain(store, destination, READING):
         # Hidden ones too: what a job has replaced shall not come back.
         for key in (*(file.key for file in manifest.files), *manifest.deleted):
             files.pop(key, None)
-    found = await manifests.view(store, destination, READING)
+    found = await chain.view(store, destination, READING)
     if not files and (found is None or not found.older_files):
         return None
     adopted = Manifest(
@@ -50,14 +50,14 @@ async def adopt(store: Store, location: Location) -> Manifest | None:
             f"a job was published to {location.url} meanwhile; nothing was adopted; call adopt again when no "
             "job runs"
         )
-    await manifests.publish(store, conditions, destination, adopted)
-    return await manifests.read(store, destination, adopted.job_id, READING)
+    await chain.publish(store, conditions, destination, adopted)
+    return await chain.read(store, destination, adopted.job_id, READING)
 
 
 async def _listed(store: Store, location: Location) -> dict[str, ManifestFile]:
     files = {}
     async for info in store.list(paths.prefix_of(location.key)):
-        if (table := table_sign(info.key, location.key)) is not None:
+        if (table := table_format_of(info.key, location.key)) is not None:
             raise UsageError(
                 f"{location.url} is a table of {table}, whose own log says which files it has; use that"
             )
@@ -68,7 +68,7 @@ async def _listed(store: Store, location: Location) -> dict[str, ManifestFile]:
 
 
 async def _refuse_unfinished(store: Store, location: Location) -> None:
-    found = await neighbours.find(Engine(store, _CONCURRENCY), location.key)
+    found = await find_unfinished_jobs(Engine(store, _CONCURRENCY), location.key)
     if found:
         raise UsageError(
             f"job {found[0].job_id} at {location.url} is unfinished, and its files may be among those to "
@@ -77,5 +77,5 @@ async def _refuse_unfinished(store: Store, location: Location) -> None:
 
 
 async def _head(store: Store, destination: str) -> str | None:
-    seen = await manifests.read_pointer(store, destination, READING)
+    seen = await chain.read_pointer(store, destination, READING)
     return seen[0].nonce if seen else None

@@ -29,7 +29,7 @@ from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobRecord, opened, taking_over
 from magicfs.transaction.setup import claim
 
-__all__ = ["ListedJob", "commit", "commit_listed", "look", "look_at"]
+__all__ = ["ListedJob", "commit", "commit_listed", "preview_commit", "preview_listed"]
 
 _BEFORE: Final = frozenset({JobState.OPEN, JobState.PREPARED})
 _HADOOP: Final = "hadoop"
@@ -107,7 +107,7 @@ def commit(
     return report
 
 
-def look(
+def preview_commit(
     url: str,
     job: str,
     *,
@@ -118,14 +118,14 @@ def look(
 ) -> ListedJob:
     """Tell what ``commit``, with the same arguments and errors, would publish. Nothing is changed."""
     how = {"job": job, "driver_is_dead": driver_is_dead, "allow_empty": allow_empty}
-    listed: ListedJob = on_destination(look_at, url, storage_options, filesystem, **how)
+    listed: ListedJob = on_destination(preview_listed, url, storage_options, filesystem, **how)
     return listed
 
 
-async def look_at(
+async def preview_listed(
     engine: Engine, location: Location, job: str, *, driver_is_dead: bool = False, allow_empty: bool = False
 ) -> ListedJob:
-    """``look``, on the store's loop."""
+    """``preview_commit``, on the store's loop."""
     found = await find(engine, location, job, driver_is_dead=driver_is_dead, allow_empty=allow_empty)
     output = found.output or JobOutput()
     keys = [p.destination_key for p in islice(output.pendings(), SUCCESS_MARKER_FILE_LIMIT)]

@@ -8,7 +8,6 @@ from typing import Any
 from fsspec.asyn import sync
 from fsspec.spec import AbstractFileSystem
 
-from magicfs.committers.base import JobContext
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.job.spec import location_of
@@ -17,7 +16,8 @@ from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.stores import resolve
-from magicfs.stores.stall_timeout import PATIENCE_S, ImpatientStore
+from magicfs.stores.stall_timeout import STALL_TIMEOUT_S, StallTimeoutStore
+from magicfs.transaction.context import JobContext
 
 __all__ = ["cleaner_of", "context_of", "on_destination", "was_published"]
 
@@ -69,4 +69,4 @@ def context_of(location: Location, layout: WorkLayout) -> JobContext:
 
 def cleaner_of(engine: Engine) -> Engine:
     """The same engine, giving a silent store up."""
-    return Engine(ImpatientStore(engine.store, PATIENCE_S), engine.concurrency)
+    return Engine(StallTimeoutStore(engine.store, STALL_TIMEOUT_S), engine.concurrency)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, get_args
 
-from magicfs.committers.base import JobContext
 from magicfs.datasets.connection import context_of, was_published
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, UsageError
@@ -20,9 +19,9 @@ from magicfs.protocol.job_state import JobState
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.stores.conditions import Conditions
-from magicfs.transaction import others as neighbours
 from magicfs.transaction import output as job_output
-from magicfs.transaction.others import Neighbour
+from magicfs.transaction.context import JobContext
+from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.prepare import check_empty
 
@@ -62,7 +61,7 @@ async def find(
         UsageError, CommitDenied, CommitFailed, FormatError, StoreError: As ``adoption.commit`` says.
     """
     name = ids.job_id(job)
-    others = await neighbours.find(engine, location.key)
+    others = await find_unfinished_jobs(engine, location.key)
     one = next((each for each in others if each.job_id == name), None)
     if one is None:
         return await _find_hadoops(engine, location, name, driver_is_dead=driver_is_dead)
@@ -92,7 +91,7 @@ async def find(
     return Found(context, one.job, output)
 
 
-async def _check_run(engine: Engine, location: Location, job: JobObject, others: Sequence[Neighbour]) -> None:
+async def _check_run(engine: Engine, location: Location, job: JobObject, others: Sequence[OtherJob]) -> None:
     """Refuse to publish a run for a second time."""
     if job.run_id is None:
         return

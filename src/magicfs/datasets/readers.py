@@ -21,12 +21,13 @@ from fsspec.asyn import sync
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets import adopt as older_files
-from magicfs.engine import Engine, drained
+from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.job.spec import location_of
-from magicfs.manifests import chain as manifests
+from magicfs.manifests import chain
 from magicfs.manifests.chain import READING, View
+from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_data
 from magicfs.protocol.job_state import JobState
@@ -35,7 +36,7 @@ from magicfs.protocol.readback import WRITE_ID
 from magicfs.report import VerifyReport
 from magicfs.stores import resolve
 from magicfs.stores.port import ObjectInfo, Store
-from magicfs.transaction import others as neighbours
+from magicfs.transaction.others import find_unfinished_jobs
 
 if TYPE_CHECKING:
     import pyarrow.dataset
@@ -213,14 +214,14 @@ def _place(url: str, options: Mapping[str, Any] | None, filesystem: AbstractFile
 
 async def _read_manifest(store: Store, location: Location, job: str | None) -> Manifest:
     if job is None:
-        job = await manifests.newest_job(store, location.key, READING)
+        job = await chain.newest_job(store, location.key, READING)
         if job is None:
             raise await _nothing_published(store, location)
-    manifest = await manifests.read(store, location.key, job, READING)
+    manifest = await chain.read(store, location.key, job, READING)
     if manifest is None:
         raise ObjectNotFound(
             "read_manifest",
-            f"{store.bucket}/{manifests.manifest_key(location.key, job)}",
+            f"{store.bucket}/{chain.manifest_key(location.key, job)}",
             f"job {job} was not published to {location.url}",
             hint="check the id, or recover the job",
         )
@@ -284,19 +285,19 @@ def _same_etag(info: ObjectInfo, file: ManifestFile) -> bool:
 
 
 async def _view(store: Store, location: Location) -> View:
-    found = await manifests.view(store, location.key, READING)
+    found = await chain.view(store, location.key, READING)
     if found is None:
         raise await _nothing_published(store, location)
     return found
 
 
 async def _nothing_published(store: Store, location: Location) -> UsageError | ObjectNotFound:
-    jobs = await neighbours.find(Engine(store, _CONCURRENCY), location.key)
+    jobs = await find_unfinished_jobs(Engine(store, _CONCURRENCY), location.key)
     publishing = [one.job_id for one in jobs if one.job and one.job.state not in _INVISIBLE]
     if publishing:
         return ObjectNotFound(
             "read_manifest",
-            f"{store.bucket}/{manifests.pointer_key(location.key)}",
+            f"{store.bucket}/{chain.pointer_key(location.key)}",
             f"job {publishing[0]} is being published to {location.url}, and is the first one there",
             hint=f"wait for it, or if its driver is dead run: magicfs recover {location.url}",
         )
@@ -305,7 +306,7 @@ async def _nothing_published(store: Store, location: Location) -> UsageError | O
             return UsageError(_older_files(location, "are there, and no job was published with magicfs"))
     return ObjectNotFound(
         "read_manifest",
-        f"{store.bucket}/{manifests.pointer_key(location.key)}",
+        f"{store.bucket}/{chain.pointer_key(location.key)}",
         f"no job was published to {location.url}",
         hint="check the URL",
     )

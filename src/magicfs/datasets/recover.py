@@ -21,11 +21,10 @@ from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.report import Action, RecoveredJob, RecoverReport
 from magicfs.stores.conditions import Conditions, conditions_of
-from magicfs.transaction import others as neighbours
 from magicfs.transaction.execute import Executor
-from magicfs.transaction.executed import Ending, Executed
-from magicfs.transaction.others import Neighbour
-from magicfs.transaction.record import Held, JobRecord
+from magicfs.transaction.executed import JobEnd, JobOutcome
+from magicfs.transaction.others import OtherJob, find_unfinished_jobs
+from magicfs.transaction.record import JobRecord, JobVersion
 
 __all__ = ["finish_job", "recover", "recover_jobs"]
 
@@ -82,19 +81,19 @@ async def recover_jobs(
         raise UsageError(
             "give either rollback or abort: a job can be taken back, or discarded while it is open"
         )
-    found = await neighbours.find(engine, location.key)
+    found = await find_unfinished_jobs(engine, location.key)
     chosen = _chosen(found, location, job, acting=rollback or abort)
     wish = Wish.ROLLBACK if rollback else Wish.ABORT if abort else Wish.FINISH
     done = [await _bring_to_an_end(engine, location, one, wish, dry_run=dry_run) for one in chosen]
     return RecoverReport(location.url, tuple(done))
 
 
-async def finish_job(engine: Engine, location: Location, found: Neighbour) -> RecoveredJob:
+async def finish_job(engine: Engine, location: Location, found: OtherJob) -> RecoveredJob:
     """``recover``, of a job that was found already. If it has ended since, that is told and no error."""
     return await _bring_to_an_end(engine, location, found, Wish.FINISH, dry_run=False)
 
 
-def _chosen(found: list[Neighbour], location: Location, job: str | None, *, acting: bool) -> list[Neighbour]:
+def _chosen(found: list[OtherJob], location: Location, job: str | None, *, acting: bool) -> list[OtherJob]:
     if job is not None:
         chosen = [one for one in found if one.job_id == job]
         if not chosen:
@@ -119,11 +118,11 @@ def _chosen(found: list[Neighbour], location: Location, job: str | None, *, acti
     return found
 
 
-def _is_open(one: Neighbour) -> bool:
+def _is_open(one: OtherJob) -> bool:
     return one.job is not None and one.job.state in {JobState.OPEN, JobState.PREPARED}
 
 
-def _described(one: Neighbour) -> str:
+def _described(one: OtherJob) -> str:
     if one.job is None:
         return f"{one.job_id} (unreadable)"
     age = max(0.0, time.time() - one.job.changed_ms / 1000)
@@ -131,7 +130,7 @@ def _described(one: Neighbour) -> str:
 
 
 async def _bring_to_an_end(
-    engine: Engine, location: Location, one: Neighbour, wish: Wish, *, dry_run: bool
+    engine: Engine, location: Location, one: OtherJob, wish: Wish, *, dry_run: bool
 ) -> RecoveredJob:
     if one.job is None:
         assert one.problem is not None
@@ -141,7 +140,7 @@ async def _bring_to_an_end(
     if decision is Decision.REFUSE or (decision is Decision.MOVE_TO_REVERTING and found.irreversible):
         raise _refusal(one.job_id, found.state, wish)
 
-    def told(action: Action, executed: Executed | None = None) -> RecoveredJob:
+    def told(action: Action, executed: JobOutcome | None = None) -> RecoveredJob:
         return RecoveredJob(
             job_id=one.job_id,
             found=found.state.value,
@@ -179,8 +178,8 @@ async def _bring_to_an_end(
     return told(_DID[executed.ending.name], executed)
 
 
-def _warnings(executed: Executed) -> tuple[str, ...]:
-    if executed.unlisted is None or executed.ending is Ending.PUBLISHED:
+def _warnings(executed: JobOutcome) -> tuple[str, ...]:
+    if executed.unlisted is None or executed.ending is JobEnd.PUBLISHED:
         return tuple(executed.warnings)
     return (
         *executed.warnings,
@@ -188,7 +187,7 @@ def _warnings(executed: Executed) -> tuple[str, ...]:
     )
 
 
-async def _taken(executor: Executor, held: Held, wish: Wish) -> Held:
+async def _taken(executor: Executor, held: JobVersion, wish: Wish) -> JobVersion:
     """Take the job's state before anything is touched; it may have been moved since it was looked at."""
     match decide(held.job.state, wish):
         case Decision.MOVE_TO_ABORTING:

@@ -81,7 +81,7 @@ class Tracker:
             found = self._scopes.get(scope)
             return found.finished.get(path) if found else None
 
-    def look(self, scope: str) -> Scope:
+    def snapshot(self, scope: str) -> Scope:
         """A copy of what is known of a scope."""
         with self._lock:
             found = self._scopes.get(scope, Scope())

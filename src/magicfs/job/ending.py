@@ -7,20 +7,21 @@ from dataclasses import replace
 
 from fsspec.asyn import sync
 
-from magicfs.committers.base import Committer, JobSetup
+from magicfs.committers.base import Committer
 from magicfs.engine import Observer
 from magicfs.errors import MagicError, ProtocolViolation
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.job import workers as job_completing
+from magicfs.job import workers
 from magicfs.job.progress import Meter
 from magicfs.job.spec import JobSpec
 from magicfs.job.workers import Completer
 from magicfs.report import JobReport, ProgressCallback, TaskFigures
-from magicfs.transaction.still_wanted import Asking, require_wanted
+from magicfs.transaction.context import JobSetup
+from magicfs.transaction.still_wanted import Asking, require_current_driver
 
-__all__ = ["StillWanted", "abort", "commit", "require_complete"]
+__all__ = ["IsCurrentDriver", "abort", "commit", "require_complete"]
 
-StillWanted = Callable[[], bool]
+IsCurrentDriver = Callable[[], bool]
 """Tells whether the engine still wants this driver to end the job."""
 
 
@@ -30,7 +31,7 @@ def commit(
     commits: Iterable[TaskCommit] | None,
     tasks: int | None,
     progress: ProgressCallback | None,
-    still_wanted: StillWanted | None,
+    is_current_driver: IsCurrentDriver | None,
     completer: Completer | None = None,
 ) -> JobReport:
     """Commit a job, or discard it if its run, or itself, is published already.
@@ -43,9 +44,9 @@ def commit(
         return JobReport.before(before, spec.location.url, spec.committer, spec.conflict)
     chosen = None if commits is None else list(commits)
     meter = Meter(progress, chosen) if progress is not None else None
-    committer = _committer(spec, still_wanted, meter)
+    committer = _committer(spec, is_current_driver, meter)
     if completer is not None:
-        job_completing.use(completer, spec, committer)
+        workers.use(completer, spec, committer)
     try:
         report: JobReport = sync(spec.loop, committer.commit_job, chosen, found.driver, tasks)
     except MagicError as error:
@@ -63,7 +64,10 @@ def _figures(commits: Sequence[TaskCommit] | None) -> tuple[TaskFigures, ...]:
 
 
 def abort(
-    spec: JobSpec, found: JobSetup | None, commits: Sequence[TaskCommit], still_wanted: StillWanted | None
+    spec: JobSpec,
+    found: JobSetup | None,
+    commits: Sequence[TaskCommit],
+    is_current_driver: IsCurrentDriver | None,
 ) -> None:
     """Abort a job.
 
@@ -71,7 +75,7 @@ def abort(
         MagicError: See ``Job.abort``.
     """
     driver = found.driver if found is not None else None
-    sync(spec.loop, _committer(spec, still_wanted).abort_job, commits, driver)
+    sync(spec.loop, _committer(spec, is_current_driver).abort_job, commits, driver)
 
 
 def require_complete(spec: JobSpec, commits: Sequence[TaskCommit]) -> None:
@@ -92,13 +96,13 @@ def require_complete(spec: JobSpec, commits: Sequence[TaskCommit]) -> None:
 
 
 def _committer(
-    spec: JobSpec, still_wanted: StillWanted | None, observer: Observer | None = None
+    spec: JobSpec, is_current_driver: IsCurrentDriver | None, observer: Observer | None = None
 ) -> Committer:
     """The committer, which asks at the last moment; for one that does not, the question is asked now."""
     committer = spec.make_committer(observer)
-    if still_wanted is not None:
+    if is_current_driver is not None:
         if isinstance(committer, Asking):
-            committer.still_wanted = still_wanted
+            committer.is_current_driver = is_current_driver
         else:
-            sync(spec.loop, require_wanted, still_wanted, spec.job)
+            sync(spec.loop, require_current_driver, is_current_driver, spec.job)
     return committer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from magicfs.committers.traits import traits_of
+from magicfs.committers.registry import committer_info
 from magicfs.errors import UsageError
 from magicfs.protocol import magic, paths
 from magicfs.protocol.paths import Location
@@ -12,14 +12,16 @@ from magicfs.protocol.paths import Location
 __all__ = ["keys_of", "place_in"]
 
 
-def keys_of(urls: Sequence[str], location: Location, committer: str, *, names_tell: bool) -> tuple[str, ...]:
+def keys_of(
+    urls: Sequence[str], location: Location, committer: str, *, uploads_found_by_name: bool
+) -> tuple[str, ...]:
     """The directories that URLs name, as keys of the destination's bucket.
 
     Args:
         urls: Such as ``s3://bucket/other``.
         location: The destination.
         committer: Name of the committer.
-        names_tell: Whether every upload of the job can be told by its name.
+        uploads_found_by_name: Whether every upload of the job can be told by its name.
 
     Raises:
         UsageError: One cannot be right, or the job cannot have any.
@@ -28,12 +30,12 @@ def keys_of(urls: Sequence[str], location: Location, committer: str, *, names_te
         return ()
     if isinstance(urls, str):
         raise UsageError("extra_destinations is one text; give a list of URLs")
-    if not traits_of(committer).driven:
+    if not committer_info(committer).driven:
         raise UsageError(
             f"extra_destinations need delayed uploads, which committer={committer!r} has not; use magic, "
             "directory or partitioned, or one job for each destination"
         )
-    if not names_tell:
+    if not uploads_found_by_name:
         raise UsageError(
             "extra_destinations need unique_names=True and a job id that holds a UUID: nothing that is there "
             "is ever replaced, and uploads there are told by their names"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from datetime import UTC, datetime
 
-from magicfs.committers.base import FoundJob, FoundUpload, JobSetup
+from magicfs.transaction.context import FoundJob, FoundUpload, JobSetup
 
 __all__ = ["LISTED_MAX", "log_findings"]
 

@@ -12,12 +12,11 @@ from uuid import UUID
 from fsspec.asyn import sync
 from fsspec.spec import AbstractFileSystem
 
-from magicfs.committers.base import JobSetup
 from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation
 from magicfs.formats.pending import EtagFormat
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.job import ending as job_ending
-from magicfs.job.ending import StillWanted
+from magicfs.job import ending
+from magicfs.job.ending import IsCurrentDriver
 from magicfs.job.findings import log_findings
 from magicfs.job.map import run_tasks
 from magicfs.job.spec import JobSpec
@@ -27,6 +26,7 @@ from magicfs.protocol import ids
 from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.layout import LayoutName
 from magicfs.report import JobReport, ProgressCallback
+from magicfs.transaction.context import JobSetup
 
 __all__ = ["Job", "Task"]
 
@@ -65,8 +65,8 @@ class Job:
         hadoop_sets: Also leave pending sets where Hadoop's job commit looks for them.
         allow_empty: Let a job that has no files replace what is there, that is, delete it.
         single_driver: Vouch that nobody else publishes here, on a store that ignores conditional writes.
-        still_wanted: Asked before a job commit or an abort changes anything, in a thread: whether the engine
-            still wants this driver to end it. False or an exception leaves it to another. Not pickled.
+        is_current_driver: Asked before a job commit or an abort changes anything, in a thread: whether the
+            engine still wants this driver to end it. False or an exception leaves it to another. Not pickled.
 
     Raises:
         UsageError: An argument cannot be right. Nothing was changed.
@@ -95,7 +95,7 @@ class Job:
         hadoop_sets: bool = False,
         allow_empty: bool = False,
         single_driver: bool = False,
-        still_wanted: StillWanted | None = None,
+        is_current_driver: IsCurrentDriver | None = None,
     ) -> None:
         self.spec = JobSpec.of(
             url,
@@ -119,7 +119,7 @@ class Job:
             extra_destinations=extra_destinations,
         )
         self._progress = progress
-        self._still_wanted = still_wanted
+        self._is_current_driver = is_current_driver
         self._state: Literal["new", "open", "committed", "aborted"] = "new"
         self._commits: list[TaskCommit] = []
         self._report: JobReport | None = None
@@ -235,8 +235,8 @@ class Job:
             StoreError: The commits could not be read; nothing was changed; call again or abort.
         """
         self._require_open("commit")
-        how = (tasks, self._progress, self._still_wanted, completer)
-        self._report = report = job_ending.commit(self.spec, self.found, commits, *how)
+        how = (tasks, self._progress, self._is_current_driver, completer)
+        self._report = report = ending.commit(self.spec, self.found, commits, *how)
         self._state = "committed"
         self.spec.wrapped().invalidate_cache()
         return report
@@ -255,7 +255,7 @@ class Job:
             return
         if self._state == "committed":
             raise ProtocolViolation(f"job {self.id} is published; it cannot be aborted any more")
-        job_ending.abort(self.spec, self._found, self.commits, self._still_wanted)
+        ending.abort(self.spec, self._found, self.commits, self._is_current_driver)
         self._state = "aborted"
 
     def recover_tasks(self) -> list[TaskCommit]:
@@ -311,7 +311,7 @@ class Job:
             return
         if exc is None:
             try:
-                job_ending.require_complete(self.spec, self.commits)
+                ending.require_complete(self.spec, self.commits)
                 self.commit(self.commits)
             except CommitOutcomeUnknown:
                 raise
@@ -322,7 +322,7 @@ class Job:
         self._abort_after(exc)
 
     def __getstate__(self) -> dict[str, Any]:
-        lost = {"_lock", "_progress", "_still_wanted"}
+        lost = {"_lock", "_progress", "_is_current_driver"}
         state = {name: value for name, value in self.__dict__.items() if name not in lost}
         # What lay at the destination is the driver's to know.
         state["_found"] = self._found and JobSetup(self._found.driver, published=self._found.published)
@@ -330,7 +330,7 @@ class Job:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._lock, self._progress, self._still_wanted = threading.Lock(), None, None
+        self._lock, self._progress, self._is_current_driver = threading.Lock(), None, None
 
     def __repr__(self) -> str:
         return f"<Job {self.id} to {self.url}, {self._state}>"

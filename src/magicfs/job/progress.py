@@ -13,7 +13,7 @@ from magicfs.report import Progress, ProgressCallback
 __all__ = ["Meter", "UploadMeter"]
 
 
-class _Teller:
+class _SafeCallback:
     """Calls a progress callback. The callback is the caller's and runs in the middle of a commit: one that
     raises is not called again, and changes nothing about the commit.
 
@@ -45,7 +45,7 @@ class _Teller:
             self.error = error
 
 
-class Meter(_Teller):
+class Meter(_SafeCallback):
     """An observer that turns finished steps of a job commit into calls of a progress callback.
 
     Args:
@@ -72,7 +72,7 @@ class Meter(_Teller):
         self.tell(Progress("complete", self._files, files_total, self._bytes, bytes_total))
 
 
-class UploadMeter(_Teller):
+class UploadMeter(_SafeCallback):
     """The same for the uploads of a task commit, after every part."""
 
     def __init__(self, callback: ProgressCallback) -> None:

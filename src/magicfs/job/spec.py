@@ -13,11 +13,11 @@ from uuid import UUID, uuid4
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.committers import registry
-from magicfs.committers.base import Committer, JobContext
+from magicfs.committers.base import Committer
 from magicfs.committers.final.filesystem import FinalFileSystem
 from magicfs.committers.options import CommitterOptions, NoOptions, StagingOptions, options_from
-from magicfs.committers.staging import attempts as local_attempts
-from magicfs.committers.traits import TRAITS, traits_of
+from magicfs.committers.registry import COMMITTERS, committer_info
+from magicfs.committers.staging import attempts
 from magicfs.committers.work_places import WorkPlace, local_directory, local_extra, local_filesystem
 from magicfs.engine import Engine, Observer
 from magicfs.errors import UsageError
@@ -32,6 +32,7 @@ from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.stores import resolve
 from magicfs.stores.port import Store
+from magicfs.transaction.context import JobContext
 
 __all__ = ["CONFLICTS", "JobSpec", "location_of"]
 
@@ -117,7 +118,9 @@ class JobSpec:
             location=location,
             job=ids.job_id(uuid4() if job_id is None else job_id),
             committer=committer,
-            committer_options=options_from(traits_of(committer).options, committer, committer_options or {}),
+            committer_options=options_from(
+                committer_info(committer).options, committer, committer_options or {}
+            ),
             reason=reason,
             storage_options=options,
             filesystem=filesystem,
@@ -140,7 +143,7 @@ class JobSpec:
             )
         manifest_key(self.location.key, self.job)
         context = self.context
-        if self.tracking == "memory" and not context.names_tell:
+        if self.tracking == "memory" and not context.uploads_found_by_name:
             raise UsageError(
                 "tracking='memory' needs unique_names=True and a job id that holds a UUID: uploads of lost "
                 "tasks are recorded nowhere and can only be told by their names; use tracking='store'"
@@ -151,16 +154,16 @@ class JobSpec:
             self.store().capabilities.parts.check(self.part_size)
 
     def _check_committer(self) -> None:
-        traits = traits_of(self.committer)
+        traits = committer_info(self.committer)
         _choice("conflict", self.conflict, CONFLICTS)
         if self.conflict not in traits.conflicts:
-            able = [name for name, other in TRAITS.items() if self.conflict in other.conflicts]
+            able = [name for name, other in COMMITTERS.items() if self.conflict in other.conflicts]
             raise UsageError(
                 f"committer={self.committer!r} has no conflict={self.conflict!r}, only "
                 f"{', '.join(traits.conflicts)}; committers that have it: {', '.join(able)}"
             )
         if self.run_id is not None and not traits.driven:
-            able = [name for name, other in TRAITS.items() if other.driven]
+            able = [name for name, other in COMMITTERS.items() if other.driven]
             raise UsageError(
                 f"run_id finds an earlier job by its job object, and committer={self.committer!r} has none; "
                 f"leave it out, or use one of {', '.join(able)}"
@@ -194,7 +197,7 @@ class JobSpec:
 
     def _extra_keys(self) -> tuple[str, ...]:
         tells = self.unique_names and ids.is_random(self.job)
-        return keys_of(self.extra_destinations, self.location, self.committer, names_tell=tells)
+        return keys_of(self.extra_destinations, self.location, self.committer, uploads_found_by_name=tells)
 
     @property
     def context(self) -> JobContext:
@@ -232,7 +235,7 @@ class JobSpec:
             return self._extra_place(task, attempt, extra)
         bucket, scheme = self.location.bucket, self.location.scheme
         options = dict(self.storage_options) if self.filesystem is None else None
-        match traits_of(self.committer).writes:
+        match committer_info(self.committer).writes:
             case "delayed uploads":
                 path = f"{bucket}/{self.work_layout.work_directory(attempt)}"
                 nested = {scheme: options} if options else {}
@@ -242,7 +245,7 @@ class JobSpec:
                 assert isinstance(self.committer_options, StagingOptions)
                 work_directory = self.committer_options.work_directory
                 path = local_directory(work_directory, self.job, attempt)
-                prepare = partial(local_attempts.begin, work_directory, self.job, attempt)
+                prepare = partial(attempts.begin, work_directory, self.job, attempt)
                 return WorkPlace(path, "file://", local_filesystem, {}, prepare)
             case "work files":
                 path = f"{bucket}/{self.context.temporary.task_attempt_directory(attempt)}"
@@ -261,7 +264,7 @@ class JobSpec:
         keys = self._extra_keys()
         number, relative = place_in(url, self.location, keys)
         place = self.work_place(task, attempt)
-        if traits_of(self.committer).writes == "local files":
+        if committer_info(self.committer).writes == "local files":
             directory = local_extra(place.path, number)
         else:
             directory = f"{self.location.bucket}/{self.work_layout.work_directory(attempt, keys[number])}"
@@ -271,7 +274,7 @@ class JobSpec:
         """The filesystem of the store, as this process has it."""
         if self.filesystem is None:
             return resolve.filesystem(self.location.scheme, self.storage_options)
-        if traits_of(self.committer).writes == "delayed uploads":
+        if committer_info(self.committer).writes == "delayed uploads":
             return self.magic_filesystem().fs
         return self.filesystem
 

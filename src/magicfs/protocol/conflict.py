@@ -11,14 +11,14 @@ from magicfs.protocol import paths
 __all__ = [
     "CONFLICTS",
     "MANIFESTS",
-    "TABLE_PLACES",
+    "TABLE_DIRECTORIES",
     "Conflict",
     "is_by_partition",
     "is_data",
     "is_replaced",
-    "minded_partitions",
     "overlap",
-    "table_sign",
+    "partitions_to_check",
+    "table_format_of",
     "touched_partitions",
 ]
 
@@ -33,7 +33,7 @@ _WORK: Final = ("__magic", "_temporary", MANIFESTS)
 
 _SUMMARIES: Final = frozenset({"_metadata", "_common_metadata"})
 
-TABLE_PLACES: Final = ("_delta_log", "metadata")
+TABLE_DIRECTORIES: Final = ("_delta_log", "metadata")
 """Directories by which table formats are told."""
 
 _ICEBERG: Final = ".metadata.json"
@@ -67,7 +67,7 @@ def is_replaced(key: str, directory: str) -> bool:
     return is_data(key, directory)
 
 
-def table_sign(key: str, directory: str) -> str | None:
+def table_format_of(key: str, directory: str) -> str | None:
     """The table format that a key betrays: such a directory has a catalogue that plain files would bypass."""
     if not paths.is_under(key, directory):
         return None
@@ -105,7 +105,7 @@ def touched_partitions(keys: Iterable[str], directory: str) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def minded_partitions(keys: Iterable[str], directory: str) -> tuple[str, ...] | None:
+def partitions_to_check(keys: Iterable[str], directory: str) -> tuple[str, ...] | None:
     """The partitions that must be free of data for ``fail``, relative to the destination, sorted.
 
     Partitions of any depth may be mixed: nothing is deleted. A file at the root lies in the partition that

@@ -18,15 +18,16 @@ from magicfs.datasets.abort import abort_job
 from magicfs.datasets.compact import published_runs
 from magicfs.datasets.connection import cleaner_of, context_of
 from magicfs.datasets.recover import finish_job
-from magicfs.engine import Engine, raise_first
+from magicfs.engine import Engine
 from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation, UsageError
 from magicfs.formats.pending import Pending
 from magicfs.formats.pointer import RUNS_KEPT
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
 from magicfs.job.spec import RUN_ID_MAX, JobSpec, location_of
-from magicfs.manifests import chain as manifests
+from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT, READING
+from magicfs.parallel import raise_first
 from magicfs.protocol import ids
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.layout import WorkLayout
@@ -35,12 +36,11 @@ from magicfs.protocol.plan import Abort, Stage
 from magicfs.report import JobReport
 from magicfs.spark.logged_reports import log_report
 from magicfs.stores.conditions import conditions_of
-from magicfs.transaction import others as neighbours
-from magicfs.transaction import output as job_output
+from magicfs.transaction import output
 from magicfs.transaction.execute import Executor
-from magicfs.transaction.others import Neighbour
+from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.record import JobRecord
-from magicfs.transaction.sweep import look
+from magicfs.transaction.sweep import plan_sweep
 
 __all__ = [
     "abort_batch",
@@ -104,7 +104,7 @@ async def published_batch(engine: Engine, location: Location, *, sink_id: str, b
         StoreError: The store failed.
     """
     store, run = engine.store, run_of(sink_id, batch_id)
-    seen = await manifests.read_pointer(store, location.key, READING)
+    seen = await chain.read_pointer(store, location.key, READING)
     if seen is None:
         return None
     runs = dict(seen[0].runs)
@@ -113,7 +113,7 @@ async def published_batch(engine: Engine, location: Location, *, sink_id: str, b
     known = [found for name in runs if (found := batch_of(name, sink_id)) is not None]
     if len(runs) < RUNS_KEPT or (known and batch_id > max(known)):
         return None
-    async for manifest in manifests.chain(store, location.key, READING):
+    async for manifest in chain.chain(store, location.key, READING):
         for one in published_runs(manifest):
             if one.run_id == run:
                 return one.job_id
@@ -205,7 +205,7 @@ async def settled_batch(engine: Engine, location: Location, *, sink_id: str, bat
         await _cleaned_up(engine, location, published)
         return published
     unset = ids.job_id(job_id_of(location.url, sink_id, batch_id))
-    uploads, keys = await look(engine, context_of(location, WorkLayout(location.key, unset)))
+    uploads, keys = await plan_sweep(engine, context_of(location, WorkLayout(location.key, unset)))
     if (uploads or keys) and await _unfinished(engine, location, unset) is None:
         await abort_job(engine, location, job=unset)
     return None
@@ -227,8 +227,8 @@ def _log_left(warnings: Iterable[str], job: str) -> None:
         _LOG.warning("job %s, which an earlier run of this batch began: %s", job, warning)
 
 
-async def _unfinished(engine: Engine, location: Location, job: str) -> Neighbour | None:
-    there = await neighbours.find(engine, location.key)
+async def _unfinished(engine: Engine, location: Location, job: str) -> OtherJob | None:
+    there = await find_unfinished_jobs(engine, location.key)
     return next((one for one in there if one.job_id == job), None)
 
 
@@ -243,7 +243,7 @@ async def _settled(spec: JobSpec, sink_id: str, batch_id: int, commits: Iterable
         # An earlier attempt that is taken back takes what this one has written along only by mistake.
         executor.settled.update(one.upload_id for one in _uploads(spec, engine, commits))
         _log_left((await executor.run(held)).warnings, spec.job)
-    if await manifests.read(engine.store, spec.location.key, spec.job, READING) is not None:
+    if await chain.read(engine.store, spec.location.key, spec.job, READING) is not None:
         return spec.job
     published = await published_batch(engine, spec.location, sink_id=sink_id, batch_id=batch_id)
     if published is not None:
@@ -261,4 +261,4 @@ async def _discarded(spec: JobSpec, commits: Sequence[TaskCommit]) -> None:
 
 
 def _uploads(spec: JobSpec, engine: Engine, commits: Iterable[TaskCommit]) -> list[Pending]:
-    return list(job_output.carried(engine, spec.context, tuple(commits)))
+    return list(output.carried(engine, spec.context, tuple(commits)))

@@ -14,7 +14,7 @@ import time
 from functools import cache
 
 from magicfs.errors import CommitDenied, MagicError, ProtocolViolation
-from magicfs.job import ending as job_ending
+from magicfs.job import ending
 from magicfs.job.job import Job
 from magicfs.spark.options import LateWriters
 
@@ -80,7 +80,7 @@ def _sweep_later(job: Job) -> None:
     time.sleep(LATE_WRITERS_SECONDS)
     try:
         # With the driver's own token: a job that somebody has set up anew meanwhile is theirs.
-        job_ending.abort(job.spec, job.found, (), None)
+        ending.abort(job.spec, job.found, (), None)
     except CommitDenied:
         _LOG.info("job %s was taken over; its uploads are left to its new driver", job.id)
     except ProtocolViolation as error:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from magicfs.errors import UsageError
-from magicfs.spark import partition_names as partitions
+from magicfs.spark import partition_names
 
 __all__ = ["check_column", "split"]
 
@@ -45,14 +45,14 @@ def split(
 
 
 def _directory(names: Sequence[str], columns: Sequence[_Column], row: int) -> str:
-    return partitions.directory(names, [column.value(row) for column in columns])
+    return partition_names.directory(names, [column.value(row) for column in columns])
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
     """A partition column of one batch: its distinct values, and which of them each row has."""
 
-    values: list[partitions.PartitionValue]
+    values: list[partition_names.PartitionValue]
     indices: pa.Array[Any]
 
     @classmethod
@@ -66,7 +66,7 @@ class _Column:
                 "cast the column to string"
             ) from error
 
-    def value(self, row: int) -> partitions.PartitionValue:
+    def value(self, row: int) -> partition_names.PartitionValue:
         index: int = self.indices[row].as_py()
         return self.values[index]
 

@@ -24,7 +24,7 @@ from magicfs.datasets.connection import on_destination
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.job.spec import location_of
-from magicfs.manifests import chain as manifests
+from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT, READING
 from magicfs.protocol.paths import Location
 from magicfs.spark.batch_jobs import batch_of, check_sink, run_of, settled_batch
@@ -149,7 +149,7 @@ def batches(
 
 async def _batches(engine: Engine, location: Location, *, sink_id: str) -> list[Batch]:
     found: dict[int, Batch] = {}
-    async for manifest in manifests.chain(engine.store, location.key, READING):
+    async for manifest in chain.chain(engine.store, location.key, READING):
         for run in published_runs(manifest):
             number = batch_of(run.run_id, sink_id)
             if number is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from uuid import UUID
 
-from magicfs.committers.traits import traits_of
+from magicfs.committers.registry import committer_info
 from magicfs.errors import CommitOutcomeUnknown, MagicError, OutputExists, UsageError
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
@@ -149,7 +149,7 @@ def job_of(
     chosen: WriteOptions, *, job_id: UUID | str | None = None, progress: ProgressCallback | None = None
 ) -> Job:
     """The job that a write asks for, not set up yet."""
-    delayed = traits_of(chosen.committer).writes == "delayed uploads"
+    delayed = committer_info(chosen.committer).writes == "delayed uploads"
     return Job(
         chosen.path,
         committer=chosen.committer,

@@ -22,8 +22,8 @@ from magicfs.errors import (
     PreconditionFailed,
     Unsupported,
 )
+from magicfs.parallel import gathered
 from magicfs.protocol import paths
-from magicfs.stores.draining import drained
 from magicfs.stores.port import Store
 
 __all__ = ["Conditions", "assume", "conditions_of", "remembered", "remove_matching"]
@@ -251,10 +251,10 @@ async def remove_matching(
     if conditions.bulk_delete:
         size = store.capabilities.bulk_delete_max
         batches = [objects[start : start + size] for start in range(0, len(objects), size)]
-        left = await drained(store.delete_all_matching, batches, concurrency)
+        left = await gathered(batches, store.delete_all_matching, concurrency)
     else:
         one = _delete_one if conditions.delete else _compare_and_delete
-        left = await drained(lambda each: one(store, *each), objects, concurrency)
+        left = await gathered(objects, lambda each: one(store, *each), concurrency)
     kept = {key for keys in left for key in keys}
     return [key for key, _ in objects if key in kept]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PermissionDenied, StoreError
+from magicfs.parallel import gathered
 from magicfs.protocol import paths
-from magicfs.stores.draining import drained
 from magicfs.stores.port import ObjectInfo, Store
 from magicfs.stores.tree_port import Entry
 
@@ -61,7 +61,7 @@ class ObjectTree:
         self._check("make_directory", path)
         names = path.split("/")
         above = ["/".join(names[:depth]) for depth in range(1, len(names) + 1)] if path else []
-        for file in await drained(self._file, above, self._concurrency):
+        for file in await gathered(above, self._file, self._concurrency):
             if file is not None:
                 problem = f"{file.key!r} is a file"
                 raise ObjectExists("make_directory", self._place(path), problem)
@@ -128,7 +128,7 @@ class ObjectTree:
             copied += 1
 
         try:
-            await drained(copy, found, self._concurrency)
+            await gathered(found, copy, self._concurrency)
         except StoreError as error:
             raise _stopped(
                 self._place(source),
@@ -193,7 +193,7 @@ class ObjectTree:
     async def _delete_all(self, keys: Sequence[str]) -> None:
         size = self._store.capabilities.bulk_delete_max
         batches = [keys[start : start + size] for start in range(0, len(keys), size)]
-        await drained(self._store.delete, batches, self._concurrency)
+        await gathered(batches, self._store.delete, self._concurrency)
 
     def _check(self, operation: str, path: str, *, whole_bucket: bool = True) -> None:
         if not path and not whole_bucket:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from magicfs.errors import UsageError
-from magicfs.stores import fork_safety as forked
+from magicfs.stores import fork_safety
 from magicfs.stores.port import Store
 
 if TYPE_CHECKING:
@@ -80,16 +80,16 @@ def open_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
     Raises:
         UsageError: The filesystem has no store here.
     """
-    forked.keep_inherited_filesystems()
+    fork_safety.keep_inherited_filesystems()
     if callable(maker := getattr(filesystem, "store", None)):
         store: Store = maker(bucket)
         return store
     if "s3" in _protocols(filesystem):
         from magicfs.stores.retrying import RetryingStore
         from magicfs.stores.s3 import S3Store
-        from magicfs.stores.s3_client import retries_of, sibling_of
+        from magicfs.stores.s3_client import retries_of, without_retries
 
-        sibling = sibling_of(filesystem, options_of(filesystem))
+        sibling = without_retries(filesystem, options_of(filesystem))
         return RetryingStore(S3Store(sibling, bucket), retries=retries_of(filesystem))
     if PLAIN_SCHEMES & set(_protocols(filesystem)):
         from magicfs.stores.local import LocalStore

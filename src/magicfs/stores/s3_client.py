@@ -11,7 +11,7 @@ from magicfs.stores.retrying import RETRIES, Retry
 if TYPE_CHECKING:
     from s3fs import S3FileSystem
 
-__all__ = ["CONNECTIONS", "retries_of", "sibling_of"]
+__all__ = ["CONNECTIONS", "retries_of", "without_retries"]
 
 CONNECTIONS = 64
 """Most connections at once, unless the filesystem's own ``max_pool_connections`` says otherwise."""
@@ -19,7 +19,7 @@ CONNECTIONS = 64
 _PLACE = "_magicfs_sibling"
 
 
-def sibling_of(filesystem: S3FileSystem, options: dict[str, Any]) -> S3FileSystem:
+def without_retries(filesystem: S3FileSystem, options: dict[str, Any]) -> S3FileSystem:
     """A filesystem of the same options, on the same loop, whose client sends each request once.
 
     Retries are ours (``stores.retrying``): below them, those of botocore would multiply them, and hide lost

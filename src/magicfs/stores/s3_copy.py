@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from magicfs.errors import MagicError, PreconditionFailed, Unavailable, UploadNotFound
+from magicfs.parallel import gathered
 from magicfs.protocol.parts import PartLimits
-from magicfs.stores.draining import drained
 from magicfs.stores.port import Part
 
 __all__ = ["ONE_REQUEST_MAX", "PART_SIZE", "Requests", "completed_part", "copy"]
@@ -109,7 +109,7 @@ async def _in_parts(
         return Part(number, str(copied["ETag"]), store.checksum(copied))
 
     try:
-        parts = await drained(part, range(1, -(-size // step) + 1), _CONCURRENCY)
+        parts = await gathered(range(1, -(-size // step) + 1), part, _CONCURRENCY)
         listed = [completed_part(part) for part in sorted(parts, key=lambda part: part.number)]
         complete = {"MultipartUpload": {"Parts": listed}, **upload}
         await store.call("complete_multipart_upload", "copy", destination, **complete)

@@ -10,15 +10,15 @@ from magicfs.errors import Unavailable
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.port import Store
 
-__all__ = ["PATIENCE_S", "ImpatientStore"]
+__all__ = ["STALL_TIMEOUT_S", "StallTimeoutStore"]
 
 # Longer than a store's hiccup, shorter than what a person waits for a failed job.
-PATIENCE_S = 60.0
+STALL_TIMEOUT_S = 60.0
 
 _T = TypeVar("_T")
 
 
-class ImpatientStore(DelegatingStore):
+class StallTimeoutStore(DelegatingStore):
     """Raises ``Unavailable`` once the store within has answered nothing for some time.
 
     The time counts from the last answer to any request, so work of any size goes on as long as it gets on;

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from magicfs.engine import Engine, drained
+from magicfs.engine import Engine
 from magicfs.errors import FormatError, MagicError, ObjectNotFound
 from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
+from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.magic import PENDING
 from magicfs.protocol.plan import Abort, Delete, Stage, Step

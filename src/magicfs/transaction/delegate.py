@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self, runtime_checkable
 
-from magicfs.committers.base import JobContext
 from magicfs.engine import Engine, Event
 from magicfs.errors import UsageError
 from magicfs.formats.job_object import Chunk, JobObject
@@ -22,6 +21,7 @@ from magicfs.protocol.readback import Outcome
 from magicfs.stores.conditions import Conditions
 from magicfs.transaction import facts
 from magicfs.transaction import output as job_output
+from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobRecord
 

@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from magicfs.committers.base import JobContext, JobSetup
-from magicfs.engine import Engine, raise_first
+from magicfs.engine import Engine
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
@@ -22,21 +21,23 @@ from magicfs.errors import (
 from magicfs.formats.manifest import Manifest
 from magicfs.formats.pending import Pending
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
-from magicfs.manifests import chain as manifests
+from magicfs.manifests import chain
+from magicfs.parallel import raise_first
 from magicfs.protocol import paths
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.job_state import Decision, JobState, Wish, decide
 from magicfs.protocol.plan import Abort, Stage
 from magicfs.report import JobReport
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
-from magicfs.stores.stall_timeout import PATIENCE_S, ImpatientStore
-from magicfs.transaction import publish as publishing
+from magicfs.stores.stall_timeout import STALL_TIMEOUT_S, StallTimeoutStore
+from magicfs.transaction import publish
+from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.delegate import Spread
 from magicfs.transaction.execute import Executor
-from magicfs.transaction.executed import Ending, Executed
+from magicfs.transaction.executed import JobEnd, JobOutcome
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.prepare import prepare
-from magicfs.transaction.record import Held, JobMoved, JobRecord
+from magicfs.transaction.record import JobMoved, JobRecord, JobVersion
 from magicfs.transaction.setup import set_up
 from magicfs.transaction.sweep import sweep
 
@@ -78,7 +79,7 @@ class Driver:
 
     def __post_init__(self) -> None:
         # For cleaning up, which is for the store's good: no failed job may be held by a silent store.
-        self._cleaner = Engine(ImpatientStore(self.engine.store, PATIENCE_S), self.engine.concurrency)
+        self._cleaner = Engine(StallTimeoutStore(self.engine.store, STALL_TIMEOUT_S), self.engine.concurrency)
 
     async def setup(self) -> JobSetup:
         """See ``Committer.setup_job``."""
@@ -111,18 +112,18 @@ class Driver:
                     held = await self._moved(record, driver)
             executed = await executor.run(held)
         except MagicError as error:
-            if executor.so_far.ending is Ending.REVERTED:
+            if executor.so_far.ending is JobEnd.REVERTED:
                 raise self._not_undone(executor.so_far, error) from error
             if not isinstance(error, Unavailable) or (held is not None and held.job.state in _BEFORE):
                 raise
             raise self._undecided(error) from error
-        if executed.ending is Ending.ELSEWHERE:
+        if executed.ending is JobEnd.ELSEWHERE:
             return await self._ended_elsewhere(record, started)
-        if executed.ending is not Ending.PUBLISHED:
+        if executed.ending is not JobEnd.PUBLISHED:
             raise self._not_published(executed)
         return self._report(executed, started)
 
-    async def _moved(self, record: JobRecord, driver: str | None) -> Held | None:
+    async def _moved(self, record: JobRecord, driver: str | None) -> JobVersion | None:
         held = await record.read()
         if held is not None:
             self._check_driver(held, driver)
@@ -162,7 +163,7 @@ class Driver:
         await self._abort_uploads(pendings)
         executor.settled.update(pending.upload_id for pending in pendings)
         executed = await executor.run(held)
-        if executed.ending is Ending.PUBLISHED:
+        if executed.ending is JobEnd.PUBLISHED:
             raise self._published()
         if executed.unlisted is not None:
             raise executed.unlisted
@@ -185,7 +186,7 @@ class Driver:
     async def _conditions(self, engine: Engine) -> Conditions:
         return await conditions_of(engine.store, self.context.layout.job_directory)
 
-    async def _read(self, engine: Engine) -> tuple[JobRecord, Held | None]:
+    async def _read(self, engine: Engine) -> tuple[JobRecord, JobVersion | None]:
         """The job's object; what the store honours is tried only where there is one."""
         known = remembered(engine.store)
         record = JobRecord(engine.store, self.context.layout, known or Conditions())
@@ -194,7 +195,7 @@ class Driver:
             record.use(await self._conditions(engine))
         return record, held
 
-    def _check_driver(self, held: Held, driver: str | None) -> None:
+    def _check_driver(self, held: JobVersion, driver: str | None) -> None:
         if driver is not None and held.job.driver != driver:
             raise CommitDenied(
                 f"job {self.context.job} was taken over by another driver, attempt {held.job.attempt} on "
@@ -202,7 +203,7 @@ class Driver:
             )
 
     async def _loaded(
-        self, load: Callable[[], Awaitable[JobOutput]], record: JobRecord, held: Held
+        self, load: Callable[[], Awaitable[JobOutput]], record: JobRecord, held: JobVersion
     ) -> JobOutput:
         """What is to be published. A set that cannot be believed fails the job and discards the others."""
         try:
@@ -242,7 +243,7 @@ class Driver:
             f"{self.context.url} if its driver died before it had cleaned up"
         )
 
-    def _not_published(self, executed: Executed) -> CommitFailed | CommitDenied:
+    def _not_published(self, executed: JobOutcome) -> CommitFailed | CommitDenied:
         if executed.failure is None:
             how = executed.ending.value
             return CommitDenied(f"job {self.context.job} was {how} by another process; run the job again")
@@ -255,7 +256,7 @@ class Driver:
         error.__cause__ = executed.failure
         return error
 
-    def _not_undone(self, executed: Executed, error: MagicError) -> CommitFailed:
+    def _not_undone(self, executed: JobOutcome, error: MagicError) -> CommitFailed:
         why = executed.failure or "another process is taking it back"
         failed = CommitFailed(
             f"job {self.context.job} is not published, and not all could be undone: {why}; call job.abort, "
@@ -266,7 +267,7 @@ class Driver:
         return failed
 
     async def _manifest(self, engine: Engine, record: JobRecord) -> Manifest | None:
-        return await manifests.read(engine.store, self._destination, self.context.job, record.conditions)
+        return await chain.read(engine.store, self._destination, self.context.job, record.conditions)
 
     async def _ended_elsewhere(self, record: JobRecord, started: float) -> JobReport:
         manifest = await self._manifest(self.engine, record)
@@ -276,7 +277,7 @@ class Driver:
                 "rolled it back; run the job again"
             )
         others = [
-            await manifests.read(self.engine.store, extra, self.context.job, record.conditions)
+            await chain.read(self.engine.store, extra, self.context.job, record.conditions)
             for extra in self.context.extra_destinations
         ]
         published = [manifest, *(one for one in others if one is not None)]
@@ -295,7 +296,7 @@ class Driver:
             manifest=self._manifest_url(),
         )
 
-    def _report(self, executed: Executed, started: float) -> JobReport:
+    def _report(self, executed: JobOutcome, started: float) -> JobReport:
         output = executed.output
         keys = [p.destination_key for p in islice(output.pendings(), SUCCESS_MARKER_FILE_LIMIT)]
         return JobReport(
@@ -311,12 +312,12 @@ class Driver:
             files_deleted=executed.deleted,
             filenames=self._urls(keys),
             warnings=tuple(executed.warnings),
-            statistics=publishing.job_statistics(output),
+            statistics=publish.job_statistics(output),
             manifest=self._manifest_url(),
         )
 
     def _manifest_url(self) -> str:
-        return self._url(manifests.manifest_key(self._destination, self.context.job))
+        return self._url(chain.manifest_key(self._destination, self.context.job))
 
     def _urls(self, keys: Sequence[str]) -> tuple[str, ...]:
         return tuple(self._url(key) for key in keys[:SUCCESS_MARKER_FILE_LIMIT])

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
-from magicfs.committers.base import JobContext
-from magicfs.engine import Engine, Failure, StageResult, raise_first
+from magicfs.engine import Engine, Failure, StageResult
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
@@ -24,19 +23,18 @@ from magicfs.errors import (
     Unsupported,
 )
 from magicfs.formats.pending import Pending
+from magicfs.parallel import raise_first
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.plan import Complete, Stage
 from magicfs.protocol.readback import Outcome
 from magicfs.stores.conditions import remove_matching
-from magicfs.transaction import delegate as completing
-from magicfs.transaction import facts
+from magicfs.transaction import delegate, facts, publish, revert
 from magicfs.transaction import output as job_output
-from magicfs.transaction import publish as publishing
-from magicfs.transaction import revert as reverting
+from magicfs.transaction.context import JobContext
 from magicfs.transaction.delegate import Order, Spread
-from magicfs.transaction.executed import Ending, Executed
+from magicfs.transaction.executed import JobEnd, JobOutcome
 from magicfs.transaction.output import JobOutput
-from magicfs.transaction.record import Held, JobMoved, JobRecord, mint
+from magicfs.transaction.record import JobMoved, JobRecord, JobVersion, new_token
 from magicfs.transaction.sweep import sweep
 
 __all__ = ["Executor"]
@@ -69,14 +67,14 @@ class Executor:
         self._etags: dict[str, str] = {}
         self.settled: set[str] = set()
         self.spread: Spread | None = None
-        self._done = Executed()
+        self._done = JobOutcome()
 
     @property
-    def so_far(self) -> Executed:
+    def so_far(self) -> JobOutcome:
         """What has been done, also when ``run`` raised: its ending is the one that the job is bound for."""
         return self._done
 
-    async def run(self, held: Held | None) -> Executed:
+    async def run(self, held: JobVersion | None) -> JobOutcome:
         """Do what the job object says until the job has ended.
 
         Raises:
@@ -110,7 +108,7 @@ class Executor:
             await sweep(self.cleaner, self.context)
         return self._done
 
-    async def take_back(self, held: Held, reason: str, *, dry_run: bool = False) -> Held:
+    async def take_back(self, held: JobVersion, reason: str, *, dry_run: bool = False) -> JobVersion:
         """Move a committing job to ``reverting``, if it can be taken back; ``dry_run`` only tells whether.
 
         Raises:
@@ -123,7 +121,7 @@ class Executor:
         except ObjectNotFound as error:
             await self._still_there(held, error)
             raise JobMoved(f"job {self.context.job} was moved by another process meanwhile") from error
-        no_way_back = reverting.no_way_back(held.job, output.pendings())
+        no_way_back = revert.no_way_back(held.job, output.pendings())
         if no_way_back is not None:
             raise CommitDenied(
                 f"job {self.context.job} can only go forward: {no_way_back}; nothing was changed; run "
@@ -131,7 +129,7 @@ class Executor:
             )
         return held if dry_run else await self.record.move(held, JobState.REVERTING, reason=reason)
 
-    async def _still_there(self, held: Held, error: ObjectNotFound) -> Held | None:
+    async def _still_there(self, held: JobVersion, error: ObjectNotFound) -> JobVersion | None:
         if await self._is_unmoved(held):
             raise CommitFailed(
                 f"a fact of job {self.context.job}, which is {held.job.state}, is gone: {error}; nothing was "
@@ -139,13 +137,13 @@ class Executor:
             ) from error
         return await self.record.read()
 
-    async def _is_unmoved(self, held: Held) -> bool:
+    async def _is_unmoved(self, held: JobVersion) -> bool:
         now = await self.record.read()
         return now is not None and now.job.nonce == held.job.nonce
 
     # -- committing ------------------------------------------------------------------------------------
 
-    async def _complete(self, held: Held) -> Held:
+    async def _complete(self, held: JobVersion) -> JobVersion:
         job = held.job
         self._done.output = output = await facts.read_output(self.engine, self.context, job)
         if not job.irreversible:
@@ -174,7 +172,7 @@ class Executor:
     def _if_absent(self) -> bool:
         # Only names that are not the job's own can meet a file there; the store is asked to refuse then.
         return (
-            not self.context.names_tell
+            not self.context.uploads_found_by_name
             and self.context.conflict in {"append", "fail"}
             and self.record.conditions.complete_if_absent
         )
@@ -184,18 +182,18 @@ class Executor:
             if wanted(pending):
                 yield job_output.completing(pending, if_absent=self._if_absent)
 
-    async def _complete_elsewhere(self, held: Held, output: JobOutput) -> dict[Complete, str]:
+    async def _complete_elsewhere(self, held: JobVersion, output: JobOutput) -> dict[Complete, str]:
         """Let other processes complete what they can; returns what they have told to be visible."""
         if self.spread is None or not output.files:
             return {}
         order = Order(held.job.nonce, self._if_absent, verify=not self.fresh)
-        done, warnings = await completing.elsewhere(self.spread, order, self.engine, held.job, output)
+        done, warnings = await delegate.elsewhere(self.spread, order, self.engine, held.job, output)
         if not await self._is_unmoved(held):
             raise JobMoved(f"job {self.context.job} was moved by another process meanwhile")
         self._done.warnings += warnings
         return done
 
-    async def _hide_success(self, held: Held) -> Held:
+    async def _hide_success(self, held: JobVersion) -> JobVersion:
         """Delete the ``_SUCCESS`` that is there: its readers wait until the job has ended.
 
         One that another job has written since this one looked is written down first, so that taking the job
@@ -208,7 +206,7 @@ class Executor:
             except ObjectNotFound:
                 break
             if held.job.old_success is None or held.job.old_success.etag != etag:
-                seen = await facts.copy_success(self.engine, self.context, mint())
+                seen = await facts.copy_success(self.engine, self.context, new_token())
                 if seen is None:
                     break
                 held, etag = await self.record.move(held, JobState.COMMITTING, old_success=seen), seen.etag
@@ -216,7 +214,7 @@ class Executor:
                 break
         return held
 
-    async def _failed(self, held: Held, output: JobOutput, result: StageResult) -> Held:
+    async def _failed(self, held: JobVersion, output: JobOutput, result: StageResult) -> JobVersion:
         done = [step.key for step in result.completed]
         failed = [failure.step.key for failure in result.failures]
         tried = {*done, *failed}
@@ -237,7 +235,7 @@ class Executor:
                 **lists,
             ) from undecided.error
         first = result.failures[0].error
-        no_way_back = reverting.no_way_back(held.job, output.pendings())
+        no_way_back = revert.no_way_back(held.job, output.pendings())
         if no_way_back is not None:
             raise CommitFailed(
                 f"{failed[0]} could not be published, and job {self.context.job} can only go forward: "
@@ -256,10 +254,10 @@ class Executor:
 
     # -- the three ends --------------------------------------------------------------------------------
 
-    async def _finish(self, held: Held) -> Executed:
+    async def _finish(self, held: JobVersion) -> JobOutcome:
         """From ``completed`` to the end. No trouble raises: the files are published."""
         done = self._done
-        done.ending = Ending.PUBLISHED
+        done.ending = JobEnd.PUBLISHED
         try:
             await self._settle(held)
         except Exception as error:
@@ -281,7 +279,7 @@ class Executor:
             )
         return done
 
-    async def _settle(self, held: Held) -> None:
+    async def _settle(self, held: JobVersion) -> None:
         """Manifest, pointer, deletions and ``_SUCCESS``."""
         job, context, conditions, done = held.job, self.context, self.record.conditions, self._done
         try:
@@ -290,38 +288,36 @@ class Executor:
             old = await facts.read_deletions(self.cleaner, context, job)
         except ObjectNotFound:
             # Facts go after everything else: if the manifest is there, only cleaning up was left.
-            if not await publishing.republish(self.cleaner, context, conditions):
+            if not await publish.republish(self.cleaner, context, conditions):
                 raise
             return
-        await publishing.publish_manifest(
-            self.cleaner, context, conditions, job, done.output, old, self._etags
-        )
-        left = await publishing.delete_old(self.cleaner, conditions, old)
+        await publish.publish_manifest(self.cleaner, context, conditions, job, done.output, old, self._etags)
+        left = await publish.delete_old(self.cleaner, conditions, old)
         done.deleted = len(old) - len(left)
         done.warnings += [f"{key} was written anew by somebody else and stays" for key in left]
-        await publishing.write_success(self.cleaner, context, conditions, job, done.output)
+        await publish.write_success(self.cleaner, context, conditions, job, done.output)
 
-    async def _revert(self, held: Held) -> Executed:
-        self._done.ending = Ending.REVERTED
+    async def _revert(self, held: JobVersion) -> JobOutcome:
+        self._done.ending = JobEnd.REVERTED
         job = held.job
         output = JobOutput()
         if job.chunks or job.old_success:
             output = await facts.read_output(self.cleaner, self.context, job)
             raise_first(
-                await reverting.revert_files(self.cleaner, self.context, self.record.conditions, job, output)
+                await revert.revert_files(self.cleaner, self.context, self.record.conditions, job, output)
             )
             # From here on nothing but work objects is left, and the facts may go.
             held = await self.record.move(held, JobState.REVERTING, chunks=(), deletions=(), old_success=None)
         raise_first(await self._end(held, read_documents=True, look_again=output))
         return self._done
 
-    async def _abort(self, held: Held) -> Executed:
+    async def _abort(self, held: JobVersion) -> JobOutcome:
         raise_first(await self._end(held, read_documents=True))
-        self._done.ending = Ending.ABORTED
+        self._done.ending = JobEnd.ABORTED
         return self._done
 
     async def _end(
-        self, held: Held, *, read_documents: bool = False, look_again: JobOutput | None = None
+        self, held: JobVersion, *, read_documents: bool = False, look_again: JobOutput | None = None
     ) -> list[MagicError]:
         """Remove the job's work, and its object last; returns what could not be done."""
         try:
@@ -332,7 +328,7 @@ class Executor:
             self._done.unlisted = swept.unlisted
             problems = swept.problems
             if not problems and look_again is not None:
-                problems = await reverting.remove_files(self.cleaner, self.record.conditions, look_again)
+                problems = await revert.remove_files(self.cleaner, self.record.conditions, look_again)
             if not problems:
                 await self.record.remove(held)
         except JobMoved:

@@ -8,10 +8,10 @@ from enum import Enum
 from magicfs.errors import MagicError
 from magicfs.transaction.output import JobOutput
 
-__all__ = ["Ending", "Executed"]
+__all__ = ["JobEnd", "JobOutcome"]
 
 
-class Ending(Enum):
+class JobEnd(Enum):
     """How a job ended."""
 
     PUBLISHED = "published"
@@ -21,7 +21,7 @@ class Ending(Enum):
 
 
 @dataclass(slots=True)
-class Executed:
+class JobOutcome:
     """What an execution did.
 
     Attributes:
@@ -35,7 +35,7 @@ class Executed:
         lists: Keys that were done, failed and not started then.
     """
 
-    ending: Ending = Ending.ELSEWHERE
+    ending: JobEnd = JobEnd.ELSEWHERE
     output: JobOutput = field(default_factory=JobOutput)
     aborted: int = 0
     unlisted: MagicError | None = None

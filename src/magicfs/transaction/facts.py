@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from magicfs.committers.base import JobContext
-from magicfs.engine import Engine, drained
+from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound
 from magicfs.formats import deletions
 from magicfs.formats.deletions import DELETIONS_SIZE_LIMIT, OldObject
@@ -20,8 +19,10 @@ from magicfs.formats.job_object import Chunk, JobObject, OldSuccess
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.success import SUCCESS_SIZE_LIMIT
+from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.transaction import output as job_output
+from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 
 __all__ = [

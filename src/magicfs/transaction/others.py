@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from magicfs.committers.base import FoundJob
-from magicfs.engine import Engine, drained
+from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound, UsageError
 from magicfs.formats.job_object import JOB_OBJECT_SIZE_LIMIT, JobObject
+from magicfs.parallel import drained
 from magicfs.protocol import ids, paths
 from magicfs.protocol.conflict import is_by_partition, overlap
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.layout import JOB_OBJECT, LayoutName, WorkLayout
 from magicfs.protocol.magic import MAGIC, MAGIC_JOB
+from magicfs.transaction.context import FoundJob
 
-__all__ = ["Neighbour", "blocking", "find", "jobs_among"]
+__all__ = ["OtherJob", "conflicting", "find_unfinished_jobs", "jobs_among"]
 
 _JOB = "job-"
 _STEM = f"{JOB_OBJECT.removesuffix('.json')}."
@@ -24,7 +25,7 @@ _ENDING = frozenset({JobState.PREPARED, JobState.COMMITTING, JobState.COMPLETED,
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbour:
+class OtherJob:
     """A job whose object lies under a destination.
 
     Attributes:
@@ -51,14 +52,14 @@ class Neighbour:
         return self.layout.job
 
 
-async def find(engine: Engine, destination: str) -> list[Neighbour]:
+async def find_unfinished_jobs(engine: Engine, destination: str) -> list[OtherJob]:
     """Every job that has set itself up under a destination and has not ended, the oldest first."""
     prefix = paths.prefix_of(destination) + MAGIC
     keys = [info.key async for info in engine.store.list(prefix)]
     return await jobs_among(engine, destination, keys)
 
 
-async def jobs_among(engine: Engine, destination: str, keys: Iterable[str]) -> list[Neighbour]:
+async def jobs_among(engine: Engine, destination: str, keys: Iterable[str]) -> list[OtherJob]:
     """Read the job objects among the keys below a destination's magic directories."""
     versions: dict[WorkLayout, list[str]] = {}
     for key in keys:
@@ -71,32 +72,32 @@ async def jobs_among(engine: Engine, destination: str, keys: Iterable[str]) -> l
         for layout, listed in versions.items()
         if layout.job_object_key in listed
     }
-    found: list[Neighbour] = []
+    found: list[OtherJob] = []
 
     async def read(layout: WorkLayout) -> bool:
         key = newest[layout]
         path = f"{engine.store.bucket}/{key}"
         try:
             raw = await engine.store.get(key, size_max=JOB_OBJECT_SIZE_LIMIT + 1)
-            found.append(Neighbour(layout, JobObject.from_bytes(path, raw)))
+            found.append(OtherJob(layout, JobObject.from_bytes(path, raw)))
         except ObjectNotFound:
             pass  # it has ended since
         except FormatError as error:
-            found.append(Neighbour(layout, None, error))
+            found.append(OtherJob(layout, None, error))
         return True
 
     await drained(list(newest), read, engine.concurrency)
     return sorted(found, key=lambda one: (one.job.created_ms if one.job else 0, one.job_id))
 
 
-def blocking(neighbours: Sequence[Neighbour], own: JobId, scope: tuple[str, ...] | None) -> list[Neighbour]:
+def conflicting(others: Sequence[OtherJob], own: JobId, scope: tuple[str, ...] | None) -> list[OtherJob]:
     """Those that may be changing files in a scope at this moment.
 
     An open job is none of them: what it will publish comes after us. An aborting one never shows a file.
     """
     return [
         one
-        for one in neighbours
+        for one in others
         if one.job_id != own
         and (one.job is None or (one.job.state in _ENDING and overlap(scope, _scope_of(one.job))))
     ]

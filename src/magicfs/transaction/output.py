@@ -7,7 +7,6 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from magicfs.committers.base import JobContext
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, ProtocolViolation
 from magicfs.filesystem.recording import write_id_of
@@ -17,6 +16,7 @@ from magicfs.formats.statistics import Statistics
 from magicfs.formats.task_commit import TaskCommit, unpack
 from magicfs.protocol.plan import Abort, Complete
 from magicfs.protocol.winners import Attempt, KeyCheck, check_attempts, last_committed
+from magicfs.transaction.context import JobContext
 from magicfs.transaction.sets import StoreSets, TaskSets
 
 __all__ = [

@@ -13,22 +13,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from magicfs.committers.base import JobContext
-from magicfs.engine import Engine, drained
+from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, OutputExists, UsageError
 from magicfs.filesystem.recording import write_id_of
 from magicfs.formats.deletions import OldObject
 from magicfs.formats.job_object import ExtraDestination, SeenPointer
 from magicfs.formats.pending import Pending
 from magicfs.manifests.chain import read_pointer
+from magicfs.parallel import drained
 from magicfs.protocol import conflict, paths
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.readback import etag_of_parts
 from magicfs.transaction import facts
-from magicfs.transaction import others as neighbours
-from magicfs.transaction.others import Neighbour
+from magicfs.transaction.context import JobContext
+from magicfs.transaction.others import OtherJob, conflicting, find_unfinished_jobs
 from magicfs.transaction.output import JobOutput
-from magicfs.transaction.record import Held, JobRecord, mint
+from magicfs.transaction.record import JobRecord, JobVersion, new_token
 
 __all__ = ["check_empty", "output_exists", "prepare", "refuse_data", "touched_by"]
 
@@ -48,8 +48,8 @@ class _Found:
 
 
 async def prepare(
-    engine: Engine, context: JobContext, record: JobRecord, held: Held, output: JobOutput
-) -> Held:
+    engine: Engine, context: JobContext, record: JobRecord, held: JobVersion, output: JobOutput
+) -> JobVersion:
     """Move an open or prepared job to ``committing``.
 
     Returns:
@@ -61,7 +61,7 @@ async def prepare(
         UsageError: ``replace_partitions`` and a file in no partition, or ``replace`` without any file.
     """
     check_empty(context, output)
-    nonce = mint()
+    nonce = new_token()
     changes: dict[str, Any] = {
         "tasks": output.tasks,
         "files": output.files,
@@ -123,15 +123,15 @@ def check_empty(context: JobContext, output: JobOutput) -> None:
 
 
 async def _announce_and_look(
-    engine: Engine, context: JobContext, record: JobRecord, held: Held, output: JobOutput
-) -> tuple[Held, list[str]]:
+    engine: Engine, context: JobContext, record: JobRecord, held: JobVersion, output: JobOutput
+) -> tuple[JobVersion, list[str]]:
     """Announce what will be replaced, then look for others; returns who or what is in the way."""
     if held.job.state is JobState.PREPARED:
         held = await record.move(held, JobState.OPEN)
     found = await _look(engine, context, record, output)
     if context.conflict == "fail":
         _refuse_data(context, found.old)
-    nonce = mint()
+    nonce = new_token()
     listed = await facts.write_deletions(engine, context, nonce, _deleted(context, found))
     held = await record.move(
         held,
@@ -142,8 +142,8 @@ async def _announce_and_look(
         older_files=found.older_files,
         equal_keys=tuple(found.equal_keys),
     )
-    others = await neighbours.find(engine, context.layout.destination)
-    in_the_way = [_described(one) for one in neighbours.blocking(others, context.job, found.partitions)]
+    others = await find_unfinished_jobs(engine, context.layout.destination)
+    in_the_way = [_described(one) for one in conflicting(others, context.job, found.partitions)]
     if not in_the_way and await _pointer(engine, context, record) != found.pointer:
         in_the_way = ["another job was published in the meantime"]
     return held, in_the_way
@@ -159,11 +159,13 @@ def _deleted(context: JobContext, found: _Found) -> list[OldObject]:
 async def _look(engine: Engine, context: JobContext, record: JobRecord, output: JobOutput) -> _Found:
     found = _Found(pointer=await _pointer(engine, context, record))
     destination, store = context.layout.destination, engine.store
-    if context.minds_partitions:
+    if context.is_partition_scoped:
         keys = (pending.destination_key for pending in output.pendings())
         found.partitions = touched_by(context, keys)
     # Names that are unique need no look at what is there, except to know whether a manifest knows it all.
-    ours = {} if context.names_tell else {p.destination_key: _finished(p) for p in output.pendings()}
+    ours = (
+        {} if context.uploads_found_by_name else {p.destination_key: _finished(p) for p in output.pendings()}
+    )
     whole = context.conflict in {"fail", "replace"} and found.partitions is None
     if whole or ours or found.pointer is None:
         async for info in store.list(paths.prefix_of(destination)):
@@ -197,7 +199,7 @@ def touched_by(context: JobContext, keys: Iterable[str]) -> tuple[str, ...] | No
     destination = context.layout.destination
     keys = (key for key in keys if paths.is_under(key, destination))
     if context.conflict == "fail":
-        return conflict.minded_partitions(keys, destination)
+        return conflict.partitions_to_check(keys, destination)
     return conflict.touched_partitions(keys, destination)
 
 
@@ -222,7 +224,7 @@ async def _pointer(engine: Engine, context: JobContext, record: JobRecord) -> Se
 
 def output_exists(context: JobContext, key: str) -> OutputExists:
     """The error for ``conflict="fail"`` where a key is data already."""
-    if context.minds_partitions:
+    if context.is_partition_scoped:
         return OutputExists(
             f"a partition of {context.url} that job {context.job} writes to holds data already, such as "
             f"{key}, and conflict='fail' of committer={context.committer!r} publishes only into partitions "
@@ -273,7 +275,7 @@ def _refuse_equal(context: JobContext, found: _Found) -> None:
         )
 
 
-def _described(one: Neighbour) -> str:
+def _described(one: OtherJob) -> str:
     if one.job is None:
         return f"the job object of job {one.job_id} cannot be read ({one.problem})"
     return f"job {one.job_id} on {one.job.host or 'an unknown host'} is {one.job.state}"

@@ -8,8 +8,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Final
 
-from magicfs.committers.base import JobContext
-from magicfs.engine import Engine, drained
+from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectExists, ObjectNotFound, PreconditionFailed, Unavailable
 from magicfs.filesystem.recording import write_id_of
 from magicfs.formats.deletions import OldObject
@@ -18,9 +17,11 @@ from magicfs.formats.manifest import Hides, Manifest, ManifestFile
 from magicfs.formats.pending import Pending
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SUCCESS_SIZE_LIMIT, SuccessData
-from magicfs.manifests import chain as manifests
+from magicfs.manifests import chain
+from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.stores.conditions import Conditions, remove_matching
+from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 from magicfs.version import __version__
 
@@ -58,7 +59,7 @@ async def publish_manifest(
         files = _files_below(output, extra.key, etags)
         if files:
             manifest = _extra_manifest(job, extra, files)
-            await manifests.publish(engine.store, conditions, extra.key, manifest)
+            await chain.publish(engine.store, conditions, extra.key, manifest)
     destination = context.layout.destination
     replaced = job.partitions if job.conflict == "replace_partitions" else None
     removed = () if replaced is None else old
@@ -77,21 +78,21 @@ async def publish_manifest(
         older_files=job.older_files and job.pointer is None,
         files=_files_below(output, destination, etags),
     )
-    await manifests.publish(engine.store, conditions, destination, manifest)
+    await chain.publish(engine.store, conditions, destination, manifest)
 
 
 async def republish(engine: Engine, context: JobContext, conditions: Conditions) -> bool:
     """Link a job's manifest if it was written before; False if it was not."""
     # The destination's own is written last: with it, all are there.
     destination = context.layout.destination
-    manifest = await manifests.read(engine.store, destination, context.job, conditions)
+    manifest = await chain.read(engine.store, destination, context.job, conditions)
     if manifest is None:
         return False
     for extra in context.extra_destinations:
-        other = await manifests.read(engine.store, extra, context.job, conditions)
+        other = await chain.read(engine.store, extra, context.job, conditions)
         if other is not None:
-            await manifests.publish(engine.store, conditions, extra, other)
-    await manifests.publish(engine.store, conditions, destination, manifest)
+            await chain.publish(engine.store, conditions, extra, other)
+    await chain.publish(engine.store, conditions, destination, manifest)
     return True
 
 
@@ -124,7 +125,7 @@ async def write_success(
             continue  # a later job has reached its commit point, and may yet be taken back
         if _job_of(there) == job.job_id:
             return
-        if await manifests.newest_job(store, context.layout.destination, conditions) != job.job_id:
+        if await chain.newest_job(store, context.layout.destination, conditions) != job.job_id:
             return
         with suppress(PreconditionFailed):
             await store.put(key, raw, if_match=etag if conditions.put_if_match else None)
@@ -201,7 +202,7 @@ def _success(context: JobContext, job: JobObject, concurrency: int, output: JobO
     diagnostics = {
         "magicfs.concurrency": str(concurrency),
         "magicfs.conflict": context.conflict,
-        "magicfs.manifest": manifests.manifest_key(destination, job.job_id),
+        "magicfs.manifest": chain.manifest_key(destination, job.job_id),
         "magicfs.version": __version__,
     }
     success = SuccessData(

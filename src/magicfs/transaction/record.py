@@ -8,7 +8,6 @@ import time
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from magicfs.committers.base import JobContext
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, FormatError, ObjectExists, PreconditionFailed
 from magicfs.formats.job_object import ExtraDestination, JobObject
@@ -17,8 +16,9 @@ from magicfs.protocol.layout import WorkLayout
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
 from magicfs.stores.register import Entry, Register
+from magicfs.transaction.context import JobContext
 
-__all__ = ["Held", "JobMoved", "JobRecord", "mint", "now_ms", "opened", "taking_over"]
+__all__ = ["JobMoved", "JobRecord", "JobVersion", "new_token", "now_ms", "opened", "taking_over"]
 
 
 class JobMoved(CommitDenied):
@@ -26,7 +26,7 @@ class JobMoved(CommitDenied):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class JobVersion:
     """A version of the job object, and the right to replace exactly that one.
 
     Attributes:
@@ -57,7 +57,7 @@ class JobRecord:
         self.conditions = conditions
         self._register = Register(self.store, self.layout.job_object_key, conditions)
 
-    async def read(self) -> Held | None:
+    async def read(self) -> JobVersion | None:
         """What the job says now; None once it has ended, or before it was set up.
 
         Raises:
@@ -76,9 +76,9 @@ class JobRecord:
             raise FormatError(
                 path, "destination", f"is {job.destination!a}, not {self.layout.destination!a}; it was moved"
             )
-        return Held(job, entry)
+        return JobVersion(job, entry)
 
-    async def create(self, job: JobObject, *, tried: bool = True) -> Held:
+    async def create(self, job: JobObject, *, tried: bool = True) -> JobVersion:
         """Write the first version.
 
         Args:
@@ -88,9 +88,9 @@ class JobRecord:
         Raises:
             ObjectExists: The job was set up already.
         """
-        return Held(job, await self._register.create(job.to_bytes(), tried=tried))
+        return JobVersion(job, await self._register.create(job.to_bytes(), tried=tried))
 
-    async def move(self, held: Held, state: JobState, **changes: Any) -> Held:
+    async def move(self, held: JobVersion, state: JobState, **changes: Any) -> JobVersion:
         """Replace the version that is held by one of another state.
 
         Raises:
@@ -100,21 +100,21 @@ class JobRecord:
         check_move(held.job.state, state)
         news: dict[str, Any] = {
             "state": state,
-            "nonce": mint(),
+            "nonce": new_token(),
             "changed_ms": now_ms(),
             "host": _host(),
             **changes,
         }
         moved = replace(held.job, **news)
         try:
-            return Held(moved, await self._register.swap(held.entry, moved.to_bytes()))
+            return JobVersion(moved, await self._register.swap(held.entry, moved.to_bytes()))
         except (PreconditionFailed, ObjectExists) as error:
             raise JobMoved(
                 f"job {moved.job_id} was moved by another process while this one tried to make it {state}; "
                 "nothing was changed here; look with magicfs recover --dry-run"
             ) from error
 
-    async def remove(self, held: Held) -> None:
+    async def remove(self, held: JobVersion) -> None:
         """Delete the job's last object. A second call, or one for a job that ended, does nothing."""
         try:
             await self._register.remove(held.entry)
@@ -134,8 +134,8 @@ def opened(context: JobContext, engine: Engine, committer: str) -> JobObject:
         bucket=engine.store.bucket,
         destination=layout.destination,
         state=JobState.OPEN,
-        nonce=mint(),
-        driver=mint(),
+        nonce=new_token(),
+        driver=new_token(),
         attempt=layout.attempt,
         committer=committer,
         conflict=context.conflict,
@@ -157,7 +157,7 @@ def taking_over(new: JobObject, old: JobObject) -> dict[str, Any]:
     return {name: getattr(new, name) for name in names if getattr(new, name) != getattr(old, name)}
 
 
-def mint() -> str:
+def new_token() -> str:
     """A token that no other process makes."""
     return secrets.token_hex(8)
 

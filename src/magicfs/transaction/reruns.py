@@ -7,26 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from magicfs.committers.base import JobContext
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied
 from magicfs.manifests.chain import read_pointer
 from magicfs.protocol.job_state import Decision, JobState, Wish, decide
 from magicfs.stores.conditions import Conditions
+from magicfs.transaction.context import JobContext
 from magicfs.transaction.execute import Executor
-from magicfs.transaction.executed import Ending
-from magicfs.transaction.others import Neighbour
+from magicfs.transaction.executed import JobEnd
+from magicfs.transaction.others import OtherJob
 from magicfs.transaction.record import JobRecord
 
-__all__ = ["settle_predecessors"]
+__all__ = ["finish_earlier_jobs_of_run"]
 
 
-async def settle_predecessors(
+async def finish_earlier_jobs_of_run(
     engine: Engine,
     cleaner: Engine,
     context: JobContext,
     conditions: Conditions,
-    others: Sequence[Neighbour],
+    others: Sequence[OtherJob],
 ) -> str | None:
     """Finish or abort earlier jobs of the same run.
 
@@ -49,9 +49,9 @@ async def settle_predecessors(
         if decide(held.job.state, Wish.FINISH) is Decision.LEAVE:
             held = await record.move(held, JobState.ABORTING, reason=f"run again by job {context.job}")
         executed = await Executor(engine, cleaner, context.of(held.job), record).run(held)
-        if executed.ending is Ending.PUBLISHED:
+        if executed.ending is JobEnd.PUBLISHED:
             published = other.job_id
-        elif executed.ending is Ending.ELSEWHERE:
+        elif executed.ending is JobEnd.ELSEWHERE:
             raise CommitDenied(
                 f"job {other.job_id} of the same run {context.run_id!r} was ended by another process just "
                 "now; nothing was published here; run again"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 
-from magicfs.committers.base import JobContext
-from magicfs.engine import Engine, drained
+from magicfs.engine import Engine
 from magicfs.errors import (
     CommitFailed,
     MagicError,
@@ -19,11 +18,13 @@ from magicfs.errors import (
 from magicfs.filesystem.recording import write_id_of
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.pending import Pending
+from magicfs.parallel import drained
 from magicfs.protocol.plan import Stage
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores.conditions import Conditions, remove_matching
 from magicfs.transaction import facts
 from magicfs.transaction import output as job_output
+from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 
 __all__ = ["no_way_back", "remove_files", "revert_files"]

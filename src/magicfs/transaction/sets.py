@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from magicfs.committers.base import JobContext
-from magicfs.engine import Engine, drained
+from magicfs.engine import Engine
 from magicfs.errors import (
     CommitFailed,
     CommitOutcomeUnknown,
@@ -22,10 +21,12 @@ from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
 from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.formats.task_commit import Counters, TaskCommit
+from magicfs.parallel import drained
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.magic import PENDING_SET
 from magicfs.protocol.winners import StoredSet, last_committed
+from magicfs.transaction.context import JobContext
 
 __all__ = ["ATTEMPT", "Kept", "StoreSets", "TaskSets", "foreign_set", "merged", "recovered"]
 

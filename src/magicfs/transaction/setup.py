@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from magicfs.committers.base import FoundUpload, JobContext, JobSetup
 from magicfs.engine import Engine
 from magicfs.errors import (
     CommitDenied,
@@ -17,16 +16,17 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.formats.job_object import JobObject
-from magicfs.manifests import chain as manifests
+from magicfs.manifests import chain
 from magicfs.protocol import conflict, paths
 from magicfs.protocol.job_state import JobState
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
-from magicfs.transaction import others as neighbours
 from magicfs.transaction import signposts
 from magicfs.transaction.attempt_output import delete_keys
+from magicfs.transaction.context import FoundUpload, JobContext, JobSetup
+from magicfs.transaction.others import find_unfinished_jobs
 from magicfs.transaction.prepare import refuse_data
-from magicfs.transaction.record import Held, JobRecord, mint, opened, taking_over
-from magicfs.transaction.reruns import settle_predecessors
+from magicfs.transaction.record import JobRecord, JobVersion, new_token, opened, taking_over
+from magicfs.transaction.reruns import finish_earlier_jobs_of_run
 
 __all__ = ["check_destination", "claim", "set_up"]
 
@@ -49,8 +49,8 @@ async def set_up(engine: Engine, cleaner: Engine, context: JobContext, committer
     # A job that has ended looks like one that never was; only its first attempt may begin it.
     record, held = await claim(engine, context, committer, may_create=context.layout.attempt == 0)
     await _refuse_published(engine, context, record, held)
-    others = await neighbours.find(engine, destination)
-    published = await settle_predecessors(engine, cleaner, context, record.conditions, others)
+    others = await find_unfinished_jobs(engine, destination)
+    published = await finish_earlier_jobs_of_run(engine, cleaner, context, record.conditions, others)
     if _must_be_empty(context) and context.run_id is not None and published is None:
         # What is there may have been the run's own, so it is minded only now.
         try:
@@ -68,7 +68,7 @@ async def set_up(engine: Engine, cleaner: Engine, context: JobContext, committer
 
 async def claim(
     engine: Engine, context: JobContext, committer: str, *, may_create: bool = True
-) -> tuple[JobRecord, Held]:
+) -> tuple[JobRecord, JobVersion]:
     """Create the job object, or take it over from another driver, and find out what the store honours.
 
     Either way the object is moved once before anybody works under it, to another driver's token: a copy of
@@ -101,13 +101,13 @@ async def claim(
     if context.extra_destinations:
         await _put_signposts(engine, context, record, created)
     if created is not None:
-        return record, await record.move(created, JobState.OPEN, driver=mint())
+        return record, await record.move(created, JobState.OPEN, driver=new_token())
     news = taking_over(opened(context, engine, committer), held.job)
     return record, await record.move(held, JobState.OPEN, **news)
 
 
 async def _put_signposts(
-    engine: Engine, context: JobContext, record: JobRecord, created: Held | None
+    engine: Engine, context: JobContext, record: JobRecord, created: JobVersion | None
 ) -> None:
     try:
         await signposts.put(engine, context)
@@ -128,7 +128,7 @@ def _check_extra_destinations(context: JobContext, job: JobObject) -> None:
         )
 
 
-def _to_take_over(context: JobContext, held: Held | None) -> Held:
+def _to_take_over(context: JobContext, held: JobVersion | None) -> JobVersion:
     if held is None or held.job.state not in {JobState.OPEN, JobState.PREPARED}:
         raise CommitDenied(
             f"job {context.job} {'has ended, or never began' if held is None else f'is {held.job.state}'}; "
@@ -137,10 +137,10 @@ def _to_take_over(context: JobContext, held: Held | None) -> Held:
     return held
 
 
-async def _refuse_published(engine: Engine, context: JobContext, record: JobRecord, held: Held) -> None:
+async def _refuse_published(engine: Engine, context: JobContext, record: JobRecord, held: JobVersion) -> None:
     """A job that is published is not published again. It looks after its object is set."""
     try:
-        await engine.store.head(manifests.manifest_key(context.layout.destination, context.job))
+        await engine.store.head(chain.manifest_key(context.layout.destination, context.job))
     except ObjectNotFound:
         return
     await record.remove(held)
@@ -166,10 +166,10 @@ async def _check_place(engine: Engine, directory: str) -> None:
     """Refuse a directory that belongs to a table format, or is a file."""
     store = engine.store
     path = paths.Location("", store.bucket, directory).path
-    for place in conflict.TABLE_PLACES:
+    for place in conflict.TABLE_DIRECTORIES:
         prefix = paths.prefix_of(paths.join(directory, place))
         async for info in store.list(prefix, limit=_LOOKED_AT):
-            if (table := conflict.table_sign(info.key, directory)) is not None:
+            if (table := conflict.table_format_of(info.key, directory)) is not None:
                 raise UsageError(
                     f"{path} is a table of {table}, as {info.key} shows; files published here would "
                     "bypass its catalogue; write through the table format, or choose another destination"
@@ -185,7 +185,7 @@ async def _check_place(engine: Engine, directory: str) -> None:
 
 def _must_be_empty(context: JobContext) -> bool:
     """Whether no data may be there at all; which partitions a job writes to is not known yet."""
-    return context.conflict == "fail" and not context.minds_partitions
+    return context.conflict == "fail" and not context.is_partition_scoped
 
 
 async def _pending_uploads(engine: Engine, context: JobContext) -> tuple[FoundUpload, ...] | None:

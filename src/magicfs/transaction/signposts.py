@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, get_args
 
-from magicfs.committers.base import JobContext
-from magicfs.engine import Engine, drained
+from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound
 from magicfs.formats.document import parse, render
 from magicfs.formats.fields import Fields
 from magicfs.formats.versions import check_format
+from magicfs.parallel import drained
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import LayoutName, WorkLayout
+from magicfs.transaction.context import JobContext
 
 __all__ = ["FORMAT", "keys_of", "put", "read"]
 

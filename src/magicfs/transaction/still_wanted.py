@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 from magicfs.errors import CommitDenied
 from magicfs.protocol.ids import JobId
 
-__all__ = ["Asking", "require_wanted"]
+__all__ = ["Asking", "require_current_driver"]
 
 
 @runtime_checkable
@@ -21,23 +21,23 @@ class Asking(Protocol):
     """A committer that asks by itself whether its driver is still wanted.
 
     Attributes:
-        still_wanted: Returns whether the engine still wants this driver to end the job; None asks nobody.
+        is_current_driver: Returns whether the engine still wants this driver; None asks nobody.
     """
 
-    still_wanted: Callable[[], bool] | None
+    is_current_driver: Callable[[], bool] | None
 
 
-async def require_wanted(still_wanted: Callable[[], bool] | None, job: JobId) -> None:
+async def require_current_driver(is_current_driver: Callable[[], bool] | None, job: JobId) -> None:
     """Ask whether the engine still wants this driver, in a thread, since it may take a request to find out.
 
     Raises:
         CommitDenied: It does not, or could not be asked.
     """
     advice = "nothing was changed; the job is left to the driver that the engine has started in its place"
-    if still_wanted is None:
+    if is_current_driver is None:
         return
     try:
-        wanted = await asyncio.to_thread(still_wanted)
+        wanted = await asyncio.to_thread(is_current_driver)
     except Exception as error:
         raise CommitDenied(f"job {job}: no contact with the engine ({error!r}); {advice}") from error
     if not wanted:

@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from magicfs.committers.base import JobContext
-from magicfs.engine import Engine, drained
+from magicfs.engine import Engine
 from magicfs.errors import FormatError, MagicError, ObjectNotFound, PermissionDenied, Unsupported
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
+from magicfs.parallel import drained
 from magicfs.protocol import ids, paths
 from magicfs.protocol.layout import FACTS
 from magicfs.protocol.magic import PENDING, PENDING_SET
 from magicfs.protocol.plan import Abort, Stage
 from magicfs.transaction import signposts
 from magicfs.transaction.attempt_output import TaskOutput, delete_keys, read_pending
+from magicfs.transaction.context import JobContext
 
-__all__ = ["Swept", "look", "sweep"]
+__all__ = ["Swept", "plan_sweep", "sweep"]
 
 _ROUNDS = 3
 
@@ -71,7 +72,7 @@ async def sweep(
         except (PermissionDenied, Unsupported) as error:
             # Not everybody may list uploads (HADOOP-17547); what is on record can be aborted all the same.
             swept.unlisted = error
-        if read_documents or swept.unlisted or not context.names_tell:
+        if read_documents or swept.unlisted or not context.uploads_found_by_name:
             await _abort(engine, await _recorded(engine, context, keys), done, swept)
         if swept.problems:
             break
@@ -155,7 +156,7 @@ async def _recorded(engine: Engine, context: JobContext, keys: list[str]) -> set
     }
 
 
-async def look(engine: Engine, context: JobContext) -> tuple[set[tuple[str, str]], list[str]]:
+async def plan_sweep(engine: Engine, context: JobContext) -> tuple[set[tuple[str, str]], list[str]]:
     """What a sweep would abort and delete: keys and ids of pending uploads, and keys. Nothing is changed.
 
     Raises:

@@ -92,7 +92,7 @@ def child(number):
         with one.open(f"{base}/child {number} {one is fs}", "wb") as file:
             file.write(b"3" * 6 * 2**20)
         assert one.size(f"{base}/child {number} {one is fs}") == 6 * 2**20
-    known = tracker().look(scope_of(fs.locate(f"{base}/x")))
+    known = tracker().snapshot(scope_of(fs.locate(f"{base}/x")))
     assert f"{base}/parent open" not in known.open, known
     assert f"{base}/parent before" not in known.finished, known
     try:

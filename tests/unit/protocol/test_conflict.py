@@ -14,7 +14,7 @@ from magicfs.protocol.conflict import (
     is_data,
     is_replaced,
     overlap,
-    table_sign,
+    table_format_of,
     touched_partitions,
 )
 from magicfs.testing.strategies import keys, sibling_keys
@@ -85,7 +85,7 @@ def test_nothing_beside_a_directory_is_data_of_it(names: list[str], key: str) ->
             if not whole.startswith(f"{directory}/"):
                 assert not is_data(whole, directory)
                 assert not is_replaced(whole, directory)
-                assert table_sign(whole, directory) is None
+                assert table_format_of(whole, directory) is None
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,9 @@ def test_nothing_beside_a_directory_is_data_of_it(names: list[str], key: str) ->
 )
 @pytest.mark.parametrize("directory", ["", "d", "a b%/d"])
 def test_table_formats_are_told_by_their_files(key: str, table: str | None, directory: str) -> None:
-    assert table_sign(paths.join(directory, key) + ("/" if key.endswith("/") else ""), directory) == table
+    assert (
+        table_format_of(paths.join(directory, key) + ("/" if key.endswith("/") else ""), directory) == table
+    )
 
 
 # -- partitions ----------------------------------------------------------------------------------------

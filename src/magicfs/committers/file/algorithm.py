@@ -11,21 +11,22 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Protocol
 
-from magicfs.committers.base import JobContext
 from magicfs.committers.classic import Published
 from magicfs.committers.file.documents import Chosen, JobFile, Mark, TaskRecord
 from magicfs.committers.file.markers import CommitMarkers, MarkerName, Marks
 from magicfs.committers.file.merge import Merge, is_work, walk
 from magicfs.committers.file.records import Records
 from magicfs.committers.options import FileOptions
-from magicfs.engine import Engine, drained
+from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, ObjectNotFound, PermissionDenied, StoreError, Unavailable
 from magicfs.formats.task_commit import TaskCommit
+from magicfs.parallel import drained
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.layout import SUCCESS
 from magicfs.protocol.winners import KeyCheck
 from magicfs.stores.tree import Entry, tree_of
+from magicfs.transaction.context import JobContext
 from magicfs.transaction.record import now_ms
 
 __all__ = ["Algorithm", "FileWork", "absent", "chosen_of"]

@@ -16,7 +16,6 @@ from magicfs.committers.classic import Published
 from magicfs.committers.file.algorithm import FileWork, absent, chosen_of
 from magicfs.committers.file.documents import Chosen, Mark, TaskRecord
 from magicfs.committers.file.merge import Merge, walk
-from magicfs.engine import drained
 from magicfs.errors import (
     CommitFailed,
     CommitOutcomeUnknown,
@@ -29,6 +28,7 @@ from magicfs.errors import (
 )
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SUCCESS_SIZE_LIMIT, SuccessData
 from magicfs.formats.task_commit import TaskCommit
+from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId

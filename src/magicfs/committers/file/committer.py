@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from magicfs.committers.base import JobContext, JobSetup
 from magicfs.committers.classic import ClassicCommitter
 from magicfs.committers.file import markers
 from magicfs.committers.file.algorithm import Algorithm, FileWork, chosen_of
@@ -21,7 +20,8 @@ from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.report import JobReport
 from magicfs.stores.conditions import remembered
-from magicfs.transaction.record import mint
+from magicfs.transaction.context import JobContext, JobSetup
+from magicfs.transaction.record import new_token
 from magicfs.transaction.setup import check_destination
 
 __all__ = ["FileCommitter"]
@@ -32,15 +32,15 @@ class FileCommitter(ClassicCommitter):
 
     Attributes:
         algorithm: 1 or 2.
-        still_wanted: Asked before a job commit or an abort changes anything: whether the engine still wants
-            this driver to end the job. None asks nobody.
+        is_current_driver: Asked before a job commit or an abort changes anything: whether the engine still
+            wants this driver to end the job. None asks nobody.
     """
 
     name = "file"
 
     def __init__(self, context: JobContext, engine: Engine) -> None:
         super().__init__(context, engine)
-        self.still_wanted: Callable[[], bool] | None = None
+        self.is_current_driver: Callable[[], bool] | None = None
         self._work = FileWork(context, engine, self.final_key)
         self.algorithm = self._work.algorithm
         self._records = self._work.records
@@ -79,7 +79,7 @@ class FileCommitter(ClassicCommitter):
             CommitDenied: The job has ended, or its commit has begun, or a later attempt has taken it over.
             ObjectNotFound: No such bucket.
         """
-        attempt, driver = self.context.layout.attempt, mint()
+        attempt, driver = self.context.layout.attempt, new_token()
         marks, job, published = await self._work.look()
         if published:
             return self._found_published(driver)
@@ -246,4 +246,4 @@ class FileCommitter(ClassicCommitter):
         await self._ending().abort(commits, driver)
 
     def _ending(self) -> JobEnding:
-        return JobEnding(self, self._work, self._how, self.still_wanted)
+        return JobEnding(self, self._work, self._how, self.is_current_driver)

@@ -15,7 +15,7 @@ from typing import Final, Literal, cast
 from magicfs.formats.document import parse, render
 from magicfs.formats.fields import Fields
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
-from magicfs.transaction.record import mint, now_ms
+from magicfs.transaction.record import new_token, now_ms
 
 __all__ = ["SIZE_LIMIT", "Chosen", "JobFile", "Mark", "TaskRecord"]
 
@@ -233,7 +233,7 @@ class Mark:
             action=action,
             driver=driver,
             attempt=attempt,
-            nonce=mint(),
+            nonce=new_token(),
             tasks=chosen,
             files=sum(one.files for one in chosen),
             bytes=sum(one.bytes for one in chosen),

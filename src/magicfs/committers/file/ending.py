@@ -23,7 +23,7 @@ from magicfs.errors import (
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.report import JobReport
-from magicfs.transaction.still_wanted import require_wanted
+from magicfs.transaction.still_wanted import require_current_driver
 
 __all__ = ["JobEnding"]
 
@@ -35,7 +35,7 @@ class JobEnding:
         committer: Counts the tasks, writes ``_SUCCESS`` and reports.
         work: What it works with.
         how: The algorithm.
-        still_wanted: Asked before anything is changed; see ``still_wanted.Asking``.
+        is_current_driver: Asked before anything is changed; see ``is_current_driver.Asking``.
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class JobEnding:
         committer: ClassicCommitter,
         work: FileWork,
         how: Algorithm,
-        still_wanted: Callable[[], bool] | None,
+        is_current_driver: Callable[[], bool] | None,
     ) -> None:
         self._committer = committer
         self._work = work
         self._how = how
-        self._still_wanted = still_wanted
+        self._is_current_driver = is_current_driver
         self._context = work.context
         self._records = work.records
         self._markers = work.markers
@@ -120,7 +120,7 @@ class JobEnding:
             await self._require_driver(driver)
             raise
         self._committer.check_number(len(chosen), tasks)
-        await require_wanted(self._still_wanted, job.job)
+        await require_current_driver(self._is_current_driver, job.job)
         mark = Mark.new(job.job, "commit", job.driver, self._attempt, chosen, replaced)
         found = await self._start(mark)
         rival = found.driver != driver and found.attempt >= self._attempt
@@ -214,7 +214,7 @@ class JobEnding:
             return
         if job is not None:
             markers.require_driver(job, driver, self._attempt)
-            await require_wanted(self._still_wanted, job.job)
+            await require_current_driver(self._is_current_driver, job.job)
             if marks.failed is None:
                 await self._give_up(job, marks.started)
             await self._tell_what_stays(job)

@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from magicfs.committers.base import JobContext
 from magicfs.committers.file.documents import SIZE_LIMIT, JobFile, Mark
 from magicfs.errors import (
     CommitDenied,
@@ -34,6 +33,7 @@ from magicfs.errors import (
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol.ids import JobId
 from magicfs.stores.tree import Tree
+from magicfs.transaction.context import JobContext
 from magicfs.transaction.record import now_ms
 
 __all__ = [

@@ -16,9 +16,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Final, Literal
 
-from magicfs.engine import Engine, Event, drained
+from magicfs.engine import Engine, Event
 from magicfs.errors import CommitFailed, ObjectExists, ObjectNotFound
 from magicfs.formats.statistics import Statistics
+from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.layout import SUCCESS
 from magicfs.protocol.plan import Rename

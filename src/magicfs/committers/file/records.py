@@ -20,9 +20,10 @@ from dataclasses import replace
 from typing import Final
 
 from magicfs.committers.file.documents import SIZE_LIMIT, JobFile, TaskRecord
-from magicfs.engine import Engine, drained
+from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectExists, ObjectNotFound, UsageError
 from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData
+from magicfs.parallel import drained
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.layout import SUCCESS

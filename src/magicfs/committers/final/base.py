@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from magicfs.committers.base import JobContext
 from magicfs.committers.classic import ClassicCommitter, Published, counted
 from magicfs.committers.final.tracking import Scope, Written, final_tracker
-from magicfs.engine import Engine, drained, raise_first
+from magicfs.engine import Engine
 from magicfs.errors import (
     CommitFailed,
     FormatError,
@@ -21,12 +20,14 @@ from magicfs.errors import (
 from magicfs.formats.file_list import FileList
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.task_commit import Counters, TaskCommit, pack, unpack
+from magicfs.parallel import drained, raise_first
 from magicfs.protocol import paths
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.winners import KeyCheck
 from magicfs.report import JobReport
-from magicfs.stores.stall_timeout import PATIENCE_S, ImpatientStore
+from magicfs.stores.stall_timeout import STALL_TIMEOUT_S, StallTimeoutStore
 from magicfs.transaction.attempt_output import delete_keys
+from magicfs.transaction.context import JobContext
 from magicfs.transaction.sweep import Swept, sweep
 
 __all__ = ["FinalFilesCommitter", "files_of", "impatient", "sweep_after", "sweep_uploads"]
@@ -66,7 +67,7 @@ class FinalFilesCommitter(ClassicCommitter):
 
     async def needs_task_commit(self, attempt: AttemptId) -> bool:
         """Whether this process wrote anything for an attempt; others' files are not looked for."""
-        return bool(final_tracker().look(self.scope(attempt)))
+        return bool(final_tracker().snapshot(self.scope(attempt)))
 
     async def commit_task(
         self, task: TaskId, attempt: AttemptId, counters: Counters | None = None
@@ -82,7 +83,7 @@ class FinalFilesCommitter(ClassicCommitter):
         """
         scope = self.scope(attempt)
         try:
-            files = await self._look(task, final_tracker().look(scope))
+            files = await self._look(task, final_tracker().snapshot(scope))
             one = FileList(self.context.job, task, attempt, files)
             content = pack(self._rendered(one))
         except MagicError as error:
@@ -238,7 +239,7 @@ def files_of(commit: TaskCommit) -> FileList:
 
 def impatient(engine: Engine) -> Engine:
     """For cleaning up, which is for the store's good: no failed job may be held by a silent store."""
-    return Engine(ImpatientStore(engine.store, PATIENCE_S), engine.concurrency)
+    return Engine(StallTimeoutStore(engine.store, STALL_TIMEOUT_S), engine.concurrency)
 
 
 async def sweep_uploads(engine: Engine, context: JobContext) -> Swept:

@@ -19,10 +19,10 @@ from contextlib import suppress
 from magicfs.committers.final.base import FinalFilesCommitter, files_of, impatient, sweep_uploads
 from magicfs.committers.final.tracking import final_tracker
 from magicfs.committers.success_marker import decided, is_published, refuse_published
-from magicfs.engine import drained, raise_first
 from magicfs.errors import CommitFailed, FormatError, ObjectNotFound
 from magicfs.formats.file_list import FileList
 from magicfs.formats.task_commit import TaskCommit
+from magicfs.parallel import drained, raise_first
 from magicfs.protocol import ids
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId

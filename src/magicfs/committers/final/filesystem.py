@@ -122,7 +122,7 @@ class FinalFileSystem(AbstractFileSystem):  # type: ignore[misc]
     @property
     def written(self) -> Written:
         """What was written here, by final paths, until its task commits or aborts."""
-        return final_tracker().look(self._scope)
+        return final_tracker().snapshot(self._scope)
 
     # -- writing ---------------------------------------------------------------------------------------
 

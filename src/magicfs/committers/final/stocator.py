@@ -16,12 +16,11 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from magicfs.committers.base import JobContext
 from magicfs.committers.classic import Published
 from magicfs.committers.final.base import FinalFilesCommitter, impatient, sweep_uploads
 from magicfs.committers.final.tracking import final_tracker
 from magicfs.committers.success_marker import decided, refuse_published
-from magicfs.engine import Engine, raise_first
+from magicfs.engine import Engine
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
@@ -36,12 +35,14 @@ from magicfs.formats.file_list import FileList
 from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.formats.winners import Winners
+from magicfs.parallel import raise_first
 from magicfs.protocol import paths
 from magicfs.protocol.final_names import attempts_named, is_unfinished
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId
 from magicfs.report import JobReport
 from magicfs.transaction.attempt_output import delete_keys
+from magicfs.transaction.context import JobContext
 
 __all__ = ["StocatorCommitter"]
 
@@ -76,7 +77,7 @@ class StocatorCommitter(FinalFilesCommitter):
 
     def __init__(self, context: JobContext, engine: Engine) -> None:
         super().__init__(context, engine)
-        if not context.names_tell:
+        if not context.uploads_found_by_name:
             raise UsageError(
                 f"committer={self.name!r} tells its files by the job id in their names, and {context.job!r} "
                 "holds no UUID; leave job_id out"
@@ -109,7 +110,7 @@ class StocatorCommitter(FinalFilesCommitter):
             StoreError: Something could not be deleted; call again.
         """
         scope = self.scope(attempt)
-        if final_tracker().look(scope):
+        if final_tracker().snapshot(scope):
             raise_first(await self.discard(scope))
             return
         engine = impatient(self.engine)

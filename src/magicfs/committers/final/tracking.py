@@ -102,7 +102,7 @@ class FinalTracker:
         with self._lock:
             return path in self._scopes.get(scope, Written()).finished
 
-    def look(self, scope: Scope) -> Written:
+    def snapshot(self, scope: Scope) -> Written:
         """A copy of what is known of a scope."""
         with self._lock:
             found = self._scopes.get(scope, Written())

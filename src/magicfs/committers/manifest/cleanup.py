@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from magicfs.committers.manifest.stage import Stage, StageConfig
-from magicfs.engine import drained
 from magicfs.errors import ObjectNotFound, StoreError
+from magicfs.parallel import drained
 
 __all__ = ["CleanedUp", "CleanupJob", "CleanupOutcome"]
 

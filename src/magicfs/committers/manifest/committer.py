@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from magicfs.committers import registry
-from magicfs.committers.base import JobContext, JobSetup
 from magicfs.committers.classic import ClassicCommitter, Published
 from magicfs.committers.manifest.claim import own_success
 from magicfs.committers.manifest.cleanup import CleanupJob
@@ -35,6 +34,7 @@ from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.report import JobReport
 from magicfs.stores.tree import Tree, tree_of
+from magicfs.transaction.context import JobContext, JobSetup
 
 __all__ = ["ManifestCommitter"]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from magicfs.committers.manifest.load import Directory
 from magicfs.committers.manifest.stage import Stage, StageConfig
-from magicfs.engine import drained
 from magicfs.errors import ObjectExists, StoreError
 from magicfs.formats.task_manifest import EntryStatus
+from magicfs.parallel import drained
 from magicfs.protocol import paths
 
 __all__ = ["CreateDirectories", "Created", "leaves_of"]

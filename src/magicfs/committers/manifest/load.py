@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from magicfs.committers.manifest.spill import LIST_LENGTH, Spill, SpilledFile
 from magicfs.committers.manifest.stage import Stage, StageConfig
-from magicfs.engine import drained
 from magicfs.errors import CommitFailed, FormatError, ObjectNotFound, StoreError, UsageError
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.task_manifest import TASK_MANIFEST_SIZE_LIMIT, EntryStatus, FileEntry, TaskManifest
+from magicfs.parallel import drained
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import AttemptId, TaskId
 

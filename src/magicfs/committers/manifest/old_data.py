@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 
 from magicfs.committers.manifest.spill import LIST_LENGTH, Spill
 from magicfs.committers.manifest.stage import Stage, StageConfig
-from magicfs.engine import drained
 from magicfs.errors import OutputExists, StoreError
+from magicfs.parallel import drained
 from magicfs.protocol import paths
 
 __all__ = ["DeleteOldData", "FindOldData"]

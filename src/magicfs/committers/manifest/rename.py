@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from magicfs.committers.classic import Published
 from magicfs.committers.manifest.spill import Spill, SpilledFile
 from magicfs.committers.manifest.stage import Stage, StageConfig
-from magicfs.engine import Event, drained
+from magicfs.engine import Event
 from magicfs.errors import CommitError, CommitFailed, CommitOutcomeUnknown, ObjectNotFound, StoreError
+from magicfs.parallel import drained
 from magicfs.protocol.plan import Rename
 from magicfs.protocol.readback import Outcome
 from magicfs.stores.tree import Entry

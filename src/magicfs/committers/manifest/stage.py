@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, TypeVar
 
-from magicfs.committers.base import JobContext
 from magicfs.committers.manifest.counting import Counts
 from magicfs.committers.manifest.places import Places
 from magicfs.committers.options import ManifestOptions
@@ -15,6 +14,7 @@ from magicfs.engine import Event
 from magicfs.errors import ProtocolViolation
 from magicfs.protocol.ids import TaskId
 from magicfs.stores.tree import Tree
+from magicfs.transaction.context import JobContext
 
 __all__ = ["Stage", "StageConfig"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from magicfs.committers.manifest.spill import Spill, SpilledFile
 from magicfs.committers.manifest.stage import Stage
-from magicfs.engine import drained
 from magicfs.errors import CommitFailed
+from magicfs.parallel import drained
 
 __all__ = ["ValidateFiles"]
 

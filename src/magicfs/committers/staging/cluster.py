@@ -16,20 +16,21 @@ from typing import TypeVar
 
 from fsspec.core import url_to_fs
 
-from magicfs.committers.base import JobContext
 from magicfs.committers.options import StagingOptions
 from magicfs.committers.staging.cluster_files import ClusterFiles
 from magicfs.committers.staging.cluster_layout import TEMPORARY, ClusterLayout
-from magicfs.engine import Engine, drained
+from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, CommitOutcomeUnknown, FormatError, MagicError, StoreError, UsageError
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.task_commit import TaskCommit
+from magicfs.parallel import drained
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.magic import PENDING_SET
 from magicfs.protocol.winners import StoredSet
-from magicfs.transaction import attempt_output as task_output
+from magicfs.transaction import attempt_output
+from magicfs.transaction.context import JobContext
 from magicfs.transaction.sets import Kept, foreign_set
 
 __all__ = ["ClusterSets"]
@@ -268,8 +269,8 @@ class ClusterSets:
             uploads = await self.uploads(but=but)
         except StoreError as error:
             return 0, [error]
-        problems = await task_output.abort_uploads(engine, uploads)
-        return 0 if self._context.names_tell else len(uploads) - len(problems), problems
+        problems = await attempt_output.abort_uploads(engine, uploads)
+        return 0 if self._context.uploads_found_by_name else len(uploads) - len(problems), problems
 
     # -- the filesystem --------------------------------------------------------------------------------
 

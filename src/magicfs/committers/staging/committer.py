@@ -12,16 +12,16 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from magicfs.committers.base import JobContext, JobSetup
 from magicfs.committers.options import StagingOptions
-from magicfs.committers.staging import attempts as local_attempts
+from magicfs.committers.staging import attempts
 from magicfs.committers.staging.cluster import ClusterSets
 from magicfs.committers.staging.local_output import LocalOutput, read_all
 from magicfs.committers.staging.upload import Source, Uploads
 from magicfs.committers.work_places import local_directory
-from magicfs.engine import Engine, raise_first
+from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, CommitOutcomeUnknown, MagicError, StoreError
 from magicfs.formats.task_commit import Counters, TaskCommit
+from magicfs.parallel import raise_first
 from magicfs.protocol import paths
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
@@ -29,10 +29,10 @@ from magicfs.protocol.job_state import JobState
 from magicfs.protocol.layout import unique_name
 from magicfs.protocol.plan import Abort
 from magicfs.report import JobReport
-from magicfs.stores.stall_timeout import PATIENCE_S, ImpatientStore
-from magicfs.transaction import attempt_output as task_output
+from magicfs.stores.stall_timeout import STALL_TIMEOUT_S, StallTimeoutStore
+from magicfs.transaction import attempt_output, sets
 from magicfs.transaction import output as job_output
-from magicfs.transaction import sets as task_sets
+from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.delegate import Spread
 from magicfs.transaction.driver import DRIVEN, Driver
 from magicfs.transaction.output import JobOutput
@@ -124,7 +124,7 @@ class StagingCommitter:
         return [one.task for one in await self._sets.listed()]
 
     async def recover_tasks(self) -> list[TaskCommit]:  # noqa: D102
-        return await task_sets.recovered(self.context, self._sets)
+        return await sets.recovered(self.context, self._sets)
 
     async def abort_job(self, commits: Sequence[TaskCommit], driver: str | None = None) -> None:
         """As ``Committer.abort_job``; local directories on this machine whose attempts are dead go, too."""
@@ -144,7 +144,7 @@ class StagingCommitter:
                     pass
                 case JobState.COMMITTING:
                     # Some uploads are to be completed. If names do not tell losers from winners, sets do.
-                    if self.context.names_tell:
+                    if self.context.uploads_found_by_name:
                         await self._remove_leftovers()
                 case _:
                     await self._clean_up()
@@ -171,7 +171,7 @@ class StagingCommitter:
             except StoreError as error:
                 problems.append(error)
         work_directory, job = self._options.work_directory, self.context.job
-        left = await asyncio.to_thread(local_attempts.remove_dead, work_directory, job)
+        left = await asyncio.to_thread(attempts.remove_dead, work_directory, job)
         return problems + [_not_removed(one) for one in left]
 
     # -- the task --------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ class StagingCommitter:
         except Exception as error:
             await self._discard_after(error, attempt, uploads.opened)
             raise
-        pending_set = task_sets.merged(self.context, task, attempt, pendings, counters)
+        pending_set = sets.merged(self.context, task, attempt, pendings, counters)
         try:
             kept = await self._sets.keep(task, attempt, pending_set)
         except CommitOutcomeUnknown:
@@ -280,7 +280,7 @@ class StagingCommitter:
 
     async def _is_here(self, attempt: AttemptId) -> bool:
         try:
-            return await asyncio.to_thread(local_attempts.is_own, self._directory(attempt))
+            return await asyncio.to_thread(attempts.is_own, self._directory(attempt))
         except OSError as error:
             raise CommitFailed(f"attempt {attempt} was not committed: {error}; run its task again") from error
 
@@ -303,7 +303,7 @@ class StagingCommitter:
     async def _remove(self, attempt: AttemptId) -> None:
         work_directory, job = self._options.work_directory, self.context.job
         try:
-            await asyncio.to_thread(local_attempts.remove, work_directory, job, attempt)
+            await asyncio.to_thread(attempts.remove, work_directory, job, attempt)
         except OSError as error:
             raise _not_removed(error) from error
 
@@ -311,10 +311,10 @@ class StagingCommitter:
 
     def _impatient(self) -> Engine:
         """For cleaning up, which is for the store's good: no failed job may be held by a silent store."""
-        return Engine(ImpatientStore(self.engine.store, PATIENCE_S), self.engine.concurrency)
+        return Engine(StallTimeoutStore(self.engine.store, STALL_TIMEOUT_S), self.engine.concurrency)
 
     async def _abort(self, uploads: Sequence[Abort]) -> list[MagicError]:
-        return await task_output.run_all(self._impatient(), "abort", uploads)
+        return await attempt_output.run_all(self._impatient(), "abort", uploads)
 
     async def _discard_after(self, error: Exception, attempt: AttemptId, uploads: Sequence[Abort]) -> None:
         problems = await self._abort(uploads)

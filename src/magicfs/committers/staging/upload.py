@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 from magicfs.committers.staging.local_output import LocalFile
-from magicfs.engine import Engine, Event, SentPart, drained
+from magicfs.engine import Engine, Event, SentPart
 from magicfs.errors import CommitFailed
 from magicfs.filesystem.recording import described
 from magicfs.filesystem.upload import Uploaded
 from magicfs.formats.pending import Pending
+from magicfs.parallel import drained
 from magicfs.protocol.parts import even_part_size
 from magicfs.protocol.plan import Abort
 from magicfs.protocol.readback import WRITE_ID, Outcome

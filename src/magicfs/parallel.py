@@ -1,0 +1,109 @@
+"""Many requests at once: bounded, drained and never cancelled.
+
+A request that was sent cannot be taken back. So after a failure nothing new is started, and everything in
+flight is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Sequence,
+)
+from typing import TypeVar
+
+__all__ = ["drained", "gathered", "raise_first"]
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+async def drained(
+    items: Iterable[_Item] | AsyncIterable[_Item],
+    work: Callable[[_Item], Awaitable[bool]],
+    concurrency: int,
+) -> None:
+    """Apply ``work`` to items as they come, at most ``concurrency`` at once.
+
+    Stops drawing items once ``work`` has returned False or raised, or drawing has raised; waits for what is
+    in flight; then raises the first exception, others attached to it as notes. Only a caller that is itself
+    cancelled cancels what is in flight, and nothing runs on behind its back.
+    """
+    running: set[asyncio.Future[bool]] = set()
+    errors: list[BaseException] = []
+    source = aiter(items) if isinstance(items, AsyncIterable) else _one_by_one(items)
+    slots = asyncio.Semaphore(concurrency)
+    stopped = False
+
+    def ended(future: asyncio.Future[bool]) -> None:
+        nonlocal stopped
+        running.discard(future)
+        slots.release()
+        error = asyncio.CancelledError() if future.cancelled() else future.exception()
+        if error is not None:
+            errors.append(error)
+        stopped = stopped or error is not None or not future.result()
+
+    try:
+        while True:
+            await slots.acquire()
+            if stopped:
+                break
+            try:
+                item = await anext(source)
+            except StopAsyncIteration:
+                break
+            except Exception as error:  # noqa: BLE001 - raised below, after draining
+                errors.append(error)
+                break
+            started = asyncio.ensure_future(work(item))
+            running.add(started)
+            started.add_done_callback(ended)
+        while running:
+            await asyncio.wait(running)
+    except asyncio.CancelledError:
+        for future in running:
+            future.cancel()
+        while running:
+            await asyncio.wait(running)
+        raise
+    finally:
+        if isinstance(source, AsyncGenerator):
+            await source.aclose()
+    raise_first(errors)
+
+
+async def gathered(
+    items: Iterable[_Item] | AsyncIterable[_Item],
+    work: Callable[[_Item], Awaitable[_Result]],
+    concurrency: int,
+) -> list[_Result]:
+    """The same for work that has a result; returns the results in the order in which they came."""
+    results: list[_Result] = []
+
+    async def one(item: _Item) -> bool:
+        results.append(await work(item))
+        return True
+
+    await drained(items, one, concurrency)
+    return results
+
+
+def raise_first(errors: Sequence[BaseException]) -> None:
+    """Raise the first of many errors, the others attached to it as notes; nothing if there are none."""
+    if errors:
+        first, *others = errors
+        for other in others:
+            first.add_note(f"and: {other}")
+        raise first
+
+
+async def _one_by_one(items: Iterable[_Item]) -> AsyncIterator[_Item]:
+    for item in items:
+        yield item

@@ -1,0 +1,151 @@
+"""The facts of one job that every process knows, and what setting it up found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, cast
+
+from magicfs.formats.job_object import JobObject
+from magicfs.formats.pending import EtagFormat
+from magicfs.protocol import conflict, ids
+from magicfs.protocol.conflict import Conflict
+from magicfs.protocol.ids import JobId
+from magicfs.protocol.layout import LayoutName, WorkLayout
+from magicfs.protocol.parts import DEFAULT_PART_SIZE
+from magicfs.protocol.temporary import TemporaryLayout
+
+__all__ = ["FoundJob", "FoundUpload", "JobContext", "JobSetup"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobContext:
+    """The facts of one job attempt, the same in every process.
+
+    Attributes:
+        url: URL of the destination.
+        layout: Where the job keeps its work.
+        conflict: What to do about data that is there already.
+        unique_names: Whether final names carry task and job.
+        tracking: Where finished uploads are remembered until their task commits.
+        etag_format: Which generation of Hadoop shall read the files.
+        hadoop_sets: Whether pending sets are copied to where Hadoop's job commit looks for them.
+        run_id: Name of the run, by which a second one finds the first.
+        allow_empty: Whether a job without files may replace what is there.
+        single_driver: Whether the caller vouches that nobody else moves the job, where the store cannot.
+        options: What else the committer was told: a value of its own class of options.
+        committer: Name of the committer.
+        part_size: Bytes of the first parts of uploads that the committer itself makes.
+        extra_destinations: Further directories of the bucket that tasks write to, as keys.
+        inline_limit: Bytes of the largest pending set inside a task commit; None for the default.
+    """
+
+    url: str
+    layout: WorkLayout
+    conflict: Conflict
+    unique_names: bool
+    tracking: Literal["store", "memory"]
+    etag_format: EtagFormat
+    hadoop_sets: bool = False
+    run_id: str | None = None
+    allow_empty: bool = False
+    single_driver: bool = False
+    options: object = None
+    committer: str = "magic"
+    part_size: int = DEFAULT_PART_SIZE
+    extra_destinations: tuple[str, ...] = ()
+    inline_limit: int | None = None
+
+    @property
+    def destinations(self) -> tuple[str, ...]:
+        """All directories that the job publishes to: no other key is ever its own."""
+        return (self.layout.destination, *self.extra_destinations)
+
+    @property
+    def job(self) -> JobId:
+        """The job."""
+        return self.layout.job
+
+    @property
+    def temporary(self) -> TemporaryLayout:
+        """Where committers that move files keep the job's work."""
+        return TemporaryLayout(self.layout.destination, self.job, self.layout.attempt)
+
+    @property
+    def uploads_found_by_name(self) -> bool:
+        """Whether every upload of the job can be told by its final name."""
+        return self.unique_names and ids.is_random(self.job)
+
+    @property
+    def is_partition_scoped(self) -> bool:
+        """Whether the conflict mode is about the partitions that the job writes to, not the destination."""
+        return conflict.is_by_partition(self.conflict, self.committer)
+
+    def of(self, job: JobObject) -> JobContext:
+        """The facts of another job at the same destination, as its job object tells them."""
+        layout = WorkLayout(self.layout.destination, job.job_id, job.attempt, cast("LayoutName", job.layout))
+        return replace(
+            self,
+            layout=layout,
+            conflict=cast("Conflict", job.conflict),
+            unique_names=job.unique_names,
+            tracking=cast('Literal["store", "memory"]', job.tracking),
+            hadoop_sets=False,
+            run_id=job.run_id,
+            committer=job.committer,
+            extra_destinations=tuple(one.key for one in job.extra_destinations),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FoundUpload:
+    """An upload that was pending under the destination before the job began.
+
+    Attributes:
+        key: The key that it will have.
+        upload_id: The upload.
+        initiated: Seconds since the epoch.
+    """
+
+    key: str
+    upload_id: str
+    initiated: float
+
+
+@dataclass(frozen=True, slots=True)
+class FoundJob:
+    """A job that has not ended, at the same destination.
+
+    Attributes:
+        job_id: The job.
+        state: Its state; None if its object cannot be read.
+        created: When it was set up, in seconds since the epoch; 0 if that is not known.
+        changed: When it was moved last.
+        host: Where that happened.
+        run_id: Name of its run.
+        problem: Why its object cannot be read; empty otherwise.
+    """
+
+    job_id: str
+    state: str | None
+    created: float
+    changed: float
+    host: str
+    run_id: str | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSetup:
+    """What setting a job up found.
+
+    Attributes:
+        driver: Token of the one who may commit the job.
+        jobs: Other jobs at the destination that have not ended.
+        uploads: Uploads that were pending there; None where listing them is not allowed.
+        published: The job that has published the same run already; None if none has.
+    """
+
+    driver: str
+    jobs: tuple[FoundJob, ...] = ()
+    uploads: tuple[FoundUpload, ...] | None = ()
+    published: str | None = None
