@@ -1,6 +1,6 @@
 """Giving up, at every stage, once and again: nothing of the attempt or the job is left."""
 
-# ruff: noqa: D102, PT012 - the names of tests are sentences
+# ruff: noqa: PT012 - the names of tests are sentences
 
 from __future__ import annotations
 

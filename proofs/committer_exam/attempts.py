@@ -1,6 +1,6 @@
 """Tasks that run more than once: one attempt counts, the others leave no trace."""
 
-# ruff: noqa: D102, PT012 - the names of tests are sentences
+# ruff: noqa: PT012 - the names of tests are sentences
 
 from __future__ import annotations
 

@@ -68,28 +68,28 @@ class MemoryBench:
         """Forget the bucket."""
         default_world().delete_bucket(self.bucket)
 
-    def options(self) -> dict[str, Any]:  # noqa: D102
+    def options(self) -> dict[str, Any]:
         return {}
 
-    def listed(self, prefix: str = "") -> list[str]:  # noqa: D102
+    def listed(self, prefix: str = "") -> list[str]:
         return sorted(info.key for info in _run(_collected(self._store.list(prefix))))
 
-    def pending(self, prefix: str = "") -> set[tuple[str, str]]:  # noqa: D102
+    def pending(self, prefix: str = "") -> set[tuple[str, str]]:
         return {(info.key, info.upload_id) for info in _run(_collected(self._store.list_uploads(prefix)))}
 
-    def read(self, key: str) -> bytes:  # noqa: D102
+    def read(self, key: str) -> bytes:
         return _run(self._store.get(key))
 
-    def metadata(self, key: str) -> dict[str, str]:  # noqa: D102
+    def metadata(self, key: str) -> dict[str, str]:
         return dict(_run(self._store.head(key)).metadata)
 
-    def write(self, key: str, body: bytes) -> None:  # noqa: D102
+    def write(self, key: str, body: bytes) -> None:
         _run(self._store.put(key, body))
 
-    def open_upload(self, key: str) -> str:  # noqa: D102
+    def open_upload(self, key: str) -> str:
         return _run(self._store.create_upload(key, metadata={}))
 
-    def abort_upload(self, key: str, upload_id: str) -> None:  # noqa: D102
+    def abort_upload(self, key: str, upload_id: str) -> None:
         _run(self._store.abort_upload(key, upload_id))
 
 
@@ -106,31 +106,31 @@ class LocalBench:
         self.url = f"file://{directory}"
         self.server_name = str(directory)
 
-    def options(self) -> dict[str, Any]:  # noqa: D102
+    def options(self) -> dict[str, Any]:
         return {}
 
-    def listed(self, prefix: str = "") -> list[str]:  # noqa: D102
+    def listed(self, prefix: str = "") -> list[str]:
         keys = (str(path.relative_to(self.directory)) for path in self.directory.rglob("*") if path.is_file())
         return sorted(key for key in keys if key.startswith(prefix))
 
-    def pending(self, prefix: str = "") -> set[tuple[str, str]]:  # noqa: ARG002, D102
+    def pending(self, prefix: str = "") -> set[tuple[str, str]]:  # noqa: ARG002
         return set()
 
-    def read(self, key: str) -> bytes:  # noqa: D102
+    def read(self, key: str) -> bytes:
         return (self.directory / key).read_bytes()
 
-    def metadata(self, key: str) -> dict[str, str]:  # noqa: ARG002, D102
+    def metadata(self, key: str) -> dict[str, str]:  # noqa: ARG002
         return {}
 
-    def write(self, key: str, body: bytes) -> None:  # noqa: D102
+    def write(self, key: str, body: bytes) -> None:
         path = self.directory / key
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(body)
 
-    def open_upload(self, key: str) -> str:  # noqa: D102
+    def open_upload(self, key: str) -> str:
         raise UsageError(f"{key}: a filesystem has no uploads")
 
-    def abort_upload(self, key: str, upload_id: str) -> None:  # noqa: D102
+    def abort_upload(self, key: str, upload_id: str) -> None:
         raise UsageError(f"{key}: a filesystem has no upload {upload_id}")
 
 
@@ -157,7 +157,7 @@ class ServerBench:
             "AWS_SECRET_ACCESS_KEY": self.server.secret_key,
         }
 
-    def options(self) -> dict[str, Any]:  # noqa: D102
+    def options(self) -> dict[str, Any]:
         plain = {k: v for k, v in self.server.storage_options().items() if k not in {"key", "secret"}}
         if self._endpoint is not None:
             plain["endpoint_url"] = self._endpoint
@@ -165,27 +165,27 @@ class ServerBench:
         plain["config_kwargs"] = {"user_agent_extra": "magicfs-committer-exam"}
         return {"storage_options": plain}
 
-    def listed(self, prefix: str = "") -> list[str]:  # noqa: D102
+    def listed(self, prefix: str = "") -> list[str]:
         return self.server.all_keys(self.bucket, prefix)
 
-    def pending(self, prefix: str = "") -> set[tuple[str, str]]:  # noqa: D102
+    def pending(self, prefix: str = "") -> set[tuple[str, str]]:
         return {(u["Key"], u["UploadId"]) for u in self.server.pending_uploads(self.bucket, prefix)}
 
-    def read(self, key: str) -> bytes:  # noqa: D102
+    def read(self, key: str) -> bytes:
         body: bytes = self._client().get_object(Bucket=self.bucket, Key=key)["Body"].read()
         return body
 
-    def metadata(self, key: str) -> dict[str, str]:  # noqa: D102
+    def metadata(self, key: str) -> dict[str, str]:
         found = self._client().head_object(Bucket=self.bucket, Key=key)["Metadata"]
         return {name.lower(): value for name, value in found.items()}
 
-    def write(self, key: str, body: bytes) -> None:  # noqa: D102
+    def write(self, key: str, body: bytes) -> None:
         self._client().put_object(Bucket=self.bucket, Key=key, Body=body)
 
-    def open_upload(self, key: str) -> str:  # noqa: D102
+    def open_upload(self, key: str) -> str:
         return str(self._client().create_multipart_upload(Bucket=self.bucket, Key=key)["UploadId"])
 
-    def abort_upload(self, key: str, upload_id: str) -> None:  # noqa: D102
+    def abort_upload(self, key: str, upload_id: str) -> None:
         self._client().abort_multipart_upload(Bucket=self.bucket, Key=key, UploadId=upload_id)
 
     def _client(self) -> Any:

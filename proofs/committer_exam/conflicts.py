@@ -1,7 +1,5 @@
 """What each conflict mode makes of what is there, and of other jobs at the same destination."""
 
-# ruff: noqa: D102 - the names of tests are sentences
-
 from __future__ import annotations
 
 from collections import Counter

@@ -1,7 +1,5 @@
 """What tasks leave in the store for their job, in Hadoop's formats."""
 
-# ruff: noqa: D102 - the names of tests are sentences
-
 from __future__ import annotations
 
 import json

@@ -1,7 +1,5 @@
 """What every committer must do, whatever it promises: publish what was committed, once, and leave no work."""
 
-# ruff: noqa: D102 - the names of tests are sentences
-
 from __future__ import annotations
 
 from collections import Counter

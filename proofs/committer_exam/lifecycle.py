@@ -1,7 +1,5 @@
 """From setup to ``_SUCCESS``: what is visible when, and what is left."""
 
-# ruff: noqa: D102 - the names of tests are sentences
-
 from __future__ import annotations
 
 import gc

@@ -1,7 +1,5 @@
 """Names that break clients and servers, and which final name each file gets."""
 
-# ruff: noqa: D102 - the names of tests are sentences
-
 from __future__ import annotations
 
 import random

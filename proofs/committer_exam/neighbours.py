@@ -1,7 +1,5 @@
 """Other jobs and other people beside a job: nothing of theirs is touched."""
 
-# ruff: noqa: D102 - the names of tests are sentences
-
 from __future__ import annotations
 
 from typing import Any

@@ -124,16 +124,16 @@ class LocalFiles(Place):
         self.directory = Path(tempfile.mkdtemp(prefix="magicfs-committer-exam-"))
         self._cluster = fsspec.filesystem("memory")
 
-    def options(self) -> dict[str, Any]:  # noqa: D102
+    def options(self) -> dict[str, Any]:
         return {"work_directory": str(self.directory)}
 
-    def write(self, task: Task, files: Mapping[str, bytes]) -> None:  # noqa: D102
+    def write(self, task: Task, files: Mapping[str, bytes]) -> None:
         staged_scene.write(task.path, files)
 
-    def open(self, task: Task, name: str) -> Any:  # noqa: D102
+    def open(self, task: Task, name: str) -> Any:
         return Path(task.path, name).open("wb")
 
-    def discard(self, stream: Any) -> None:  # noqa: D102
+    def discard(self, stream: Any) -> None:
         stream.close()
 
     def die(self, task: Task) -> None:
@@ -149,28 +149,28 @@ class LocalFiles(Place):
         alive = {Path(directory).name for directory in self._locks()}
         return [name for name in self.attempts() if name.removesuffix(".lock") not in alive]
 
-    def in_cluster(self) -> list[str]:  # noqa: D102
+    def in_cluster(self) -> list[str]:
         root = self._cluster._strip_protocol(_CLUSTER)  # noqa: SLF001 - fsspec has no other name for it
         return sorted(str(path).removeprefix(f"{root}/") for path in self._cluster.find(_CLUSTER))
 
-    def sets(self, bench: Bench, destination: str) -> list[str]:  # noqa: D102
+    def sets(self, bench: Bench, destination: str) -> list[str]:
         # DIR/<user>/<job>/staging-uploads/_temporary/<N>/<task>, beside _temporary/<N>/_temporary of attempts
         committed = [key for key in self.in_cluster() if key.count("/_temporary/") == 1]
         return committed or super().sets(bench, destination)
 
-    def read_set(self, bench: Bench, key: str) -> bytes:  # noqa: D102
+    def read_set(self, bench: Bench, key: str) -> bytes:
         if not self._cluster.isfile(self._at(key)):
             return super().read_set(bench, key)
         raw: bytes = self._cluster.cat_file(self._at(key))
         return raw
 
-    def write_set(self, bench: Bench, key: str, raw: bytes) -> None:  # noqa: D102
+    def write_set(self, bench: Bench, key: str, raw: bytes) -> None:
         if self._cluster.isfile(self._at(key)):
             self._cluster.pipe_file(self._at(key), raw)
         else:
             super().write_set(bench, key, raw)
 
-    def close(self) -> None:  # noqa: D102
+    def close(self) -> None:
         for directory in [one for one in self._locks() if Path(one).parent == self.directory]:
             os.close(self._locks().pop(directory))
         shutil.rmtree(self.directory)

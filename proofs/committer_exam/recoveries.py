@@ -1,7 +1,5 @@
 """Drivers that die, are overtaken or come back: every job ends as exactly old or exactly new."""
 
-# ruff: noqa: D102 - the names of tests are sentences
-
 from __future__ import annotations
 
 from typing import Any

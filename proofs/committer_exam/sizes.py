@@ -1,7 +1,5 @@
 """Jobs that fill more than one page of a listing and more than one bulk request."""
 
-# ruff: noqa: D102 - the names of tests are sentences
-
 from __future__ import annotations
 
 from typing import Any

@@ -84,16 +84,14 @@ class ClusterFileSystem(AbstractFileSystem):
     protocol = _SCHEME
     cachable = False
 
-    def info(self, path: str, **_kwargs: Any) -> dict[str, Any]:  # noqa: D102
+    def info(self, path: str, **_kwargs: Any) -> dict[str, Any]:
         def do() -> dict[str, Any]:
             body = self._found(path)
             return {"name": path, "type": "directory" if body is None else "file", "size": len(body or b"")}
 
         return self._ask("head", path, do)  # type: ignore[no-any-return]
 
-    def cat_file(  # noqa: D102
-        self, path: str, start: int | None = None, end: int | None = None, **_kwargs: Any
-    ) -> bytes:
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_kwargs: Any) -> bytes:
         def do() -> bytes:
             body = self._found(path)
             if body is None:
@@ -102,7 +100,7 @@ class ClusterFileSystem(AbstractFileSystem):
 
         return self._ask("get", path, do)  # type: ignore[no-any-return]
 
-    def ls(self, path: str, detail: bool = True, **_kwargs: Any) -> list[Any]:  # noqa: D102
+    def ls(self, path: str, detail: bool = True, **_kwargs: Any) -> list[Any]:
         def do() -> list[Any]:
             if self._found(path) is not None:
                 return [path]
@@ -111,7 +109,7 @@ class ClusterFileSystem(AbstractFileSystem):
         names: list[str] = self._ask("list", path, do)
         return [{"name": name} for name in names] if detail else names
 
-    def makedirs(self, path: str, exist_ok: bool = False) -> None:  # noqa: ARG002, D102
+    def makedirs(self, path: str, exist_ok: bool = False) -> None:  # noqa: ARG002
         def do() -> None:
             elements = path.split("/")
             for number in range(1, len(elements) + 1):
@@ -119,28 +117,28 @@ class ClusterFileSystem(AbstractFileSystem):
 
         self._ask("make_directory", path, do)
 
-    def pipe_file(self, path: str, value: bytes, **_kwargs: Any) -> None:  # noqa: D102
+    def pipe_file(self, path: str, value: bytes, **_kwargs: Any) -> None:
         def do() -> None:
             self._found(path.rpartition("/")[0])
             self._files[path] = value
 
         self._ask("write", path, do)
 
-    def mv(self, path1: str, path2: str, **_kwargs: Any) -> None:  # noqa: D102
+    def mv(self, path1: str, path2: str, **_kwargs: Any) -> None:
         def do() -> None:
             self._found(path1)
             self._files[path2] = self._files.pop(path1)
 
         self._ask("rename", path1, do, path2)
 
-    def rm_file(self, path: str) -> None:  # noqa: D102
+    def rm_file(self, path: str) -> None:
         def do() -> None:
             self._found(path)
             del self._files[path]
 
         self._ask("delete", path, do)
 
-    def rm(self, path: str, recursive: bool = False, maxdepth: int | None = None) -> None:  # noqa: ARG002, D102
+    def rm(self, path: str, recursive: bool = False, maxdepth: int | None = None) -> None:  # noqa: ARG002
         for name in sorted((one for one in self._files if one.startswith(f"{path}/")), reverse=True):
             self.rm_file(name)
         self.rm_file(path)

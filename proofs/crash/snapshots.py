@@ -83,7 +83,7 @@ class SnapshotWorld(World):
         """The same contents, from now on apart."""
         return SnapshotWorld(self.clock, self)
 
-    def next_upload_id(self) -> str:  # noqa: D102
+    def next_upload_id(self) -> str:
         self.opened += 1
         return f"upload-{self.opened}"
 
@@ -107,7 +107,7 @@ class LimitedStore(DelegatingStore):
         """Another one for every process."""
         return self._identity
 
-    async def put(  # noqa: D102
+    async def put(
         self,
         key: str,
         body: Body,
@@ -120,19 +120,19 @@ class LimitedStore(DelegatingStore):
         if_match = if_match if self._honoured.put_if_match else None
         return await self.inner.put(key, body, metadata=metadata, if_absent=if_absent, if_match=if_match)
 
-    async def complete_upload(  # noqa: D102
+    async def complete_upload(
         self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
     ) -> ObjectInfo:
         if_absent = if_absent and self._honoured.complete_if_absent
         return await self.inner.complete_upload(key, upload_id, parts, if_absent=if_absent)
 
-    async def delete_matching(self, key: str, etag: str) -> None:  # noqa: D102
+    async def delete_matching(self, key: str, etag: str) -> None:
         if self._honoured.delete:
             await self.inner.delete_matching(key, etag)
         else:
             await self.inner.delete([key])
 
-    async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> list[str]:  # noqa: D102
+    async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> list[str]:
         if self._honoured.bulk_delete:
             return await self.inner.delete_all_matching(objects)
         await self.inner.delete([key for key, _ in objects])

@@ -52,9 +52,9 @@ WITHOUT_SWAP: Final = Mutant(
     "no commit point",
     "a",
     "magicfs.transaction.record",
-    "return JobVersion(moved, await self._register.swap(held.entry, moved.to_bytes()))",
-    "return JobVersion(moved, held.entry if state is JobState.COMMITTING else "
-    "await self._register.swap(held.entry, moved.to_bytes()))",
+    "return JobVersion(moved, await self._register.swap(version.entry, moved.to_bytes()))",
+    "return JobVersion(moved, version.entry if state is JobState.COMMITTING else "
+    "await self._register.swap(version.entry, moved.to_bytes()))",
     (_job(), _job("append"), _job("fail"), _job("replace_partitions", "three")),
 )
 """The swap to ``committing`` is not made: files become visible on nobody's word."""
@@ -94,7 +94,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "the old _SUCCESS stays while files appear",
         "f",
         _EXECUTION,
-        "held = await self._hide_success(held)",
+        "version = await self._hide_success(version)",
         "pass",
         _REPLACE,
     ),
@@ -154,7 +154,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "d",
         _EXECUTION,
         "swept = await sweep(",
-        "await self.record.remove(held); swept = await sweep(",
+        "await self.record.remove(version); swept = await sweep(",
         (_job("append", "losers"), _job("append", "losers", tracking="memory")),
     ),
     Mutant(
@@ -251,9 +251,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "a job that has ended is begun again",
         "d",
-        "magicfs.transaction.setup",
-        "record, held = await claim(engine, context, committer, may_create=context.layout.attempt == 0)",
-        "record, held = await claim(engine, context, committer)",
+        "magicfs.transaction.driver",
+        "record, version = await setup.claim(engine, context, may_create=context.layout.attempt == 0)",
+        "record, version = await setup.claim(engine, context)",
         (_job(),),
         "drivers",
     ),

@@ -64,7 +64,7 @@ class MortalTraffic(Traffic):
         super().__init__(*args, **options)
         self.asleep, self.awake = threading.Event(), threading.Event()
 
-    async def send(self, *args: Any, **options: Any) -> Any:  # noqa: D102
+    async def send(self, *args: Any, **options: Any) -> Any:
         if self.count + 1 == self.pause:
             self.asleep.set()
             # Other loops may be told to wake it, so there is nothing to await.
@@ -139,28 +139,28 @@ class MemoryGround:
         # What is tried here is the committer, not what the store honours.
         assume(self._store, Conditions())
 
-    def filesystem(self, traffic: Traffic, actor: Actor) -> AbstractFileSystem:  # noqa: D102
+    def filesystem(self, traffic: Traffic, actor: Actor) -> AbstractFileSystem:
         return _Files(self.world, traffic, actor, self._copied)
 
     @property
-    def copied(self) -> int:  # noqa: D102
+    def copied(self) -> int:
         return self._copied.total()
 
-    def objects(self) -> dict[str, bytes]:  # noqa: D102
+    def objects(self) -> dict[str, bytes]:
         # Not through the store: whoever watches requests asks from within one.
         found = self.world.find(BUCKET)
         assert found is not None
         return {key: one.body for key, one in found.objects.items()}
 
-    def uploads(self) -> list[tuple[str, str]]:  # noqa: D102
+    def uploads(self) -> list[tuple[str, str]]:
         found = self.world.find(BUCKET)
         assert found is not None
         return [(one.key, upload_id) for upload_id, one in found.uploads.items()]
 
-    def write(self, key: str, body: bytes) -> None:  # noqa: D102
+    def write(self, key: str, body: bytes) -> None:
         _now(self._store.put(key, body))
 
-    def close(self) -> None:  # noqa: D102
+    def close(self) -> None:
         assume(self._store, None)
         shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -199,28 +199,28 @@ class LocalGround:
         self.url = f"file://{self._bucket}/{DESTINATION}"
 
     @property
-    def copied(self) -> int:  # noqa: D102
+    def copied(self) -> int:
         return 0
 
-    def filesystem(self, traffic: Traffic, actor: Actor) -> AbstractFileSystem:  # noqa: D102
+    def filesystem(self, traffic: Traffic, actor: Actor) -> AbstractFileSystem:
         return _LocalFiles(traffic, actor)
 
-    def objects(self) -> dict[str, bytes]:  # noqa: D102
+    def objects(self) -> dict[str, bytes]:
         return {
             str(path.relative_to(self._bucket)): path.read_bytes()
             for path in sorted(self._bucket.rglob("*"))
             if path.is_file()
         }
 
-    def uploads(self) -> list[tuple[str, str]]:  # noqa: D102
+    def uploads(self) -> list[tuple[str, str]]:
         return []
 
-    def write(self, key: str, body: bytes) -> None:  # noqa: D102
+    def write(self, key: str, body: bytes) -> None:
         path = self._bucket / key
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(body)
 
-    def close(self) -> None:  # noqa: D102
+    def close(self) -> None:
         shutil.rmtree(self._top, ignore_errors=True)
 
 

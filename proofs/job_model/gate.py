@@ -102,7 +102,7 @@ class GateStore(DelegatingStore):
         self._gate = gate
         self._label = label
 
-    async def complete_upload(  # noqa: D102
+    async def complete_upload(
         self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
     ) -> ObjectInfo:
         label = self._label("complete", key, upload_id)
@@ -110,11 +110,11 @@ class GateStore(DelegatingStore):
             label, lambda: self.inner.complete_upload(key, upload_id, parts, if_absent=if_absent)
         )
 
-    async def abort_upload(self, key: str, upload_id: str) -> None:  # noqa: D102
+    async def abort_upload(self, key: str, upload_id: str) -> None:
         label = self._label("abort", key, upload_id)
         await self._gate.carry_out(label, lambda: self.inner.abort_upload(key, upload_id))
 
-    async def put(  # noqa: D102
+    async def put(
         self,
         key: str,
         body: Body,

@@ -67,9 +67,9 @@ class Process:
         """Commit the job, as the driver that it is."""
         return await self.committer.commit_job(commits, self.driver, **how)
 
-    async def abort(self, commits: Sequence[TaskCommit] = ()) -> None:
+    async def abort(self, commits: Sequence[TaskCommit] = (), **how: Any) -> None:
         """Abort the job, as the driver that it is."""
-        await self.committer.abort_job(commits, self.driver)
+        await self.committer.abort_job(commits, self.driver, **how)
 
     async def dies(self, work: Coroutine[Any, Any, _T]) -> _T | None:
         """Do something; None if the process died of it."""

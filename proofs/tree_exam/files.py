@@ -1,7 +1,5 @@
 """The exam of files: writing, reading and deleting them, and directories with all that they hold."""
 
-# ruff: noqa: D102 - the names of tests are sentences
-
 from __future__ import annotations
 
 import asyncio

@@ -1,7 +1,5 @@
 """The exam of the two kinds of trees: those in which a rename is one step, and those that copy and delete."""
 
-# ruff: noqa: D102 - the names of tests are sentences
-
 from __future__ import annotations
 
 import asyncio

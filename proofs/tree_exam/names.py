@@ -1,7 +1,5 @@
 """The exam of paths: hostile names, and what is no path at all."""
 
-# ruff: noqa: D102 - the names of tests are sentences
-
 from __future__ import annotations
 
 import itertools

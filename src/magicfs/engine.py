@@ -16,6 +16,7 @@ from magicfs.parallel import drained
 from magicfs.protocol.plan import Abort, Complete, Delete, Put, Rename, Stage, Step
 from magicfs.protocol.readback import WRITE_ID, Found, Outcome, etag_of_parts, resolve
 from magicfs.stores.port import Part, Store
+from magicfs.stores.stall_timeout import STALL_TIMEOUT_S, StallTimeoutStore
 
 __all__ = ["Engine", "Event", "Failure", "Observer", "SentPart", "StageResult"]
 
@@ -108,6 +109,10 @@ class Engine:
         self.store = store
         self.concurrency = concurrency
         self._observer = observer
+
+    def for_cleanup(self) -> Engine:
+        """Best-effort cleanup: gives up after 60 s of silence, so that a failed job never hangs."""
+        return Engine(StallTimeoutStore(self.store, STALL_TIMEOUT_S), self.concurrency)
 
     def tell(self, event: Event) -> None:
         """Tell the observer of work that is no step of a plan."""

@@ -129,10 +129,10 @@ def test_a_replay_is_the_same_each_time() -> None:
 def test_code_that_works_under_the_version_it_created_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     move = JobRecord.move
 
-    async def unfenced(self: JobRecord, held: JobVersion, state: JobState, **changes: Any) -> JobVersion:
-        if held.job.state is state is JobState.OPEN and changes.keys() == {"driver"}:
-            return held
-        return await move(self, held, state, **changes)
+    async def unfenced(self: JobRecord, version: JobVersion, state: JobState, **changes: Any) -> JobVersion:
+        if version.job.state is state is JobState.OPEN and changes.keys() == {"driver"}:
+            return version
+        return await move(self, version, state, **changes)
 
     monkeypatch.setattr(JobRecord, "move", unfenced)
     assert any(WRONG["setup_fenced"] in str(one.violation) for one in replayed("setup_fenced"))
@@ -152,10 +152,10 @@ def test_code_without_compare_and_swap_is_noticed(monkeypatch: pytest.MonkeyPatc
 def test_code_that_deletes_too_early_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     hide = execute.Executor._hide_success
 
-    async def delete_first(self: execute.Executor, held: JobVersion) -> JobVersion:
-        old = await execute.facts.read_deletions(self.engine, self.context, held.job)
+    async def delete_first(self: execute.Executor, version: JobVersion) -> JobVersion:
+        old = await execute.facts.read_deletions(self.engine, self.context, version.job)
         await publish.delete_old(self.engine, self.record.conditions, old)
-        return await hide(self, held)
+        return await hide(self, version)
 
     monkeypatch.setattr(execute.Executor, "_hide_success", delete_first)
     assert any(WRONG["delete_last"] in str(one.violation) for one in replayed("delete_last"))
@@ -180,8 +180,8 @@ def test_code_that_forgets_to_look_for_itself_is_noticed(monkeypatch: pytest.Mon
 def test_code_that_leaves_the_uploads_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     remove = JobRecord.remove
 
-    async def end_first(self: execute.Executor, held: JobVersion, **_: Any) -> list[Any]:
-        await remove(self.record, held)
+    async def end_first(self: execute.Executor, version: JobVersion, **_: Any) -> list[Any]:
+        await remove(self.record, version)
         return []
 
     monkeypatch.setattr(execute.Executor, "_end", end_first)

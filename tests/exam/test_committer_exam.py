@@ -93,7 +93,7 @@ def examine(base: type[Examined], committer: str, place: str, **more: Any) -> No
     globals()[name] = type(name, (base,), members | {"__module__": __name__})
 
 
-for each in COMMITTERS:
+for each in DRIVEN:
     examine(OnMemory, each, "memory")
     if EVERYWHERE:
         examine(OnMinistack, each, "ministack", server="ministack")
@@ -157,4 +157,4 @@ def test_summary_counts_and_names_what_is_left_out(request: pytest.FixtureReques
 
 
 def test_every_committer_under_a_job_object_is_examined() -> None:
-    assert COMMITTERS == ("magic", "directory", "partitioned")
+    assert DRIVEN == ("magic", "directory", "partitioned")

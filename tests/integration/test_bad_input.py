@@ -124,8 +124,7 @@ def ministack_place(make_place: Callable[[str], Place]) -> Place:
 def impatience() -> Iterator[None]:
     """Give a silent store up after a second, where users wait a minute."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("committers.magic", "transaction.driver"):
-            patch.setattr(f"magicfs.{module}.STALL_TIMEOUT_S", 1.0)
+        patch.setattr("magicfs.engine.STALL_TIMEOUT_S", 1.0)
         yield
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import magicfs
-from magicfs.job.workers import Completed, CompleteFiles, Portion
+from magicfs.job.workers import CompleteFiles, CompletionResult, FileRange
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
 from magicfs.transaction import facts
@@ -72,8 +72,8 @@ def test_processes_that_are_killed_in_the_middle_leave_the_rest_to_the_driver(
         proxy.add(Rule("CompleteMultipartUpload", Action.HANG, skip=3))
         options: dict[str, Any] = {**ministack.storage_options(), "endpoint_url": proxy.endpoint}
 
-        def completer(work: CompleteFiles, portions: Sequence[Portion]) -> Iterable[Completed]:
-            running = [pool.submit(work.with_storage_options(options), one) for one in portions]
+        def completer(work: CompleteFiles, ranges: Sequence[FileRange]) -> Iterable[CompletionResult]:
+            running = [pool.submit(work.with_storage_options(options), one) for one in ranges]
             while len(ministack.visible_keys(bucket, "d/")) < 3:
                 time.sleep(0.05)
             for process in multiprocessing.active_children():

@@ -139,7 +139,7 @@ def test_job_leaves_nothing_in_its_process_however_it_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if end is fall_silent:
-        monkeypatch.setattr("magicfs.committers.magic.STALL_TIMEOUT_S", 1.0)
+        monkeypatch.setattr("magicfs.engine.STALL_TIMEOUT_S", 1.0)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     bucket = bucket_factory(ministack, "left")
     with FaultProxy(ministack.endpoint) as proxy:

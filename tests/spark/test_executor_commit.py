@@ -23,7 +23,7 @@ from magicfs.spark.executor_commit import commit, grouped
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
 from magicfs.transaction import facts
-from magicfs.transaction.delegate import Completed, Order, Portion
+from magicfs.transaction.delegate import CompletionRequest, CompletionResult, FileRange
 
 pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")
 
@@ -78,14 +78,14 @@ def assert_whole(server: Server, bucket: str, files: int = FILES) -> None:
     ],
 )
 def test_portions_of_each_task(sizes: tuple[int, ...], files: int, expected: list[Any]) -> None:
-    portions = [Portion(Chunk(str(size), "", size, 0), 0, size) for size in sizes]
-    groups = grouped(portions, files)
+    ranges = [FileRange(Chunk(str(size), "", size, 0), 0, size) for size in sizes]
+    groups = grouped(ranges, files)
     assert [[(one.start, one.stop) for one in group] for group in groups] == expected
 
 
 def test_only_options_that_are_meant_for_tasks_travel(ministack: Server, bucket: str) -> None:
     job = magicfs.Job(f"s3://{bucket}/d", storage_options=ministack.storage_options())
-    work = CompleteFiles(job.spec, Order("", if_absent=False, verify=False))
+    work = CompleteFiles(job.spec, CompletionRequest("", if_absent=False, verify=False))
     secret = ministack.secret_key
     assert secret.encode() not in pickle.dumps(work)
     told = work.with_storage_options(ministack.storage_options())
@@ -144,7 +144,7 @@ def test_executors_without_access_leave_the_files_to_the_driver(
 
 
 class DyingJob(magicfs.Job):
-    """Its files are completed by processes that are killed in the middle of a portion.
+    """Its files are completed by processes that are killed in the middle of a file_range.
 
     Attributes:
         deaths: How many attempts of every task are.
@@ -157,14 +157,16 @@ class DyingJob(magicfs.Job):
 
         # Defined here, so that it travels by value: workers cannot import this module.
         class Dies(CompleteFiles):
-            def __call__(self, portion: Portion, *, first: bool = False) -> Completed:
+            def __call__(self, file_range: FileRange, *, first: bool = False) -> CompletionResult:
                 if TaskContext.get().attemptNumber() < deaths:
-                    super().__call__(Portion(portion.chunk, portion.start, portion.start + 1), first=first)
+                    super().__call__(
+                        FileRange(file_range.chunk, file_range.start, file_range.start + 1), first=first
+                    )
                     os.kill(os.getpid(), signal.SIGKILL)
-                return super().__call__(portion, first=first)
+                return super().__call__(file_range, first=first)
 
-        def dying(work: CompleteFiles, portions: Any) -> Any:
-            return completer(Dies(work.spec, work.order), portions)
+        def dying(work: CompleteFiles, ranges: Any) -> Any:
+            return completer(Dies(work.spec, work.order), ranges)
 
         return super().commit(commits, tasks=tasks, completer=dying)
 
@@ -228,16 +230,16 @@ driver = os.getpid()
 
 
 class Kills(CompleteFiles):
-    def __call__(self, portion, *, first=False):
-        done = super().__call__(portion, first=first)
-        if portion.chunk.key.endswith("00001.json"):
+    def __call__(self, file_range, *, first=False):
+        done = super().__call__(file_range, first=first)
+        if file_range.chunk.key.endswith("00001.json"):
             os.kill(driver, signal.SIGKILL)
         return done
 
 
 class KilledJob(magicfs.Job):
     def commit(self, commits=None, *, tasks=None, completer=None):
-        killing = lambda work, portions: completer(Kills(work.spec, work.order), portions)
+        killing = lambda work, ranges: completer(Kills(work.spec, work.order), ranges)
         return super().commit(commits, tasks=tasks, completer=killing)
 
 

@@ -19,7 +19,7 @@ from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.tree import tree_of
 from magicfs.testing import virtual_time
 from magicfs.testing.store_faults import Fault, Kind
-from magicfs.transaction.still_wanted import require_current_driver
+from magicfs.transaction.driver import require_current_driver
 from proofs.scenes.file_scene import JOB, FileScene, Process, attempt_of, run
 
 FILES = {"a.txt": b"a", "day=1/b.txt": b"bb"}
@@ -383,9 +383,9 @@ class TestContact:
                 raise OSError("no route to the engine")
 
             for answer, problem in ((no, "does not want this driver"), (broken, "no route to the engine")):
-                driver.committer.is_current_driver = answer
                 with pytest.raises(CommitDenied, match=problem):
-                    await (driver.commit(done) if end == "commit" else driver.abort(done))
+                    how = {"is_current_driver": answer}
+                    await (driver.commit(done, **how) if end == "commit" else driver.abort(done, **how))
                 assert await scene.keys() == before
             assert [set(keys) for keys in asked] == [set(before)]
             heir = await scene.process(algorithm, attempt=1).setup()
@@ -399,8 +399,8 @@ class TestContact:
             scene = make()
             driver = await scene.process(algorithm).setup()
             asked: list[bool] = []
-            driver.committer.is_current_driver = lambda: not asked.append(True)  # type: ignore[func-returns-value]
-            await driver.commit(await two_tasks(scene, algorithm))
+            done = await two_tasks(scene, algorithm)
+            await driver.commit(done, is_current_driver=lambda: asked.append(True) is None)
             assert asked == [True]
             await assert_whole(scene)
 

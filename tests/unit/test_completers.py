@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from magicfs.committers import registry
+from magicfs.committers.driven import DrivenCommitter
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, CommitFailed, CommitOutcomeUnknown, UsageError
 from magicfs.formats.job_object import Chunk
@@ -21,7 +22,13 @@ from magicfs.report import JobReport, Progress
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind, Request
 from magicfs.transaction import facts
-from magicfs.transaction.delegate import Completed, Order, Portion, Spread, Spreading, complete_portion
+from magicfs.transaction.delegate import (
+    CompleteRemotely,
+    CompletionRequest,
+    CompletionResult,
+    FileRange,
+    complete_range,
+)
 from proofs.scenes.job_scene import JobScene
 from proofs.scenes.memory_scene import BUCKET, CountingFileSystem
 
@@ -73,43 +80,47 @@ def assert_nothing_left(scene: JobScene) -> None:
 
 @dataclass
 class Workers:
-    """Processes of their own that complete portions: ``spread`` of a committer.
+    """Processes of their own that complete ranges: ``spread`` of a committer.
 
-    A portion whose worker died is given to another, as engines do, up to ``tries`` times.
+    A file_range whose worker died is given to another, as engines do, up to ``tries`` times.
     """
 
     scene: JobScene
     job: Job
     traffic: Traffic
     tries: int = 1
-    orders: list[Order] = field(default_factory=list)
-    portions: list[Portion] = field(default_factory=list)
+    orders: list[CompletionRequest] = field(default_factory=list)
+    ranges: list[FileRange] = field(default_factory=list)
 
-    def __call__(self, order: Order, portions: Sequence[Portion]) -> Iterator[Completed]:
+    def __call__(self, order: CompletionRequest, ranges: Sequence[FileRange]) -> Iterator[CompletionResult]:
         self.orders.append(order)
-        self.portions = list(portions)
-        for portion in portions:
+        self.ranges = list(ranges)
+        for file_range in ranges:
             for attempt in range(self.tries):
                 try:
-                    yield self.work(replace(order, verify=order.verify or attempt > 0), portion)
+                    yield self.work(replace(order, verify=order.verify or attempt > 0), file_range)
                     break
                 except Crash:
                     continue
 
-    def work(self, order: Order, portion: Portion) -> Completed:
+    def work(self, order: CompletionRequest, file_range: FileRange) -> CompletionResult:
         engine = Engine(faulty(self.scene.plain, self.traffic, Actor("worker")), 1)
-        running = complete_portion(engine, self.job.spec.context, order, portion)
+        running = complete_range(engine, self.job.spec.context, order, file_range)
         return asyncio.run_coroutine_threadsafe(running, self.scene.filesystem.loop).result()
 
 
 def commit(
-    scene: JobScene, job: Job, commits: list[TaskCommit], spread: Spread, traffic: Traffic | None = None
+    scene: JobScene,
+    job: Job,
+    commits: list[TaskCommit],
+    spread: CompleteRemotely,
+    traffic: Traffic | None = None,
 ) -> JobReport | None:
     """Commit in a process of its own, whose own requests are an actor's too; None if it died."""
     committer = registry.make(job.spec.committer, job.spec.context, scene.engine(traffic or Traffic()))
-    assert isinstance(committer, Spreading)
-    committer.spread = spread
-    report: JobReport | None = scene.lived(lambda: committer.commit_job(commits, job.found.driver))
+    assert isinstance(committer, DrivenCommitter)
+    how = {"complete_remotely": spread}
+    report: JobReport | None = scene.lived(lambda: committer.commit_job(commits, job.found.driver, **how))
     return report
 
 
@@ -129,9 +140,9 @@ def test_every_portion_is_given_once_and_none_is_left_to_the_driver() -> None:
     scene = JobScene()
     job, given = scene.job(), list[tuple[str, int, int]]()
 
-    def completer(work: CompleteFiles, portions: Sequence[Portion]) -> Iterable[Completed]:
-        given.extend((one.chunk.key[-10:], one.start, one.stop) for one in portions)
-        return [work(one, first=True) for one in portions]
+    def completer(work: CompleteFiles, ranges: Sequence[FileRange]) -> Iterable[CompletionResult]:
+        given.extend((one.chunk.key[-10:], one.start, one.stop) for one in ranges)
+        return [work(one, first=True) for one in ranges]
 
     job.commit(scene.wrote(job, *NEW), completer=completer)
     assert given == [("00000.json", 0, 2), ("00001.json", 0, 2), ("00002.json", 0, 1)]
@@ -142,8 +153,8 @@ def test_portions_can_be_cut_smaller(pool: ThreadPoolExecutor, files: int) -> No
     scene = JobScene()
     job = scene.job()
 
-    def completer(work: CompleteFiles, portions: Sequence[Portion]) -> Iterable[Completed]:
-        return pool.map(work, [small for one in portions for small in one.cut(files)])
+    def completer(work: CompleteFiles, ranges: Sequence[FileRange]) -> Iterable[CompletionResult]:
+        return pool.map(work, [small for one in ranges for small in one.cut(files)])
 
     assert job.commit(scene.wrote(job, *NEW), completer=completer).warnings == ()
     assert scene.bodies() == BODIES
@@ -154,14 +165,14 @@ def test_portions_can_be_cut_smaller(pool: ThreadPoolExecutor, files: int) -> No
     [(0, 5, 2, [(0, 2), (2, 4), (4, 5)]), (1, 3, 9, [(1, 3)]), (0, 4, 4, [(0, 4)]), (0, 0, 3, [])],
 )
 def test_cutting(start: int, stop: int, files: int, expected: list[tuple[int, int]]) -> None:
-    cut = Portion(Chunk("k", "", stop, 0), start, stop).cut(files)
+    cut = FileRange(Chunk("k", "", stop, 0), start, stop).cut(files)
     assert [(one.start, one.stop) for one in cut] == expected
 
 
 @pytest.mark.parametrize("files", [0, -1])
 def test_portions_of_nothing_are_refused(files: int) -> None:
     with pytest.raises(UsageError, match="choose 1 or more"):
-        Portion(Chunk("k", "", 3, 0), 0, 3).cut(files)
+        FileRange(Chunk("k", "", 3, 0), 0, 3).cut(files)
 
 
 def test_progress_counts_what_others_have_completed(pool: ThreadPoolExecutor) -> None:
@@ -175,8 +186,8 @@ def test_a_completer_that_raises_leaves_the_rest_to_the_driver() -> None:
     scene = scene_of("replace")
     job = scene.job("replace")
 
-    def completer(work: CompleteFiles, portions: Sequence[Portion]) -> Iterator[Completed]:
-        yield work(portions[0])
+    def completer(work: CompleteFiles, ranges: Sequence[FileRange]) -> Iterator[CompletionResult]:
+        yield work(ranges[0])
         raise ConnectionError("the cluster is gone")
 
     report = job.commit(scene.wrote(job, *NEW), completer=completer)
@@ -191,8 +202,8 @@ def test_workers_that_cannot_reach_the_store_say_so_in_the_report(pool: ThreadPo
     scene, elsewhere = JobScene(), JobScene()
     job = scene.job()
 
-    def completer(work: CompleteFiles, portions: Sequence[Portion]) -> Iterable[Completed]:
-        return pool.map(replace(work, spec=replace(work.spec, filesystem=elsewhere.filesystem)), portions)
+    def completer(work: CompleteFiles, ranges: Sequence[FileRange]) -> Iterable[CompletionResult]:
+        return pool.map(replace(work, spec=replace(work.spec, filesystem=elsewhere.filesystem)), ranges)
 
     (warning,) = job.commit(scene.wrote(job, *NEW), completer=completer).warnings
     assert "5 of 5 files were left to the driver" in warning
@@ -208,7 +219,7 @@ def test_a_job_without_files_asks_nobody() -> None:
     scene = JobScene()
     job = scene.job()
 
-    def completer(work: CompleteFiles, portions: Sequence[Portion]) -> Iterable[Completed]:
+    def completer(work: CompleteFiles, ranges: Sequence[FileRange]) -> Iterable[CompletionResult]:
         raise AssertionError("asked")
 
     assert job.commit([], completer=completer).files == 0
@@ -258,9 +269,9 @@ def heads_of(verify_first: bool) -> int:
     traffic = Traffic()
     workers = Workers(scene, job, traffic)
 
-    def again(order: Order, portions: Sequence[Portion]) -> Iterator[Completed]:
+    def again(order: CompletionRequest, ranges: Sequence[FileRange]) -> Iterator[CompletionResult]:
         assert not order.verify
-        return workers(replace(order, verify=verify_first), portions)
+        return workers(replace(order, verify=verify_first), ranges)
 
     commit(scene, job, commits, again)
     return heads(traffic)
@@ -290,14 +301,14 @@ def test_a_call_that_may_be_a_repetition_looks_at_every_file(first: bool, looks:
         for number in range(5):
             task.filesystem.pipe_file(f"{task.path}/{number}.bin", b"x")
 
-    def completer(work: CompleteFiles, portions: Sequence[Portion]) -> Iterable[Completed]:
+    def completer(work: CompleteFiles, ranges: Sequence[FileRange]) -> Iterable[CompletionResult]:
         before = filesystem.counts["head"]
-        told = [work(one, first=first) for one in portions]
+        told = [work(one, first=first) for one in ranges]
         counted.append(filesystem.counts["head"] - before)
         return told
 
     job.commit(job.commits, completer=completer)
-    assert counted == [looks + 3]  # and at the job object, once for each portion
+    assert counted == [looks + 3]  # and at the job object, once for each file_range
 
 
 # -- files that cannot be published --------------------------------------------------------------------
@@ -397,9 +408,9 @@ def test_one_worker_in_trouble_at_any_request_does_no_harm(kind: Kind, tries: in
 class AllDie(Workers):
     """Workers whose driver dies with the first of them."""
 
-    def __call__(self, order: Order, portions: Sequence[Portion]) -> Iterator[Completed]:
-        for portion in portions:
-            yield self.work(order, portion)
+    def __call__(self, order: CompletionRequest, ranges: Sequence[FileRange]) -> Iterator[CompletionResult]:
+        for file_range in ranges:
+            yield self.work(order, file_range)
 
 
 @pytest.mark.parametrize("rollback", [False, True])
@@ -449,8 +460,8 @@ def test_a_worker_that_comes_after_the_end_changes_nothing(end: str) -> None:
         with pytest.raises(CommitFailed):
             commit(scene, job, commits, late)
     before = scene.everything()
-    for portion in late.portions:
-        told = late.work(late.orders[0], portion)
+    for file_range in late.ranges:
+        told = late.work(late.orders[0], file_range)
         assert set(told.etags) == {None}
         assert "was moved by another process" in told.trouble
     assert scene.everything() == before
@@ -461,9 +472,9 @@ def test_two_workers_of_one_portion_at_the_same_time() -> None:
     job = scene.job("replace")
     workers = Workers(scene, job, Traffic())
 
-    def twice(order: Order, portions: Sequence[Portion]) -> Iterator[Completed]:
+    def twice(order: CompletionRequest, ranges: Sequence[FileRange]) -> Iterator[CompletionResult]:
         with ThreadPoolExecutor(4) as threads:
-            yield from threads.map(lambda one: workers.work(order, one), [*portions, *portions])
+            yield from threads.map(lambda one: workers.work(order, one), [*ranges, *ranges])
 
     report = commit(scene, job, scene.wrote(job, *NEW), twice)
     assert report is not None
@@ -501,11 +512,11 @@ def test_a_rollback_in_the_middle_of_a_portion_wins(after: int) -> None:
 @pytest.mark.parametrize(
     "told",
     [
-        Completed("elsewhere", 0, ("e", "e")),
-        Completed("", -3, ("e",) * 9),
+        CompletionResult("elsewhere", 0, ("e", "e")),
+        CompletionResult("", -3, ("e",) * 9),
     ],
 )
-def test_what_is_told_of_other_files_is_not_believed(told: Completed) -> None:
+def test_what_is_told_of_other_files_is_not_believed(told: CompletionResult) -> None:
     scene = scene_of("replace")
     job = scene.job("replace")
     report = commit(scene, job, scene.wrote(job, *NEW), lambda _order, _portions: [told])
@@ -518,10 +529,10 @@ def test_a_worker_does_not_touch_a_chunk_that_the_job_does_not_name() -> None:
     scene = scene_of("append")
     job = scene.job()
     workers = Workers(scene, job, Traffic())
-    seen: list[Completed] = []
+    seen: list[CompletionResult] = []
 
-    def foreign(order: Order, portions: Sequence[Portion]) -> Iterator[Completed]:
-        for one in portions:
+    def foreign(order: CompletionRequest, ranges: Sequence[FileRange]) -> Iterator[CompletionResult]:
+        for one in ranges:
             altered = replace(one, chunk=replace(one.chunk, sha256="0" * 64))
             seen.append(workers.work(order, altered))
             yield seen[-1]
@@ -537,8 +548,8 @@ def test_a_worker_with_an_order_of_an_earlier_version_of_the_job_does_nothing() 
     job = scene.job()
     workers = Workers(scene, job, Traffic())
 
-    def stale(order: Order, portions: Sequence[Portion]) -> Iterator[Completed]:
-        told = [workers.work(replace(order, nonce="earlier"), one) for one in portions]
+    def stale(order: CompletionRequest, ranges: Sequence[FileRange]) -> Iterator[CompletionResult]:
+        told = [workers.work(replace(order, nonce="earlier"), one) for one in ranges]
         assert {etag for one in told for etag in one.etags} == {None}
         assert scene.bodies() == []
         yield from told

@@ -17,7 +17,7 @@ from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats import pointer
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.job import ending, job
+from magicfs.job import job
 from magicfs.job.spec import JobSpec
 from magicfs.protocol import paths
 from magicfs.protocol.ids import TaskId
@@ -93,12 +93,12 @@ def died(scene: JobScene, fault: Fault, batch: int, body: bytes, mode: Any = "ap
     return len(traffic.log)
 
 
-def _died_or_done(loop: Any, work: Any, *args: Any) -> Any:
+def _died_or_done(loop: Any, work: Any, *args: Any, **how: Any) -> Any:
     """What fsspec's ``sync`` does, which keeps the death of a process to itself."""
 
     async def process() -> Any:
         try:
-            return await work(*args), None
+            return await work(*args, **how), None
         except Crash as crash:
             return None, crash
 
@@ -118,7 +118,7 @@ class requests_of:  # noqa: N801 - reads as a function
         store = faulty(self.scene.plain, self.traffic, Actor("driver"))
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(JobSpec, "store", lambda _: store)
-        for module in (batch_jobs, job, ending):
+        for module in (batch_jobs, job):
             self.patch.setattr(module, "sync", _died_or_done)
         return self.traffic
 

@@ -11,6 +11,7 @@ from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.report import JobReport
 from magicfs.transaction.context import JobContext, JobSetup
+from magicfs.transaction.driver import IsCurrentDriver
 
 __all__ = ["Committer"]
 
@@ -87,7 +88,12 @@ class Committer(Protocol):
         """
 
     async def commit_job(
-        self, commits: Sequence[TaskCommit] | None, driver: str | None = None, tasks: int | None = None
+        self,
+        commits: Sequence[TaskCommit] | None,
+        driver: str | None = None,
+        tasks: int | None = None,
+        *,
+        is_current_driver: IsCurrentDriver | None = None,
     ) -> JobReport:
         """Publish the given commits, or those that a listing of the job attempt shows.
 
@@ -97,11 +103,14 @@ class Committer(Protocol):
             commits: Those that an engine accepted.
             driver: What ``setup_job`` returned; None commits whoever set the job up.
             tasks: How many tasks there must be, if that is known.
+            is_current_driver: Asked before anything is changed: whether the engine still wants this driver to
+                end the job. None asks nobody.
 
         Raises:
             ProtocolViolation: The commits do not belong together; nothing was changed.
             OutputExists: The conflict mode forbids to publish onto what is there; nothing was changed.
-            CommitDenied: Another driver or another job was faster; nothing of this one is visible.
+            CommitDenied: Another driver or another job was faster, or the engine wants another driver;
+                nothing of this one is visible.
             CommitFailed: Known not to have succeeded; what had become visible was removed again.
             CommitOutcomeUnknown: Nothing was removed; call again, or recover.
             StoreError: The commits could not be read; nothing was changed; call again or abort.
@@ -120,7 +129,13 @@ class Committer(Protocol):
             FormatError: Something committed cannot be believed; nothing was changed.
         """
 
-    async def abort_job(self, commits: Sequence[TaskCommit], driver: str | None = None) -> None:
+    async def abort_job(
+        self,
+        commits: Sequence[TaskCommit],
+        driver: str | None = None,
+        *,
+        is_current_driver: IsCurrentDriver | None = None,
+    ) -> None:
         """Discard everything of the job: uploads of all attempts, work objects, and what had become visible.
 
         A second call does nothing. For a job that has ended it removes, if no commits are given, what
@@ -129,10 +144,12 @@ class Committer(Protocol):
         Args:
             commits: Commits that are known here, belonging together or not; others are found in the store.
             driver: What ``setup_job`` returned; None aborts whoever set the job up.
+            is_current_driver: As for ``commit_job``.
 
         Raises:
             ProtocolViolation: The job is published; nothing was removed.
-            CommitDenied: Another driver took the job over; nothing was removed.
+            CommitDenied: Another driver took the job over, or the engine wants another one; nothing was
+                removed.
             StoreError: Something could not be discarded, or the store has been silent for a minute; call
                 again.
         """

@@ -77,15 +77,15 @@ class ClassicCommitter:
         self.engine = engine
 
     @property
-    def is_recovery_supported(self) -> bool:  # noqa: D102
+    def is_recovery_supported(self) -> bool:
         return False
 
     @property
-    def is_commit_job_repeatable(self) -> bool:  # noqa: D102
+    def is_commit_job_repeatable(self) -> bool:
         return False
 
     @property
-    def is_task_commit_repeatable(self) -> bool:  # noqa: D102
+    def is_task_commit_repeatable(self) -> bool:
         return True
 
     async def setup_job(self) -> JobSetup:
@@ -99,7 +99,7 @@ class ClassicCommitter:
         await check_destination(self.engine, self.context)
         return JobSetup(driver=new_token())
 
-    async def recover_tasks(self) -> list[TaskCommit]:  # noqa: D102
+    async def recover_tasks(self) -> list[TaskCommit]:
         raise UsageError(
             f"committer={self.name!r} cannot use what an earlier attempt of the job has committed; run the "
             "tasks again"

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
+from magicfs.committers.driven import DRIVEN, DrivenCommitter
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, MagicError, StoreError, UsageError
 from magicfs.filesystem.tracking import Scope, tracker
@@ -19,63 +19,36 @@ from magicfs.protocol import paths
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.report import JobReport
-from magicfs.stores.stall_timeout import STALL_TIMEOUT_S, StallTimeoutStore
 from magicfs.transaction import attempt_output, sets
-from magicfs.transaction import output as job_output
 from magicfs.transaction.attempt_output import TaskOutput
-from magicfs.transaction.context import JobContext, JobSetup
-from magicfs.transaction.delegate import Spread
-from magicfs.transaction.driver import DRIVEN, Driver
-from magicfs.transaction.sets import StoreSets
+from magicfs.transaction.delegate import CompleteRemotely
+from magicfs.transaction.driver import IsCurrentDriver
 
 __all__ = ["MagicCommitter"]
 
 
-class MagicCommitter:
-    """See ``magicfs.committers.base.Committer`` for the contract.
-
-    Args:
-        context: The job.
-        engine: Bound to the job's bucket.
-    """
+class MagicCommitter(DrivenCommitter):
+    """See ``magicfs.committers.base.Committer`` for the contract."""
 
     name = "magic"
 
-    def __init__(self, context: JobContext, engine: Engine) -> None:
-        self.context = context
-        self.engine = engine
-        self.spread: Spread | None = None
-        self._driver = Driver(context, engine, self.name)
-        self._sets = StoreSets(engine, context)
-
     @property
-    def guarantees(self) -> Guarantees:  # noqa: D102
+    def guarantees(self) -> Guarantees:
         # What nobody but the first driver was told, no second one can publish.
         return replace(DRIVEN, recoverable_job=self.is_recovery_supported)
 
     @property
-    def is_recovery_supported(self) -> bool:  # noqa: D102
+    def is_recovery_supported(self) -> bool:
         return self.context.tracking == "store"
 
-    @property
-    def is_commit_job_repeatable(self) -> bool:  # noqa: D102
-        return True
-
-    @property
-    def is_task_commit_repeatable(self) -> bool:  # noqa: D102
-        return True
-
-    async def setup_job(self) -> JobSetup:  # noqa: D102
-        return await self._driver.setup()
-
-    async def needs_task_commit(self, attempt: AttemptId) -> bool:  # noqa: D102
+    async def needs_task_commit(self, attempt: AttemptId) -> bool:
         scope = tracker().snapshot(self._scope(attempt))
         if scope.finished or scope.open or self.context.tracking == "memory":
             return bool(scope.finished or scope.open)
         prefix = paths.prefix_of(self._directory(attempt))
         return bool([info async for info in self.engine.store.list(prefix, limit=1)])
 
-    async def commit_task(  # noqa: D102
+    async def commit_task(
         self, task: TaskId, attempt: AttemptId, counters: Counters | None = None
     ) -> TaskCommit:
         scope = tracker().snapshot(self._scope(attempt))
@@ -89,42 +62,51 @@ class MagicCommitter:
             await self._abort_after(error, attempt)
             raise
         tracker().take(self._scope(attempt))
-        patient = self._impatient()
-        await attempt_output.abort_uploads(patient, scope.replaced)
-        await attempt_output.delete_keys(patient, output.keys)
+        cleanup = self.engine.for_cleanup()
+        await attempt_output.abort_uploads(cleanup, scope.replaced)
+        await attempt_output.delete_keys(cleanup, output.keys)
         return commit
 
-    async def abort_task(self, attempt: AttemptId) -> None:  # noqa: D102
+    async def abort_task(self, attempt: AttemptId) -> None:
         output, problems = TaskOutput(), []
         if self.context.tracking == "store":
             try:
-                output = await self._load(self._impatient(), attempt)
+                output = await self._load_attempt(self.engine.for_cleanup(), attempt)
             except StoreError as error:
                 problems.append(error)
         raise_first([*problems, *await self._discard(attempt, output)])
 
-    async def commit_job(  # noqa: D102
-        self, commits: Sequence[TaskCommit] | None, driver: str | None = None, tasks: int | None = None
+    async def commit_job(
+        self,
+        commits: Sequence[TaskCommit] | None,
+        driver: str | None = None,
+        tasks: int | None = None,
+        *,
+        is_current_driver: IsCurrentDriver | None = None,
+        complete_remotely: CompleteRemotely | None = None,
     ) -> JobReport:
-        load = partial(job_output.load, self.engine, self.context, self._sets, commits, tasks)
-        report = await self._driver.commit(load, driver, self.spread)
+        report = await super().commit_job(
+            commits, driver, tasks, is_current_driver=is_current_driver, complete_remotely=complete_remotely
+        )
         self._forget()
         return report
 
-    async def committed_tasks(self) -> list[TaskId]:  # noqa: D102
-        return [one.task for one in await self._sets.listed()]
-
-    async def recover_tasks(self) -> list[TaskCommit]:  # noqa: D102
+    async def recover_tasks(self) -> list[TaskCommit]:
         if not self.is_recovery_supported:
             raise UsageError(
                 f"job {self.context.job} has tracking='memory', and what its tasks committed was told to the "
                 "driver of their attempt alone; run the tasks again, or use tracking='store'"
             )
-        return await sets.recovered(self.context, self._sets)
+        return await super().recover_tasks()
 
-    async def abort_job(self, commits: Sequence[TaskCommit], driver: str | None = None) -> None:  # noqa: D102
-        carried = list(job_output.carried(self.engine, self.context, commits))
-        await self._driver.abort(carried, driver, given=bool(commits))
+    async def abort_job(
+        self,
+        commits: Sequence[TaskCommit],
+        driver: str | None = None,
+        *,
+        is_current_driver: IsCurrentDriver | None = None,
+    ) -> None:
+        await super().abort_job(commits, driver, is_current_driver=is_current_driver)
         self._forget()
 
     # -- places ----------------------------------------------------------------------------------------
@@ -138,13 +120,9 @@ class MagicCommitter:
     def _forget(self) -> None:
         tracker().forget(f"{self.engine.store.bucket}/{paths.prefix_of(self.context.layout.job_directory)}")
 
-    def _impatient(self) -> Engine:
-        """For cleaning up, which is for the store's good: no failed job may be held by a silent store."""
-        return Engine(StallTimeoutStore(self.engine.store, STALL_TIMEOUT_S), self.engine.concurrency)
-
     # -- the task commit -------------------------------------------------------------------------------
 
-    async def _load(self, engine: Engine, attempt: AttemptId) -> TaskOutput:
+    async def _load_attempt(self, engine: Engine, attempt: AttemptId) -> TaskOutput:
         destinations = self.context.destinations
         return await attempt_output.load(engine, self._directory(attempt), engine.store.bucket, destinations)
 
@@ -152,7 +130,7 @@ class MagicCommitter:
         if self.context.tracking == "memory":
             output = TaskOutput(pendings=[scope.finished[path] for path in sorted(scope.finished)])
         else:
-            output = await self._load(self.engine, attempt)
+            output = await self._load_attempt(self.engine, attempt)
             there = {pending.upload_id for pending in output.pendings}
             output.problems += [
                 FormatError(
@@ -206,7 +184,7 @@ class MagicCommitter:
 
         While an upload could not be aborted its ``.pending`` stays, so that the next try finds it.
         """
-        engine = self._impatient()
+        engine = self.engine.for_cleanup()
         scope = tracker().take(self._scope(attempt))
         uploads = {p.upload_id: p for p in (*scope.finished.values(), *scope.replaced, *output.pendings)}
         problems = await attempt_output.abort_uploads(engine, list(uploads.values()))

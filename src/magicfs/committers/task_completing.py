@@ -44,6 +44,7 @@ from magicfs.stores.conditions import conditions_of
 from magicfs.transaction import attempt_output, revert
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
+from magicfs.transaction.driver import IsCurrentDriver, require_current_driver
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.publish import job_statistics
 from magicfs.transaction.sets import StoreSets
@@ -86,7 +87,7 @@ class TaskCompletingCommitter(ClassicCommitter):
         )
 
     @property
-    def is_commit_job_repeatable(self) -> bool:  # noqa: D102
+    def is_commit_job_repeatable(self) -> bool:
         return True
 
     # -- tasks -----------------------------------------------------------------------------------------
@@ -183,6 +184,8 @@ class TaskCompletingCommitter(ClassicCommitter):
         commits: Sequence[TaskCommit] | None,
         driver: str | None = None,  # noqa: ARG002 - nothing tells drivers apart
         tasks: int | None = None,
+        *,
+        is_current_driver: IsCurrentDriver | None = None,
     ) -> JobReport:
         """Write ``_SUCCESS``, then abort uploads of attempts that did not commit. Files are not looked at.
 
@@ -195,6 +198,7 @@ class TaskCompletingCommitter(ClassicCommitter):
             CommitOutcomeUnknown: It is not known whether ``_SUCCESS`` was written; call again.
             StoreError: The commits could not be read; call again.
         """
+        await require_current_driver(is_current_driver, self.context.job)
         started = time.monotonic()
         if commits is None:
             raise ProtocolViolation(
@@ -228,6 +232,8 @@ class TaskCompletingCommitter(ClassicCommitter):
         self,
         commits: Sequence[TaskCommit],
         driver: str | None = None,  # noqa: ARG002 - nothing tells drivers apart
+        *,
+        is_current_driver: IsCurrentDriver | None = None,
     ) -> None:
         """Delete the files that the commits tell of, and abort every upload of the job. Other files stay.
 
@@ -238,6 +244,7 @@ class TaskCompletingCommitter(ClassicCommitter):
             ProtocolViolation: ``_SUCCESS`` names the job, and commits are given; nothing was removed.
             StoreError: Something could not be removed; call again.
         """
+        await require_current_driver(is_current_driver, self.context.job)
         if commits and await is_published(self.engine, self.context):
             raise refuse_published(self.context)
         problems: list[MagicError] = []

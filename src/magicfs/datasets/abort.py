@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from fsspec.spec import AbstractFileSystem
 
-from magicfs.datasets.connection import cleaner_of, context_of, on_destination
+from magicfs.datasets.connection import context_of, on_destination
 from magicfs.datasets.listed_jobs import hadoop_keys, work_of
 from magicfs.datasets.recover import recover_jobs
 from magicfs.engine import Engine
@@ -106,7 +106,7 @@ async def _sweep(
     await _refuse_deeper(engine, location, job, {key for key, _ in uploads})
     if not dry_run:
         for layout in left:
-            swept = await sweep(cleaner_of(engine), context_of(location, layout), read_documents=True)
+            swept = await sweep(engine.for_cleanup(), context_of(location, layout), read_documents=True)
             raise_first([*swept.problems, *([swept.unlisted] if swept.unlisted else [])])
     return RecoveredJob(
         job_id=job,

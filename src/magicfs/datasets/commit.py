@@ -13,27 +13,21 @@ from typing import Any, Final
 
 from fsspec.spec import AbstractFileSystem
 
-from magicfs.datasets.connection import cleaner_of, on_destination
-from magicfs.datasets.listed_jobs import Found, ended, find
+from magicfs.datasets.connection import on_destination
+from magicfs.datasets.listed_jobs import find
 from magicfs.engine import Engine
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
 from magicfs.protocol import paths
-from magicfs.protocol.job_state import JobState
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.report import JobReport
-from magicfs.stores.conditions import conditions_of
 from magicfs.transaction.attempt_output import delete_keys
-from magicfs.transaction.driver import Driver
+from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.output import JobOutput
-from magicfs.transaction.record import JobRecord, opened, taking_over
-from magicfs.transaction.setup import claim
 
 __all__ = ["ListedJob", "commit", "commit_listed", "preview_commit", "preview_listed"]
 
-_BEFORE: Final = frozenset({JobState.OPEN, JobState.PREPARED})
 _HADOOP: Final = "hadoop"
-_COMMITTER: Final = "magic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,38 +142,20 @@ async def commit_listed(
 ) -> JobReport:
     """``commit``, on the store's loop."""
     found = await find(engine, location, job, driver_is_dead=driver_is_dead, allow_empty=allow_empty)
-    context = found.context
-    driver = None
-    if found.output is not None:
-        driver = await _take_over(engine, found)
+    transaction = JobTransaction(engine, found.context)
+    is_hadoops = found.job is None
+    driver = None if found.output is None else await transaction.take_over(may_create=is_hadoops)
 
     async def load() -> JobOutput:
         return found.output or JobOutput()
 
-    committer = found.job.committer if found.job else _COMMITTER
-    report = await Driver(context, engine, committer).commit(load, driver)
-    if found.job is None:
-        await _remove_marker(engine, context.layout)
+    report = await transaction.commit(load, driver)
+    if is_hadoops:
+        await _remove_marker(engine, found.context.layout)
     return report
-
-
-async def _take_over(engine: Engine, found: Found) -> str | None:
-    """Become the job's driver; returns the token of it, None if the job is past its commit point by now."""
-    context = found.context
-    if found.job is None:
-        return (await claim(engine, context, _COMMITTER))[1].job.driver
-    conditions = await conditions_of(engine.store, context.layout.job_directory)
-    record = JobRecord(engine.store, context.layout, conditions)
-    held = await record.read()
-    if held is None:
-        raise ended(context.url, context.job)
-    if held.job.state not in _BEFORE:
-        return None
-    new = opened(context, engine, found.job.committer)
-    return (await record.move(held, JobState.OPEN, **taking_over(new, held.job))).job.driver
 
 
 async def _remove_marker(engine: Engine, layout: WorkLayout) -> None:
     """Remove the directory marker that S3A's ``mkdirs`` made; everything below it is gone by now."""
     if layout.name == "__magic_job":
-        await delete_keys(cleaner_of(engine), [paths.prefix_of(layout.magic_directory)])
+        await delete_keys(engine.for_cleanup(), [paths.prefix_of(layout.magic_directory)])

@@ -16,10 +16,9 @@ from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.stores import resolve
-from magicfs.stores.stall_timeout import STALL_TIMEOUT_S, StallTimeoutStore
 from magicfs.transaction.context import JobContext
 
-__all__ = ["cleaner_of", "context_of", "on_destination", "was_published"]
+__all__ = ["context_of", "on_destination", "was_published"]
 
 _CONCURRENCY = 32
 
@@ -65,8 +64,3 @@ def context_of(location: Location, layout: WorkLayout) -> JobContext:
         tracking="store",
         etag_format="string",
     )
-
-
-def cleaner_of(engine: Engine) -> Engine:
-    """The same engine, giving a silent store up."""
-    return Engine(StallTimeoutStore(engine.store, STALL_TIMEOUT_S), engine.concurrency)

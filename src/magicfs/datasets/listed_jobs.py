@@ -15,21 +15,20 @@ from magicfs.formats.job_object import JobObject
 from magicfs.manifests.chain import read_pointer
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import JobId
-from magicfs.protocol.job_state import JobState
+from magicfs.protocol.job_state import BEFORE_COMMIT, PUBLISHES
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.stores.conditions import Conditions
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
+from magicfs.transaction.outcome import ended
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.prepare import check_empty
 
-__all__ = ["Found", "ended", "find", "hadoop_keys", "work_of"]
+__all__ = ["Found", "find", "hadoop_keys", "work_of"]
 
-_BEFORE: Final = frozenset({JobState.OPEN, JobState.PREPARED})
 _STAGED: Final = frozenset({"directory", "partitioned"})
-_DECIDED: Final = frozenset({JobState.COMMITTING, JobState.COMPLETED})
 # <NN>/<task>.pendingset, and <NN>/tasks/<attempt>/...; our own attempts begin with "attempt-".
 _SET: Final = re.compile(r"(?P<attempt>[0-9]{2,4})/[^/]+\.pendingset")
 _ATTEMPT: Final = re.compile(r"(?P<attempt>[0-9]{2,4})/")
@@ -69,9 +68,9 @@ async def find(
         assert one.problem is not None
         raise one.problem
     context = replace(context_of(location, one.layout).of(one.job), allow_empty=allow_empty)
-    if one.job.state in _DECIDED:
+    if one.job.state in PUBLISHES:
         return Found(context, one.job, None)
-    if one.job.state not in _BEFORE:
+    if one.job.state not in BEFORE_COMMIT:
         raise CommitDenied(
             f"job {name} is {one.job.state} and cannot be committed any more; nothing was changed; run "
             f"magicfs recover {location.url}, then the job again"
@@ -162,14 +161,6 @@ def hadoop_keys(layout: WorkLayout, keys: Sequence[str]) -> list[str]:
     """Those keys of a job's work that only Hadoop's S3A committer writes."""
     start = len(layout.job_directory) + 1
     return [key for key in keys if _HADOOPS.match(key[start:])]
-
-
-def ended(url: str, job: JobId) -> CommitDenied:
-    """Nothing is ever published for a job that has ended, whatever its tasks have left since."""
-    return CommitDenied(
-        f"job {job} has ended, published or aborted, and cannot be committed again; nothing was changed; "
-        f"remove what its tasks have left since with magicfs abort {url} --job {job}"
-    )
 
 
 def _no_tasks(location: Location, layout: WorkLayout, committer: str = "") -> UsageError:

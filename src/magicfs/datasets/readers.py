@@ -30,7 +30,7 @@ from magicfs.manifests.chain import READING, View
 from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_data
-from magicfs.protocol.job_state import JobState
+from magicfs.protocol.job_state import SHOWS_NOTHING
 from magicfs.protocol.paths import Location
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.report import VerifyReport
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 __all__ = ["VerifyReport", "adopt", "dataset", "read_manifest", "verify"]
 
 _CONCURRENCY = 32
-_INVISIBLE = frozenset({JobState.OPEN, JobState.PREPARED, JobState.ABORTING})
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -293,7 +292,7 @@ async def _view(store: Store, location: Location) -> View:
 
 async def _nothing_published(store: Store, location: Location) -> UsageError | ObjectNotFound:
     jobs = await find_unfinished_jobs(Engine(store, _CONCURRENCY), location.key)
-    publishing = [one.job_id for one in jobs if one.job and one.job.state not in _INVISIBLE]
+    publishing = [one.job_id for one in jobs if one.job and one.job.state not in SHOWS_NOTHING]
     if publishing:
         return ObjectNotFound(
             "read_manifest",

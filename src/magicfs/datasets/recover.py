@@ -12,19 +12,17 @@ from typing import Any
 
 from fsspec.spec import AbstractFileSystem
 
-from magicfs.datasets.connection import cleaner_of, context_of, on_destination, was_published
+from magicfs.datasets.connection import context_of, on_destination, was_published
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, UsageError
-from magicfs.protocol.ids import JobId
-from magicfs.protocol.job_state import Decision, JobState, Wish, decide
+from magicfs.errors import UsageError
+from magicfs.formats.job_object import JobObject
+from magicfs.protocol.job_state import BEFORE_COMMIT, Decision, End, Wish, decide, end_of
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.report import Action, RecoveredJob, RecoverReport
-from magicfs.stores.conditions import Conditions, conditions_of
-from magicfs.transaction.execute import Executor
-from magicfs.transaction.executed import JobEnd, JobOutcome
+from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
-from magicfs.transaction.record import JobRecord, JobVersion
+from magicfs.transaction.outcome import JobEnd, JobOutcome, refusal
 
 __all__ = ["finish_job", "recover", "recover_jobs"]
 
@@ -119,7 +117,7 @@ def _chosen(found: list[OtherJob], location: Location, job: str | None, *, actin
 
 
 def _is_open(one: OtherJob) -> bool:
-    return one.job is not None and one.job.state in {JobState.OPEN, JobState.PREPARED}
+    return one.job is not None and one.job.state in BEFORE_COMMIT
 
 
 def _described(one: OtherJob) -> str:
@@ -138,93 +136,53 @@ async def _bring_to_an_end(
     found = one.job
     decision = decide(found.state, wish)
     if decision is Decision.REFUSE or (decision is Decision.MOVE_TO_REVERTING and found.irreversible):
-        raise _refusal(one.job_id, found.state, wish)
-
-    def told(action: Action, executed: JobOutcome | None = None) -> RecoveredJob:
-        return RecoveredJob(
-            job_id=one.job_id,
-            found=found.state.value,
-            action=action,
-            age_s=max(0.0, time.time() - found.changed_ms / 1000),
-            host=found.host,
-            files=found.files,
-            deleted=executed.deleted if executed else sum(chunk.files for chunk in found.deletions),
-            uploads=executed.aborted if executed else 0,
-            run_id=found.run_id,
-            reason=str(executed.failure) if executed and executed.failure else found.reason,
-            warnings=_warnings(executed) if executed else (),
-        )
-
+        raise refusal(one.job_id, found.state, wish)
     if decision is Decision.LEAVE and await was_published(engine, location, one.job_id):
         # A request to set the job up that came late: it has ended, and only has to be cleaned up after.
         decision, wish = Decision.MOVE_TO_ABORTING, Wish.ABORT
     if decision is Decision.LEAVE:
-        return told("left")
+        return _as_recovered_job(found, "left")
+    would = _WOULD[end_of(found.state, decision)]
     if dry_run and decision is not Decision.MOVE_TO_REVERTING:
-        return told(_WOULD.get(decision) or _WOULD_EXECUTE[found.state])
+        return _as_recovered_job(found, would)
     layout = WorkLayout(location.key, one.job_id, found.attempt, one.layout.name)
-    conditions = Conditions() if dry_run else await conditions_of(engine.store, layout.job_directory)
-    record = JobRecord(engine.store, layout, conditions)
-    held = await record.read()
-    if held is None:
-        return told("ended elsewhere")
-    context = context_of(location, layout).of(held.job)
-    executor = Executor(engine, cleaner_of(engine), context, record)
-    if dry_run:
-        await executor.take_back(held, "", dry_run=True)
-        return told("would revert")
-    held = await _taken(executor, held, wish)
-    executed = await executor.run(held)
-    return told(_DID[executed.ending.name], executed)
+    job = JobTransaction(engine, context_of(location, layout))
+    done = await job.finish(wish, reason="asked for by recover", dry_run=dry_run)
+    if done is None:
+        return _as_recovered_job(found, "ended elsewhere")
+    return _as_recovered_job(found, would) if dry_run else _as_recovered_job(found, _DID[done.end], done)
 
 
-def _warnings(executed: JobOutcome) -> tuple[str, ...]:
-    if executed.unlisted is None or executed.ending is JobEnd.PUBLISHED:
-        return tuple(executed.warnings)
-    return (
-        *executed.warnings,
-        f"uploads of attempts that left no record could not be looked for: {executed.unlisted}",
+def _as_recovered_job(found: JobObject, action: Action, done: JobOutcome | None = None) -> RecoveredJob:
+    return RecoveredJob(
+        job_id=found.job_id,
+        found=found.state.value,
+        action=action,
+        age_s=max(0.0, time.time() - found.changed_ms / 1000),
+        host=found.host,
+        files=found.files,
+        deleted=done.deleted if done else sum(chunk.files for chunk in found.deletions),
+        uploads=done.aborted if done else 0,
+        run_id=found.run_id,
+        reason=str(done.failure) if done and done.failure else found.reason,
+        warnings=_warnings(done) if done else (),
     )
 
 
-async def _taken(executor: Executor, held: JobVersion, wish: Wish) -> JobVersion:
-    """Take the job's state before anything is touched; it may have been moved since it was looked at."""
-    match decide(held.job.state, wish):
-        case Decision.MOVE_TO_ABORTING:
-            return await executor.record.move(held, JobState.ABORTING, reason="asked for by recover")
-        case Decision.MOVE_TO_REVERTING:
-            return await executor.take_back(held, "asked for by recover")
-        case Decision.REFUSE:
-            raise _refusal(executor.context.job, held.job.state, wish)
-        case _:
-            return held
+def _warnings(done: JobOutcome) -> tuple[str, ...]:
+    if done.unlisted is None or done.end is JobEnd.PUBLISHED:
+        return tuple(done.warnings)
+    return (
+        *done.warnings,
+        f"uploads of attempts that left no record could not be looked for: {done.unlisted}",
+    )
 
 
-def _refusal(job: JobId, state: JobState, wish: Wish) -> CommitDenied:
-    if wish is Wish.ABORT and state is JobState.COMMITTING:
-        advice = "files of it may be visible; run recover to finish it, or recover --rollback to take it back"
-    elif state is JobState.COMMITTING:
-        advice = (
-            "it has begun to replace files of equal names, whose content is gone; run recover to finish it"
-        )
-    else:
-        advice = "every file of it is visible; run recover to finish it"
-    return CommitDenied(f"job {job} is {state} and stays so: {advice}; nothing was changed")
-
-
-_WOULD: dict[Decision, Action] = {
-    Decision.MOVE_TO_ABORTING: "would abort",
-    Decision.MOVE_TO_REVERTING: "would revert",
-}
-_WOULD_EXECUTE: dict[JobState, Action] = {
-    JobState.COMMITTING: "would finish",
-    JobState.COMPLETED: "would finish",
-    JobState.ABORTING: "would abort",
-    JobState.REVERTING: "would revert",
-}
-_DID: dict[str, Action] = {
-    "PUBLISHED": "finished",
-    "REVERTED": "reverted",
-    "ABORTED": "aborted",
-    "ELSEWHERE": "ended elsewhere",
+_WOULD: dict[End, Action] = {"finish": "would finish", "abort": "would abort", "revert": "would revert"}
+_DID: dict[JobEnd, Action] = {
+    JobEnd.PUBLISHED: "finished",
+    JobEnd.REVERTED: "reverted",
+    JobEnd.ABORTED: "aborted",
+    JobEnd.LEFT: "left",
+    JobEnd.ELSEWHERE: "ended elsewhere",
 }

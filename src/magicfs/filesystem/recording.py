@@ -65,21 +65,21 @@ class StoreRecorder:
     path: MagicPath
     etag_format: EtagFormat
 
-    def began(self) -> None:  # noqa: D102
+    def began(self) -> None:
         tracker().opened(scope_of(self.path), self.path.path)
 
-    async def record(self, uploaded: Uploaded) -> None:  # noqa: D102
+    async def record(self, uploaded: Uploaded) -> None:
         pending = _pending(self.store, self.path, uploaded)
         await self.store.put(self.path.key, b"", metadata={MARKER_LENGTH: str(uploaded.length)})
         await self.store.put(self.path.pending_key, pending.to_bytes(self.etag_format))
         if place_of(self.path) is not None:
             tracker().finished(scope_of(self.path), self.path.path, pending)
 
-    async def withdraw(self, upload_id: str) -> None:  # noqa: D102
+    async def withdraw(self, upload_id: str) -> None:
         tracker().withdraw(scope_of(self.path), self.path.path, upload_id)
         await self.store.delete([self.path.pending_key, self.path.key])
 
-    def ended(self) -> None:  # noqa: D102
+    def ended(self) -> None:
         tracker().closed(scope_of(self.path), self.path.path)
 
 
@@ -90,17 +90,17 @@ class MemoryRecorder:
     store: Store
     path: MagicPath
 
-    def began(self) -> None:  # noqa: D102
+    def began(self) -> None:
         tracker().opened(scope_of(self.path), self.path.path)
 
-    async def record(self, uploaded: Uploaded) -> None:  # noqa: D102
+    async def record(self, uploaded: Uploaded) -> None:
         pending = _pending(self.store, self.path, uploaded)
         tracker().finished(scope_of(self.path), self.path.path, pending)
 
-    async def withdraw(self, upload_id: str) -> None:  # noqa: D102
+    async def withdraw(self, upload_id: str) -> None:
         tracker().withdraw(scope_of(self.path), self.path.path, upload_id)
 
-    def ended(self) -> None:  # noqa: D102
+    def ended(self) -> None:
         tracker().closed(scope_of(self.path), self.path.path)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self
 from uuid import UUID
@@ -12,21 +13,22 @@ from uuid import UUID
 from fsspec.asyn import sync
 from fsspec.spec import AbstractFileSystem
 
-from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation
+from magicfs.committers.driven import DrivenCommitter
+from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation, UsageError
 from magicfs.formats.pending import EtagFormat
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.job import ending
-from magicfs.job.ending import IsCurrentDriver
-from magicfs.job.findings import log_findings
+from magicfs.job.found import log_found
 from magicfs.job.map import run_tasks
+from magicfs.job.progress import Meter
 from magicfs.job.spec import JobSpec
 from magicfs.job.task import Task
-from magicfs.job.workers import Completer
+from magicfs.job.workers import Completer, remotely
 from magicfs.protocol import ids
 from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.layout import LayoutName
-from magicfs.report import JobReport, ProgressCallback
+from magicfs.report import JobReport, ProgressCallback, TaskFigures
 from magicfs.transaction.context import JobSetup
+from magicfs.transaction.driver import IsCurrentDriver
 
 __all__ = ["Job", "Task"]
 
@@ -174,7 +176,7 @@ class Job:
         if self._state == "new":
             found: JobSetup = sync(self.spec.loop, self.spec.make_committer().setup_job)
             self._found, self._state = found, "open"
-            log_findings(self.url, self.id, found)
+            log_found(self.url, self.id, found)
         self._require_open("setup")
         return self
 
@@ -235,11 +237,51 @@ class Job:
             StoreError: The commits could not be read; nothing was changed; call again or abort.
         """
         self._require_open("commit")
-        how = (tasks, self._progress, self._is_current_driver, completer)
-        self._report = report = ending.commit(self.spec, self.found, commits, *how)
+        self._report = report = self._commit(commits, tasks, completer)
         self._state = "committed"
         self.spec.wrapped().invalidate_cache()
         return report
+
+    def _commit(
+        self, commits: Iterable[TaskCommit] | None, tasks: int | None, completer: Completer | None
+    ) -> JobReport:
+        spec, found = self.spec, self.found
+        if (before := found.published) is not None:
+            sync(spec.loop, spec.make_committer().abort_job, (), found.driver)
+            return JobReport.before(before, spec.location.url, spec.committer, spec.conflict)
+        chosen = None if commits is None else list(commits)
+        meter = Meter(self._progress, chosen) if self._progress is not None else None
+        committer = spec.make_committer(meter)
+        how: dict[str, Any] = {"is_current_driver": self._is_current_driver}
+        if completer is not None:
+            if not isinstance(committer, DrivenCommitter):
+                raise UsageError(
+                    f"committer={spec.committer!r} completes no uploads when its job commits, so there is "
+                    "nothing to hand to a completer; leave completer out, or use magic, directory or "
+                    "partitioned"
+                )
+            how["complete_remotely"] = remotely(completer, spec)
+        try:
+            report: JobReport = sync(spec.loop, committer.commit_job, chosen, found.driver, tasks, **how)
+        except MagicError as error:
+            if meter is not None and (trouble := meter.trouble):
+                error.add_note(trouble)
+            raise
+        troubles = (meter.trouble,) if meter is not None and meter.trouble else ()
+        figures = () if report.published_before else _figures(chosen)
+        return replace(report, warnings=(*report.warnings, *troubles), task_figures=figures)
+
+    def _require_complete(self) -> None:
+        """Refuse to forget tasks that committed elsewhere and were not handed over."""
+        if self.spec.tracking == "memory":
+            return
+        known = {one.task_id for one in self.commits}
+        listed = sync(self.spec.loop, self.spec.make_committer().committed_tasks)
+        if missing := sorted(set(listed) - known):
+            raise ProtocolViolation(
+                f"tasks {', '.join(missing)} of job {self.id} were committed and nobody handed their commits "
+                "over; pass each task's commit to job.add, or call job.commit() to publish all that are found"
+            )
 
     def abort(self) -> None:
         """Discard everything of the job, files that a dead commit had made visible included.
@@ -255,7 +297,9 @@ class Job:
             return
         if self._state == "committed":
             raise ProtocolViolation(f"job {self.id} is published; it cannot be aborted any more")
-        ending.abort(self.spec, self._found, self.commits, self._is_current_driver)
+        driver = self._found.driver if self._found is not None else None
+        asking = {"is_current_driver": self._is_current_driver}
+        sync(self.spec.loop, self.spec.make_committer().abort_job, self.commits, driver, **asking)
         self._state = "aborted"
 
     def recover_tasks(self) -> list[TaskCommit]:
@@ -311,7 +355,7 @@ class Job:
             return
         if exc is None:
             try:
-                ending.require_complete(self.spec, self.commits)
+                self._require_complete()
                 self.commit(self.commits)
             except CommitOutcomeUnknown:
                 raise
@@ -348,3 +392,8 @@ class Job:
             self.abort()
         except Exception as second:  # noqa: BLE001 - the first error must not be hidden
             error.add_note(f"and job {self.id} could not be aborted whole: {second}")
+
+
+def _figures(commits: Sequence[TaskCommit] | None) -> tuple[TaskFigures, ...]:
+    found = sorted(commits or (), key=lambda one: one.task_id)
+    return tuple(TaskFigures(one.task_id, one.files, one.bytes, one.rows) for one in found)

@@ -11,11 +11,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum, StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal
 
 from magicfs.errors import ProtocolViolation
 
-__all__ = ["ENDS", "MEANING", "NEXT", "Decision", "JobState", "Wish", "check_move", "decide", "diagram"]
+__all__ = [
+    "BEFORE_COMMIT",
+    "CHANGES_FILES",
+    "ENDS",
+    "MEANING",
+    "NEXT",
+    "PUBLISHES",
+    "SHOWS_NOTHING",
+    "Decision",
+    "End",
+    "JobState",
+    "Wish",
+    "check_move",
+    "decide",
+    "diagram",
+    "end_of",
+    "no_way_back",
+]
 
 
 class JobState(StrEnum):
@@ -62,6 +79,20 @@ only work objects have to go.
 ENDS: Final = frozenset({JobState.COMPLETED, JobState.ABORTING, JobState.REVERTING})
 """States whose execution ends with removing the job object."""
 
+BEFORE_COMMIT: Final = frozenset({JobState.OPEN, JobState.PREPARED})
+"""Before the commit point: the destination is exactly old, and only the job's own driver may publish it."""
+
+PUBLISHES: Final = frozenset({JobState.COMMITTING, JobState.COMPLETED})
+"""Past the commit point and not taken back: the job is published, or will be."""
+
+SHOWS_NOTHING: Final = BEFORE_COMMIT | {JobState.ABORTING}
+"""No file of the job is visible."""
+
+CHANGES_FILES: Final = frozenset(JobState) - {JobState.OPEN, JobState.ABORTING}
+"""The job may be changing visible files, or has announced that it will."""
+
+End = Literal["finish", "abort", "revert"]
+
 
 class Wish(Enum):
     """What somebody who finds a job wants of it."""
@@ -69,6 +100,8 @@ class Wish(Enum):
     FINISH = "finish"
     ROLLBACK = "rollback"
     ABORT = "abort"
+    SUPERSEDE = "supersede"
+    """Finish it if it has begun to publish, else abort it: a newer run of the same takes its place."""
 
 
 class Decision(Enum):
@@ -97,6 +130,29 @@ def decide(state: JobState, wish: Wish) -> Decision:
             return Decision.REFUSE
         case _:
             return Decision.EXECUTE
+
+
+def end_of(state: JobState, decision: Decision) -> End:
+    """How a job ends if a decision about it is carried out."""
+    if decision is Decision.MOVE_TO_ABORTING or state is JobState.ABORTING:
+        return "abort"
+    if decision is Decision.MOVE_TO_REVERTING or state is JobState.REVERTING:
+        return "revert"
+    return "finish"
+
+
+def no_way_back(*, irreversible: bool, write_ids: bool) -> str | None:
+    """Why a job that is committing can only go forward; None if it can be taken back.
+
+    Args:
+        irreversible: Whether it has begun to replace files of equal names.
+        write_ids: Whether every upload carries a write id; Hadoop's have none.
+    """
+    if irreversible:
+        return "old files have been replaced by new ones of the same name, and their content is gone"
+    if not write_ids:
+        return "its uploads carry no write id, so its files cannot be told from somebody else's"
+    return None
 
 
 def check_move(old: JobState, new: JobState) -> None:

@@ -16,7 +16,7 @@ from fsspec.asyn import sync
 
 from magicfs.datasets.abort import abort_job
 from magicfs.datasets.compact import published_runs
-from magicfs.datasets.connection import cleaner_of, context_of
+from magicfs.datasets.connection import context_of
 from magicfs.datasets.recover import finish_job
 from magicfs.engine import Engine
 from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation, UsageError
@@ -29,17 +29,14 @@ from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT, READING
 from magicfs.parallel import raise_first
 from magicfs.protocol import ids
-from magicfs.protocol.job_state import JobState
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.protocol.plan import Abort, Stage
 from magicfs.report import JobReport
 from magicfs.spark.logged_reports import log_report
-from magicfs.stores.conditions import conditions_of
 from magicfs.transaction import output
-from magicfs.transaction.execute import Executor
+from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
-from magicfs.transaction.record import JobRecord
 from magicfs.transaction.sweep import plan_sweep
 
 __all__ = [
@@ -56,7 +53,6 @@ __all__ = [
 _COMMIT_TRIES = 3
 _STREAM = "stream/"
 _BATCH_DIGITS = 19
-_BEFORE = frozenset({JobState.OPEN, JobState.PREPARED})
 _LOG = logging.getLogger(__name__)
 
 
@@ -234,15 +230,12 @@ async def _unfinished(engine: Engine, location: Location, job: str) -> OtherJob 
 
 async def _settled(spec: JobSpec, sink_id: str, batch_id: int, commits: Iterable[TaskCommit]) -> str | None:
     """Bring an earlier commit of a batch to its end; returns the job that has published the batch."""
-    engine, context = Engine(spec.store(), spec.concurrency), spec.context
-    record = JobRecord(engine.store, context.layout, READING)
-    held = await record.read()
-    if held is not None and held.job.state not in _BEFORE:
-        record.use(await conditions_of(engine.store, context.layout.job_directory))
-        executor = Executor(engine, cleaner_of(engine), context.of(held.job), record)
-        # An earlier attempt that is taken back takes what this one has written along only by mistake.
-        executor.settled.update(one.upload_id for one in _uploads(spec, engine, commits))
-        _log_left((await executor.run(held)).warnings, spec.job)
+    engine = Engine(spec.store(), spec.concurrency)
+    # An earlier attempt that is taken back takes what this one has written along only by mistake.
+    ours = [one.upload_id for one in _uploads(spec, engine, commits)]
+    done = await JobTransaction(engine, spec.context).finish(settled=ours)
+    if done is not None:
+        _log_left(done.warnings, spec.job)
     if await chain.read(engine.store, spec.location.key, spec.job, READING) is not None:
         return spec.job
     published = await published_batch(engine, spec.location, sink_id=sink_id, batch_id=batch_id)
@@ -253,7 +246,7 @@ async def _settled(spec: JobSpec, sink_id: str, batch_id: int, commits: Iterable
 
 async def _discarded(spec: JobSpec, commits: Sequence[TaskCommit]) -> None:
     """Abort the uploads of a published batch's replay: those that are known, and all that bear its id."""
-    engine = cleaner_of(Engine(spec.store(), spec.concurrency))
+    engine = Engine(spec.store(), spec.concurrency).for_cleanup()
     steps = [Abort(one.destination_key, one.upload_id) for one in _uploads(spec, engine, commits)]
     result = await engine.run(Stage("abort", steps), stop_on_failure=False)
     await spec.make_committer().abort_job((), None)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from magicfs.errors import UsageError
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
-from magicfs.job.workers import Completed, CompleteFiles, Portion
+from magicfs.job.workers import CompleteFiles, CompletionResult, FileRange
 from magicfs.report import JobReport
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ __all__ = ["FILES_PER_TASK", "commit", "grouped"]
 FILES_PER_TASK = 1000
 """Most files that one Spark task completes: some seconds of requests, and one chunk of the job's facts."""
 
-_Completer = Callable[[CompleteFiles, Sequence[Portion]], list[Completed]]
+_Completer = Callable[[CompleteFiles, Sequence[FileRange]], list[CompletionResult]]
 _SCHEMA = "chunk string, start bigint, etags array<string>, trouble string"
 
 
@@ -70,8 +70,8 @@ def commit(
     tag = f"magicfs-commit-{job.id}"
 
     @_as_this_thread(session)
-    def completer(work: CompleteFiles, portions: Sequence[Portion]) -> list[Completed]:
-        groups = grouped(portions, files_per_task)
+    def completer(work: CompleteFiles, ranges: Sequence[FileRange]) -> list[CompletionResult]:
+        groups = grouped(ranges, files_per_task)
         if storage_options is not None:
             work = work.with_storage_options(storage_options)
         session.addTag(tag)
@@ -80,7 +80,9 @@ def commit(
             rows = numbers.mapInArrow(_Function(work, groups), _SCHEMA).collect()
         finally:
             session.removeTag(tag)
-        return [Completed(row["chunk"], row["start"], tuple(row["etags"]), row["trouble"]) for row in rows]
+        return [
+            CompletionResult(row["chunk"], row["start"], tuple(row["etags"]), row["trouble"]) for row in rows
+        ]
 
     try:
         return job.commit(commits, tasks=tasks, completer=completer)
@@ -105,12 +107,12 @@ def _as_this_thread(session: SparkSession) -> Callable[[_Completer], _Completer]
     return inherit
 
 
-def grouped(portions: Iterable[Portion], files: int) -> list[list[Portion]]:
-    """The portions of each task, of at most so many files together, in the order of the files."""
-    groups: list[list[Portion]] = []
+def grouped(ranges: Iterable[FileRange], files: int) -> list[list[FileRange]]:
+    """The ranges of each task, of at most so many files together, in the order of the files."""
+    groups: list[list[FileRange]] = []
     room = 0
-    for portion in portions:
-        for piece in portion.cut(files):
+    for file_range in ranges:
+        for piece in file_range.cut(files):
             size = piece.stop - piece.start
             if size > room:
                 groups.append([])
@@ -125,7 +127,7 @@ class _Function:
     """What ``mapInArrow`` runs: a row is the number of a group. Pickles with the options meant for tasks."""
 
     work: CompleteFiles = field(repr=False)
-    groups: list[list[Portion]]
+    groups: list[list[FileRange]]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -143,5 +145,5 @@ class _Function:
         first = TaskContext.get().attemptNumber() == 0
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                done = [asdict(self.work(portion, first=first)) for portion in self.groups[number]]
+                done = [asdict(self.work(file_range, first=first)) for file_range in self.groups[number]]
                 yield pa.RecordBatch.from_pylist(done, schema)

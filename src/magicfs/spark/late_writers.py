@@ -13,8 +13,9 @@ import threading
 import time
 from functools import cache
 
+from fsspec.asyn import sync
+
 from magicfs.errors import CommitDenied, MagicError, ProtocolViolation
-from magicfs.job import ending
 from magicfs.job.job import Job
 from magicfs.spark.options import LateWriters
 
@@ -80,7 +81,7 @@ def _sweep_later(job: Job) -> None:
     time.sleep(LATE_WRITERS_SECONDS)
     try:
         # With the driver's own token: a job that somebody has set up anew meanwhile is theirs.
-        ending.abort(job.spec, job.found, (), None)
+        sync(job.spec.loop, job.spec.make_committer().abort_job, (), job.found.driver)
     except CommitDenied:
         _LOG.info("job %s was taken over; its uploads are left to its new driver", job.id)
     except ProtocolViolation as error:

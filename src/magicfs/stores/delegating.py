@@ -27,30 +27,30 @@ class DelegatingStore:
         self.inner = inner
 
     @property
-    def name(self) -> str:  # noqa: D102
+    def name(self) -> str:
         return self.inner.name
 
     @property
-    def bucket(self) -> str:  # noqa: D102
+    def bucket(self) -> str:
         return self.inner.bucket
 
     @property
-    def identity(self) -> str:  # noqa: D102
+    def identity(self) -> str:
         return self.inner.identity
 
     @property
-    def capabilities(self) -> Capabilities:  # noqa: D102
+    def capabilities(self) -> Capabilities:
         return self.inner.capabilities
 
-    async def create_upload(self, key: str, *, metadata: Mapping[str, str]) -> str:  # noqa: D102
+    async def create_upload(self, key: str, *, metadata: Mapping[str, str]) -> str:
         return await self._around(
             "create_upload", key, lambda: self.inner.create_upload(key, metadata=metadata)
         )
 
-    async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:  # noqa: D102
+    async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
         return await self._around("put_part", key, lambda: self.inner.put_part(key, upload_id, number, body))
 
-    async def complete_upload(  # noqa: D102
+    async def complete_upload(
         self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
     ) -> ObjectInfo:
         return await self._around(
@@ -59,13 +59,13 @@ class DelegatingStore:
             lambda: self.inner.complete_upload(key, upload_id, parts, if_absent=if_absent),
         )
 
-    async def abort_upload(self, key: str, upload_id: str) -> None:  # noqa: D102
+    async def abort_upload(self, key: str, upload_id: str) -> None:
         await self._around("abort_upload", key, lambda: self.inner.abort_upload(key, upload_id))
 
-    def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:  # noqa: D102
+    def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:
         return self._steps("list_uploads", prefix, self.inner.list_uploads(prefix))
 
-    async def put(  # noqa: D102
+    async def put(
         self,
         key: str,
         body: Body,
@@ -80,25 +80,25 @@ class DelegatingStore:
             lambda: self.inner.put(key, body, metadata=metadata, if_absent=if_absent, if_match=if_match),
         )
 
-    async def copy(self, source: str, destination: str) -> int:  # noqa: D102
+    async def copy(self, source: str, destination: str) -> int:
         return await self._around("copy", source, lambda: self.inner.copy(source, destination))
 
-    async def get(self, key: str, *, size_max: int | None = None) -> bytes:  # noqa: D102
+    async def get(self, key: str, *, size_max: int | None = None) -> bytes:
         return await self._around("get", key, lambda: self.inner.get(key, size_max=size_max))
 
-    async def head(self, key: str) -> ObjectInfo:  # noqa: D102
+    async def head(self, key: str) -> ObjectInfo:
         return await self._around("head", key, lambda: self.inner.head(key))
 
-    def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:  # noqa: D102
+    def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
         return self._steps("list", prefix, self.inner.list(prefix, limit=limit))
 
-    async def delete(self, keys: Sequence[str]) -> None:  # noqa: D102
+    async def delete(self, keys: Sequence[str]) -> None:
         await self._around("delete", keys[0] if keys else "", lambda: self.inner.delete(keys))
 
-    async def delete_matching(self, key: str, etag: str) -> None:  # noqa: D102
+    async def delete_matching(self, key: str, etag: str) -> None:
         await self._around("delete_matching", key, lambda: self.inner.delete_matching(key, etag))
 
-    async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:  # noqa: D102
+    async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
         first = objects[0][0] if objects else ""
         return await self._around(
             "delete_all_matching", first, lambda: self.inner.delete_all_matching(objects)
@@ -135,39 +135,39 @@ class DelegatingTree:
         self._steps = store._steps  # noqa: SLF001
 
     @property
-    def name(self) -> str:  # noqa: D102
+    def name(self) -> str:
         return self.inner.name
 
     @property
-    def bucket(self) -> str:  # noqa: D102
+    def bucket(self) -> str:
         return self.inner.bucket
 
     @property
-    def atomic(self) -> bool:  # noqa: D102
+    def atomic(self) -> bool:
         return self.inner.atomic
 
-    async def make_directory(self, path: str) -> None:  # noqa: D102
+    async def make_directory(self, path: str) -> None:
         await self._around("make_directory", path, lambda: self.inner.make_directory(path))
 
-    async def look(self, path: str) -> Entry | None:  # noqa: D102
+    async def look(self, path: str) -> Entry | None:
         return await self._around("look", path, lambda: self.inner.look(path))
 
-    def entries(self, path: str) -> AsyncIterator[Entry]:  # noqa: D102
+    def entries(self, path: str) -> AsyncIterator[Entry]:
         return self._steps("entries", path, self.inner.entries(path))
 
-    async def rename(self, source: str, destination: str) -> None:  # noqa: D102
+    async def rename(self, source: str, destination: str) -> None:
         await self._around("rename", source, lambda: self.inner.rename(source, destination))
 
-    async def delete(self, path: str) -> bool:  # noqa: D102
+    async def delete(self, path: str) -> bool:
         return await self._around("delete", path, lambda: self.inner.delete(path))
 
-    async def delete_tree(self, path: str) -> bool:  # noqa: D102
+    async def delete_tree(self, path: str) -> bool:
         return await self._around("delete_tree", path, lambda: self.inner.delete_tree(path))
 
-    async def write(self, path: str, body: bytes, *, if_absent: bool = False) -> None:  # noqa: D102
+    async def write(self, path: str, body: bytes, *, if_absent: bool = False) -> None:
         await self._around("write", path, lambda: self.inner.write(path, body, if_absent=if_absent))
 
-    async def read(self, path: str, *, size_max: int | None = None) -> bytes:  # noqa: D102
+    async def read(self, path: str, *, size_max: int | None = None) -> bytes:
         return await self._around("read", path, lambda: self.inner.read(path, size_max=size_max))
 
 

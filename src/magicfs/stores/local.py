@@ -73,20 +73,20 @@ class LocalStore:
         self._root = Path(f"{bucket}/")
 
     @property
-    def identity(self) -> str:  # noqa: D102
+    def identity(self) -> str:
         return f"file:{self.bucket}/"
 
     def tree(self) -> Tree:
         """The same files and directories as a tree, in which a rename is one step."""
         return LocalTree(self.bucket)
 
-    async def create_upload(self, key: str, *, metadata: Mapping[str, str]) -> str:  # noqa: ARG002, D102
+    async def create_upload(self, key: str, *, metadata: Mapping[str, str]) -> str:  # noqa: ARG002
         raise self._unsupported("create_upload", key)
 
-    async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:  # noqa: ARG002, D102
+    async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:  # noqa: ARG002
         raise self._unsupported("put_part", key)
 
-    async def complete_upload(  # noqa: D102
+    async def complete_upload(
         self,
         key: str,
         upload_id: str,  # noqa: ARG002
@@ -96,16 +96,16 @@ class LocalStore:
     ) -> ObjectInfo:
         raise self._unsupported("complete_upload", key)
 
-    async def abort_upload(self, key: str, upload_id: str) -> None:  # noqa: ARG002, D102
+    async def abort_upload(self, key: str, upload_id: str) -> None:  # noqa: ARG002
         await self._check_bucket("abort_upload", key)  # there is none, so it counts as discarded
 
-    async def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:  # noqa: D102
+    async def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:
         await self._check_bucket("list_uploads", prefix)
         uploads: tuple[UploadInfo, ...] = ()
         for upload in uploads:
             yield upload
 
-    async def put(  # noqa: D102
+    async def put(
         self,
         key: str,
         body: Body,
@@ -124,7 +124,7 @@ class LocalStore:
     def _put(self, key: str, body: Body, if_absent: bool) -> ObjectInfo:
         return self._write("put", key, partial(local_files.write_into, body=body), if_absent=if_absent)
 
-    async def copy(self, source: str, destination: str) -> int:  # noqa: D102
+    async def copy(self, source: str, destination: str) -> int:
         return await self._run("copy", source, self._copy, source, destination)
 
     def _copy(self, source: str, destination: str) -> int:
@@ -133,14 +133,14 @@ class LocalStore:
                 return file.seek(0, 2)
             return self._write("copy", destination, partial(local_files.copy_into, source=file)).size
 
-    async def get(self, key: str, *, size_max: int | None = None) -> bytes:  # noqa: D102
+    async def get(self, key: str, *, size_max: int | None = None) -> bytes:
         return await self._run("get", key, self._get, key, size_max)
 
     def _get(self, key: str, size_max: int | None) -> bytes:
         with self._opened("get", key) as file:
             return local_files.read_from(file, size_max)
 
-    async def head(self, key: str) -> ObjectInfo:  # noqa: D102
+    async def head(self, key: str) -> ObjectInfo:
         return await self._run("head", key, self._head, "head", key)
 
     def _head(self, operation: str, key: str) -> ObjectInfo:
@@ -152,7 +152,7 @@ class LocalStore:
             raise self._missing(operation, key)
         return found
 
-    async def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:  # noqa: D102
+    async def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
         await self._check_bucket("list", prefix)
         found = local_files.walk(self._root, prefix)
         left = limit
@@ -165,7 +165,7 @@ class LocalStore:
                 return
             left = left and left - most
 
-    async def delete(self, keys: Sequence[str]) -> None:  # noqa: D102
+    async def delete(self, keys: Sequence[str]) -> None:
         self._check_number("delete", keys)
         await self._run("delete", keys[0] if keys else "", self._delete, keys)
 
@@ -182,7 +182,7 @@ class LocalStore:
             problem = f"{len(errors)} of {len(keys)} refused: {first.problem}"
             raise type(first)("delete", first.key, problem, hint=first.hint) from first
 
-    async def delete_matching(self, key: str, etag: str) -> None:  # noqa: D102
+    async def delete_matching(self, key: str, etag: str) -> None:
         await self._run("delete_matching", key, self._delete_matching, key, etag)
 
     def _delete_matching(self, key: str, etag: str) -> None:
@@ -191,7 +191,7 @@ class LocalStore:
                 raise PreconditionFailed("delete_matching", self._place(key), "another object is there")
             self._remove(key)
 
-    async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:  # noqa: D102
+    async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
         keys = [key for key, _ in objects]
         self._check_number("delete_all_matching", keys)
         first = keys[0] if keys else ""

@@ -48,7 +48,7 @@ class LocalTree:
         self.bucket = bucket
         self._root = Path(f"{bucket}/")
 
-    async def make_directory(self, path: str) -> None:  # noqa: D102
+    async def make_directory(self, path: str) -> None:
         await self._run("make_directory", path, self._make_directory)
 
     def _make_directory(self, path: str) -> None:
@@ -58,7 +58,7 @@ class LocalTree:
             problem = "a file is there, or in the place of a parent"
             raise ObjectExists("make_directory", self._place(path), problem, hint=_ELSEWHERE) from error
 
-    async def look(self, path: str) -> Entry | None:  # noqa: D102
+    async def look(self, path: str) -> Entry | None:
         return await self._run("look", path, self._look)
 
     def _look(self, path: str) -> Entry | None:
@@ -70,7 +70,7 @@ class LocalTree:
             self._require_bucket()
             return None
 
-    async def entries(self, path: str) -> AsyncIterator[Entry]:  # noqa: D102
+    async def entries(self, path: str) -> AsyncIterator[Entry]:
         for entry in await self._run("entries", path, self._entries):
             yield entry
 
@@ -82,7 +82,7 @@ class LocalTree:
             raise self._missing("entries", path, "no such directory") from error
         return [_entry(f"{prefix}{name}", info) for name, info in found]
 
-    async def rename(self, source: str, destination: str) -> None:  # noqa: D102
+    async def rename(self, source: str, destination: str) -> None:
         for path in (source, destination):
             self._check("rename", path, whole_bucket=False)
         if paths.is_under(destination, source):
@@ -113,7 +113,7 @@ class LocalTree:
             return ObjectExists("rename", self._place(destination), f"a {kind} is there", hint=_ELSEWHERE)
         return local_errors.translate(error, "rename", self._place(source))
 
-    async def delete(self, path: str) -> bool:  # noqa: D102
+    async def delete(self, path: str) -> bool:
         return await self._run("delete", path, self._delete, whole_bucket=False)
 
     def _delete(self, path: str) -> bool:
@@ -125,7 +125,7 @@ class LocalTree:
             hint = "delete what lies in it first"
             raise StoreError("delete", self._place(path), "the directory is not empty", hint=hint) from error
 
-    async def delete_tree(self, path: str) -> bool:  # noqa: D102
+    async def delete_tree(self, path: str) -> bool:
         return await self._run("delete_tree", path, self._delete_tree, whole_bucket=False)
 
     def _delete_tree(self, path: str) -> bool:
@@ -153,7 +153,7 @@ class LocalTree:
             there = True  # and others write or delete here meanwhile
         raise OSError(errno.EBUSY, f"others wrote here each of {_TRIES} times")
 
-    async def write(self, path: str, body: bytes, *, if_absent: bool = False) -> None:  # noqa: D102
+    async def write(self, path: str, body: bytes, *, if_absent: bool = False) -> None:
         work = partial(self._write, body=body, if_absent=if_absent)
         await self._run("write", path, work, whole_bucket=False)
 
@@ -165,7 +165,7 @@ class LocalTree:
             problem = "something is there, or a file in the place of a parent"
             raise ObjectExists("write", self._place(path), problem, hint=_ELSEWHERE) from error
 
-    async def read(self, path: str, *, size_max: int | None = None) -> bytes:  # noqa: D102
+    async def read(self, path: str, *, size_max: int | None = None) -> bytes:
         return await self._run("read", path, partial(self._read, size_max=size_max), whole_bucket=False)
 
     def _read(self, path: str, size_max: int | None) -> bytes:

@@ -126,20 +126,20 @@ class MemoryStore:
         self.world = world or default_world()
 
     @property
-    def identity(self) -> str:  # noqa: D102
+    def identity(self) -> str:
         return f"memory:{self.world.number}/{self.bucket}"
 
     @property
-    def capabilities(self) -> Capabilities:  # noqa: D102
+    def capabilities(self) -> Capabilities:
         return self.world.capabilities
 
-    async def create_upload(self, key: str, *, metadata: Mapping[str, str]) -> str:  # noqa: D102
+    async def create_upload(self, key: str, *, metadata: Mapping[str, str]) -> str:
         contents = self._contents("create_upload", key)
         upload_id = self.world.next_upload_id()
         contents.uploads[upload_id] = _Upload(key, self.world.clock(), _lower(metadata))
         return upload_id
 
-    async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:  # noqa: D102
+    async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
         upload = self._upload("put_part", key, upload_id)
         limits = self.capabilities.parts
         if not 1 <= number <= limits.count_max:
@@ -152,7 +152,7 @@ class MemoryStore:
         upload.parts[number] = data
         return Part(number, _etag(upload.parts[number]))
 
-    async def complete_upload(  # noqa: D102
+    async def complete_upload(
         self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
     ) -> ObjectInfo:
         upload = self._upload("complete_upload", key, upload_id)
@@ -170,19 +170,19 @@ class MemoryStore:
         del contents.uploads[upload_id]
         return info
 
-    async def abort_upload(self, key: str, upload_id: str) -> None:  # noqa: D102
+    async def abort_upload(self, key: str, upload_id: str) -> None:
         contents = self._contents("abort_upload", key)
         upload = contents.uploads.get(upload_id)
         if upload is not None and upload.key == key:
             del contents.uploads[upload_id]
 
-    async def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:  # noqa: D102
+    async def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:
         uploads = self._contents("list_uploads", prefix).uploads
         found = [UploadInfo(u.key, i, u.initiated) for i, u in uploads.items() if u.key.startswith(prefix)]
         for info in sorted(found, key=lambda info: (info.key, info.initiated)):
             yield info
 
-    async def put(  # noqa: D102
+    async def put(
         self,
         key: str,
         body: Body,
@@ -201,40 +201,40 @@ class MemoryStore:
         data = bytes(body)
         return self._store(contents, key, data, _etag(data), _lower(metadata or {}))
 
-    async def copy(self, source: str, destination: str) -> int:  # noqa: D102
+    async def copy(self, source: str, destination: str) -> int:
         held = self._object("copy", source)
         if source != destination:
             contents = self._contents("copy", destination)
             self._store(contents, destination, held.body, _etag(held.body), dict(held.info.metadata))
         return len(held.body)
 
-    async def get(self, key: str, *, size_max: int | None = None) -> bytes:  # noqa: D102
+    async def get(self, key: str, *, size_max: int | None = None) -> bytes:
         return self._object("get", key).body[:size_max]
 
-    async def head(self, key: str) -> ObjectInfo:  # noqa: D102
+    async def head(self, key: str) -> ObjectInfo:
         return self._object("head", key).info
 
-    async def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:  # noqa: D102
+    async def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
         objects = self._contents("list", prefix).objects
         keys = sorted((key for key in objects if key.startswith(prefix)), key=str.encode)
         infos: Iterator[ObjectInfo] = (replace(objects[key].info, metadata={}) for key in keys[:limit])
         for info in list(infos):
             yield info
 
-    async def delete(self, keys: Sequence[str]) -> None:  # noqa: D102
+    async def delete(self, keys: Sequence[str]) -> None:
         if len(keys) > self.capabilities.bulk_delete_max:
             raise StoreError("delete", self._path(keys[0]), f"{len(keys)} keys are too many for one request")
         contents = self._contents("delete", keys[0] if keys else "")
         for key in keys:
             contents.objects.pop(key, None)
 
-    async def delete_matching(self, key: str, etag: str) -> None:  # noqa: D102
+    async def delete_matching(self, key: str, etag: str) -> None:
         contents = self._contents("delete_matching", key)
         if self._looks("delete") and key in contents.objects and not self._holds(contents, key, etag):
             raise PreconditionFailed("delete_matching", self._path(key), "another object is there")
         contents.objects.pop(key, None)
 
-    async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:  # noqa: D102
+    async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
         if len(objects) > self.capabilities.bulk_delete_max:
             problem = f"{len(objects)} keys are too many for one request"
             raise StoreError("delete_all_matching", self._path(objects[0][0]), problem)

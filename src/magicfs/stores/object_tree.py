@@ -46,18 +46,18 @@ class ObjectTree:
         self._concurrency = concurrency
 
     @property
-    def name(self) -> str:  # noqa: D102
+    def name(self) -> str:
         return self._store.name
 
     @property
-    def bucket(self) -> str:  # noqa: D102
+    def bucket(self) -> str:
         return self._store.bucket
 
     @property
-    def atomic(self) -> bool:  # noqa: D102
+    def atomic(self) -> bool:
         return False
 
-    async def make_directory(self, path: str) -> None:  # noqa: D102
+    async def make_directory(self, path: str) -> None:
         self._check("make_directory", path)
         names = path.split("/")
         above = ["/".join(names[:depth]) for depth in range(1, len(names) + 1)] if path else []
@@ -68,13 +68,13 @@ class ObjectTree:
         if not await self._below(path, 1) and path:
             await self._store.put(paths.prefix_of(path), b"")
 
-    async def look(self, path: str) -> Entry | None:  # noqa: D102
+    async def look(self, path: str) -> Entry | None:
         self._check("look", path)
         if path and (file := await self._file(path)):
             return _entry(file)
         return Entry(path, "directory") if await self._below(path, 1) or not path else None
 
-    async def entries(self, path: str) -> AsyncIterator[Entry]:  # noqa: D102
+    async def entries(self, path: str) -> AsyncIterator[Entry]:
         self._check("entries", path)
         prefix = paths.prefix_of(path)
         there = not prefix
@@ -93,7 +93,7 @@ class ObjectTree:
         for name, kind in sorted(found, key=_order):
             yield found[name, kind]
 
-    async def rename(self, source: str, destination: str) -> None:  # noqa: D102
+    async def rename(self, source: str, destination: str) -> None:
         for path in (source, destination):
             self._check("rename", path, whole_bucket=False)
         if paths.is_under(destination, source):
@@ -152,7 +152,7 @@ class ObjectTree:
         if _children(destination, await self._below(destination, 2)):
             raise ObjectExists("rename", self._place(destination), "a directory is there and is not empty")
 
-    async def delete(self, path: str) -> bool:  # noqa: D102
+    async def delete(self, path: str) -> bool:
         self._check("delete", path, whole_bucket=False)
         if await self._file(path):
             await self._store.delete([path])
@@ -164,7 +164,7 @@ class ObjectTree:
         await self._store.delete(below)
         return bool(below)
 
-    async def delete_tree(self, path: str) -> bool:  # noqa: D102
+    async def delete_tree(self, path: str) -> bool:
         self._check("delete_tree", path, whole_bucket=False)
         keys = [info.key async for info in self._store.list(paths.prefix_of(path))]
         if await self._file(path):
@@ -172,11 +172,11 @@ class ObjectTree:
         await self._delete_all(keys)
         return bool(keys)
 
-    async def write(self, path: str, body: bytes, *, if_absent: bool = False) -> None:  # noqa: D102
+    async def write(self, path: str, body: bytes, *, if_absent: bool = False) -> None:
         self._check("write", path, whole_bucket=False)
         await self._store.put(path, body, if_absent=if_absent)
 
-    async def read(self, path: str, *, size_max: int | None = None) -> bytes:  # noqa: D102
+    async def read(self, path: str, *, size_max: int | None = None) -> bytes:
         self._check("read", path, whole_bucket=False)
         return await self._store.get(path, size_max=size_max)
 

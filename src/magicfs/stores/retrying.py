@@ -95,7 +95,7 @@ class RetryingStore(DelegatingStore):
         self._retries = retries
         self._share = share
 
-    async def put(  # noqa: D102
+    async def put(
         self,
         key: str,
         body: Body,

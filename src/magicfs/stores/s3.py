@@ -51,20 +51,20 @@ class S3Store:
         self.capabilities = Capabilities(parts=PartLimits(equal_sizes=bool(filesystem.fixed_upload_size)))
 
     @property
-    def identity(self) -> str:  # noqa: D102
+    def identity(self) -> str:
         return f"s3:{_endpoint(self._filesystem)}/{self.bucket}"
 
-    async def create_upload(self, key: str, *, metadata: Mapping[str, str]) -> str:  # noqa: D102
+    async def create_upload(self, key: str, *, metadata: Mapping[str, str]) -> str:
         answer = await self.call("create_multipart_upload", "create_upload", key, Metadata=dict(metadata))
         return str(answer["UploadId"])
 
-    async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:  # noqa: D102
+    async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
         answer = await self.call(
             "upload_part", "put_part", key, UploadId=upload_id, PartNumber=number, Body=_seekable(body)
         )
         return Part(number, str(answer["ETag"]), self.checksum(answer))
 
-    async def complete_upload(  # noqa: D102
+    async def complete_upload(
         self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
     ) -> ObjectInfo:
         numbers = [part.number for part in parts]
@@ -92,13 +92,13 @@ class S3Store:
         # Ceph's gateway answers without an ETag; the size is never told.
         return ObjectInfo(key, -1, str(answer.get("ETag", "")))
 
-    async def abort_upload(self, key: str, upload_id: str) -> None:  # noqa: D102
+    async def abort_upload(self, key: str, upload_id: str) -> None:
         try:
             await self.call("abort_multipart_upload", "abort_upload", key, UploadId=upload_id)
         except UploadNotFound:
             return
 
-    def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:  # noqa: D102
+    def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:
         async def page(position: dict[str, str]) -> tuple[builtins.list[UploadInfo], dict[str, str] | None]:
             answer = await self.call(
                 "list_multipart_uploads", "list_uploads", None, prefix, Prefix=prefix, **position
@@ -117,7 +117,7 @@ class S3Store:
 
         return Pages(page)
 
-    async def put(  # noqa: D102
+    async def put(
         self,
         key: str,
         body: Body,
@@ -145,17 +145,17 @@ class S3Store:
             raise PreconditionFailed("put", error.key, "no object is there") from error
         return ObjectInfo(key, len(body), str(answer.get("ETag", "")))
 
-    async def copy(self, source: str, destination: str) -> int:  # noqa: D102
+    async def copy(self, source: str, destination: str) -> int:
         defaults = self._filesystem.s3_additional_kwargs
         return await s3_copy.copy(self, source, destination, defaults, self.capabilities.parts)
 
-    async def get(self, key: str, *, size_max: int | None = None) -> bytes:  # noqa: D102
+    async def get(self, key: str, *, size_max: int | None = None) -> bytes:
         answer = await self.call("get_object", "get", key)
         with s3_errors.translated("get", f"{self.bucket}/{key}"):
             async with answer["Body"] as stream:
                 return await _read(stream, size_max)
 
-    async def head(self, key: str) -> ObjectInfo:  # noqa: D102
+    async def head(self, key: str) -> ObjectInfo:
         answer = await self.call("head_object", "head", key)
         metadata = {name.lower(): value for name, value in answer.get("Metadata", {}).items()}
         return ObjectInfo(
@@ -166,7 +166,7 @@ class S3Store:
             metadata,
         )
 
-    def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:  # noqa: D102
+    def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
         most = {} if limit is None else {"MaxKeys": min(limit, self.capabilities.list_page_max)}
 
         async def page(position: dict[str, str]) -> tuple[builtins.list[ObjectInfo], dict[str, str] | None]:
@@ -185,10 +185,10 @@ class S3Store:
 
         return Pages(page, limit)
 
-    async def delete(self, keys: Sequence[str]) -> None:  # noqa: D102
+    async def delete(self, keys: Sequence[str]) -> None:
         await self._delete("delete", [{"Key": key} for key in keys])
 
-    async def delete_matching(self, key: str, etag: str) -> None:  # noqa: D102
+    async def delete_matching(self, key: str, etag: str) -> None:
         try:
             await self.call("delete_object", "delete_matching", key, IfMatch=etag)
         except PreconditionFailed:
@@ -206,7 +206,7 @@ class S3Store:
             return False
         return True
 
-    async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:  # noqa: D102
+    async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
         listed = [{"Key": key, "ETag": etag} for key, etag in objects]
         return await self._delete("delete_all_matching", listed)
 

@@ -1,6 +1,6 @@
 """Run a command that cannot outlive the process that started it.
 
-JobOutcome by path, ``python -I -S die_with_parent.py PARENT_PID COMMAND...``, so it imports only what
+Executed by path, ``python -I -S die_with_parent.py PARENT_PID COMMAND...``, so it imports only what
 it needs. The request to the kernel survives ``exec``. This is a program and not a ``preexec_fn``,
 because Python code between fork and exec can deadlock in a process that has threads.
 """

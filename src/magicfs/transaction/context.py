@@ -80,6 +80,11 @@ class JobContext:
         """Whether the conflict mode is about the partitions that the job writes to, not the destination."""
         return conflict.is_by_partition(self.conflict, self.committer)
 
+    @property
+    def must_be_empty(self) -> bool:
+        """Whether no data may be there at all; which partitions a job writes to is not known at its setup."""
+        return self.conflict == "fail" and not self.is_partition_scoped
+
     def of(self, job: JobObject) -> JobContext:
         """The facts of another job at the same destination, as its job object tells them."""
         layout = WorkLayout(self.layout.destination, job.job_id, job.attempt, cast("LayoutName", job.layout))

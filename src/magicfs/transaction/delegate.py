@@ -1,8 +1,8 @@
-"""Completing a job's files in other processes: cutting the work, doing it there, taking back what was done.
+"""Completing a job's files in other processes: cutting the work, doing it there, taking the results in.
 
-What other processes tell only saves work. Whoever holds the job object completes in the ordinary way whatever
-they have not told to be visible, and so finds out by itself what cannot be published. Therefore other
-processes may die, do their part twice, or do it late.
+What other processes report only saves work. Whoever has the job object completes in the ordinary way every
+file that they have not reported as visible, and so finds out by itself what cannot be published. Therefore
+other processes may die, do their part twice, or do it late.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, Self, runtime_checkable
+from typing import Self
 
 from magicfs.engine import Engine, Event
 from magicfs.errors import UsageError
@@ -26,188 +26,147 @@ from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobRecord
 
 __all__ = [
-    "Completed",
-    "Order",
-    "Portion",
-    "Spread",
-    "Spreading",
-    "complete_portion",
-    "elsewhere",
+    "CompleteRemotely",
+    "CompletionRequest",
+    "CompletionResult",
+    "FileRange",
+    "complete_range",
+    "complete_remotely",
 ]
 
 _TROUBLE_MAX = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Portion:
-    """Files that one process completes: some that follow each other in one chunk of a job's facts.
-
-    Attributes:
-        chunk: The chunk.
-        start: Number of the first of the files in it, from 0.
-        stop: Number after the last.
-    """
+class FileRange:
+    """Files that one process completes: some that follow each other in one chunk of a job's facts."""
 
     chunk: Chunk
-    start: int
-    stop: int
+    start: int  # number of the first of the files in the chunk, from 0
+    stop: int  # number after the last
 
-    def cut(self, files: int) -> list[Portion]:
-        """Into portions of at most so many files.
-
-        Raises:
-            UsageError: That is less than one.
-        """
+    def cut(self, files: int) -> list[FileRange]:
+        """Into ranges of at most so many files; fewer than one is a ``UsageError``."""
         if files < 1:
-            raise UsageError(f"portions of {files} files are none; choose 1 or more")
+            raise UsageError(f"a range of {files} files is empty; choose 1 or more")
         starts = range(self.start, self.stop, files)
-        return [Portion(self.chunk, start, min(start + files, self.stop)) for start in starts]
+        return [FileRange(self.chunk, start, min(start + files, self.stop)) for start in starts]
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """How the portions of a job are to be completed.
+class CompletionRequest:
+    """How the files of a job are to be completed."""
 
-    Attributes:
-        nonce: The version of the job object that says so; under another one nothing is done.
-        if_absent: Whether no file may replace an object.
-        verify: Whether every file is looked at before it counts, for it may have been completed before.
-    """
-
-    nonce: str
-    if_absent: bool
-    verify: bool
+    nonce: str  # the version of the job object that says so; under another one nothing is done
+    if_absent: bool  # whether no file may replace an object
+    verify: bool  # whether every file is looked at before it counts, for it may have been completed before
 
 
 @dataclass(frozen=True, slots=True)
-class Completed:
-    """What became of a portion.
+class CompletionResult:
+    """What became of a range of files."""
 
-    Attributes:
-        chunk: Key of its chunk.
-        start: Number of the first file.
-        etags: For each file its ETag, empty where no answer told it, if the file is known to be visible;
-            else None.
-        trouble: Why not all are known to be; empty otherwise.
-    """
-
-    chunk: str
-    start: int
-    etags: tuple[str | None, ...]
-    trouble: str = ""
+    chunk: str  # key of its chunk
+    start: int  # number of the first file
+    etags: tuple[str | None, ...]  # of files known to be visible, empty where no answer gave it; else None
+    trouble: str = ""  # why not all are known to be visible
 
     @classmethod
-    def nothing(cls, portion: Portion, trouble: str) -> Self:
-        """A portion of which nothing is known."""
-        return cls(portion.chunk.key, portion.start, (None,) * (portion.stop - portion.start), trouble)
+    def nothing(cls, files: FileRange, trouble: str) -> Self:
+        """Nothing is known of these files."""
+        return cls(files.chunk.key, files.start, (None,) * (files.stop - files.start), trouble)
 
 
-Spread = Callable[[Order, Sequence[Portion]], Iterable[Completed]]
-"""Has portions completed by other processes, and tells what became of them; called in a thread of its own.
+CompleteRemotely = Callable[[CompletionRequest, Sequence[FileRange]], Iterable[CompletionResult]]
+"""Has files completed by other processes, and reports what became of them; called in a thread of its own.
 
-It may leave portions out, tell of one twice, and raise: then what it has told until then counts.
+It may leave ranges out, report one twice, and raise: then what it has reported until then counts.
 """
 
 
-@runtime_checkable
-class Spreading(Protocol):
-    """A committer whose job commit can have its files completed by other processes.
-
-    Attributes:
-        spread: How; None completes them in this process.
-    """
-
-    spread: Spread | None
-
-
 @dataclass(slots=True)
-class _Told:
-    """What other processes have told.
+class _Reported:
+    """What other processes have reported."""
 
-    Attributes:
-        etags: By key of the chunk and number of the file in it, the ETags of files that are visible.
-        trouble: The first trouble of any; empty if there was none.
-    """
+    etags: dict[str, dict[int, str]] = field(default_factory=dict)  # of visible files, by chunk and number
+    trouble: str = ""  # the first one
 
-    etags: dict[str, dict[int, str]] = field(default_factory=dict)
-    trouble: str = ""
-
-    def add(self, one: Completed) -> None:
-        """Take in what became of a portion."""
+    def add(self, one: CompletionResult) -> None:
         known = self.etags.setdefault(one.chunk, {})
         known.update({n: etag for n, etag in enumerate(one.etags, one.start) if etag is not None})
         self.trouble = self.trouble or one.trouble
 
 
-async def elsewhere(
-    spread: Spread, order: Order, engine: Engine, job: JobObject, output: JobOutput
+async def complete_remotely(
+    call: CompleteRemotely, request: CompletionRequest, engine: Engine, job: JobObject, output: JobOutput
 ) -> tuple[dict[Complete, str], list[str]]:
     """Have the files of a job completed by other processes. No trouble of theirs raises.
 
-    Returns:
-        The steps that they have told to be done, with the ETags of the files; and warnings, if there are
-        files that they were to complete and have not told of.
+    Returns the steps that they report as done, with the ETags of the files; and warnings, if they were asked
+    for files that they have not reported.
     """
-    told = await _told(spread, order, [Portion(chunk, 0, chunk.files) for chunk in job.chunks])
+    reported = await _collect(call, request, [FileRange(chunk, 0, chunk.files) for chunk in job.chunks])
     last, done, left = set(job.equal_keys), dict[Complete, str](), 0
     for name, pendings in output.by_set():
-        known = told.etags.get(name, {})
+        known = reported.etags.get(name, {})
         for number, pending in enumerate(pendings):
             if pending.destination_key in last:
                 continue
             if (etag := known.get(number)) is None:
                 left += 1
                 continue
-            step = job_output.completing(pending, if_absent=order.if_absent)
+            step = job_output.completing(pending, if_absent=request.if_absent)
             done[step] = etag
             engine.tell(Event("complete", step, Outcome.DONE))
     if not left:
         return done, []
-    why = told.trouble or "they have told nothing of them"
+    why = reported.trouble or "they have reported nothing of them"
     return done, [
         f"{left} of {output.files} files were left to the driver by the processes asked first: {why}"
     ]
 
 
-async def _told(spread: Spread, order: Order, portions: Sequence[Portion]) -> _Told:
-    told, loop = _Told(), asyncio.get_running_loop()
+async def _collect(
+    call: CompleteRemotely, request: CompletionRequest, ranges: Sequence[FileRange]
+) -> _Reported:
+    reported, loop = _Reported(), asyncio.get_running_loop()
 
     def in_a_thread() -> None:
-        for one in spread(order, portions):
-            loop.call_soon_threadsafe(told.add, one)
+        for one in call(request, ranges):
+            loop.call_soon_threadsafe(reported.add, one)
 
     try:
         await asyncio.to_thread(in_a_thread)
     except Exception as error:  # noqa: BLE001 - an engine's, of any type; its work is done here then
         # Spark's have a hundred lines.
-        told.trouble = told.trouble or " ".join(f"{type(error).__name__}: {error}".split())[:_TROUBLE_MAX]
-    return told
+        trouble = " ".join(f"{type(error).__name__}: {error}".split())[:_TROUBLE_MAX]
+        reported.trouble = reported.trouble or trouble
+    return reported
 
 
-async def complete_portion(engine: Engine, context: JobContext, order: Order, portion: Portion) -> Completed:
-    """Complete a portion's files; those that are replaced in place come last, and are left to the driver.
+async def complete_range(
+    engine: Engine, context: JobContext, request: CompletionRequest, files: FileRange
+) -> CompletionResult:
+    """Complete a range of files; those that are replaced in place come last, and are left to the driver.
 
     A second call, at the same time or later, finds the files completed; one that comes after the job was
-    moved does nothing.
-
-    Raises:
-        FormatError: The job object, or the chunk, cannot be believed; nothing was done.
-        ObjectNotFound: The chunk is gone; nothing was done.
-        StoreError: They could not be read; nothing was done.
+    moved does nothing. If the job object or the chunk cannot be read, that raises and nothing was done.
     """
-    held = await JobRecord(engine.store, context.layout, Conditions()).read()
-    if held is None or held.job.state is not JobState.COMMITTING or held.job.nonce != order.nonce:
-        return Completed.nothing(portion, f"job {context.job} was moved by another process meanwhile")
-    if portion.chunk not in held.job.chunks:
-        return Completed.nothing(portion, f"{portion.chunk.key} is no chunk of job {context.job}")
-    output = await facts.read_chunk(engine, context, portion.chunk)
-    last = set(held.job.equal_keys)
-    files = [
-        None if pending.destination_key in last else job_output.completing(pending, if_absent=order.if_absent)
-        for pending in list(output.pendings())[portion.start : portion.stop]
+    version = await JobRecord(engine.store, context.layout, Conditions()).read()
+    if version is None or version.job.state is not JobState.COMMITTING or version.job.nonce != request.nonce:
+        return CompletionResult.nothing(files, f"job {context.job} was moved by another process meanwhile")
+    if files.chunk not in version.job.chunks:
+        return CompletionResult.nothing(files, f"{files.chunk.key} is no chunk of job {context.job}")
+    output = await facts.read_chunk(engine, context, files.chunk)
+    last = set(version.job.equal_keys)
+    wanted = [
+        None
+        if pending.destination_key in last
+        else job_output.completing(pending, if_absent=request.if_absent)
+        for pending in list(output.pendings())[files.start : files.stop]
     ]
-    steps = [step for step in files if step is not None]
-    result = await engine.run(Stage("complete", steps), keep=True, verify=order.verify)
-    etags = tuple(None if step is None else result.completed.get(step) for step in files)
+    steps = [step for step in wanted if step is not None]
+    result = await engine.run(Stage("complete", steps), keep=True, verify=request.verify)
+    etags = tuple(None if step is None else result.completed.get(step) for step in wanted)
     trouble = str(result.failures[0].error) if result.failures else ""
-    return Completed(portion.chunk.key, portion.start, etags, trouble)
+    return CompletionResult(files.chunk.key, files.start, etags, trouble)

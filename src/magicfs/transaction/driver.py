@@ -1,21 +1,23 @@
-"""What the driver of a job does: set it up, bring it to its end, or abort it. The same for all committers."""
+"""One job's life, from open to ended: setting up, committing, bringing to an end, aborting.
+
+Its driver, a recovery, a newer run of the same, a stream's replay: all act through ``JobTransaction``. The
+job object decides which of them may do what.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from itertools import islice
 
 from magicfs.engine import Engine
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
-    CommitOutcomeUnknown,
     FormatError,
     MagicError,
-    ProtocolViolation,
-    StoreError,
+    OutputExists,
     Unavailable,
 )
 from magicfs.formats.manifest import Manifest
@@ -24,250 +26,330 @@ from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
 from magicfs.manifests import chain
 from magicfs.parallel import raise_first
 from magicfs.protocol import paths
-from magicfs.protocol.guarantees import Guarantees
-from magicfs.protocol.job_state import Decision, JobState, Wish, decide
+from magicfs.protocol.ids import JobId
+from magicfs.protocol.job_state import BEFORE_COMMIT, Decision, JobState, Wish, decide
 from magicfs.protocol.plan import Abort, Stage
 from magicfs.report import JobReport
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
-from magicfs.stores.stall_timeout import STALL_TIMEOUT_S, StallTimeoutStore
-from magicfs.transaction import publish
+from magicfs.transaction import outcome, publish, setup
 from magicfs.transaction.context import JobContext, JobSetup
-from magicfs.transaction.delegate import Spread
+from magicfs.transaction.delegate import CompleteRemotely
 from magicfs.transaction.execute import Executor
-from magicfs.transaction.executed import JobEnd, JobOutcome
+from magicfs.transaction.others import OtherJob, find_unfinished_jobs
+from magicfs.transaction.outcome import JobEnd, JobOutcome
 from magicfs.transaction.output import JobOutput
-from magicfs.transaction.prepare import prepare
-from magicfs.transaction.record import JobMoved, JobRecord, JobVersion
-from magicfs.transaction.setup import set_up
+from magicfs.transaction.prepare import prepare, refuse_data
+from magicfs.transaction.record import JobMoved, JobRecord, JobVersion, opened, taking_over
 from magicfs.transaction.sweep import sweep
 
-__all__ = ["DRIVEN", "Driver"]
+__all__ = ["IsCurrentDriver", "JobTransaction", "require_current_driver"]
 
-DRIVEN = Guarantees(
-    speculative_tasks=True,
-    recoverable_job=True,
-    abortable_task=True,
-    abortable_job=True,
-    uncommitted_output_observable=False,
-    committed_task_output_observable=False,
-    atomic_task_commit=True,
-    atomic_job_commit_list=False,
-    atomic_job_commit_manifest=True,
-    partitioned_executor_resilience=True,
-    repeatable_job_commit=True,
-    survives_driver_loss=True,
-)
-"""What delayed uploads and a job object give to every committer that is driven by them."""
-
-_BEFORE = frozenset({JobState.OPEN, JobState.PREPARED})
+IsCurrentDriver = Callable[[], bool]
+"""Tells whether the engine still wants this driver to end the job. May take a request; called in a thread."""
 
 
-@dataclass
-class Driver:
-    """Moves one job.
+async def require_current_driver(is_current_driver: IsCurrentDriver | None, job: JobId) -> None:
+    """Ask the engine, at the last moment before a job is changed for good; None asks nobody.
 
-    Attributes:
+    A fencing check: a driver that was cut off may have been replaced. If the engine cannot be reached the
+    answer is no, and ``CommitDenied`` is raised.
+    """
+    advice = "nothing was changed; the job is left to the driver that the engine has started in its place"
+    if is_current_driver is None:
+        return
+    try:
+        wanted = await asyncio.to_thread(is_current_driver)
+    except Exception as error:
+        raise CommitDenied(f"job {job}: no contact with the engine ({error!r}); {advice}") from error
+    if not wanted:
+        raise CommitDenied(f"job {job}: the engine does not want this driver any more; {advice}")
+
+
+class JobTransaction:
+    """One job's life. Any process may have one, several at once; the job object decides.
+
+    Args:
+        engine: Bound to the job's bucket.
         context: The job.
-        engine: Bound to its bucket.
-        committer: Name of the committer.
     """
 
-    context: JobContext
-    engine: Engine
-    committer: str
-    _cleaner: Engine = field(init=False, repr=False)
+    def __init__(self, engine: Engine, context: JobContext) -> None:
+        self.engine = engine
+        self.context = context
+        self._cleanup = engine.for_cleanup()
 
-    def __post_init__(self) -> None:
-        # For cleaning up, which is for the store's good: no failed job may be held by a silent store.
-        self._cleaner = Engine(StallTimeoutStore(self.engine.store, STALL_TIMEOUT_S), self.engine.concurrency)
+    # -- setting up ------------------------------------------------------------------------------------
 
-    async def setup(self) -> JobSetup:
+    async def set_up(self) -> JobSetup:
         """See ``Committer.setup_job``."""
-        return await set_up(self.engine, self._cleaner, self.context, self.committer)
+        engine, context = self.engine, self.context
+        await setup.check_destination(engine, context)
+        for extra in context.extra_destinations:
+            await setup.check_place(engine, extra)
+        # A job that has ended looks like one that never was; only its first attempt may begin it.
+        record, version = await setup.claim(engine, context, may_create=context.layout.attempt == 0)
+        await setup.refuse_published(engine, context, record, version)
+        others = await find_unfinished_jobs(engine, context.layout.destination)
+        published = await self._finish_earlier_jobs_of_run(record.conditions, others)
+        if context.must_be_empty and context.run_id is not None and published is None:
+            # What is there may have been the run's own, so it is looked at only now.
+            try:
+                await refuse_data(engine, context, None)
+            except OutputExists:
+                await record.remove(version)
+                raise
+        return JobSetup(
+            driver=version.job.driver,
+            jobs=tuple(one.found() for one in others if one.job_id != context.job),
+            uploads=await setup.pending_uploads(engine, context),
+            published=published,
+        )
+
+    async def _finish_earlier_jobs_of_run(
+        self, conditions: Conditions, others: Sequence[OtherJob]
+    ) -> str | None:
+        """Finish or abort earlier jobs of the same run; returns the one that has published it, if any.
+
+        One that had reached its commit point is finished; one that had not is aborted, whether or not its
+        driver is alive: the newer run counts. It is called once this job's own object is set: of two that
+        start at once at least one sees the other.
+        """
+        context = self.context
+        if context.run_id is None:
+            return None
+        published = None
+        for other in others:
+            if other.job is None or other.job_id == context.job or other.job.run_id != context.run_id:
+                continue
+            earlier = JobTransaction(self.engine, context.of(other.job))
+            done = await earlier.finish(Wish.SUPERSEDE, reason=f"run again by job {context.job}")
+            if done is None:
+                continue
+            if done.end is JobEnd.PUBLISHED:
+                published = other.job_id
+            elif done.end is JobEnd.ELSEWHERE:
+                raise CommitDenied(
+                    f"job {other.job_id} of the same run {context.run_id!r} was ended by another process "
+                    "just now; nothing was published here; run again"
+                )
+        if published is not None:
+            return published
+        seen = await chain.read_pointer(self.engine.store, self._destination, conditions)
+        return None if seen is None else seen[0].job_of_run(context.run_id)
+
+    async def take_over(self, *, may_create: bool = False) -> str | None:
+        """Become the job's driver: from then on only this one may commit it.
+
+        Returns its token; None if the job is past its commit point, and needs no driver any more. With
+        ``may_create`` a job without a job object, one of Hadoop's, gets one.
+        """
+        if may_create:
+            return (await setup.claim(self.engine, self.context))[1].job.driver
+        record, version = await self._read(self.engine)
+        if version is None:
+            raise outcome.ended(self.context.url, self.context.job)
+        if version.job.state not in BEFORE_COMMIT:
+            return None
+        news = taking_over(opened(self.context, self.engine), version.job)
+        return (await record.move(version, JobState.OPEN, **news)).job.driver
+
+    # -- committing ------------------------------------------------------------------------------------
 
     async def commit(
-        self, load: Callable[[], Awaitable[JobOutput]], driver: str | None, spread: Spread | None = None
+        self,
+        load: Callable[[], Awaitable[JobOutput]],
+        driver: str | None,
+        complete_remotely: CompleteRemotely | None = None,
     ) -> JobReport:
         """See ``Committer.commit_job``.
 
         Args:
             load: Finds and checks what is to be published.
-            driver: What ``setup`` returned; None commits whoever set the job up.
-            spread: How other processes complete the files; None completes them in this one.
+            driver: What ``set_up`` returned; None commits whoever set the job up.
+            complete_remotely: How other processes complete the files; None completes them in this one.
         """
         started = time.monotonic()
-        record, held = await self._read(self.engine)
-        executor = Executor(self.engine, self._cleaner, self.context, record)
-        executor.spread = spread
+        record, version = await self._read(self.engine)
+        executor = Executor(self.engine, self._cleanup, self.context, record, complete_remotely)
         try:
-            if held is not None:
-                self._check_driver(held, driver)
-            if held is not None and held.job.state in _BEFORE:
-                output = await self._loaded(load, record, held)
+            if version is not None:
+                self._check_driver(version, driver)
+            if version is not None and version.job.state in BEFORE_COMMIT:
+                output = await self._loaded(load, record, version)
                 try:
-                    held = await prepare(self.engine, self.context, record, held, output)
+                    version = await prepare(self.engine, self.context, record, version, output)
                     executor.fresh = True
                 except JobMoved:
                     # Perhaps by our own request, whose reply was lost, and by a recovery after it.
-                    held = await self._moved(record, driver)
-            executed = await executor.run(held)
+                    version = await self._moved(record, driver)
+            done = await executor.run(version)
         except MagicError as error:
-            if executor.so_far.ending is JobEnd.REVERTED:
-                raise self._not_undone(executor.so_far, error) from error
-            if not isinstance(error, Unavailable) or (held is not None and held.job.state in _BEFORE):
+            if executor.so_far.end is JobEnd.REVERTED:
+                raise outcome.not_undone(self.context, executor.so_far, error) from error
+            before = version is not None and version.job.state in BEFORE_COMMIT
+            if before or not isinstance(error, Unavailable):
                 raise
-            raise self._undecided(error) from error
-        if executed.ending is JobEnd.ELSEWHERE:
+            raise outcome.undecided(self.context, error) from error
+        if done.end is JobEnd.ELSEWHERE:
             return await self._ended_elsewhere(record, started)
-        if executed.ending is not JobEnd.PUBLISHED:
-            raise self._not_published(executed)
-        return self._report(executed, started)
+        if done.end is not JobEnd.PUBLISHED:
+            raise outcome.not_published(self.context, done)
+        return self._report(done, started)
 
     async def _moved(self, record: JobRecord, driver: str | None) -> JobVersion | None:
-        held = await record.read()
-        if held is not None:
-            self._check_driver(held, driver)
-            if held.job.state in _BEFORE:
+        version = await record.read()
+        if version is not None:
+            self._check_driver(version, driver)
+            if version.job.state in BEFORE_COMMIT:
                 raise CommitDenied(
-                    f"job {self.context.job} was moved by another process, and is {held.job.state}; nothing "
-                    "was published; commit again"
+                    f"job {self.context.job} was moved by another process, and is {version.job.state}; "
+                    "nothing was published; commit again"
                 )
-        return held
+        return version
+
+    async def _loaded(
+        self, load: Callable[[], Awaitable[JobOutput]], record: JobRecord, version: JobVersion
+    ) -> JobOutput:
+        """What is to be published. A malformed set fails the job and discards the others."""
+        try:
+            return await load()
+        except CommitFailed as error:
+            if isinstance(error.__cause__, FormatError):
+                try:
+                    moved = await record.move(version, JobState.ABORTING, reason=str(error))
+                    await Executor(self._cleanup, self._cleanup, self.context, record).run(moved)
+                except MagicError as second:
+                    error.add_note(f"and job {self.context.job} could not be aborted whole: {second}")
+            raise
+
+    # -- bringing to an end ----------------------------------------------------------------------------
+
+    async def finish(
+        self,
+        wish: Wish = Wish.FINISH,
+        *,
+        reason: str = "",
+        dry_run: bool = False,
+        settled: Collection[str] = (),
+    ) -> JobOutcome | None:
+        """Bring the job to its end, as its state and the wish say; None if it has ended before.
+
+        An open job is left to its driver, unless the wish is to abort it. Calling it again, from any process,
+        finds the job ended. The job's other facts are taken from its job object.
+
+        Args:
+            wish: What the caller wants of the job.
+            reason: Why, for whoever reads the job object.
+            dry_run: Change nothing; only raise what would keep the job from being taken back.
+            settled: Ids of uploads that are known to be completed or aborted.
+
+        Raises:
+            CommitDenied: The job is past the point where the wish could be fulfilled; nothing was changed.
+            CommitFailed: The job cannot be brought to an end; the message says what to do.
+            CommitOutcomeUnknown: The store did not say what became of a file; nothing was removed.
+            FormatError: The job object, or a fact that it names, is malformed; nothing was changed.
+            StoreError: The store failed; call again.
+        """
+        record, version = await self._read(self.engine, probe=not dry_run)
+        if version is None:
+            return None
+        context = self.context.of(version.job)
+        executor = Executor(self.engine, self._cleanup, context, record)
+        executor.settled.update(settled)
+        match decide(version.job.state, wish):
+            case Decision.LEAVE:
+                return JobOutcome(JobEnd.LEFT)
+            case Decision.REFUSE:
+                raise outcome.refusal(context.job, version.job.state, wish)
+            case Decision.MOVE_TO_REVERTING:
+                version = await executor.take_back(version, reason, dry_run=dry_run)
+            case Decision.MOVE_TO_ABORTING if not dry_run:
+                version = await record.move(version, JobState.ABORTING, reason=reason)
+            case _:
+                pass
+        return JobOutcome(JobEnd.LEFT) if dry_run else await executor.run(version)
 
     async def abort(self, pendings: Sequence[Pending], driver: str | None, *, given: bool) -> None:
         """See ``Committer.abort_job``.
 
         Args:
             pendings: Uploads that commits known here carry.
-            driver: What ``setup`` returned; None aborts whoever set the job up.
+            driver: What ``set_up`` returned; None aborts whoever set the job up.
             given: Whether any commits were handed over.
         """
-        record, held = await self._read(self._cleaner)
-        if held is None:
-            if given and await self._manifest(self._cleaner, record) is not None:
-                raise self._published()
+        record, version = await self._read(self._cleanup)
+        if version is None:
+            if given and await self._manifest(self._cleanup, record) is not None:
+                raise outcome.published(self.context)
             await self._sweep_ended(record, pendings)
             return
-        self._check_driver(held, driver)
-        executor = Executor(self._cleaner, self._cleaner, self.context, record)
-        wish = Wish.ROLLBACK if held.job.state is JobState.COMMITTING else Wish.ABORT
-        match decide(held.job.state, wish):
+        self._check_driver(version, driver)
+        executor = Executor(self._cleanup, self._cleanup, self.context, record)
+        wish = Wish.ROLLBACK if version.job.state is JobState.COMMITTING else Wish.ABORT
+        match decide(version.job.state, wish):
             case Decision.REFUSE:
-                raise self._published()
+                raise outcome.published(self.context)
             case Decision.MOVE_TO_ABORTING:
-                held = await record.move(held, JobState.ABORTING, reason="aborted by its driver")
+                version = await record.move(version, JobState.ABORTING, reason="aborted by its driver")
             case Decision.MOVE_TO_REVERTING:
-                held = await executor.take_back(held, "aborted by its driver")
+                version = await executor.take_back(version, "aborted by its driver")
             case _:
                 pass
         await self._abort_uploads(pendings)
         executor.settled.update(pending.upload_id for pending in pendings)
-        executed = await executor.run(held)
-        if executed.ending is JobEnd.PUBLISHED:
-            raise self._published()
-        if executed.unlisted is not None:
-            raise executed.unlisted
+        done = await executor.run(version)
+        if done.end is JobEnd.PUBLISHED:
+            raise outcome.published(self.context)
+        if done.unlisted is not None:
+            raise done.unlisted
 
     async def state(self) -> JobState | None:
-        """The job's state; None if it has ended, or never began.
+        """The job's state; None if it has ended, or never began."""
+        _, version = await self._read(self._cleanup)
+        return None if version is None else version.job.state
 
-        Raises:
-            StoreError: The store failed.
-        """
-        _, held = await self._read(self._cleaner)
-        return None if held is None else held.job.state
-
-    # -- what both need --------------------------------------------------------------------------------
+    # -- what all of them need -------------------------------------------------------------------------
 
     @property
     def _destination(self) -> str:
         return self.context.layout.destination
 
-    async def _conditions(self, engine: Engine) -> Conditions:
-        return await conditions_of(engine.store, self.context.layout.job_directory)
+    async def _read(self, engine: Engine, *, probe: bool = True) -> tuple[JobRecord, JobVersion | None]:
+        """The job's object. What the store honours is tried only where there is one.
 
-    async def _read(self, engine: Engine) -> tuple[JobRecord, JobVersion | None]:
-        """The job's object; what the store honours is tried only where there is one."""
-        known = remembered(engine.store)
-        record = JobRecord(engine.store, self.context.layout, known or Conditions())
-        held = await record.read()
-        if known is None and held is not None:
-            record.use(await self._conditions(engine))
-        return record, held
+        The leavings of a trial that is cut lie in the job's directory, and are found by way of its object.
+        """
+        store, layout = engine.store, self.context.layout
+        known = remembered(store)
+        record = JobRecord(store, layout, known or Conditions())
+        version = await record.read()
+        if probe and known is None and version is not None:
+            record.use(await conditions_of(store, layout.job_directory))
+        return record, version
 
-    def _check_driver(self, held: JobVersion, driver: str | None) -> None:
-        if driver is not None and held.job.driver != driver:
+    def _check_driver(self, version: JobVersion, driver: str | None) -> None:
+        if driver is not None and version.job.driver != driver:
             raise CommitDenied(
-                f"job {self.context.job} was taken over by another driver, attempt {held.job.attempt} on "
-                f"{held.job.host}; nothing was changed; leave it to that one"
+                f"job {self.context.job} was taken over by another driver, attempt {version.job.attempt} on "
+                f"{version.job.host}; nothing was changed; leave it to that one"
             )
-
-    async def _loaded(
-        self, load: Callable[[], Awaitable[JobOutput]], record: JobRecord, held: JobVersion
-    ) -> JobOutput:
-        """What is to be published. A set that cannot be believed fails the job and discards the others."""
-        try:
-            return await load()
-        except CommitFailed as error:
-            if isinstance(error.__cause__, FormatError):
-                try:
-                    moved = await record.move(held, JobState.ABORTING, reason=str(error))
-                    await Executor(self._cleaner, self._cleaner, self.context, record).run(moved)
-                except MagicError as second:
-                    error.add_note(f"and job {self.context.job} could not be aborted whole: {second}")
-            raise
 
     async def _abort_uploads(self, pendings: Sequence[Pending]) -> None:
         steps = [Abort(pending.destination_key, pending.upload_id) for pending in pendings]
-        result = await self._cleaner.run(Stage("abort", steps), stop_on_failure=False)
+        result = await self._cleanup.run(Stage("abort", steps), stop_on_failure=False)
         raise_first([failure.error for failure in result.failures])
 
     async def _sweep_ended(self, record: JobRecord, pendings: Sequence[Pending]) -> None:
         """Discard what is left of a job that has ended, or was never set up: uploads and work objects."""
         await self._abort_uploads(pendings)
-        swept = await sweep(self._cleaner, self.context, read_documents=True)
+        swept = await sweep(self._cleanup, self.context, read_documents=True)
         await record.clear()
         raise_first([*swept.problems, *([swept.unlisted] if swept.unlisted else [])])
 
-    # -- how it ended ----------------------------------------------------------------------------------
-
-    def _undecided(self, error: StoreError) -> CommitOutcomeUnknown:
-        return CommitOutcomeUnknown(
-            f"the store fell silent while job {self.context.job} was being committed; nothing was removed; "
-            f"commit again, or run magicfs recover {self.context.url}: {error}"
-        )
-
-    def _published(self) -> ProtocolViolation:
-        return ProtocolViolation(
-            f"job {self.context.job} is published; nothing was removed; run magicfs recover "
-            f"{self.context.url} if its driver died before it had cleaned up"
-        )
-
-    def _not_published(self, executed: JobOutcome) -> CommitFailed | CommitDenied:
-        if executed.failure is None:
-            how = executed.ending.value
-            return CommitDenied(f"job {self.context.job} was {how} by another process; run the job again")
-        done, failed = executed.lists["done"], executed.lists["failed"]
-        error = CommitFailed(
-            f"{failed[0]} could not be published; the {len(done)} files that had become visible were removed "
-            f"again and the rest discarded; run the job again: {executed.failure}",
-            **executed.lists,
-        )
-        error.__cause__ = executed.failure
-        return error
-
-    def _not_undone(self, executed: JobOutcome, error: MagicError) -> CommitFailed:
-        why = executed.failure or "another process is taking it back"
-        failed = CommitFailed(
-            f"job {self.context.job} is not published, and not all could be undone: {why}; call job.abort, "
-            f"or run magicfs recover {self.context.url}",
-            **executed.lists,
-        )
-        failed.add_note(f"and undoing it failed: {error}")
-        return failed
-
     async def _manifest(self, engine: Engine, record: JobRecord) -> Manifest | None:
         return await chain.read(engine.store, self._destination, self.context.job, record.conditions)
+
+    # -- the report ------------------------------------------------------------------------------------
 
     async def _ended_elsewhere(self, record: JobRecord, started: float) -> JobReport:
         manifest = await self._manifest(self.engine, record)
@@ -280,38 +362,38 @@ class Driver:
             await chain.read(self.engine.store, extra, self.context.job, record.conditions)
             for extra in self.context.extra_destinations
         ]
-        published = [manifest, *(one for one in others if one is not None)]
-        keys = [paths.join(each.destination, one.key) for each in published for one in each.files]
+        manifests = [manifest, *(one for one in others if one is not None)]
+        keys = [paths.join(each.destination, one.key) for each in manifests for one in each.files]
         return JobReport(
             job_id=self.context.job,
             destination=self.context.url,
-            committer=self.committer,
+            committer=self.context.committer,
             conflict=self.context.conflict,
             tasks=0,
             files=len(keys),
-            bytes=sum(one.size for each in published for one in each.files),
+            bytes=sum(one.size for each in manifests for one in each.files),
             seconds=time.monotonic() - started,
             filenames=self._urls(keys),
             warnings=("another process finished the job",),
             manifest=self._manifest_url(),
         )
 
-    def _report(self, executed: JobOutcome, started: float) -> JobReport:
-        output = executed.output
+    def _report(self, done: JobOutcome, started: float) -> JobReport:
+        output = done.output
         keys = [p.destination_key for p in islice(output.pendings(), SUCCESS_MARKER_FILE_LIMIT)]
         return JobReport(
             job_id=self.context.job,
             destination=self.context.url,
-            committer=self.committer,
+            committer=self.context.committer,
             conflict=self.context.conflict,
             tasks=output.tasks,
             files=output.files,
             bytes=output.bytes,
             seconds=time.monotonic() - started,
-            uploads_aborted=executed.aborted,
-            files_deleted=executed.deleted,
+            uploads_aborted=done.aborted,
+            files_deleted=done.deleted,
             filenames=self._urls(keys),
-            warnings=tuple(executed.warnings),
+            warnings=tuple(done.warnings),
             statistics=publish.job_statistics(output),
             manifest=self._manifest_url(),
         )

@@ -24,15 +24,15 @@ from magicfs.errors import (
 )
 from magicfs.formats.pending import Pending
 from magicfs.parallel import raise_first
-from magicfs.protocol.job_state import JobState
+from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.protocol.plan import Complete, Stage
 from magicfs.protocol.readback import Outcome
 from magicfs.stores.conditions import remove_matching
-from magicfs.transaction import delegate, facts, publish, revert
+from magicfs.transaction import facts, publish, revert
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.delegate import Order, Spread
-from magicfs.transaction.executed import JobEnd, JobOutcome
+from magicfs.transaction.delegate import CompleteRemotely, CompletionRequest, complete_remotely
+from magicfs.transaction.outcome import JobEnd, JobOutcome
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobMoved, JobRecord, JobVersion, new_token
 from magicfs.transaction.sweep import sweep
@@ -43,30 +43,35 @@ _LOOKS = 3
 
 
 class Executor:
-    """Carries one job from any state that has a way to its end.
+    """Runs one job from any state after ``prepared`` to its end.
 
     Args:
         engine: Bound to the job's bucket; completes files.
-        cleaner: The same, giving a silent store up.
+        cleaner: The same, for cleanup: it gives a silent store up.
         context: The job.
         record: Its object.
-
-    Attributes:
-        fresh: Whether no other process has completed a file yet, as a driver knows that has just reached the
-            commit point; otherwise every file is looked at.
-        settled: Ids of uploads that are known to be completed or aborted.
-        spread: How other processes complete the files; None completes them in this one.
+        call: How other processes complete the files; None completes them in this one.
     """
 
-    def __init__(self, engine: Engine, cleaner: Engine, context: JobContext, record: JobRecord) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        cleaner: Engine,
+        context: JobContext,
+        record: JobRecord,
+        call: CompleteRemotely | None = None,
+    ) -> None:
         self.engine = engine
         self.cleaner = cleaner
         self.context = context
         self.record = record
+        self._call = call
         self.fresh = False
-        self._etags: dict[str, str] = {}
+        """Whether no other process has completed a file yet, as a driver knows that has just reached the
+        commit point; otherwise every file is looked at."""
         self.settled: set[str] = set()
-        self.spread: Spread | None = None
+        """Ids of uploads that are known to be completed or aborted."""
+        self._etags: dict[str, str] = {}
         self._done = JobOutcome()
 
     @property
@@ -74,7 +79,7 @@ class Executor:
         """What has been done, also when ``run`` raised: its ending is the one that the job is bound for."""
         return self._done
 
-    async def run(self, held: JobVersion | None) -> JobOutcome:
+    async def run(self, version: JobVersion | None) -> JobOutcome:
         """Do what the job object says until the job has ended.
 
         Raises:
@@ -83,32 +88,34 @@ class Executor:
             FormatError: A fact of the job was altered; nothing was done.
             StoreError: The store failed before the job's fate was settled.
         """
-        while held is not None:
+        while version is not None:
             try:
-                match held.job.state:
+                match version.job.state:
                     case JobState.COMMITTING:
-                        held = await self._complete(held)
+                        version = await self._complete(version)
                     case JobState.COMPLETED:
-                        return await self._finish(held)
+                        return await self._finish(version)
                     case JobState.REVERTING:
-                        return await self._revert(held)
+                        return await self._revert(version)
                     case JobState.ABORTING:
-                        return await self._abort(held)
+                        return await self._abort(version)
                     case _:
-                        raise JobMoved(f"job {self.context.job} is {held.job.state} again; nothing was done")
+                        raise JobMoved(
+                            f"job {self.context.job} is {version.job.state} again; nothing was done"
+                        )
             except JobMoved:
                 self.fresh = False
-                held = await self.record.read()
-                if held is not None and held.job.state in {JobState.OPEN, JobState.PREPARED}:
+                version = await self.record.read()
+                if version is not None and version.job.state in BEFORE_COMMIT:
                     raise
             except ObjectNotFound as error:
                 # A fact is gone: with the job, if another process ended it in the meantime.
-                held = await self._still_there(held, error)
+                version = await self._still_there(version, error)
         with suppress(MagicError):  # facts that this process has written since the job ended
             await sweep(self.cleaner, self.context)
         return self._done
 
-    async def take_back(self, held: JobVersion, reason: str, *, dry_run: bool = False) -> JobVersion:
+    async def take_back(self, version: JobVersion, reason: str, *, dry_run: bool = False) -> JobVersion:
         """Move a committing job to ``reverting``, if it can be taken back; ``dry_run`` only tells whether.
 
         Raises:
@@ -117,56 +124,56 @@ class Executor:
             JobMoved: Another process moved it.
         """
         try:
-            output = await facts.read_output(self.cleaner, self.context, held.job)
+            output = await facts.read_output(self.cleaner, self.context, version.job)
         except ObjectNotFound as error:
-            await self._still_there(held, error)
+            await self._still_there(version, error)
             raise JobMoved(f"job {self.context.job} was moved by another process meanwhile") from error
-        no_way_back = revert.no_way_back(held.job, output.pendings())
+        no_way_back = revert.no_way_back(version.job, output.pendings())
         if no_way_back is not None:
             raise CommitDenied(
                 f"job {self.context.job} can only go forward: {no_way_back}; nothing was changed; run "
                 f"magicfs recover {self.context.url} to finish it"
             )
-        return held if dry_run else await self.record.move(held, JobState.REVERTING, reason=reason)
+        return version if dry_run else await self.record.move(version, JobState.REVERTING, reason=reason)
 
-    async def _still_there(self, held: JobVersion, error: ObjectNotFound) -> JobVersion | None:
-        if await self._is_unmoved(held):
+    async def _still_there(self, version: JobVersion, error: ObjectNotFound) -> JobVersion | None:
+        if await self._is_unmoved(version):
             raise CommitFailed(
-                f"a fact of job {self.context.job}, which is {held.job.state}, is gone: {error}; nothing was "
-                "done with the job; restore the object, or look at the files and remove the job by hand"
+                f"a fact of job {self.context.job}, which is {version.job.state}, is gone: {error}; nothing "
+                "was done with the job; restore the object, or look at the files and remove the job by hand"
             ) from error
         return await self.record.read()
 
-    async def _is_unmoved(self, held: JobVersion) -> bool:
+    async def _is_unmoved(self, version: JobVersion) -> bool:
         now = await self.record.read()
-        return now is not None and now.job.nonce == held.job.nonce
+        return now is not None and now.job.nonce == version.job.nonce
 
     # -- committing ------------------------------------------------------------------------------------
 
-    async def _complete(self, held: JobVersion) -> JobVersion:
-        job = held.job
+    async def _complete(self, version: JobVersion) -> JobVersion:
+        job = version.job
         self._done.output = output = await facts.read_output(self.engine, self.context, job)
         if not job.irreversible:
-            held = await self._hide_success(held)
+            version = await self._hide_success(version)
         last = set(job.equal_keys)
-        elsewhere = await self._complete_elsewhere(held, output)
+        elsewhere = await self._complete_remotely(version, output)
         others = last | {step.key for step in elsewhere}
         steps = self._steps(output, lambda pending: pending.destination_key not in others)
-        verify = not self.fresh or self.spread is not None
+        verify = not self.fresh or self._call is not None
         result = await self.engine.run(Stage("complete", steps), keep=True, verify=verify)
         result = replace(result, done=result.done + len(elsewhere), completed=elsewhere | result.completed)
         if result.ok and last:
             if not job.irreversible:
-                held = await self.record.move(held, JobState.COMMITTING, irreversible=True)
+                version = await self.record.move(version, JobState.COMMITTING, irreversible=True)
             steps = self._steps(output, lambda pending: pending.destination_key in last)
             second = await self.engine.run(Stage("complete", steps), keep=True, verify=not self.fresh)
             done, completed = result.done + second.done, result.completed | second.completed
             result = StageResult(done, completed, second.failures, second.not_started)
         if not result.ok:
-            return await self._failed(held, output, result)
+            return await self._failed(version, output, result)
         self._etags = {step.key: etag for step, etag in result.completed.items()}
         self.settled = {step.upload_id for step in result.completed}
-        return await self.record.move(held, JobState.COMPLETED)
+        return await self.record.move(version, JobState.COMPLETED)
 
     @property
     def _if_absent(self) -> bool:
@@ -182,18 +189,18 @@ class Executor:
             if wanted(pending):
                 yield job_output.completing(pending, if_absent=self._if_absent)
 
-    async def _complete_elsewhere(self, held: JobVersion, output: JobOutput) -> dict[Complete, str]:
+    async def _complete_remotely(self, version: JobVersion, output: JobOutput) -> dict[Complete, str]:
         """Let other processes complete what they can; returns what they have told to be visible."""
-        if self.spread is None or not output.files:
+        if self._call is None or not output.files:
             return {}
-        order = Order(held.job.nonce, self._if_absent, verify=not self.fresh)
-        done, warnings = await delegate.elsewhere(self.spread, order, self.engine, held.job, output)
-        if not await self._is_unmoved(held):
+        request = CompletionRequest(version.job.nonce, self._if_absent, verify=not self.fresh)
+        done, warnings = await complete_remotely(self._call, request, self.engine, version.job, output)
+        if not await self._is_unmoved(version):
             raise JobMoved(f"job {self.context.job} was moved by another process meanwhile")
         self._done.warnings += warnings
         return done
 
-    async def _hide_success(self, held: JobVersion) -> JobVersion:
+    async def _hide_success(self, version: JobVersion) -> JobVersion:
         """Delete the ``_SUCCESS`` that is there: its readers wait until the job has ended.
 
         One that another job has written since this one looked is written down first, so that taking the job
@@ -205,16 +212,19 @@ class Executor:
                 etag = (await store.head(key)).etag
             except ObjectNotFound:
                 break
-            if held.job.old_success is None or held.job.old_success.etag != etag:
+            if version.job.old_success is None or version.job.old_success.etag != etag:
                 seen = await facts.copy_success(self.engine, self.context, new_token())
                 if seen is None:
                     break
-                held, etag = await self.record.move(held, JobState.COMMITTING, old_success=seen), seen.etag
+                version, etag = (
+                    await self.record.move(version, JobState.COMMITTING, old_success=seen),
+                    seen.etag,
+                )
             if not await remove_matching(store, self.record.conditions, [(key, etag)], 1):
                 break
-        return held
+        return version
 
-    async def _failed(self, held: JobVersion, output: JobOutput, result: StageResult) -> JobVersion:
+    async def _failed(self, version: JobVersion, output: JobOutput, result: StageResult) -> JobVersion:
         done = [step.key for step in result.completed]
         failed = [failure.step.key for failure in result.failures]
         tried = {*done, *failed}
@@ -226,7 +236,7 @@ class Executor:
         undecided = next((one for one in result.failures if not self._is_definite(one)), None)
         if undecided is not None:
             with suppress(StoreError):
-                if not await self._is_unmoved(held):
+                if not await self._is_unmoved(version):
                     raise JobMoved(f"job {self.context.job} was moved meanwhile") from undecided.error
             raise CommitOutcomeUnknown(
                 f"{len(done)} of {output.files} files are published, and it is not known what became of "
@@ -235,7 +245,7 @@ class Executor:
                 **lists,
             ) from undecided.error
         first = result.failures[0].error
-        no_way_back = revert.no_way_back(held.job, output.pendings())
+        no_way_back = revert.no_way_back(version.job, output.pendings())
         if no_way_back is not None:
             raise CommitFailed(
                 f"{failed[0]} could not be published, and job {self.context.job} can only go forward: "
@@ -244,7 +254,7 @@ class Executor:
                 **lists,
             ) from first
         self._done.failure, self._done.lists = first, lists
-        return await self.record.move(held, JobState.REVERTING, reason=str(first))
+        return await self.record.move(version, JobState.REVERTING, reason=str(first))
 
     def _is_definite(self, failure: Failure) -> bool:
         """Whether a file is known not to come; a recovery that may not write proves nothing."""
@@ -254,14 +264,14 @@ class Executor:
 
     # -- the three ends --------------------------------------------------------------------------------
 
-    async def _finish(self, held: JobVersion) -> JobOutcome:
+    async def _finish(self, version: JobVersion) -> JobOutcome:
         """From ``completed`` to the end. No trouble raises: the files are published."""
         done = self._done
-        done.ending = JobEnd.PUBLISHED
+        done.end = JobEnd.PUBLISHED
         try:
-            await self._settle(held)
+            await self._settle(version)
         except Exception as error:
-            gone = isinstance(error, ObjectNotFound) and not await self._is_unmoved(held)
+            gone = isinstance(error, ObjectNotFound) and not await self._is_unmoved(version)
             if gone or isinstance(error, JobMoved):
                 raise  # perhaps the job has ended: see run
             done.warnings.append(
@@ -270,7 +280,7 @@ class Executor:
             )
             return done
         done.warnings += [
-            f"the files are published but cleaning up failed: {one}" for one in await self._end(held)
+            f"the files are published but cleaning up failed: {one}" for one in await self._end(version)
         ]
         if done.unlisted is not None:
             done.warnings.append(
@@ -279,9 +289,9 @@ class Executor:
             )
         return done
 
-    async def _settle(self, held: JobVersion) -> None:
+    async def _settle(self, version: JobVersion) -> None:
         """Manifest, pointer, deletions and ``_SUCCESS``."""
-        job, context, conditions, done = held.job, self.context, self.record.conditions, self._done
+        job, context, conditions, done = version.job, self.context, self.record.conditions, self._done
         try:
             if job.chunks and not done.output.files:
                 done.output = await facts.read_output(self.cleaner, context, job)
@@ -297,9 +307,9 @@ class Executor:
         done.warnings += [f"{key} was written anew by somebody else and stays" for key in left]
         await publish.write_success(self.cleaner, context, conditions, job, done.output)
 
-    async def _revert(self, held: JobVersion) -> JobOutcome:
-        self._done.ending = JobEnd.REVERTED
-        job = held.job
+    async def _revert(self, version: JobVersion) -> JobOutcome:
+        self._done.end = JobEnd.REVERTED
+        job = version.job
         output = JobOutput()
         if job.chunks or job.old_success:
             output = await facts.read_output(self.cleaner, self.context, job)
@@ -307,17 +317,19 @@ class Executor:
                 await revert.revert_files(self.cleaner, self.context, self.record.conditions, job, output)
             )
             # From here on nothing but work objects is left, and the facts may go.
-            held = await self.record.move(held, JobState.REVERTING, chunks=(), deletions=(), old_success=None)
-        raise_first(await self._end(held, read_documents=True, look_again=output))
+            version = await self.record.move(
+                version, JobState.REVERTING, chunks=(), deletions=(), old_success=None
+            )
+        raise_first(await self._end(version, read_documents=True, look_again=output))
         return self._done
 
-    async def _abort(self, held: JobVersion) -> JobOutcome:
-        raise_first(await self._end(held, read_documents=True))
-        self._done.ending = JobEnd.ABORTED
+    async def _abort(self, version: JobVersion) -> JobOutcome:
+        raise_first(await self._end(version, read_documents=True))
+        self._done.end = JobEnd.ABORTED
         return self._done
 
     async def _end(
-        self, held: JobVersion, *, read_documents: bool = False, look_again: JobOutput | None = None
+        self, version: JobVersion, *, read_documents: bool = False, look_again: JobOutput | None = None
     ) -> list[MagicError]:
         """Remove the job's work, and its object last; returns what could not be done."""
         try:
@@ -330,7 +342,7 @@ class Executor:
             if not problems and look_again is not None:
                 problems = await revert.remove_files(self.cleaner, self.record.conditions, look_again)
             if not problems:
-                await self.record.remove(held)
+                await self.record.remove(version)
         except JobMoved:
             raise
         except MagicError as error:

@@ -12,7 +12,7 @@ from magicfs.parallel import drained
 from magicfs.protocol import ids, paths
 from magicfs.protocol.conflict import is_by_partition, overlap
 from magicfs.protocol.ids import JobId
-from magicfs.protocol.job_state import JobState
+from magicfs.protocol.job_state import CHANGES_FILES
 from magicfs.protocol.layout import JOB_OBJECT, LayoutName, WorkLayout
 from magicfs.protocol.magic import MAGIC, MAGIC_JOB
 from magicfs.transaction.context import FoundJob
@@ -21,7 +21,6 @@ __all__ = ["OtherJob", "conflicting", "find_unfinished_jobs", "jobs_among"]
 
 _JOB = "job-"
 _STEM = f"{JOB_OBJECT.removesuffix('.json')}."
-_ENDING = frozenset({JobState.PREPARED, JobState.COMMITTING, JobState.COMPLETED, JobState.REVERTING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,7 @@ def conflicting(others: Sequence[OtherJob], own: JobId, scope: tuple[str, ...] |
         one
         for one in others
         if one.job_id != own
-        and (one.job is None or (one.job.state in _ENDING and overlap(scope, _scope_of(one.job))))
+        and (one.job is None or (one.job.state in CHANGES_FILES and overlap(scope, _scope_of(one.job))))
     ]
 
 

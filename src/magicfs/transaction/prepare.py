@@ -48,7 +48,7 @@ class _Found:
 
 
 async def prepare(
-    engine: Engine, context: JobContext, record: JobRecord, held: JobVersion, output: JobOutput
+    engine: Engine, context: JobContext, record: JobRecord, version: JobVersion, output: JobOutput
 ) -> JobVersion:
     """Move an open or prepared job to ``committing``.
 
@@ -75,14 +75,14 @@ async def prepare(
         found = await _look(engine, context, record, output)
         _refuse_equal(context, found)
         changes |= {"pointer": found.pointer, "older_files": found.older_files}
-        return await record.move(held, JobState.COMMITTING, **changes)
+        return await record.move(version, JobState.COMMITTING, **changes)
     for attempt in range(_TRIES):
         if attempt:
             await asyncio.sleep(_PAUSE_S * 2**attempt * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
-        held, in_the_way = await _announce_and_look(engine, context, record, held, output)
+        version, in_the_way = await _announce_and_look(engine, context, record, version, output)
         if not in_the_way:
-            return await record.move(held, JobState.COMMITTING, **changes)
-        held = await record.move(held, JobState.OPEN, deletions=(), equal_keys=(), partitions=None)
+            return await record.move(version, JobState.COMMITTING, **changes)
+        version = await record.move(version, JobState.OPEN, deletions=(), equal_keys=(), partitions=None)
     raise CommitDenied(
         f"job {context.job} cannot {context.conflict.replace('_', ' ')} now: {'; '.join(in_the_way)}; "
         "nothing was published; wait for it, or if its driver is dead run magicfs recover "
@@ -123,18 +123,18 @@ def check_empty(context: JobContext, output: JobOutput) -> None:
 
 
 async def _announce_and_look(
-    engine: Engine, context: JobContext, record: JobRecord, held: JobVersion, output: JobOutput
+    engine: Engine, context: JobContext, record: JobRecord, version: JobVersion, output: JobOutput
 ) -> tuple[JobVersion, list[str]]:
     """Announce what will be replaced, then look for others; returns who or what is in the way."""
-    if held.job.state is JobState.PREPARED:
-        held = await record.move(held, JobState.OPEN)
+    if version.job.state is JobState.PREPARED:
+        version = await record.move(version, JobState.OPEN)
     found = await _look(engine, context, record, output)
     if context.conflict == "fail":
         _refuse_data(context, found.old)
     nonce = new_token()
     listed = await facts.write_deletions(engine, context, nonce, _deleted(context, found))
-    held = await record.move(
-        held,
+    version = await record.move(
+        version,
         JobState.PREPARED,
         deletions=listed,
         partitions=found.partitions,
@@ -146,7 +146,7 @@ async def _announce_and_look(
     in_the_way = [_described(one) for one in conflicting(others, context.job, found.partitions)]
     if not in_the_way and await _pointer(engine, context, record) != found.pointer:
         in_the_way = ["another job was published in the meantime"]
-    return held, in_the_way
+    return version, in_the_way
 
 
 def _deleted(context: JobContext, found: _Found) -> list[OldObject]:

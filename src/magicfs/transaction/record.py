@@ -90,14 +90,14 @@ class JobRecord:
         """
         return JobVersion(job, await self._register.create(job.to_bytes(), tried=tried))
 
-    async def move(self, held: JobVersion, state: JobState, **changes: Any) -> JobVersion:
-        """Replace the version that is held by one of another state.
+    async def move(self, version: JobVersion, state: JobState, **changes: Any) -> JobVersion:
+        """Replace this version by one of another state.
 
         Raises:
             JobMoved: Another process was faster; nothing was changed.
             ProtocolViolation: The table of states has no such move.
         """
-        check_move(held.job.state, state)
+        check_move(version.job.state, state)
         news: dict[str, Any] = {
             "state": state,
             "nonce": new_token(),
@@ -105,28 +105,28 @@ class JobRecord:
             "host": _host(),
             **changes,
         }
-        moved = replace(held.job, **news)
+        moved = replace(version.job, **news)
         try:
-            return JobVersion(moved, await self._register.swap(held.entry, moved.to_bytes()))
+            return JobVersion(moved, await self._register.swap(version.entry, moved.to_bytes()))
         except (PreconditionFailed, ObjectExists) as error:
             raise JobMoved(
                 f"job {moved.job_id} was moved by another process while this one tried to make it {state}; "
                 "nothing was changed here; look with magicfs recover --dry-run"
             ) from error
 
-    async def remove(self, held: JobVersion) -> None:
+    async def remove(self, version: JobVersion) -> None:
         """Delete the job's last object. A second call, or one for a job that ended, does nothing."""
         try:
-            await self._register.remove(held.entry)
+            await self._register.remove(version.entry)
         except PreconditionFailed as error:
-            raise JobMoved(f"job {held.job.job_id} was moved by another process at its end") from error
+            raise JobMoved(f"job {version.job.job_id} was moved by another process at its end") from error
 
     async def clear(self) -> None:
         """Delete what is left of the object of a job that has ended, where it has numbered versions."""
         await self._register.clear()
 
 
-def opened(context: JobContext, engine: Engine, committer: str) -> JobObject:
+def opened(context: JobContext, engine: Engine) -> JobObject:
     """The first version of a job's object."""
     layout = context.layout
     return JobObject(
@@ -137,7 +137,7 @@ def opened(context: JobContext, engine: Engine, committer: str) -> JobObject:
         nonce=new_token(),
         driver=new_token(),
         attempt=layout.attempt,
-        committer=committer,
+        committer=context.committer,
         conflict=context.conflict,
         unique_names=context.unique_names,
         tracking=context.tracking,

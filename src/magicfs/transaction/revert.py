@@ -19,6 +19,7 @@ from magicfs.filesystem.recording import write_id_of
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.pending import Pending
 from magicfs.parallel import drained
+from magicfs.protocol import job_state
 from magicfs.protocol.plan import Stage
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores.conditions import Conditions, remove_matching
@@ -34,11 +35,8 @@ _LOOKS = 3
 
 def no_way_back(job: JobObject, pendings: Iterable[Pending]) -> str | None:
     """Why a job can only go forward; None if it can be taken back."""
-    if job.irreversible:
-        return "old files have been replaced by new ones of the same name, and their content is gone"
-    if any(write_id_of(pending) is None for pending in pendings):
-        return "its uploads carry no write id, so its files cannot be told from somebody else's"
-    return None
+    write_ids = job.irreversible or all(write_id_of(pending) is not None for pending in pendings)
+    return job_state.no_way_back(irreversible=job.irreversible, write_ids=write_ids)
 
 
 async def revert_files(

@@ -100,7 +100,7 @@ class StoreSets:
         self._engine = engine
         self._context = context
 
-    async def keep(self, task: TaskId, attempt: AttemptId, pending_set: PendingSet) -> Kept:  # noqa: D102
+    async def keep(self, task: TaskId, attempt: AttemptId, pending_set: PendingSet) -> Kept:
         context = self._context
         key = context.layout.set_key(attempt)
         where = self.where(key)
@@ -134,7 +134,7 @@ class StoreSets:
                 ) from error
         return raw
 
-    async def find(self, task: TaskId, attempt: AttemptId) -> TaskCommit | None:  # noqa: D102
+    async def find(self, task: TaskId, attempt: AttemptId) -> TaskCommit | None:
         key = self._context.layout.set_key(attempt)
         try:
             raw = await self._engine.store.get(key, size_max=PENDINGSET_SIZE_LIMIT + 1)
@@ -163,7 +163,7 @@ class StoreSets:
             found.append(StoredSet(info.key, task, info.modified or 0.0))
         return found
 
-    async def earlier(self) -> list[StoredSet]:  # noqa: D102
+    async def earlier(self) -> list[StoredSet]:
         found = []
         for number in range(self._context.layout.attempt):
             layout = replace(self._context.layout, attempt=number)
@@ -173,7 +173,7 @@ class StoreSets:
                     found.append(StoredSet(info.key, ids.task_of_attempt(attempt), info.modified or 0.0))
         return found
 
-    async def read(self, keys: Sequence[str]) -> dict[str, bytes]:  # noqa: D102
+    async def read(self, keys: Sequence[str]) -> dict[str, bytes]:
         read: dict[str, bytes] = {}
 
         async def one(key: str) -> bool:
@@ -189,14 +189,14 @@ class StoreSets:
         await drained(keys, one, self._engine.concurrency)
         return read
 
-    def where(self, key: str) -> str:  # noqa: D102
+    def where(self, key: str) -> str:
         return f"{self._engine.store.bucket}/{key}"
 
-    def key_of(self, commit: TaskCommit) -> str | None:  # noqa: D102
+    def key_of(self, commit: TaskCommit) -> str | None:
         key = commit.set_key
         return key if key and paths.is_under(key, self._context.layout.job_directory) else None
 
-    def lasting_key(self, stored: StoredSet, attempt: AttemptId) -> str:  # noqa: ARG002, D102
+    def lasting_key(self, stored: StoredSet, attempt: AttemptId) -> str:  # noqa: ARG002
         return stored.key
 
 

@@ -1,20 +1,28 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from magicfs.errors import ProtocolViolation
+from magicfs.protocol import job_state
 from magicfs.protocol.job_state import (
+    BEFORE_COMMIT,
+    CHANGES_FILES,
     ENDS,
     MEANING,
     NEXT,
+    PUBLISHES,
+    SHOWS_NOTHING,
     Decision,
     JobState,
     Wish,
     check_move,
     decide,
     diagram,
+    end_of,
+    no_way_back,
 )
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "recovery.md"
@@ -31,18 +39,24 @@ DECISIONS = {
     ("open", "finish"): "leave",
     ("open", "rollback"): "aborting",
     ("open", "abort"): "aborting",
+    ("open", "supersede"): "aborting",
     ("prepared", "finish"): "leave",
     ("prepared", "rollback"): "aborting",
     ("prepared", "abort"): "aborting",
+    ("prepared", "supersede"): "aborting",
     ("committing", "finish"): "execute",
     ("committing", "rollback"): "reverting",
     ("committing", "abort"): "refuse",
+    ("committing", "supersede"): "execute",
     ("completed", "finish"): "execute",
     ("completed", "rollback"): "refuse",
     ("completed", "abort"): "refuse",
+    ("completed", "supersede"): "execute",
     ("aborting", "finish"): "execute",
     ("aborting", "rollback"): "execute",
     ("aborting", "abort"): "execute",
+    ("aborting", "supersede"): "execute",
+    ("reverting", "supersede"): "execute",
     ("reverting", "finish"): "execute",
     ("reverting", "rollback"): "execute",
     ("reverting", "abort"): "execute",
@@ -81,6 +95,35 @@ def test_decision_to_move_is_a_move_of_the_table(state: JobState, wish: Wish) ->
             check_move(state, JobState.REVERTING)
         case Decision.EXECUTE:
             assert state in ENDS or JobState.COMPLETED in NEXT[state]
+
+
+def test_what_follows_from_a_state_is_said_once() -> None:
+    """The sets that other rooms ask for, written out once more by hand."""
+    assert {"open", "prepared"} == BEFORE_COMMIT
+    assert {"committing", "completed"} == PUBLISHES
+    assert {"open", "prepared", "aborting"} == SHOWS_NOTHING
+    assert {"prepared", "committing", "completed", "reverting"} == CHANGES_FILES
+    for path in (Path(job_state.__file__).parents[1]).rglob("*.py"):
+        if path.name != "job_state.py":
+            # Two states side by side are a set, made anew.
+            assert not re.search(r"JobState\.[A-Z]+\s*[,|]\s*JobState\.", path.read_text()), path
+
+
+@pytest.mark.parametrize("wish", Wish)
+@pytest.mark.parametrize("state", JobState)
+def test_end_is_the_one_that_the_moves_lead_to(state: JobState, wish: Wish) -> None:
+    decision = decide(state, wish)
+    if decision in {Decision.LEAVE, Decision.REFUSE}:
+        return
+    ends = {"finish": JobState.COMPLETED, "abort": JobState.ABORTING, "revert": JobState.REVERTING}
+    moved = JobState(decision.value) if decision is not Decision.EXECUTE else state
+    assert ends[end_of(state, decision)] in {moved, *NEXT[moved]}
+
+
+def test_way_back_ends_with_the_first_replaced_file_and_needs_write_ids() -> None:
+    assert no_way_back(irreversible=False, write_ids=True) is None
+    assert "content is gone" in str(no_way_back(irreversible=True, write_ids=True))
+    assert "no write id" in str(no_way_back(irreversible=False, write_ids=False))
 
 
 def reachable(start: JobState) -> set[JobState]:

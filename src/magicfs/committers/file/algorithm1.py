@@ -74,7 +74,7 @@ class MovedAside:
 
     # -- tasks ---------------------------------------------------------------------------------------------
 
-    async def commit_task(self, task: TaskId, attempt: AttemptId) -> TaskRecord:  # noqa: D102
+    async def commit_task(self, task: TaskId, attempt: AttemptId) -> TaskRecord:
         work = self._work
         if (held := await work.records.read(task, attempt)) is not None:
             return held
@@ -99,11 +99,11 @@ class MovedAside:
             ) from error
         return record
 
-    async def tasks(self) -> list[TaskId]:  # noqa: D102
+    async def tasks(self) -> list[TaskId]:
         found = await self._work.records.committed()
         return [task for task, attempts in found.items() for _ in attempts]
 
-    async def recover(self) -> list[Chosen]:  # noqa: D102
+    async def recover(self) -> list[Chosen]:
         records, found = self._work.records, dict[TaskId, Chosen | None]()
         for number in range(self._number, -1, -1):
             left = [one for one in (await records.committed(number)).items() if one[0] not in found]
@@ -133,14 +133,12 @@ class MovedAside:
         await self._work.records.write(record)
         await self._work.records.remove(record, number)
 
-    async def visible_files(self) -> int:  # noqa: D102
+    async def visible_files(self) -> int:
         return 0
 
     # -- the job -------------------------------------------------------------------------------------------
 
-    async def choose(  # noqa: D102
-        self, commits: Sequence[TaskCommit] | None
-    ) -> tuple[list[Chosen], int]:
+    async def choose(self, commits: Sequence[TaskCommit] | None) -> tuple[list[Chosen], int]:
         records, names = self._work.records, self._work.names()
         if commits is None:
             asked = await records.committed()
@@ -169,7 +167,7 @@ class MovedAside:
             )
         return found, names.replaced
 
-    async def publish(self, started: Mark, published: Published) -> list[str]:  # noqa: D102
+    async def publish(self, started: Mark, published: Published) -> list[str]:
         work = self._work
         unique = work.context.unique_names
         await self._drop_success()

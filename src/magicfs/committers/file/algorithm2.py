@@ -62,7 +62,7 @@ class MovedAtOnce:
 
     # -- tasks ---------------------------------------------------------------------------------------------
 
-    async def commit_task(self, task: TaskId, attempt: AttemptId) -> TaskRecord:  # noqa: D102
+    async def commit_task(self, task: TaskId, attempt: AttemptId) -> TaskRecord:
         work = self._work
         files = await work.written(task, attempt)
         try:
@@ -114,10 +114,10 @@ class MovedAtOnce:
             )
         return merge
 
-    async def tasks(self) -> list[TaskId]:  # noqa: D102
+    async def tasks(self) -> list[TaskId]:
         return await self._work.records.claimed_tasks()
 
-    async def recover(self) -> list[Chosen]:  # noqa: D102
+    async def recover(self) -> list[Chosen]:
         found: list[Chosen] = []
         left: list[str] = []
 
@@ -131,16 +131,14 @@ class MovedAtOnce:
         _require_finished(left)
         return sorted(found, key=lambda one: one.task)
 
-    async def visible_files(self) -> int:  # noqa: D102
+    async def visible_files(self) -> int:
         count: list[int] = []
         await self._work.records.visit_claims(lambda claim: count.append(len(claim.files)))
         return sum(count)
 
     # -- the job -------------------------------------------------------------------------------------------
 
-    async def choose(  # noqa: D102
-        self, commits: Sequence[TaskCommit] | None
-    ) -> tuple[list[Chosen], int]:
+    async def choose(self, commits: Sequence[TaskCommit] | None) -> tuple[list[Chosen], int]:
         found: dict[TaskId, Chosen] = {}
         left: list[str] = []
         names = self._work.names()
@@ -167,7 +165,7 @@ class MovedAtOnce:
                 )
         return list(found.values()), names.replaced
 
-    async def publish(self, started: Mark, published: Published) -> list[str]:  # noqa: D102
+    async def publish(self, started: Mark, published: Published) -> list[str]:
         for chosen in started.tasks:
             if len(published.keys) >= SUCCESS_MARKER_FILE_LIMIT:
                 break

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from magicfs.committers.classic import ClassicCommitter
@@ -21,6 +21,7 @@ from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.report import JobReport
 from magicfs.stores.conditions import remembered
 from magicfs.transaction.context import JobContext, JobSetup
+from magicfs.transaction.driver import IsCurrentDriver
 from magicfs.transaction.record import new_token
 from magicfs.transaction.setup import check_destination
 
@@ -32,26 +33,23 @@ class FileCommitter(ClassicCommitter):
 
     Attributes:
         algorithm: 1 or 2.
-        is_current_driver: Asked before a job commit or an abort changes anything: whether the engine still
-            wants this driver to end the job. None asks nobody.
     """
 
     name = "file"
 
     def __init__(self, context: JobContext, engine: Engine) -> None:
         super().__init__(context, engine)
-        self.is_current_driver: Callable[[], bool] | None = None
         self._work = FileWork(context, engine, self.final_key)
         self.algorithm = self._work.algorithm
         self._records = self._work.records
         self._how: Algorithm = MovedAside(self._work) if self.algorithm == 1 else MovedAtOnce(self._work)
 
     @property
-    def guarantees(self) -> Guarantees:  # noqa: D102
+    def guarantees(self) -> Guarantees:
         return self._how.guarantees
 
     @property
-    def is_recovery_supported(self) -> bool:  # noqa: D102
+    def is_recovery_supported(self) -> bool:
         return True
 
     @property
@@ -60,7 +58,7 @@ class FileCommitter(ClassicCommitter):
         return True
 
     @property
-    def is_task_commit_repeatable(self) -> bool:  # noqa: D102
+    def is_task_commit_repeatable(self) -> bool:
         return self._how.is_task_commit_repeatable
 
     # -- setting up ----------------------------------------------------------------------------------------
@@ -131,7 +129,7 @@ class FileCommitter(ClassicCommitter):
 
     # -- tasks ---------------------------------------------------------------------------------------------
 
-    async def needs_task_commit(self, attempt: AttemptId) -> bool:  # noqa: D102
+    async def needs_task_commit(self, attempt: AttemptId) -> bool:
         async for _ in walk(self.engine.store, self._work.layout.task_attempt_directory(attempt)):
             return True
         return False
@@ -181,7 +179,7 @@ class FileCommitter(ClassicCommitter):
         if await self._records.job() is None:
             await self._work.prune()
 
-    async def committed_tasks(self) -> list[TaskId]:  # noqa: D102
+    async def committed_tasks(self) -> list[TaskId]:
         return await self._how.tasks()
 
     async def recover_tasks(self) -> list[TaskCommit]:
@@ -211,7 +209,12 @@ class FileCommitter(ClassicCommitter):
     # -- the end -------------------------------------------------------------------------------------------
 
     async def commit_job(
-        self, commits: Sequence[TaskCommit] | None, driver: str | None = None, tasks: int | None = None
+        self,
+        commits: Sequence[TaskCommit] | None,
+        driver: str | None = None,
+        tasks: int | None = None,
+        *,
+        is_current_driver: IsCurrentDriver | None = None,
     ) -> JobReport:
         """Publish the given commits, or those that a listing of the job attempt shows.
 
@@ -228,9 +231,15 @@ class FileCommitter(ClassicCommitter):
             CommitOutcomeUnknown: It stopped half-way; nothing was removed; call again.
             StoreError: The commits could not be read; nothing was changed; call again or abort.
         """
-        return await self._ending().commit(commits, driver, tasks)
+        return await self._ending(is_current_driver).commit(commits, driver, tasks)
 
-    async def abort_job(self, commits: Sequence[TaskCommit], driver: str | None = None) -> None:
+    async def abort_job(
+        self,
+        commits: Sequence[TaskCommit],
+        driver: str | None = None,
+        *,
+        is_current_driver: IsCurrentDriver | None = None,
+    ) -> None:
         """Discard everything of the job that is not visible, of all its attempts.
 
         With algorithm 2 what tasks have committed is visible and stays so; the log ``magicfs`` tells how
@@ -243,7 +252,7 @@ class FileCommitter(ClassicCommitter):
                 more; nothing was removed.
             StoreError: Something could not be removed; call again.
         """
-        await self._ending().abort(commits, driver)
+        await self._ending(is_current_driver).abort(commits, driver)
 
-    def _ending(self) -> JobEnding:
-        return JobEnding(self, self._work, self._how, self.is_current_driver)
+    def _ending(self, is_current_driver: IsCurrentDriver | None) -> JobEnding:
+        return JobEnding(self, self._work, self._how, is_current_driver)

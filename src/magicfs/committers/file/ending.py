@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from magicfs.committers.classic import ClassicCommitter, Published, counted
@@ -23,7 +23,7 @@ from magicfs.errors import (
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.report import JobReport
-from magicfs.transaction.still_wanted import require_current_driver
+from magicfs.transaction.driver import IsCurrentDriver, require_current_driver
 
 __all__ = ["JobEnding"]
 
@@ -35,7 +35,7 @@ class JobEnding:
         committer: Counts the tasks, writes ``_SUCCESS`` and reports.
         work: What it works with.
         how: The algorithm.
-        is_current_driver: Asked before anything is changed; see ``is_current_driver.Asking``.
+        is_current_driver: Asked before anything is changed; see ``Committer.commit_job``.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class JobEnding:
         committer: ClassicCommitter,
         work: FileWork,
         how: Algorithm,
-        is_current_driver: Callable[[], bool] | None,
+        is_current_driver: IsCurrentDriver | None,
     ) -> None:
         self._committer = committer
         self._work = work

@@ -56,7 +56,7 @@ class FinalFilesCommitter(ClassicCommitter):
             )
 
     @property
-    def is_commit_job_repeatable(self) -> bool:  # noqa: D102
+    def is_commit_job_repeatable(self) -> bool:
         return True
 
     def label(self, attempt: AttemptId) -> str:

@@ -28,6 +28,7 @@ from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId
 from magicfs.report import JobReport
 from magicfs.transaction.attempt_output import delete_keys
+from magicfs.transaction.driver import IsCurrentDriver, require_current_driver
 
 __all__ = ["DirectCommitter"]
 
@@ -67,6 +68,8 @@ class DirectCommitter(FinalFilesCommitter):
         commits: Sequence[TaskCommit] | None,
         driver: str | None = None,  # noqa: ARG002 - nothing tells drivers apart
         tasks: int | None = None,
+        *,
+        is_current_driver: IsCurrentDriver | None = None,
     ) -> JobReport:
         """Look whether the files are there that the commits tell of, and write ``_SUCCESS``.
 
@@ -79,6 +82,7 @@ class DirectCommitter(FinalFilesCommitter):
             CommitOutcomeUnknown: It is not known whether ``_SUCCESS`` was written; call again.
             StoreError: The files could not be looked at; call again.
         """
+        await require_current_driver(is_current_driver, self.context.job)
         started = time.monotonic()
         lists = self.load(commits, tasks)
         await self._check_present(lists)
@@ -90,6 +94,8 @@ class DirectCommitter(FinalFilesCommitter):
         self,
         commits: Sequence[TaskCommit],
         driver: str | None = None,  # noqa: ARG002 - nothing tells drivers apart
+        *,
+        is_current_driver: IsCurrentDriver | None = None,
     ) -> None:
         """Delete the files that the commits tell of, and those that this process knows. Others stay.
 
@@ -101,6 +107,7 @@ class DirectCommitter(FinalFilesCommitter):
             ProtocolViolation: ``_SUCCESS`` names the job, and commits are given; nothing was removed.
             StoreError: Something could not be deleted; call again.
         """
+        await require_current_driver(is_current_driver, self.context.job)
         if await is_published(self.engine, self.context):
             if commits:
                 raise refuse_published(self.context)

@@ -43,6 +43,7 @@ from magicfs.protocol.ids import AttemptId
 from magicfs.report import JobReport
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.context import JobContext
+from magicfs.transaction.driver import IsCurrentDriver, require_current_driver
 
 __all__ = ["StocatorCommitter"]
 
@@ -121,6 +122,8 @@ class StocatorCommitter(FinalFilesCommitter):
         commits: Sequence[TaskCommit] | None,
         driver: str | None = None,  # noqa: ARG002 - nothing tells drivers apart
         tasks: int | None = None,
+        *,
+        is_current_driver: IsCurrentDriver | None = None,
     ) -> JobReport:
         """Check by a listing that the winners' files are there, write ``_SUCCESS``, delete the losers' files.
 
@@ -135,6 +138,7 @@ class StocatorCommitter(FinalFilesCommitter):
             CommitOutcomeUnknown: It is not known whether ``_SUCCESS`` was written; call again.
             StoreError: The files could not be listed; call again.
         """
+        await require_current_driver(is_current_driver, self.context.job)
         started = time.monotonic()
         lists = self.load(commits, tasks)
         attempts = {one.attempt_id: len(one.files) for one in lists}
@@ -150,6 +154,8 @@ class StocatorCommitter(FinalFilesCommitter):
         self,
         commits: Sequence[TaskCommit],
         driver: str | None = None,  # noqa: ARG002 - nothing tells drivers apart
+        *,
+        is_current_driver: IsCurrentDriver | None = None,
     ) -> None:
         """Delete all files whose names carry the job, whoever wrote them, and abort its uploads.
 
@@ -161,6 +167,7 @@ class StocatorCommitter(FinalFilesCommitter):
             FormatError: The list in ``_SUCCESS`` cannot be believed; nothing was removed.
             StoreError: Something could not be deleted; call again.
         """
+        await require_current_driver(is_current_driver, self.context.job)
         engine = impatient(self.engine)
         old, _ = await self._old_success(engine)
         jobs = {} if old is None else (Winners.of(self._success_path, old) or Winners()).jobs

@@ -49,23 +49,23 @@ class StoreTarget:
         self._file = file
         self._autocommit = autocommit
 
-    def write(self, data: memoryview) -> None:  # noqa: D102
+    def write(self, data: memoryview) -> None:
         self._file.write(data)
 
-    def close(self) -> None:  # noqa: D102
+    def close(self) -> None:
         self._file.close()
 
-    def commit(self) -> None:  # noqa: D102
+    def commit(self) -> None:
         if not self._autocommit:
             self._file.commit()
 
-    def discard(self) -> None:  # noqa: D102
+    def discard(self) -> None:
         try:
             self._file.discard()
         finally:
             self.abandon()
 
-    def abandon(self) -> None:  # noqa: D102
+    def abandon(self) -> None:
         # A buffered file of fsspec publishes when it is closed, and is closed when it is collected.
         with contextlib.suppress(AttributeError):
             self._file.closed = True
@@ -95,22 +95,22 @@ class LocalTarget:
         # Unbuffered: what a buffer holds would be written twice after a fork.
         self._file = self._work.open("xb", buffering=0)
 
-    def write(self, data: memoryview) -> None:  # noqa: D102
+    def write(self, data: memoryview) -> None:
         while data:
             data = data[self._file.write(data) :]
 
-    def close(self) -> None:  # noqa: D102
+    def close(self) -> None:
         self._file.close()
 
-    def commit(self) -> None:  # noqa: D102
+    def commit(self) -> None:
         self._work.replace(self._path)
 
-    def discard(self) -> None:  # noqa: D102
+    def discard(self) -> None:
         with contextlib.suppress(OSError):
             self._file.close()
         self._work.unlink(missing_ok=True)
 
-    def abandon(self) -> None:  # noqa: D102
+    def abandon(self) -> None:
         if os.getpid() == self._pid:  # after a fork the hidden file is the parent's
             self.discard()
 

@@ -35,6 +35,7 @@ from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.report import JobReport
 from magicfs.stores.tree import Tree, tree_of
 from magicfs.transaction.context import JobContext, JobSetup
+from magicfs.transaction.driver import IsCurrentDriver, require_current_driver
 
 __all__ = ["ManifestCommitter"]
 
@@ -65,7 +66,7 @@ class ManifestCommitter(ClassicCommitter):
         self.tree = tree or tree_of(engine.store)
 
     @property
-    def guarantees(self) -> Guarantees:  # noqa: D102
+    def guarantees(self) -> Guarantees:
         return Guarantees(
             speculative_tasks=True,
             recoverable_job=False,
@@ -86,7 +87,7 @@ class ManifestCommitter(ClassicCommitter):
         )
 
     @property
-    def is_commit_job_repeatable(self) -> bool:  # noqa: D102
+    def is_commit_job_repeatable(self) -> bool:
         return True
 
     # -- setting up ------------------------------------------------------------------------------------
@@ -164,7 +165,7 @@ class ManifestCommitter(ClassicCommitter):
         """
         await AbortTask(self.config()).run(attempt)
 
-    async def committed_tasks(self) -> list[TaskId]:  # noqa: D102
+    async def committed_tasks(self) -> list[TaskId]:
         places = self.config().places
         for directory in (places.open_manifests, places.claimed_manifests, places.published_manifests):
             found = []
@@ -186,6 +187,8 @@ class ManifestCommitter(ClassicCommitter):
         commits: Sequence[TaskCommit] | None,
         driver: str | None = None,  # noqa: ARG002 - who claims the manifests is the driver
         tasks: int | None = None,
+        *,
+        is_current_driver: IsCurrentDriver | None = None,
     ) -> JobReport:
         """Publish the given commits, exactly these, or all manifests that are there.
 
@@ -197,6 +200,7 @@ class ManifestCommitter(ClassicCommitter):
             commits: Those that an engine accepted.
             driver: Not used.
             tasks: How many tasks there must be, if that is known.
+            is_current_driver: Asked before anything is changed.
 
         Raises:
             ProtocolViolation: The commits do not belong together, or are not all; nothing was changed.
@@ -208,6 +212,7 @@ class ManifestCommitter(ClassicCommitter):
             CommitOutcomeUnknown: A file could not be renamed, and may yet be; call again.
             StoreError: The store refused or failed; nothing was removed; call again.
         """
+        await require_current_driver(is_current_driver, self.context.job)
         started = time.monotonic()
         attempts = None
         if commits is not None:
@@ -244,7 +249,13 @@ class ManifestCommitter(ClassicCommitter):
                     "published; pass what task.commit returned in this attempt"
                 )
 
-    async def abort_job(self, commits: Sequence[TaskCommit], driver: str | None = None) -> None:  # noqa: ARG002
+    async def abort_job(
+        self,
+        commits: Sequence[TaskCommit],
+        driver: str | None = None,  # noqa: ARG002 - the attempts' numbers tell drivers apart
+        *,
+        is_current_driver: IsCurrentDriver | None = None,
+    ) -> None:
         """Remove all work of the job, of all its attempts; no task and no driver of it can commit any more.
 
         What a job commit that failed has renamed stays at the destination: the error of that commit names
@@ -257,6 +268,7 @@ class ManifestCommitter(ClassicCommitter):
             StoreError: The work could not be removed, and ``cleanup_failures_ignored`` is not set; call
                 again.
         """
+        await require_current_driver(is_current_driver, self.context.job)
         config = self.config()
         marked = await self.tree.look(config.places.published_manifests) is not None
         if marked or (commits and await own_success(config) is not None):

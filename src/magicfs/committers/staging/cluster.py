@@ -107,7 +107,7 @@ class ClusterSets:
 
     # -- one task --------------------------------------------------------------------------------------
 
-    async def keep(self, task: TaskId, attempt: AttemptId, pending_set: PendingSet) -> Kept:  # noqa: D102
+    async def keep(self, task: TaskId, attempt: AttemptId, pending_set: PendingSet) -> Kept:
         if task == TEMPORARY:
             raise UsageError(f"no task may be called {task!r} with cluster_directory; give it another name")
         context, layout = self._context, self.layout
@@ -162,7 +162,7 @@ class ClusterSets:
             if not is_committed:
                 raise
 
-    async def find(self, task: TaskId, attempt: AttemptId) -> TaskCommit | None:  # noqa: D102
+    async def find(self, task: TaskId, attempt: AttemptId) -> TaskCommit | None:
         own = self.layout.own_set(self._number, attempt, task)
         raw = await self._asked("get", own, lambda place: place.read(own) if place.is_there(own) else None)
         if raw is None:
@@ -172,7 +172,7 @@ class ClusterSets:
 
     # -- all tasks -------------------------------------------------------------------------------------
 
-    async def listed(self) -> list[StoredSet]:  # noqa: D102
+    async def listed(self) -> list[StoredSet]:
         return await self._committed(self._number)
 
     async def earlier(self) -> list[StoredSet]:
@@ -195,7 +195,7 @@ class ClusterSets:
                 raise foreign_set(self._context, self.where(key), error) from error
         return found
 
-    async def read(self, keys: Sequence[str]) -> dict[str, bytes]:  # noqa: D102
+    async def read(self, keys: Sequence[str]) -> dict[str, bytes]:
         read: dict[str, bytes] = {}
 
         async def one(key: str) -> bool:
@@ -213,15 +213,15 @@ class ClusterSets:
         await drained(keys, one, self._engine.concurrency)
         return read
 
-    def where(self, key: str) -> str:  # noqa: D102
+    def where(self, key: str) -> str:
         return f"{str(self._options.cluster_directory).rstrip('/')}/{key}"
 
-    def key_of(self, commit: TaskCommit) -> str | None:  # noqa: D102
+    def key_of(self, commit: TaskCommit) -> str | None:
         attempt, task = commit.attempt_id, commit.task_id
         known = {self.layout.own_set(number, attempt, task) for number in range(self._number + 1)}
         return commit.set_key if commit.set_key in known else None
 
-    def lasting_key(self, stored: StoredSet, attempt: AttemptId) -> str:  # noqa: D102
+    def lasting_key(self, stored: StoredSet, attempt: AttemptId) -> str:
         number = int(stored.key.split("/")[-2])
         return self.layout.own_set(number, attempt, stored.task)
 

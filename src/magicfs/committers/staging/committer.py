@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from magicfs.committers.driven import DrivenCommitter
 from magicfs.committers.options import StagingOptions
 from magicfs.committers.staging import attempts
 from magicfs.committers.staging.cluster import ClusterSets
@@ -23,64 +24,35 @@ from magicfs.errors import CommitFailed, CommitOutcomeUnknown, MagicError, Store
 from magicfs.formats.task_commit import Counters, TaskCommit
 from magicfs.parallel import raise_first
 from magicfs.protocol import paths
-from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
-from magicfs.protocol.job_state import JobState
+from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.protocol.layout import unique_name
 from magicfs.protocol.plan import Abort
 from magicfs.report import JobReport
-from magicfs.stores.stall_timeout import STALL_TIMEOUT_S, StallTimeoutStore
 from magicfs.transaction import attempt_output, sets
-from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext, JobSetup
-from magicfs.transaction.delegate import Spread
-from magicfs.transaction.driver import DRIVEN, Driver
+from magicfs.transaction.delegate import CompleteRemotely
+from magicfs.transaction.driver import IsCurrentDriver
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.prepare import refuse_data, touched_by
-from magicfs.transaction.sets import StoreSets, TaskSets
 
 __all__ = ["DirectoryCommitter", "PartitionedCommitter", "StagingCommitter"]
 
 
-class StagingCommitter:
+class StagingCommitter(DrivenCommitter):
     """See ``magicfs.committers.base.Committer`` for the contract.
 
     Local directories belong to one machine: only there can an attempt be committed, or its directory removed.
-
-    Args:
-        context: The job.
-        engine: Bound to the job's bucket.
     """
 
-    name = ""
-
     def __init__(self, context: JobContext, engine: Engine) -> None:
+        super().__init__(context, engine)
         given = context.options
-        self.context = context = replace(context, committer=self.name)
-        self.engine = engine
         self._options = given if isinstance(given, StagingOptions) else StagingOptions()
-        self.spread: Spread | None = None
-        self._driver = Driver(context, engine, self.name)
+        self._loaded = JobOutput()
         self._cluster: ClusterSets | None = None
-        self._sets: TaskSets = StoreSets(engine, context)
         if self._options.cluster_directory is not None:
-            self._sets = self._cluster = ClusterSets(engine, context, self._options)
-
-    @property
-    def guarantees(self) -> Guarantees:  # noqa: D102
-        return DRIVEN
-
-    @property
-    def is_recovery_supported(self) -> bool:  # noqa: D102
-        return True
-
-    @property
-    def is_commit_job_repeatable(self) -> bool:  # noqa: D102
-        return True
-
-    @property
-    def is_task_commit_repeatable(self) -> bool:  # noqa: D102
-        return True
+            self._sets = self._cluster = ClusterSets(engine, self.context, self._options)
 
     # -- the job ---------------------------------------------------------------------------------------
 
@@ -92,45 +64,55 @@ class StagingCommitter:
         """
         is_new = self._cluster is not None and await self._cluster.prepare()
         try:
-            return await self._driver.setup()
+            return await super().setup_job()
         except MagicError:
             if self._cluster is not None and is_new:
                 with suppress(StoreError):
                     await self._cluster.clear()
             raise
 
-    async def commit_job(  # noqa: D102
-        self, commits: Sequence[TaskCommit] | None, driver: str | None = None, tasks: int | None = None
+    async def commit_job(
+        self,
+        commits: Sequence[TaskCommit] | None,
+        driver: str | None = None,
+        tasks: int | None = None,
+        *,
+        is_current_driver: IsCurrentDriver | None = None,
+        complete_remotely: CompleteRemotely | None = None,
     ) -> JobReport:
-        published = JobOutput()
-
-        async def load() -> JobOutput:
-            nonlocal published
-            published = await job_output.load(self.engine, self.context, self._sets, commits, tasks)
-            return published
-
+        self._loaded = JobOutput()
         try:
-            report = await self._driver.commit(load, driver, self.spread)
+            report = await super().commit_job(
+                commits,
+                driver,
+                tasks,
+                is_current_driver=is_current_driver,
+                complete_remotely=complete_remotely,
+            )
         except MagicError as error:
             await self._clean_up_after(error)
             raise
-        # Without winners, for an earlier call has loaded them: they are completed, and cannot be aborted.
-        aborted, problems = await self._clean_up({pending.task_id for pending in published.pendings()})
+        # Without winners, if an earlier call has loaded them: they are completed, and cannot be aborted.
+        winners = {pending.task_id for pending in self._loaded.pendings()}
+        aborted, problems = await self._clean_up(winners)
         warnings = [f"the files are published but cleaning up failed: {one}" for one in problems]
         aborted += report.uploads_aborted
         return replace(report, uploads_aborted=aborted, warnings=(*report.warnings, *warnings))
 
-    async def committed_tasks(self) -> list[TaskId]:  # noqa: D102
-        return [one.task for one in await self._sets.listed()]
+    async def _load(self, commits: Sequence[TaskCommit] | None, tasks: int | None) -> JobOutput:
+        self._loaded = await super()._load(commits, tasks)
+        return self._loaded
 
-    async def recover_tasks(self) -> list[TaskCommit]:  # noqa: D102
-        return await sets.recovered(self.context, self._sets)
-
-    async def abort_job(self, commits: Sequence[TaskCommit], driver: str | None = None) -> None:
+    async def abort_job(
+        self,
+        commits: Sequence[TaskCommit],
+        driver: str | None = None,
+        *,
+        is_current_driver: IsCurrentDriver | None = None,
+    ) -> None:
         """As ``Committer.abort_job``; local directories on this machine whose attempts are dead go, too."""
         try:
-            carried = list(job_output.carried(self.engine, self.context, commits))
-            await self._driver.abort(carried, driver, given=bool(commits))
+            await super().abort_job(commits, driver, is_current_driver=is_current_driver)
         except MagicError as error:
             await self._clean_up_after(error)
             raise
@@ -139,8 +121,8 @@ class StagingCommitter:
     async def _clean_up_after(self, error: MagicError) -> None:
         """Clean up, if nobody will ask the cluster's sets again."""
         try:
-            match await self._driver.state():
-                case JobState.OPEN | JobState.PREPARED:
+            match await self._transaction.state():
+                case state if state in BEFORE_COMMIT:
                     pass
                 case JobState.COMMITTING:
                     # Some uploads are to be completed. If names do not tell losers from winners, sets do.
@@ -159,7 +141,7 @@ class StagingCommitter:
         """
         if self._cluster is None:
             return 0, await self._remove_leftovers()
-        aborted, problems = await self._cluster.discard(self._impatient(), but=winners)
+        aborted, problems = await self._cluster.discard(self.engine.for_cleanup(), but=winners)
         return aborted, problems or await self._remove_leftovers()
 
     async def _remove_leftovers(self) -> list[MagicError]:
@@ -309,12 +291,8 @@ class StagingCommitter:
 
     # -- discarding ------------------------------------------------------------------------------------
 
-    def _impatient(self) -> Engine:
-        """For cleaning up, which is for the store's good: no failed job may be held by a silent store."""
-        return Engine(StallTimeoutStore(self.engine.store, STALL_TIMEOUT_S), self.engine.concurrency)
-
     async def _abort(self, uploads: Sequence[Abort]) -> list[MagicError]:
-        return await attempt_output.run_all(self._impatient(), "abort", uploads)
+        return await attempt_output.run_all(self.engine.for_cleanup(), "abort", uploads)
 
     async def _discard_after(self, error: Exception, attempt: AttemptId, uploads: Sequence[Abort]) -> None:
         problems = await self._abort(uploads)

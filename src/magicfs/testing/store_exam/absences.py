@@ -1,7 +1,5 @@
 """The exam of stores that cannot do something: they say so, and do nothing instead."""
 
-# ruff: noqa: D102 - the names of tests are sentences
-
 from __future__ import annotations
 
 import re

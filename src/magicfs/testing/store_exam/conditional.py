@@ -1,7 +1,5 @@
 """The exam of conditions: requests that take place only if the right object, or none, is there."""
 
-# ruff: noqa: D102 - the names of tests are sentences
-
 from __future__ import annotations
 
 import asyncio

@@ -1,7 +1,5 @@
 """The exam of user metadata, and of stores that keep none."""
 
-# ruff: noqa: D102 - the names of tests are sentences
-
 from __future__ import annotations
 
 import itertools

@@ -1,7 +1,5 @@
 """The exam of names below names, and of stores whose keys are paths of files."""
 
-# ruff: noqa: D102 - the names of tests are sentences
-
 from __future__ import annotations
 
 from typing import Any

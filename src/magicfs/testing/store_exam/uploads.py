@@ -1,7 +1,5 @@
 """The exam of multipart uploads: create, part, complete, abort."""
 
-# ruff: noqa: D102 - the names of tests are sentences
-
 from __future__ import annotations
 
 import asyncio

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from magicfs.transaction.context import FoundJob, FoundUpload, JobSetup
 
-__all__ = ["LISTED_MAX", "log_findings"]
+__all__ = ["LISTED_MAX", "log_found"]
 
 LISTED_MAX = 20
 """Most uploads that are logged one by one, the oldest first."""
@@ -15,7 +15,7 @@ LISTED_MAX = 20
 _LOGGER = logging.getLogger("magicfs")
 
 
-def log_findings(url: str, job: str, found: JobSetup) -> None:
+def log_found(url: str, job: str, found: JobSetup) -> None:
     """Log unfinished jobs, pending uploads and an earlier publication, one line each, at INFO.
 
     Args:

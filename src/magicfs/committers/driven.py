@@ -1,0 +1,107 @@
+"""What the committers under a job object share: magic, directory and partitioned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from magicfs.engine import Engine
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.protocol.guarantees import Guarantees
+from magicfs.protocol.ids import TaskId
+from magicfs.report import JobReport
+from magicfs.transaction import output as job_output
+from magicfs.transaction import sets
+from magicfs.transaction.context import JobContext, JobSetup
+from magicfs.transaction.delegate import CompleteRemotely
+from magicfs.transaction.driver import IsCurrentDriver, JobTransaction, require_current_driver
+from magicfs.transaction.output import JobOutput
+from magicfs.transaction.sets import StoreSets, TaskSets
+
+__all__ = ["DRIVEN", "DrivenCommitter"]
+
+DRIVEN = Guarantees(
+    speculative_tasks=True,
+    recoverable_job=True,
+    abortable_task=True,
+    abortable_job=True,
+    uncommitted_output_observable=False,
+    committed_task_output_observable=False,
+    atomic_task_commit=True,
+    atomic_job_commit_list=False,
+    atomic_job_commit_manifest=True,
+    partitioned_executor_resilience=True,
+    repeatable_job_commit=True,
+    survives_driver_loss=True,
+)
+"""What delayed uploads and a job object give."""
+
+
+class DrivenCommitter:
+    """A committer whose job is a ``JobTransaction``: it only says how tasks write and what they persist.
+
+    Args:
+        context: The job.
+        engine: Bound to the job's bucket.
+    """
+
+    name = ""
+
+    def __init__(self, context: JobContext, engine: Engine) -> None:
+        self.context = context = replace(context, committer=self.name)
+        self.engine = engine
+        self._transaction = JobTransaction(engine, context)
+        self._sets: TaskSets = StoreSets(engine, context)
+
+    @property
+    def guarantees(self) -> Guarantees:
+        return DRIVEN
+
+    @property
+    def is_recovery_supported(self) -> bool:
+        return True
+
+    @property
+    def is_commit_job_repeatable(self) -> bool:
+        return True
+
+    @property
+    def is_task_commit_repeatable(self) -> bool:
+        return True
+
+    async def setup_job(self) -> JobSetup:
+        return await self._transaction.set_up()
+
+    async def commit_job(
+        self,
+        commits: Sequence[TaskCommit] | None,
+        driver: str | None = None,
+        tasks: int | None = None,
+        *,
+        is_current_driver: IsCurrentDriver | None = None,
+        complete_remotely: CompleteRemotely | None = None,
+    ) -> JobReport:
+        await require_current_driver(is_current_driver, self.context.job)
+        return await self._transaction.commit(partial(self._load, commits, tasks), driver, complete_remotely)
+
+    async def _load(self, commits: Sequence[TaskCommit] | None, tasks: int | None) -> JobOutput:
+        """Find and check what is to be published."""
+        return await job_output.load(self.engine, self.context, self._sets, commits, tasks)
+
+    async def committed_tasks(self) -> list[TaskId]:
+        return [one.task for one in await self._sets.listed()]
+
+    async def recover_tasks(self) -> list[TaskCommit]:
+        return await sets.recovered(self.context, self._sets)
+
+    async def abort_job(
+        self,
+        commits: Sequence[TaskCommit],
+        driver: str | None = None,
+        *,
+        is_current_driver: IsCurrentDriver | None = None,
+    ) -> None:
+        await require_current_driver(is_current_driver, self.context.job)
+        carried = list(job_output.carried(self.engine, self.context, commits))
+        await self._transaction.abort(carried, driver, given=bool(commits))

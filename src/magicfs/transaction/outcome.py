@@ -1,0 +1,118 @@
+"""What became of a job that somebody brought to its end, and how its driver hears of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from magicfs.errors import (
+    CommitDenied,
+    CommitFailed,
+    CommitOutcomeUnknown,
+    MagicError,
+    ProtocolViolation,
+    StoreError,
+)
+from magicfs.protocol.job_state import JobState, Wish
+from magicfs.transaction.context import JobContext
+from magicfs.transaction.output import JobOutput
+
+__all__ = [
+    "JobEnd",
+    "JobOutcome",
+    "ended",
+    "not_published",
+    "not_undone",
+    "published",
+    "refusal",
+    "undecided",
+]
+
+
+class JobEnd(Enum):
+    """How a job ended."""
+
+    PUBLISHED = "published"
+    REVERTED = "reverted"
+    ABORTED = "aborted"
+    LEFT = "left to its driver"
+    ELSEWHERE = "ended by another process"
+
+
+@dataclass(slots=True)
+class JobOutcome:
+    """What was done to bring a job to its end."""
+
+    end: JobEnd = JobEnd.ELSEWHERE
+    output: JobOutput = field(default_factory=JobOutput)  # its files, if they were read
+    aborted: int = 0  # uploads that were discarded
+    unlisted: MagicError | None = None  # why uploads that nothing records could not be looked for
+    deleted: int = 0  # old files that were removed
+    warnings: list[str] = field(default_factory=list)  # after the files were published; recover finishes
+    failure: Exception | None = None  # why a job that could not be published was taken back
+    lists: dict[str, list[str]] = field(default_factory=dict)  # keys done, failed and not started then
+
+
+def refusal(job: str, state: JobState, wish: Wish) -> CommitDenied:
+    """A job that is past its commit point is neither aborted nor, at the end, rolled back."""
+    if state is not JobState.COMMITTING:
+        advice = "every file of it is visible; run recover to finish it"
+    elif wish is not Wish.ABORT:
+        advice = (
+            "it has begun to replace files of equal names, whose content is gone; run recover to finish it"
+        )
+    else:
+        advice = "files of it may be visible; run recover to finish it, or recover --rollback to take it back"
+    return CommitDenied(f"job {job} is {state} and stays so: {advice}; nothing was changed")
+
+
+def ended(url: str, job: str) -> CommitDenied:
+    """Nothing is ever published for a job that has ended, whatever its tasks have left since."""
+    return CommitDenied(
+        f"job {job} has ended, published or aborted, and cannot be committed again; nothing was changed; "
+        f"remove what its tasks have left since with magicfs abort {url} --job {job}"
+    )
+
+
+def published(context: JobContext) -> ProtocolViolation:
+    """A published job is not aborted."""
+    return ProtocolViolation(
+        f"job {context.job} is published; nothing was removed; run magicfs recover {context.url} if its "
+        "driver died before it had cleaned up"
+    )
+
+
+def undecided(context: JobContext, error: StoreError) -> CommitOutcomeUnknown:
+    """The store fell silent after the commit point."""
+    return CommitOutcomeUnknown(
+        f"the store fell silent while job {context.job} was being committed; nothing was removed; commit "
+        f"again, or run magicfs recover {context.url}: {error}"
+    )
+
+
+def not_published(context: JobContext, outcome: JobOutcome) -> CommitFailed | CommitDenied:
+    """The job ended, and not by being published."""
+    if outcome.failure is None:
+        return CommitDenied(
+            f"job {context.job} was {outcome.end.value} by another process; run the job again"
+        )
+    done, failed = outcome.lists["done"], outcome.lists["failed"]
+    error = CommitFailed(
+        f"{failed[0]} could not be published; the {len(done)} files that had become visible were removed "
+        f"again and the rest discarded; run the job again: {outcome.failure}",
+        **outcome.lists,
+    )
+    error.__cause__ = outcome.failure
+    return error
+
+
+def not_undone(context: JobContext, outcome: JobOutcome, error: MagicError) -> CommitFailed:
+    """The job could neither be published nor taken back whole."""
+    why = outcome.failure or "another process is taking it back"
+    failed = CommitFailed(
+        f"job {context.job} is not published, and not all could be undone: {why}; call job.abort, or run "
+        f"magicfs recover {context.url}",
+        **outcome.lists,
+    )
+    failed.add_note(f"and undoing it failed: {error}")
+    return failed
