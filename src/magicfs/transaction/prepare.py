@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from magicfs.engine import Engine
@@ -24,6 +24,7 @@ from magicfs.parallel import drained
 from magicfs.protocol import conflict, paths
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.readback import etag_of_parts
+from magicfs.protocol.replacement import OldFile, Replacement, Scope
 from magicfs.transaction import facts
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import OtherJob, conflicting, find_unfinished_jobs
@@ -36,15 +37,12 @@ _TRIES = 5
 _PAUSE_S = 0.2
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Found:
-    """What lies in a job's scope."""
+    """What lies in a job's scope, and the pointer that was read before."""
 
-    old: list[OldObject] = field(default_factory=list)
-    equal_keys: list[str] = field(default_factory=list)
-    older_files: bool = False
-    partitions: tuple[str, ...] | None = None
-    pointer: SeenPointer | None = None
+    replacement: Replacement
+    pointer: SeenPointer | None
 
 
 async def prepare(
@@ -73,8 +71,8 @@ async def prepare(
         changes["extra_destinations"] = await _extra_destinations(engine, context, record)
     if context.conflict == "append":
         found = await _look(engine, context, record, output)
-        _refuse_equal(context, found)
-        changes |= {"pointer": found.pointer, "older_files": found.older_files}
+        _refuse_equal(context, found.replacement.equal_keys)
+        changes |= {"pointer": found.pointer, "older_files": found.replacement.older_files}
         return await record.move(version, JobState.COMMITTING, **changes)
     for attempt in range(_TRIES):
         if attempt:
@@ -130,62 +128,58 @@ async def _announce_and_look(
         version = await record.move(version, JobState.OPEN)
     found = await _look(engine, context, record, output)
     if context.conflict == "fail":
-        _refuse_data(context, found.old)
-    nonce = new_token()
-    listed = await facts.write_deletions(engine, context, nonce, _deleted(context, found))
+        _refuse_data(context, found.replacement.deleted)
+    nonce, partitions = new_token(), found.replacement.scope.partitions
+    listed = await facts.write_deletions(engine, context, nonce, _deleted(context, found.replacement))
     version = await record.move(
         version,
         JobState.PREPARED,
         deletions=listed,
-        partitions=found.partitions,
+        partitions=partitions,
         pointer=found.pointer,
-        older_files=found.older_files,
-        equal_keys=tuple(found.equal_keys),
+        older_files=found.replacement.older_files,
+        equal_keys=tuple(found.replacement.equal_keys),
     )
     others = await find_unfinished_jobs(engine, context.layout.destination)
-    in_the_way = [_described(one) for one in conflicting(others, context.job, found.partitions)]
+    in_the_way = [_described(one) for one in conflicting(others, context.job, partitions)]
     if not in_the_way and await _pointer(engine, context, record) != found.pointer:
         in_the_way = ["another job was published in the meantime"]
     return version, in_the_way
 
 
-def _deleted(context: JobContext, found: _Found) -> list[OldObject]:
+def _deleted(context: JobContext, replacement: Replacement) -> list[OldObject]:
     if context.conflict == "fail":
         return []
-    kept = set(found.equal_keys)
-    return [one for one in found.old if one.key not in kept]
+    written_over = set(replacement.equal_keys)
+    return [
+        OldObject(one.key, one.etag, one.size) for one in replacement.deleted if one.key not in written_over
+    ]
 
 
 async def _look(engine: Engine, context: JobContext, record: JobRecord, output: JobOutput) -> _Found:
-    found = _Found(pointer=await _pointer(engine, context, record))
-    destination, store = context.layout.destination, engine.store
+    """Read the pointer, then list the scope."""
+    pointer = await _pointer(engine, context, record)
+    destination, partitions = context.layout.destination, None
     if context.is_partition_scoped:
-        keys = (pending.destination_key for pending in output.pendings())
-        found.partitions = touched_by(context, keys)
+        partitions = touched_by(context, (pending.destination_key for pending in output.pendings()))
+    whole = context.conflict in {"fail", "replace"} and partitions is None
     # Names that are unique need no look at what is there, except to know whether a manifest knows it all.
     ours = (
         {} if context.uploads_found_by_name else {p.destination_key: _finished(p) for p in output.pendings()}
     )
-    whole = context.conflict in {"fail", "replace"} and found.partitions is None
-    if whole or ours or found.pointer is None:
-        async for info in store.list(paths.prefix_of(destination)):
-            if info.key in ours:
-                if info.etag.strip('"') == ours[info.key]:
-                    continue  # published already, by a driver of Hadoop's that died
-                found.equal_keys.append(info.key)
-            if conflict.is_replaced(info.key, destination):
-                inside = whole or _in_partitions(info.key, destination, found.partitions)
-                found.older_files = found.older_files or not inside
-                if inside:
-                    found.old.append(OldObject(info.key, info.etag, info.size))
-                elif found.partitions is None and not ours:
-                    break  # appending only asks whether there is any
-        return found
-    for partition in found.partitions or ():
-        async for info in store.list(paths.prefix_of(paths.join(destination, partition))):
-            if conflict.is_replaced(info.key, destination):
-                found.old.append(OldObject(info.key, info.etag, info.size))
-    return found
+    found = Replacement(Scope(destination, whole, partitions), ours)
+    if whole or ours or pointer is None:
+        await _list(engine, destination, found)
+    else:
+        for partition in partitions or ():
+            await _list(engine, paths.join(destination, partition), found)
+    return _Found(found, pointer)
+
+
+async def _list(engine: Engine, directory: str, found: Replacement) -> None:
+    async for info in engine.store.list(paths.prefix_of(directory)):
+        if not found.add(OldFile(info.key, info.etag, info.size)):
+            return
 
 
 def touched_by(context: JobContext, keys: Iterable[str]) -> tuple[str, ...] | None:
@@ -259,18 +253,18 @@ async def refuse_data(engine: Engine, context: JobContext, partitions: tuple[str
     await drained([""] if partitions is None else partitions, look, engine.concurrency)
 
 
-def _refuse_data(context: JobContext, old: list[OldObject]) -> None:
+def _refuse_data(context: JobContext, old: Iterable[OldFile]) -> None:
     destination = context.layout.destination
     there = next((one.key for one in old if conflict.is_data(one.key, destination)), None)
     if there is not None:
         raise output_exists(context, there)
 
 
-def _refuse_equal(context: JobContext, found: _Found) -> None:
-    if found.equal_keys:
+def _refuse_equal(context: JobContext, equal_keys: Sequence[str]) -> None:
+    if equal_keys:
         raise OutputExists(
-            f"{len(found.equal_keys)} files of job {context.job} have names that are taken, such as "
-            f"{found.equal_keys[0]}, and conflict='append' replaces nothing; nothing was changed; use "
+            f"{len(equal_keys)} files of job {context.job} have names that are taken, such as "
+            f"{equal_keys[0]}, and conflict='append' replaces nothing; nothing was changed; use "
             "unique_names=True, other names, or conflict='replace'"
         )
 

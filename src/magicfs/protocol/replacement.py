@@ -1,0 +1,70 @@
+"""What a job replaces, decided from a listing: which old files it deletes, and which it writes over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from magicfs.protocol import conflict, paths
+
+__all__ = ["OldFile", "Replacement", "Scope"]
+
+
+@dataclass(frozen=True, slots=True)
+class OldFile:
+    """One listed object."""
+
+    key: str
+    etag: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The part of a destination whose old files a job replaces, or minds."""
+
+    destination: str
+    whole: bool = False  # everything below the destination
+    partitions: tuple[str, ...] | None = None  # or these, relative to it
+
+
+@dataclass(slots=True)
+class Replacement:
+    """What of a listing a job replaces. Listed objects are given to ``add`` one by one."""
+
+    scope: Scope
+    ours: Mapping[str, str | None] = field(default_factory=dict)
+    """Keys that the job will write, and the ETags that tell those which a driver of Hadoop's has published
+    already; empty where names are the job's own, so that none can be taken."""
+
+    deleted: list[OldFile] = field(default_factory=list)
+    """Old files in the scope."""
+    equal_keys: list[str] = field(default_factory=list)
+    """Keys of files that are there and will be written over."""
+    older_files: bool = False
+    """Whether there are files outside the scope."""
+    _partitions: frozenset[str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._partitions = frozenset(self.scope.partitions or ())
+
+    def add(self, one: OldFile) -> bool:
+        """Take one object of the listing in; returns whether more of the listing is needed."""
+        if one.key in self.ours:
+            if one.etag.strip('"') == self.ours[one.key]:
+                return True  # published already, by a driver of Hadoop's that died
+            self.equal_keys.append(one.key)
+        if not conflict.is_replaced(one.key, self.scope.destination):
+            return True
+        if self.scope.whole or self._is_in_partitions(one.key):
+            self.deleted.append(one)
+            return True
+        self.older_files = True
+        # Appending with names of its own only asks whether there is any file.
+        return self.scope.partitions is not None or bool(self.ours)
+
+    def _is_in_partitions(self, key: str) -> bool:
+        if not self._partitions:
+            return False
+        *directories, _ = paths.relative_to(key, self.scope.destination).split("/")
+        return any("/".join(directories[:depth]) in self._partitions for depth in range(len(directories) + 1))
