@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from magicfs.committers.base import Committer
 from magicfs.committers.options import (
@@ -18,6 +18,7 @@ from magicfs.committers.options import (
     ManifestOptions,
     NoOptions,
     StagingOptions,
+    options_from,
 )
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
@@ -34,6 +35,7 @@ __all__ = [
     "committer_info",
     "make",
     "names",
+    "options_of",
 ]
 
 Writes = Literal["delayed uploads", "local files", "work files", "final files"]
@@ -133,6 +135,11 @@ def committer_info(name: str) -> CommitterInfo:
         return COMMITTERS[name]
     except KeyError:
         raise UsageError(f"committer={name!r} is unknown; choose one of {', '.join(COMMITTERS)}") from None
+
+
+def options_of(name: str, given: Mapping[str, Any]) -> CommitterOptions:
+    """The options of a committer from those that a caller named; unknown ones are refused by name."""
+    return options_from(committer_info(name).options, name, given)
 
 
 _LACKS = {

@@ -8,19 +8,20 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from fsspec.asyn import sync
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.committers.driven import DrivenCommitter
+from magicfs.committers.registry import options_of
 from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation, UsageError
 from magicfs.formats.pending import EtagFormat
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.found import log_found
 from magicfs.job.map import run_tasks
 from magicfs.job.progress import Meter
-from magicfs.job.spec import JobSpec
+from magicfs.job.spec import JobSpec, choose_committer, location_of
 from magicfs.job.task import Task
 from magicfs.job.workers import Completer, remotely
 from magicfs.protocol import ids
@@ -99,13 +100,15 @@ class Job:
         single_driver: bool = False,
         is_current_driver: IsCurrentDriver | None = None,
     ) -> None:
-        self.spec = JobSpec.of(
-            url,
-            job_id,
-            committer,
-            committer_options,
-            storage_options,
-            filesystem,
+        location = location_of(url, any_scheme=filesystem is not None)
+        options = dict(storage_options or {})
+        committer, reason = choose_committer(committer, location, options, filesystem)
+        self.spec = JobSpec(
+            location=location,
+            job=ids.job_id(uuid4() if job_id is None else job_id),
+            committer=committer,
+            reason=reason,
+            committer_options=options_of(committer, committer_options or {}),
             conflict=conflict,
             unique_names=unique_names,
             tracking=tracking,
@@ -119,6 +122,8 @@ class Job:
             allow_empty=allow_empty,
             single_driver=single_driver,
             extra_destinations=extra_destinations,
+            storage_options=options,
+            filesystem=filesystem,
         )
         self._progress = progress
         self._is_current_driver = is_current_driver

@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, get_args
-from uuid import UUID, uuid4
 
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.committers import registry
 from magicfs.committers.base import Committer
 from magicfs.committers.final.filesystem import FinalFileSystem
-from magicfs.committers.options import CommitterOptions, NoOptions, StagingOptions, options_from
+from magicfs.committers.options import CommitterOptions, NoOptions, StagingOptions
 from magicfs.committers.registry import COMMITTERS, committer_info
 from magicfs.committers.staging import attempts
 from magicfs.committers.work_places import WorkPlace, local_directory, local_extra, local_filesystem
@@ -34,7 +33,7 @@ from magicfs.stores import resolve
 from magicfs.stores.port import Store
 from magicfs.transaction.context import JobContext
 
-__all__ = ["CONFLICTS", "JobSpec", "location_of"]
+__all__ = ["CONFLICTS", "JobSpec", "choose_committer", "location_of"]
 
 CONCURRENCY_MAX = 1024
 RUN_ID_MAX = 1024
@@ -90,44 +89,8 @@ class JobSpec:
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     filesystem: AbstractFileSystem | None = field(default=None, repr=False)
 
-    @classmethod
-    def of(
-        cls,
-        url: str,
-        job_id: UUID | str | None,
-        committer: str,
-        committer_options: Mapping[str, Any] | None,
-        storage_options: Mapping[str, Any] | None,
-        filesystem: AbstractFileSystem | None,
-        **others: Any,
-    ) -> JobSpec:
-        """The spec of what a caller asked for, in whatever form.
-
-        Raises:
-            UsageError: An argument cannot be right.
-        """
-        if filesystem is not None and storage_options:
-            raise UsageError("give either filesystem or storage_options, not both")
-        location = location_of(url, any_scheme=filesystem is not None)
-        options, reason = dict(storage_options or {}), ""
-        if committer == "auto":
-            wrapped = filesystem or resolve.filesystem(location.scheme, options)
-            committer, reason = registry.best_for(resolve.open_store(wrapped, location.bucket))
-            logging.getLogger("magicfs").info("%s: committer %s, because %s", url, committer, reason)
-        return cls(
-            location=location,
-            job=ids.job_id(uuid4() if job_id is None else job_id),
-            committer=committer,
-            committer_options=options_from(
-                committer_info(committer).options, committer, committer_options or {}
-            ),
-            reason=reason,
-            storage_options=options,
-            filesystem=filesystem,
-            **others,
-        )
-
     def __post_init__(self) -> None:
+        _one_way_to_the_store(self.storage_options, self.filesystem)
         self._check_committer()
         _choice("tracking", self.tracking, ("store", "memory"))
         _choice("etag_format", self.etag_format, get_args(EtagFormat))
@@ -311,6 +274,22 @@ class JobSpec:
         return registry.make(self.committer, self.context, Engine(self.store(), self.concurrency, observer))
 
 
+def choose_committer(
+    name: str,
+    location: paths.Location,
+    storage_options: Mapping[str, Any],
+    filesystem: AbstractFileSystem | None,
+) -> tuple[str, str]:
+    """The committer that was asked for; for ``auto`` the best that the store can carry, and why."""
+    if name != "auto":
+        return name, ""
+    _one_way_to_the_store(storage_options, filesystem)
+    wrapped = filesystem or resolve.filesystem(location.scheme, storage_options)
+    best, reason = registry.best_for(resolve.open_store(wrapped, location.bucket))
+    logging.getLogger("magicfs").info("%s: committer %s, because %s", location.url, best, reason)
+    return best, reason
+
+
 def location_of(url: str, *, any_scheme: bool = False) -> paths.Location:
     """Take the URL of a destination apart.
 
@@ -326,6 +305,11 @@ def location_of(url: str, *, any_scheme: bool = False) -> paths.Location:
     if separator and not any_scheme and "::" not in scheme and scheme not in known:
         raise UsageError(f"{url!r}: magicfs has no store for {scheme}://, only {', '.join(sorted(known))}")
     return paths.parse_url(url)
+
+
+def _one_way_to_the_store(storage_options: Mapping[str, Any], filesystem: AbstractFileSystem | None) -> None:
+    if filesystem is not None and storage_options:
+        raise UsageError("give either filesystem or storage_options, not both")
 
 
 def _choice(name: str, value: object, choices: tuple[str, ...]) -> None:
