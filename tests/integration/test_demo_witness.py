@@ -23,10 +23,11 @@ JOB = "0b5c7f0e-6f6a-4d7e-9a53-1c2d3e4f5a6b"
 
 # Opens an upload for its task every 20 ms, as a worker does that writes many small files.
 WORKER = """
-import sys, time, boto3
+import sys, time, botocore.session
 endpoint, bucket, task, job, marker = sys.argv[1:]
-client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1",
-                      aws_access_key_id="k", aws_secret_access_key="s")
+client = botocore.session.Session().create_client(
+    "s3", endpoint_url=endpoint, region_name="us-east-1",
+    aws_access_key_id="k", aws_secret_access_key="s")
 for number in range(1000):
     client.create_multipart_upload(Bucket=bucket, Key=f"sales/day={number}/part-{task}-{job}.parquet")
     print(number, flush=True)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["choose_engine", "run"]
 
-_PACKAGES = ("boto3", "numpy", "pandas", "pyarrow", "rich", "s3fs")
+_PACKAGES = ("botocore", "numpy", "pandas", "pyarrow", "rich", "s3fs")
 
 
 def run(*, server_url: str | None, engine: str | None) -> Report:

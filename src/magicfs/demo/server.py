@@ -82,11 +82,11 @@ class GivenServer(BucketView):
 
     def boto3_client(self, **_: Any) -> Any:
         """A boto3 client with the credentials of the environment; the same one each time."""
-        import boto3
+        import botocore.session
 
         if self._client is None:
-            session = boto3.session.Session()
-            self._client = session.client("s3", endpoint_url=self._url, region_name=self.region)
+            session = botocore.session.Session()
+            self._client = session.create_client("s3", endpoint_url=self._url, region_name=self.region)
         return self._client
 
     def close_clients(self) -> None:

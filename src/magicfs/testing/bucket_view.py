@@ -115,7 +115,7 @@ class BucketView(ABC):
         return [found[identity] for identity in sorted(found) if identity[0].startswith(prefix)]
 
     def _new_client(self, endpoint: str, secret_key: str, attempts: int) -> Any:
-        import boto3
+        import botocore.session
         from botocore.config import Config
 
         config = Config(
@@ -127,7 +127,7 @@ class BucketView(ABC):
             max_pool_connections=32,
             retries={"mode": "standard", "total_max_attempts": attempts},
         )
-        return boto3.session.Session().client(
+        return botocore.session.Session().create_client(
             "s3",
             endpoint_url=endpoint,
             aws_access_key_id=self.access_key,
