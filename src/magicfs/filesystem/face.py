@@ -32,7 +32,8 @@ class MagicFileSystem(Reading):
 
     ``close()`` finishes the upload to the final key, which stays invisible until the job commits, and leaves
     a ``.pending`` file and a zero-byte marker at the path that was opened. All other paths go to the wrapped
-    filesystem untouched. Instances are cached by fsspec; the same arguments give the same instance.
+    filesystem untouched. Instances are cached by fsspec: the same arguments give the same
+    instance, before fsspec 2026.6 in the same thread only.
 
     Args:
         fs: The filesystem to wrap; or give ``target_protocol`` and ``target_options``.

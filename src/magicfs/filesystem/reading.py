@@ -86,6 +86,15 @@ class Reading(Connection):
         body: bytes = await self.fs._cat_file(self._strip_protocol(path), start=start, end=end, **kwargs)
         return body
 
+    async def _cat_ranges(self, paths: list[str], starts: Any, ends: Any, **kwargs: Any) -> list[Any]:
+        found: list[Any] = await super()._cat_ranges(paths, starts, ends, **kwargs)
+        # fsspec's own takes no notice of on_error before release 2026.6.
+        if kwargs.get("on_error", "return") != "return":
+            for error in found:
+                if isinstance(error, BaseException):
+                    raise error
+        return found
+
     async def _get_file(self, rpath: str, lpath: Any, **kwargs: Any) -> None:
         await self._refuse_pending_async(rpath, "read")
         await self.fs._get_file(self._strip_protocol(rpath), lpath, **kwargs)

@@ -40,10 +40,27 @@ class MagicTransaction(Transaction):
         self.fs.transactions.opened(self)
 
     def complete(self, commit: bool = True) -> None:
-        """Record every file, or abort every one; the first error is raised when all have been tried."""
+        """Record every file, or abort every one; after one that fails, the others are aborted.
+
+        fsspec's own leaves them, and the transaction open, before release 2026.9.
+        """
         self.ended = True
         self.fs.transactions.closed(self)
-        super().complete(commit=commit)
+        try:
+            while self.files:
+                if commit:
+                    self.files[0].commit()
+                else:
+                    self.files[0].discard()
+                self.files.popleft()
+        finally:
+            for file in self.files:
+                with contextlib.suppress(Exception):
+                    file.discard()
+            self.files.clear()
+            self.fs._intrans = False
+            self.fs._transaction = None
+            self.fs = None
 
 
 class Transactions:

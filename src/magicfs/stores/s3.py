@@ -152,8 +152,9 @@ class S3Store:
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:
         answer = await self.call("get_object", "get", key)
         with s3_errors.translated("get", f"{self.bucket}/{key}"):
-            async with answer["Body"] as stream:
-                return await _read(stream, size_max)
+            # Not "as": aiobotocore before 3 gives aiohttp's response there, which reads no part of itself.
+            async with answer["Body"]:
+                return await _read(answer["Body"], size_max)
 
     async def head(self, key: str) -> ObjectInfo:
         answer = await self.call("head_object", "head", key)
