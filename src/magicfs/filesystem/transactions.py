@@ -28,6 +28,8 @@ class MagicTransaction(Transaction):
         ended: Whether files can no longer join.
     """
 
+    fs: Any
+
     def __init__(self, fs: Any, **kwargs: Any) -> None:
         super().__init__(fs, **kwargs)
         self.scopes: set[str] = set()
