@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from magicfs.committers.manifest.cleanup import CleanedUp, CleanupJob, CleanupOutcome
+from magicfs.committers.manifest.commit import CleanedUp, CleanupJob, CleanupOutcome
 from magicfs.errors import Unavailable
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.manifest_scene import Driver, ManifestScene

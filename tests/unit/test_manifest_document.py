@@ -6,21 +6,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from magicfs.committers.manifest import (
-    claim,
-    cleanup,
-    commit,
-    directories,
-    load,
-    old_data,
-    rename,
-    save,
-    scan,
-    setup,
-    success,
-    tasks,
-    validate,
-)
+from magicfs.committers.manifest import commit, directories, load, rename, save, setup, tasks
 from magicfs.committers.manifest.stage import Stage
 from magicfs.committers.options import ManifestOptions
 from proofs.scenes.manifest_scene import ManifestScene
@@ -45,21 +31,7 @@ def test_every_option_is_described_in_its_docstring() -> None:
 
 
 def test_every_stage_of_a_job_is_there() -> None:
-    modules = (
-        claim,
-        cleanup,
-        commit,
-        directories,
-        load,
-        old_data,
-        rename,
-        save,
-        scan,
-        setup,
-        success,
-        tasks,
-        validate,
-    )
+    modules = (commit, directories, load, rename, save, setup, tasks)
     stages = {
         value
         for module in modules

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from magicfs.committers.classic import Published
-from magicfs.committers.manifest.rename import Pace, RenameFiles, ToRename
+from magicfs.committers.manifest.rename import Pace, RenameFiles, ToRename, ValidateFiles
 from magicfs.committers.manifest.spill import Spill, SpilledFile
-from magicfs.committers.manifest.validate import ValidateFiles
 from magicfs.errors import CommitFailed, CommitOutcomeUnknown, ObjectExists, StoreError, Unavailable
 from magicfs.protocol.plan import Rename
 from magicfs.protocol.readback import Outcome

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from magicfs.committers.manifest.save import SaveTaskManifest, save
-from magicfs.committers.manifest.scan import ScanTaskAttempt
 from magicfs.committers.manifest.setup import SetupJob, SetupTask
 from magicfs.committers.manifest.stage import Stage
-from magicfs.committers.manifest.tasks import AbortTask, CommitTask
+from magicfs.committers.manifest.tasks import AbortTask, CommitTask, ScanTaskAttempt
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,

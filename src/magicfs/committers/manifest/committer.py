@@ -11,12 +11,10 @@ from contextlib import suppress
 
 from magicfs.committers import registry
 from magicfs.committers.classic import ClassicCommitter, Published
-from magicfs.committers.manifest.claim import own_success
-from magicfs.committers.manifest.cleanup import CleanupJob
-from magicfs.committers.manifest.commit import CommitJob, Committed, Wanted
+from magicfs.committers.manifest.commit import CleanupJob, CommitJob, Committed, Wanted
 from magicfs.committers.manifest.places import Places
 from magicfs.committers.manifest.reporting import failed, save_summary, success_of
-from magicfs.committers.manifest.setup import SetupJob
+from magicfs.committers.manifest.setup import SetupJob, own_success
 from magicfs.committers.manifest.stage import StageConfig
 from magicfs.committers.manifest.tasks import AbortTask, CommitTask
 from magicfs.committers.options import ManifestOptions

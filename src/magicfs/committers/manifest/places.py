@@ -45,7 +45,7 @@ class Places:
     @property
     def open_manifests(self) -> str:
         """Where tasks commit their manifests. It is gone once the job commit has begun, and with it every
-        chance of a task to commit: see ``claim``.
+        chance of a task to commit: see ``setup``.
         """
         return self.layout.manifests_directory
 

@@ -1,4 +1,4 @@
-"""The stage that makes a job visible: every file is renamed to its final key."""
+"""The stages that make a job visible: every file is renamed to its final key, and looked at if wanted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from magicfs.protocol.plan import Rename
 from magicfs.protocol.readback import Outcome
 from magicfs.stores.tree import Entry
 
-__all__ = ["Pace", "RenameFiles", "ToRename"]
+__all__ = ["Pace", "RenameFiles", "ToRename", "ValidateFiles"]
 
 
 class Pace:
@@ -209,3 +209,46 @@ class RenameFiles(Stage[ToRename, Published]):
         for _, _, other in failures[1:]:
             raised.add_note(f"and: {other}")
         return raised
+
+
+class ValidateFiles(Stage[Spill, int]):
+    """Compare every file at its final key with what its manifest says of it.
+
+    Returns:
+        How many were looked at.
+
+    Raises:
+        CommitFailed: One is not there, is a directory, or has another size or ETag.
+    """
+
+    name = "job_stage_optional_validate_output"
+
+    async def _run(self, argument: Spill) -> int:
+        looked_at = 0
+
+        async def one(file: SpilledFile) -> bool:
+            nonlocal looked_at
+            if (problem := await self._problem(file)) is not None:
+                raise CommitFailed(
+                    f"{file.key} is not the file that task {file.task} committed: {problem}; the files of "
+                    f"job {self.config.context.job} are published, but there is no _SUCCESS; find out who "
+                    "changed it, and run the job again",
+                    failed=[file.key],
+                )
+            looked_at += 1
+            return True
+
+        await drained(argument.files(), one, self.config.concurrency)
+        return looked_at
+
+    async def _problem(self, file: SpilledFile) -> str | None:
+        found = await self.config.tree.look(file.key)
+        if found is None:
+            return "nothing is there"
+        if found.kind != "file":
+            return "a directory is there"
+        if found.size != file.size:
+            return f"it has {found.size} bytes, and had {file.size}"
+        if file.etag and found.etag != file.etag:
+            return f"its ETag is {found.etag}, and was {file.etag}"
+        return None

@@ -1,4 +1,4 @@
-"""The stage that saves a task's manifest, and the way in which manifests and ``_SUCCESS`` are saved."""
+"""Saving a file in one rename, tried as often as the options say: a task's manifest, and ``_SUCCESS``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 
 from magicfs.committers.manifest.stage import Stage, StageConfig
 from magicfs.errors import CommitDenied, ObjectNotFound, StoreError
+from magicfs.formats.manifest_success import manifest_success
+from magicfs.formats.success import SuccessData
 from magicfs.formats.task_manifest import TaskManifest
 from magicfs.protocol import paths
 from magicfs.protocol.ids import AttemptId
 from magicfs.stores.tree import Entry
 
-__all__ = ["SaveTaskManifest", "Saved", "save"]
+__all__ = ["SaveSuccess", "SaveTaskManifest", "Saved", "save"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +134,24 @@ class SaveTaskManifest(Stage[TaskManifest, Saved]):
             f"task {manifest.task_id} comes too late: {where} is not there, for job {manifest.job_id} is "
             "being committed, has ended, has a newer attempt, or was never set up; nothing was committed"
         )
+
+
+class SaveSuccess(Stage[SuccessData, str]):
+    """Save ``_SUCCESS``, in place of whosever is there.
+
+    Returns:
+        Its key.
+
+    Raises:
+        StoreError: It could not be saved, however often it was tried.
+    """
+
+    name = "job_stage_save_success_marker"
+
+    async def _run(self, argument: SuccessData) -> str:
+        raw, key = manifest_success(argument), self.config.context.layout.success_key
+        temporary = f"{self.config.places.attempt_directory}/_SUCCESS.tmp"
+        if self.config.places.destination:
+            await self.config.tree.make_directory(self.config.places.destination)
+        await save(self.config, "op_save_success", key, temporary, lambda: raw)
+        return key

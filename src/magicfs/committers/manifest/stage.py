@@ -1,22 +1,76 @@
-"""What a stage is, and what all stages of a task attempt or a job commit share."""
+"""What a stage is, and what all stages of a task attempt or a job commit share: settings and counters."""
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, TypeVar
 
-from magicfs.committers.manifest.counting import Counts
 from magicfs.committers.manifest.places import Places
 from magicfs.committers.options import ManifestOptions
 from magicfs.engine import Event
 from magicfs.errors import ProtocolViolation
+from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.protocol.ids import TaskId
 from magicfs.stores.tree import Tree
 from magicfs.transaction.context import JobContext
 
-__all__ = ["Stage", "StageConfig"]
+__all__ = ["Counts", "Stage", "StageConfig"]
+
+
+class Counts:
+    """Counters and durations of one task attempt or one job commit."""
+
+    def __init__(self) -> None:
+        self._counters: Counter[str] = Counter()
+        self._measured: dict[str, tuple[int, int, int, int]] = {}
+        self._means: dict[str, MeanStatistic] = {}
+
+    def add(self, name: str, count: int = 1) -> None:
+        """Count something."""
+        self._counters[name] += count
+
+    def __getitem__(self, name: str) -> int:
+        return self._counters[name]
+
+    def sample(self, name: str, value: int) -> None:
+        """Add a value to a mean."""
+        self._means[name] = self._means.get(name, MeanStatistic()) + MeanStatistic(1, value)
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Measure how long something takes, in milliseconds; what raises is measured as a failure.
+
+        As Hadoop's duration statistics: ``name`` counts all, ``name.failures`` those that raised.
+        """
+        started = time.monotonic()
+        self.add(name)
+        measured = f"{name}.failures"
+        try:
+            yield
+            measured = name
+        finally:
+            if measured != name:
+                self.add(measured)
+            took = round((time.monotonic() - started) * 1000)
+            least, greatest, samples, total = self._measured.get(measured, (took, took, 0, 0))
+            self._measured[measured] = (min(least, took), max(greatest, took), samples + 1, total + took)
+
+    def statistics(self) -> Statistics:
+        """All of it so far."""
+        measured = sorted(self._measured.items())
+        return Statistics(
+            counters=dict(sorted(self._counters.items())),
+            minimums={f"{name}.min": least for name, (least, *_) in measured},
+            maximums={f"{name}.max": greatest for name, (_, greatest, *_) in measured},
+            meanstatistics=self._means
+            | {f"{name}.mean": MeanStatistic(samples, total) for name, (*_, samples, total) in measured},
+        )
+
 
 _Argument = TypeVar("_Argument")
 _Result = TypeVar("_Result")
