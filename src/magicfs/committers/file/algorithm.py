@@ -12,6 +12,7 @@ from hashlib import blake2b
 from typing import Protocol
 
 from magicfs.committers.classic import Published
+from magicfs.committers.file import markers
 from magicfs.committers.file.documents import Chosen, JobFile, Mark, TaskRecord
 from magicfs.committers.file.markers import CommitMarkers, MarkerName, Marks
 from magicfs.committers.file.merge import Merge, is_work, walk
@@ -116,6 +117,32 @@ class FileWork:
         published = marks.success is not None or (job is None and await self.records.is_published())
         return marks, job, published
 
+    async def require_driver(self, driver: str | None) -> None:
+        """Refuse a driver whose job has ended, or was taken over meanwhile."""
+        job = await self.records.job()
+        if job is None:
+            raise markers.ended(self.context)
+        markers.require_driver(job, driver, self.context.layout.attempt)
+
+    async def start(self, mark: Mark) -> Mark:
+        """Write ``COMMIT_STARTED`` into a job that has not ended meanwhile; returns what it says then.
+
+        Raises:
+            CommitDenied: It has ended, or a later attempt has taken it over, which carries on.
+        """
+        found = await self.markers.start(mark)
+        if found.nonce == mark.nonce:
+            try:
+                job = await self.records.job()
+            except StoreError as error:
+                raise self.markers.unknown(error) from error
+            if job is None:
+                await self.tree.delete(self.markers.key("COMMIT_STARTED"))
+                await self.prune()
+                raise markers.ended(self.context)
+            markers.require_driver(job, None, mark.attempt)
+        return found
+
     def naming(self, task: TaskId) -> Callable[[str], str]:
         """What gives a file of a task its final key."""
         return lambda relative: self.final_key(relative, task)
@@ -190,6 +217,14 @@ class FileWork:
         # What has been written meanwhile.
         await tree.delete_tree(directory)
         await self.prune()
+
+    async def clean_published(self) -> list[str]:
+        """Remove the work of the published job; returns what to tell the caller if that fails."""
+        try:
+            await self.clean("COMMIT_SUCCESS")
+        except StoreError as error:
+            return [f"the job is published, and its work could not be removed whole: {error}"]
+        return []
 
     async def prune(self) -> None:
         """Remove the directories above the job's work that are empty; those of other jobs stay.

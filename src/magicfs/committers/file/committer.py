@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from magicfs.committers.classic import ClassicCommitter
+from magicfs.committers.classic import ClassicCommitter, Published, counted
 from magicfs.committers.file import markers
 from magicfs.committers.file.algorithm import Algorithm, FileWork, chosen_of
 from magicfs.committers.file.algorithm1 import MovedAside
 from magicfs.committers.file.algorithm2 import MovedAtOnce
-from magicfs.committers.file.documents import Chosen, JobFile
-from magicfs.committers.file.ending import JobEnding
+from magicfs.committers.file.documents import Chosen, JobFile, Mark
+from magicfs.committers.file.markers import Marks
 from magicfs.committers.file.merge import walk
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, UsageError
+from magicfs.errors import (
+    CommitDenied,
+    CommitFailed,
+    CommitOutcomeUnknown,
+    FormatError,
+    ProtocolViolation,
+    StoreError,
+    UsageError,
+)
+from magicfs.formats.statistics import Statistics
 from magicfs.formats.task_commit import Counters, TaskCommit
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.report import JobReport
 from magicfs.stores.conditions import remembered
 from magicfs.transaction.context import JobContext, JobSetup
-from magicfs.transaction.driver import IsCurrentDriver
+from magicfs.transaction.driver import IsCurrentDriver, require_current_driver
 from magicfs.transaction.record import new_token
 from magicfs.transaction.setup import check_destination
 
@@ -41,7 +52,9 @@ class FileCommitter(ClassicCommitter):
         super().__init__(context, engine)
         self._work = FileWork(context, engine, self.final_key)
         self.algorithm = self._work.algorithm
+        self._attempt = context.layout.attempt
         self._records = self._work.records
+        self._markers = self._work.markers
         self._how: Algorithm = MovedAside(self._work) if self.algorithm == 1 else MovedAtOnce(self._work)
 
     @property
@@ -77,7 +90,7 @@ class FileCommitter(ClassicCommitter):
             CommitDenied: The job has ended, or its commit has begun, or a later attempt has taken it over.
             ObjectNotFound: No such bucket.
         """
-        attempt, driver = self.context.layout.attempt, new_token()
+        attempt, driver = self._attempt, new_token()
         marks, job, published = await self._work.look()
         if published:
             return self._found_published(driver)
@@ -104,7 +117,7 @@ class FileCommitter(ClassicCommitter):
         return JobSetup(driver=driver)
 
     def _found_published(self, driver: str) -> JobSetup:
-        if self.context.layout.attempt == 0:
+        if self._attempt == 0:
             raise CommitDenied(
                 f"job {self.context.job} is published already; nothing was changed; use another job id "
                 "for new data"
@@ -153,10 +166,10 @@ class FileCommitter(ClassicCommitter):
         try:
             if job is None:
                 raise markers.ended(self.context)
-            if job.attempt > self.context.layout.attempt:
+            if job.attempt > self._attempt:
                 raise CommitDenied(
                     f"attempt {job.attempt} of job {job.job} has begun, and {attempt} belongs to attempt "
-                    f"{self.context.layout.attempt}; nothing of it is published"
+                    f"{self._attempt}; nothing of it is published"
                 )
             markers.require_same_way(job, self.context, self.algorithm)
             record = await self._how.commit_task(task, attempt)
@@ -194,7 +207,7 @@ class FileCommitter(ClassicCommitter):
             CommitDenied: The job has ended.
             FormatError: Something committed cannot be believed; nothing was changed.
         """
-        if self.context.layout.attempt == 0:
+        if self._attempt == 0:
             raise UsageError("this is attempt 0 of the job, so no earlier one has committed anything")
         marks, job, published = await self._work.look()
         if published:
@@ -206,7 +219,7 @@ class FileCommitter(ClassicCommitter):
             return [self._commit_of(one) for one in marks.started.tasks]
         return [self._commit_of(one) for one in await self._how.recover()]
 
-    # -- the end -------------------------------------------------------------------------------------------
+    # -- the job commit ------------------------------------------------------------------------------------
 
     async def commit_job(
         self,
@@ -231,7 +244,119 @@ class FileCommitter(ClassicCommitter):
             CommitOutcomeUnknown: It stopped half-way; nothing was removed; call again.
             StoreError: The commits could not be read; nothing was changed; call again or abort.
         """
-        return await self._ending(is_current_driver).commit(commits, driver, tasks)
+        if commits is not None:
+            self.check_commits(commits, tasks)
+        marks, job = await self._markers.read(), await self._records.job()
+        if marks.success is not None:
+            return await self._published_before(marks.success)
+        try:
+            if job is None:
+                raise markers.ended(self.context)
+            return await self._commit_open(marks, job, commits, driver, tasks, is_current_driver)
+        except CommitDenied:
+            # Perhaps because another driver has published the job, now or long ago.
+            if await self._records.job() is None and await self._records.is_published():
+                return await self._published_before(None)
+            raise
+
+    async def _commit_open(
+        self,
+        marks: Marks,
+        job: JobFile,
+        commits: Sequence[TaskCommit] | None,
+        driver: str | None,
+        tasks: int | None,
+        is_current_driver: IsCurrentDriver | None,
+    ) -> JobReport:
+        begun = time.monotonic()
+        markers.require_not_given_up(marks)
+        markers.require_same_way(job, self.context, self._work.algorithm)
+        if marks.started is None:
+            markers.require_driver(job, driver, self._attempt)
+        started = marks.started or await self._begin_commit(job, commits, driver, tasks, is_current_driver)
+        markers.require_heir(started, job, driver, self._attempt)
+        self.check_number(len(started.tasks), tasks)
+        warnings = markers.same_tasks(started, commits)
+        published = Published(warnings=warnings, statistics=counted(commits))
+        if started.replaced:
+            published.warnings.append(
+                f"{started.replaced} of the files had the same names as files of other tasks, which replaced "
+                "them, because of unique_names=False"
+            )
+        try:
+            await self._publish_chosen(started, published)
+        except StoreError as error:
+            raise CommitOutcomeUnknown(
+                f"job {job.job}: stopped on its way to publish {started.files} files; nothing was removed; "
+                f"commit again, which does the rest: {error}",
+                done=published.keys,
+            ) from error
+        published.warnings += await self._work.clean_published()
+        return self.report(published, begun)
+
+    async def _begin_commit(
+        self,
+        job: JobFile,
+        commits: Sequence[TaskCommit] | None,
+        driver: str | None,
+        tasks: int | None,
+        is_current_driver: IsCurrentDriver | None,
+    ) -> Mark:
+        """Choose what is published and write it down, if nobody is faster."""
+        try:
+            chosen, replaced = await self._how.choose(commits)
+        except CommitFailed:
+            # What is missing may have been published and removed by another driver.
+            await self._work.require_driver(driver)
+            raise
+        self.check_number(len(chosen), tasks)
+        await require_current_driver(is_current_driver, job.job)
+        mark = Mark.new(job.job, "commit", job.driver, self._attempt, chosen, replaced)
+        found = await self._work.start(mark)
+        rival = found.driver != driver and found.attempt >= self._attempt
+        if found.nonce != mark.nonce and (found.action == "abort" or rival):
+            raise CommitDenied(
+                f"job {job.job}: a driver on {found.host} began to {found.action} it at the same moment; "
+                "nothing was changed here; leave the job to it"
+            )
+        return found
+
+    async def _publish_chosen(self, started: Mark, published: Published) -> None:
+        missing = await self._how.publish(started, published)
+        # A driver that was cut off for long must not write over what others have written since.
+        await self._work.require_driver(None)
+        if missing:
+            reason = f"{len(missing)} of {started.files} files are nowhere, such as {missing[0]}"
+            await self._markers.fail(started, reason)
+            raise CommitFailed(
+                f"job {started.job}: {reason}: somebody removed them while the job committed; the others are "
+                "visible; abort the job, remove what it has made visible, and run it again",
+                failed=missing,
+            )
+        published.tasks, published.bytes = len(started.tasks), started.bytes
+        published.files = started.files - started.replaced
+        published.keys = list(dict.fromkeys(published.keys))
+        published.statistics += Statistics(
+            counters={
+                "committer_bytes_committed": started.bytes,
+                "committer_commits_completed": started.files,
+                "committer_jobs_completed": 1,
+                "committer_tasks_completed": len(started.tasks),
+                "files_copied_bytes": sum(one.copied for one in started.tasks),
+                "op_rename": sum(one.renames for one in started.tasks),
+            }
+        )
+        await self.write_success(published)
+        await self._markers.succeed(started)
+
+    async def _published_before(self, success: Mark | None) -> JobReport:
+        """The report of a job that was published by an earlier call, whose work is removed if need be."""
+        context, warnings = self.context, await self._work.clean_published()
+        report = JobReport.before(context.job, context.url, self.name, context.conflict)
+        files, size = (success.files, success.bytes) if success is not None else (0, 0)
+        return replace(report, files=files, bytes=size, warnings=tuple(warnings))
+
+    # -- the abort -----------------------------------------------------------------------------------------
 
     async def abort_job(
         self,
@@ -252,7 +377,39 @@ class FileCommitter(ClassicCommitter):
                 more; nothing was removed.
             StoreError: Something could not be removed; call again.
         """
-        await self._ending(is_current_driver).abort(commits, driver)
+        marks, job, published = await self._work.look()
+        if published:
+            if commits:
+                raise ProtocolViolation(f"job {self.context.job} is published; it cannot be aborted any more")
+            await self._work.clean("COMMIT_SUCCESS")
+            return
+        if job is not None:
+            markers.require_driver(job, driver, self._attempt)
+            await require_current_driver(is_current_driver, job.job)
+            if marks.failed is None:
+                await self._give_up(job, marks.started)
+            await self._warn_of_visible_files(job)
+        await self._work.clean("COMMIT_FAIL")
 
-    def _ending(self, is_current_driver: IsCurrentDriver | None) -> JobEnding:
-        return JobEnding(self, self._work, self._how, is_current_driver)
+    async def _give_up(self, job: JobFile, started: Mark | None) -> None:
+        mark = Mark.new(job.job, "abort", job.driver, self._attempt)
+        found = started or await self._work.start(mark)
+        if found.action == "commit":
+            raise ProtocolViolation(
+                f"the commit of job {job.job} has begun, on {found.host}, and some of its {found.files} "
+                "files may be visible; nothing was removed; commit it again, which publishes the rest"
+            )
+        await self._markers.fail(found, "aborted")
+
+    async def _warn_of_visible_files(self, job: JobFile) -> None:
+        try:
+            visible = await self._how.visible_files()
+        except FormatError:
+            return  # nobody can say
+        if visible:
+            logging.getLogger("magicfs").warning(
+                "%s: job %s is aborted, and up to %d files of its tasks stay visible; remove them by hand",
+                self.context.url,
+                job.job,
+                visible,
+            )
