@@ -3,7 +3,7 @@
 The algorithm is Hadoop's ``FileOutputCommitter``, version 1, which its staging committers wrap: a task commit
 writes its set and renames a copy of it to the committed task, so of several attempts the last one that
 committed counts (HADOOP-17258). The attempt's own set stays until the job has ended, so that a commit that an
-engine accepted leads to that very attempt, whoever came later. ``cluster_layout`` has the layout.
+engine accepted leads to that very attempt, whoever came later. ``cluster_files`` has the layout.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from typing import TypeVar
 from fsspec.core import url_to_fs
 
 from magicfs.committers.options import StagingOptions
-from magicfs.committers.staging.cluster_files import ClusterFiles
-from magicfs.committers.staging.cluster_layout import TEMPORARY, ClusterLayout
+from magicfs.committers.staging.cluster_files import TEMPORARY, ClusterFiles, ClusterLayout
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, CommitOutcomeUnknown, FormatError, MagicError, StoreError, UsageError
 from magicfs.formats.pending import Pending
