@@ -7,13 +7,21 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from magicfs.engine import Engine
-from magicfs.errors import ProtocolViolation, UsageError
+from magicfs.errors import (
+    CommitOutcomeUnknown,
+    FormatError,
+    ObjectNotFound,
+    ProtocolViolation,
+    Unavailable,
+    UsageError,
+)
 from magicfs.formats.statistics import ROWS, Statistics
-from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SuccessData
+from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SUCCESS_SIZE_LIMIT, SuccessData
 from magicfs.formats.task_commit import Counters, TaskCommit
 from magicfs.protocol import paths
 from magicfs.protocol.ids import AttemptId, TaskId
@@ -152,6 +160,39 @@ class ClassicCommitter:
         await self.engine.store.put(
             self.context.layout.success_key, self.success_of(published, stage).to_bytes()
         )
+
+    async def is_published(self) -> bool:
+        """Whether ``_SUCCESS`` names the job. A later job's takes its place, and then nothing tells.
+
+        One that is not JSON, as Hadoop's empty one, names no job.
+        """
+        key = self.context.layout.success_key
+        with suppress(ObjectNotFound, FormatError):
+            raw = await self.engine.store.get(key, size_max=SUCCESS_SIZE_LIMIT + 1)
+            success = SuccessData.from_bytes(f"{self.engine.store.bucket}/{key}", raw)
+            return success.job_id == self.context.job
+        return False
+
+    def already_published(self) -> ProtocolViolation:
+        """The error for aborting a job that is published."""
+        return ProtocolViolation(
+            f"job {self.context.job} is published, as _SUCCESS of {self.context.url} says; nothing was "
+            "removed; delete its files by hand if they are not wanted"
+        )
+
+    async def decide(self, write: Awaitable[object]) -> None:
+        """Write ``_SUCCESS``; if the store is silent, nobody knows whether it was written.
+
+        Raises:
+            CommitOutcomeUnknown: The store did not answer; nothing is to be removed.
+        """
+        try:
+            await write
+        except Unavailable as error:
+            raise CommitOutcomeUnknown(
+                f"the files of job {self.context.job} are at {self.context.url}, and it is not known whether "
+                f"_SUCCESS was written; nothing was removed; commit the job again: {error}"
+            ) from error
 
     def success_of(self, published: Published, stage: str | None = None) -> SuccessData:
         """What ``_SUCCESS`` says of a job."""

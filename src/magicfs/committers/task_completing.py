@@ -20,7 +20,6 @@ from dataclasses import replace
 from magicfs.committers.classic import ClassicCommitter, Published
 from magicfs.committers.final.base import impatient, sweep_after, sweep_uploads
 from magicfs.committers.magic import MagicCommitter
-from magicfs.committers.success_marker import decided, is_published, refuse_published
 from magicfs.engine import Engine, StageResult
 from magicfs.errors import (
     CommitError,
@@ -214,7 +213,7 @@ class TaskCompletingCommitter(ClassicCommitter):
         published = Published(tasks=output.tasks, statistics=job_statistics(output))
         for pending in output.pendings():
             published.add(pending.destination_key, pending.length)
-        await decided(self.context, self.write_success(published))
+        await self.decide(self.write_success(published))
         aborted = await sweep_after(self.engine, self.context, published.warnings)
         self._forget()
         return replace(self.report(published, started), uploads_aborted=aborted)
@@ -245,8 +244,8 @@ class TaskCompletingCommitter(ClassicCommitter):
             StoreError: Something could not be removed; call again.
         """
         await require_current_driver(is_current_driver, self.context.job)
-        if commits and await is_published(self.engine, self.context):
-            raise refuse_published(self.context)
+        if commits and await self.is_published():
+            raise self.already_published()
         problems: list[MagicError] = []
         engine = impatient(self.engine)
         sets = StoreSets(engine, self.context)

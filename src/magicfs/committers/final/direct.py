@@ -18,7 +18,6 @@ from contextlib import suppress
 
 from magicfs.committers.final.base import FinalFilesCommitter, files_of, impatient, sweep_uploads
 from magicfs.committers.final.tracking import final_tracker
-from magicfs.committers.success_marker import decided, is_published, refuse_published
 from magicfs.errors import CommitFailed, FormatError, ObjectNotFound
 from magicfs.formats.file_list import FileList
 from magicfs.formats.task_commit import TaskCommit
@@ -87,7 +86,7 @@ class DirectCommitter(FinalFilesCommitter):
         lists = self.load(commits, tasks)
         await self._check_present(lists)
         published = self.published(lists, commits)
-        await decided(self.context, self.write_success(published))
+        await self.decide(self.write_success(published))
         return await self.finish(published, started)
 
     async def abort_job(
@@ -108,9 +107,9 @@ class DirectCommitter(FinalFilesCommitter):
             StoreError: Something could not be deleted; call again.
         """
         await require_current_driver(is_current_driver, self.context.job)
-        if await is_published(self.engine, self.context):
+        if await self.is_published():
             if commits:
-                raise refuse_published(self.context)
+                raise self.already_published()
             raise_first((await sweep_uploads(self.engine, self.context)).problems)
             return
         keys = []

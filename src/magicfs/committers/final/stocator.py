@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from magicfs.committers.classic import Published
 from magicfs.committers.final.base import FinalFilesCommitter, impatient, sweep_uploads
 from magicfs.committers.final.tracking import final_tracker
-from magicfs.committers.success_marker import decided, refuse_published
 from magicfs.engine import Engine
 from magicfs.errors import (
     CommitDenied,
@@ -145,7 +144,7 @@ class StocatorCommitter(FinalFilesCommitter):
         found = await self._find(self.engine, attempts)
         self._check_present(lists, found)
         published = self.published(lists, commits)
-        await decided(self.context, self._publish(published, attempts))
+        await self.decide(self._publish(published, attempts))
         problems = await delete_keys(impatient(self.engine), found.lost)
         published.warnings += [f"a file that no reader wants could not be deleted: {one}" for one in problems]
         return await self.finish(published, started)
@@ -172,7 +171,7 @@ class StocatorCommitter(FinalFilesCommitter):
         old, _ = await self._old_success(engine)
         jobs = {} if old is None else (Winners.of(self._success_path, old) or Winners()).jobs
         if commits and self.context.job in jobs:
-            raise refuse_published(self.context)
+            raise self.already_published()
         for scope in final_tracker().scopes_of(self.root, self.context.job):
             final_tracker().take(scope)
         found = await self._find(engine, jobs.get(self.context.job, ()))
