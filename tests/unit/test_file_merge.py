@@ -42,7 +42,7 @@ class Place:
         return {key[len(prefix) :]: await self.store.get(key) for key in keys}
 
     def merge(self, store: Store | None = None, **how: Any) -> Merge:
-        options: dict[str, Any] = {"in_the_way": "anything", **how}
+        options: dict[str, Any] = {"overwrite": "always", **how}
         return Merge(Engine(store or self.store, 4), self.destination, **options)
 
 
@@ -134,7 +134,7 @@ def test_every_file_is_told_of_with_its_final_key_and_size(place: Place) -> None
 
     async def go() -> None:
         await place.lay({"d/a": b"12", "b": b"1"})
-        merge = Merge(Engine(place.store, 2, events.append), place.destination, in_the_way="anything")
+        merge = Merge(Engine(place.store, 2, events.append), place.destination, overwrite="always")
         merge.moved = lambda key, size: told.append((key.removeprefix(place.destination), size))
         await merge.merge(place.source)
 

@@ -171,7 +171,7 @@ class MovedAside:
         work = self._work
         unique = work.context.unique_names
         await self._drop_success()
-        merge = Merge(work.engine, work.layout.destination, in_the_way="files" if unique else "anything")
+        merge = Merge(work.engine, work.layout.destination, overwrite="files" if unique else "always")
         merge.moved = published.add
         short: list[Chosen] = []
 
@@ -243,7 +243,7 @@ class MovedAside:
         return f"{self._work.layout.committed_task_directory(task, number)}/{attempt}"
 
     def _merge(self, directory: str) -> Merge:
-        return Merge(self._work.engine, directory, in_the_way="nothing")
+        return Merge(self._work.engine, directory, overwrite="never")
 
 
 def standing(files: Iterable[tuple[str, int]]) -> dict[str, int]:

@@ -87,7 +87,7 @@ class MovedAtOnce:
 
     async def _move(self, claim: TaskRecord) -> Merge:
         work, unique = self._work, self._work.context.unique_names
-        merge = Merge(work.engine, work.layout.destination, in_the_way="files" if unique else "anything")
+        merge = Merge(work.engine, work.layout.destination, overwrite="files" if unique else "always")
         done: list[str] = []
         merge.moved = lambda key, _: done.append(key)
         final = work.naming(claim.task)

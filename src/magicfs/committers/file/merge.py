@@ -61,9 +61,10 @@ class Merge:
     Args:
         engine: Bound to the bucket; gives the number of renames at once, and is told of each.
         destination: A directory; it need not be there.
-        in_the_way: What may be where something shall be, on stores where names are only prefixes and a rename
-            does not find out: ``nothing`` in a directory of our own; ``files`` in the place of directories,
-            which takes a request for each directory; or ``anything``, which takes one more for each file.
+        overwrite: What is looked for and deleted first, on stores where names are only prefixes and a rename
+            does not find out: ``never`` anything, in a directory of our own; ``files`` in the place of
+            directories, which takes a request for each directory; or ``always`` what is there, which takes
+            one more for each file.
 
     Attributes:
         moved: Called with the final key and the size of every file that was moved.
@@ -73,7 +74,7 @@ class Merge:
     """
 
     def __init__(
-        self, engine: Engine, destination: str, *, in_the_way: Literal["nothing", "files", "anything"]
+        self, engine: Engine, destination: str, *, overwrite: Literal["never", "files", "always"]
     ) -> None:
         self.tree = tree_of(engine.store)
         self.destination = destination
@@ -82,7 +83,7 @@ class Merge:
         self.renames = 0
         self.failed: list[str] = []
         self._engine = engine
-        self._in_the_way = in_the_way
+        self._overwrite = overwrite
         self._stopped = False
         self._slots = asyncio.Semaphore(engine.concurrency)
         self._parents: dict[str, asyncio.Future[None]] = {}
@@ -203,7 +204,7 @@ class Merge:
     async def _move(self, source: str, key: str) -> bool:
         for left in range(_TRIES, -1, -1):
             await self._have_parent(key)
-            if self._in_the_way == "anything" and not self.tree.atomic and await self._is_directory(key):
+            if self._overwrite == "always" and not self.tree.atomic and await self._is_directory(key):
                 await self._remove_directory(key)
             try:
                 async with self._slots:
@@ -253,7 +254,7 @@ class Merge:
                 except ObjectExists:
                     await self._remove_file_above(directory)
             return await self.tree.make_directory(directory)
-        if self._in_the_way != "nothing" and paths.is_under(directory, self.destination):
+        if self._overwrite != "never" and paths.is_under(directory, self.destination):
             await self._have_parent(directory)
             try:
                 await self._engine.store.head(directory)
