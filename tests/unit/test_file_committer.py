@@ -372,8 +372,6 @@ def test_one_final_name_of_two_tasks_is_refused(scene: FileScene) -> None:
     ("files", "problem"),
     [
         ({"a.txt": b"", "_temporary/x": b""}, "kept for committers"),
-        ({"d/__magic_job-1/x": b""}, "kept for committers"),
-        ({"_magicfs/current": b""}, "kept for committers"),
         ({"a.txt": b"", f"a-000000-{JOB}.txt": b""}, "have one final name"),
     ],
 )

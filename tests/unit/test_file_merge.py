@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from magicfs.committers.file.algorithm1 import standing
-from magicfs.committers.file.merge import Merge, is_work
+from magicfs.committers.file.merge import Merge
 from magicfs.engine import Engine, Event
 from magicfs.errors import CommitFailed, Unavailable
+from magicfs.protocol.conflict import is_reserved
 from magicfs.protocol.plan import Rename
 from magicfs.protocol.readback import Outcome
 from magicfs.stores.local import LocalStore
@@ -70,7 +71,7 @@ class TestRules:
             count = await place.merge().merge(place.source, final)
             found = await place.found()
             assert found.pop("kept/old") == b"old"
-            assert count == len([name for name in work if not is_work(name) and name != "_SUCCESS"])
+            assert count == len([name for name in work if not is_reserved(name) and name != "_SUCCESS"])
             return found
 
         return asyncio.run(go())
@@ -108,7 +109,7 @@ class TestRules:
         assert self.merged(place, renamed, kept | own) == kept
 
     def test_file_of_any_name(self, place: Place, renamed: bool) -> None:
-        work = {name: name.encode() for name in hostile(7) if not is_work(name)}
+        work = {name: name.encode() for name in hostile(7) if not is_reserved(name)}
         assert self.merged(place, renamed, work) == work
 
     def test_nothing_is_moved_from_nowhere(self, place: Place, renamed: bool) -> None:

@@ -7,6 +7,8 @@ from typing import Final, Literal
 
 from magicfs.errors import UsageError
 from magicfs.protocol import paths
+from magicfs.protocol.magic import MAGIC
+from magicfs.protocol.temporary import TEMPORARY
 
 __all__ = [
     "CONFLICTS",
@@ -16,6 +18,7 @@ __all__ = [
     "is_by_partition",
     "is_data",
     "is_replaced",
+    "is_reserved",
     "overlap",
     "partitions_to_check",
     "table_format_of",
@@ -28,8 +31,8 @@ CONFLICTS: Final = ("fail", "append", "replace", "replace_partitions")
 MANIFESTS: Final = "_magicfs"
 """The directory of manifests and pointer."""
 
-_WORK: Final = ("__magic", "_temporary", MANIFESTS)
-"""How elements begin under which no mode ever deletes: work of jobs, Hadoop's included, and manifests."""
+_RESERVED: Final = (MAGIC, TEMPORARY, MANIFESTS)
+"""Where committers keep the work of jobs, Hadoop's included, and manifests: how such an element begins."""
 
 _SUMMARIES: Final = frozenset({"_metadata", "_common_metadata"})
 
@@ -52,15 +55,25 @@ def is_data(key: str, directory: str) -> bool:
     return paths.is_visible(key, directory) and not key.endswith("/")
 
 
+def is_reserved(relative: str) -> bool:
+    """Whether a path relative to a destination has an element that is kept for committers.
+
+    Such a key is never data: no task may publish it, and no mode deletes it. Any element counts, for another
+    job may have its destination in a directory of this one: ``a/_temporary/b`` is reserved, too.
+    """
+    return any(element.startswith(_RESERVED) for element in relative.split("/"))
+
+
 def is_replaced(key: str, directory: str) -> bool:
     """Whether ``replace`` removes a key: data, and Parquet's summaries of data that will be gone.
 
-    Names under ``__magic*``, ``_temporary*`` and ``_magicfs`` are never removed, whatever the mode.
+    What ``is_reserved`` is never removed, whatever the mode.
     """
     if not paths.is_under(key, directory):
         return False
-    *parents, last = paths.relative_to(key, directory).split("/")
-    if any(element.startswith(_WORK) for element in (*parents, last)):
+    relative = paths.relative_to(key, directory)
+    *parents, last = relative.split("/")
+    if is_reserved(relative):
         return False
     if last in _SUMMARIES:
         return all(is_data(parent, "") for parent in parents)

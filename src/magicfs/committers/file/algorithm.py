@@ -15,13 +15,14 @@ from magicfs.committers.classic import Published
 from magicfs.committers.file import markers
 from magicfs.committers.file.documents import Chosen, JobFile, Mark, TaskRecord
 from magicfs.committers.file.markers import CommitMarkers, MarkerName, Marks
-from magicfs.committers.file.merge import Merge, is_work, walk
+from magicfs.committers.file.merge import Merge, walk
 from magicfs.committers.file.records import Records
 from magicfs.committers.options import FileOptions
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, ObjectNotFound, PermissionDenied, StoreError, Unavailable
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.parallel import drained
+from magicfs.protocol.conflict import is_reserved
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.layout import SUCCESS
@@ -156,8 +157,8 @@ class FileWork:
         directory = self.layout.task_attempt_directory(attempt)
         found = tuple([one async for one in walk(self.engine.store, directory) if one[0] != SUCCESS])
         for relative, _ in found:
-            if is_work(relative) or not all(relative.split("/")):
-                why = "is kept for committers" if is_work(relative) else "has an empty element"
+            if is_reserved(relative) or not all(relative.split("/")):
+                why = "is kept for committers" if is_reserved(relative) else "has an empty element"
                 raise CommitFailed(
                     f"task {task}, {attempt} wrote {relative!r}, a name that {why}; nothing was committed; "
                     "write the file under another name",

@@ -5,8 +5,8 @@
 * A directory that meets nothing is renamed whole, where that is one step and no file gets another name;
   elsewhere its files are moved one by one, and directories without files are left behind.
 
-Names of committers' work (``__magic*``, ``_temporary*``, ``_magicfs*``) are never moved, and a directory in
-the way that holds one is never deleted. A ``_SUCCESS`` at the top stays behind: the job writes its own.
+Names that are reserved for committers (``conflict.is_reserved``) are never moved, and a directory in the way
+that holds one is never deleted. A ``_SUCCESS`` at the top stays behind: the job writes its own.
 Other hidden files are moved, as they are by Hadoop.
 """
 
@@ -21,23 +21,17 @@ from magicfs.errors import CommitFailed, ObjectExists, ObjectNotFound
 from magicfs.formats.statistics import Statistics
 from magicfs.parallel import drained
 from magicfs.protocol import paths
+from magicfs.protocol.conflict import is_reserved
 from magicfs.protocol.layout import SUCCESS
 from magicfs.protocol.plan import Rename
 from magicfs.protocol.readback import Outcome
 from magicfs.stores.port import Store
 from magicfs.stores.tree import Entry, tree_of
 
-__all__ = ["Merge", "is_work", "walk"]
-
-_WORK: Final = ("__magic", "_temporary", "_magicfs")
+__all__ = ["Merge", "walk"]
 
 # Others may put a file or a directory in the way again, but nobody does so for ever.
 _TRIES: Final = 5
-
-
-def is_work(relative: str) -> bool:
-    """Whether a path leads through a directory in which committers keep their work, or names one."""
-    return any(element.startswith(_WORK) for element in relative.split("/"))
 
 
 async def walk(store: Store, directory: str) -> AsyncIterator[tuple[str, int]]:
@@ -122,7 +116,7 @@ class Merge:
         async def one(file: tuple[str, int]) -> bool:
             nonlocal count
             relative, size = file
-            if relative != SUCCESS and not is_work(relative):
+            if relative != SUCCESS and not is_reserved(relative):
                 moved = await self._file(f"{source}/{relative}", final(relative), size)
                 count += moved
             return not self._stopped
@@ -163,7 +157,7 @@ class Merge:
         return count
 
     def _stays(self, name: str, destination: str) -> bool:
-        return name.startswith(_WORK) or (name == SUCCESS and destination == self.destination)
+        return is_reserved(name) or (name == SUCCESS and destination == self.destination)
 
     async def _whole(self, source: str, destination: str) -> int | None:
         """Rename a directory as it is; None if something has come in the way."""
@@ -225,7 +219,7 @@ class Merge:
 
     async def _remove_directory(self, path: str) -> None:
         async for relative, _ in walk(self._engine.store, path):
-            if is_work(relative):
+            if is_reserved(relative):
                 raise CommitFailed(
                     f"the directory {path} is where a file of that name shall be, and holds the work of a "
                     f"job ({relative}), so it was not deleted; rename the file or move the directory away, "

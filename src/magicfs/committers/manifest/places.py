@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from magicfs.errors import UsageError
 from magicfs.formats.hadoop_uri import decode, encode
 from magicfs.formats.task_manifest import TASK_MANIFEST_SUFFIX
 from magicfs.protocol import ids, paths
+from magicfs.protocol.conflict import is_reserved
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.temporary import TemporaryLayout
 
-__all__ = ["RESERVED", "Places", "is_reserved"]
-
-RESERVED: Final = ("__magic", "_magicfs", "_temporary")
-"""What the first element below a destination begins with where committers of any job keep their things."""
+__all__ = ["Places"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +110,6 @@ class Places:
             UsageError: It lies outside the destination, or where committers keep their work.
         """
         key = self.key(uri)
-        if not paths.is_under(key, self.destination) or is_reserved(key, self.destination):
+        if not paths.is_under(key, self.destination) or is_reserved(paths.relative_to(key, self.destination)):
             raise UsageError(f"{key!r} is no place for data of {self.destination!r}; write below it")
         return key
-
-
-def is_reserved(key: str, destination: str) -> bool:
-    """Whether a key below a destination lies where committers keep their work and their lists."""
-    return paths.relative_to(key, destination).startswith(RESERVED)

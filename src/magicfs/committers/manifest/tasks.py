@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from magicfs.committers.manifest.places import is_reserved
 from magicfs.committers.manifest.save import SaveTaskManifest
 from magicfs.committers.manifest.setup import SetupTask, read_whole
 from magicfs.committers.manifest.stage import Stage, StageConfig
@@ -28,6 +27,7 @@ from magicfs.formats.task_manifest import (
     TaskManifest,
 )
 from magicfs.protocol import ids, paths
+from magicfs.protocol.conflict import is_reserved
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.stores.tree import Entry
 
@@ -100,6 +100,9 @@ class ScanTaskAttempt(Stage[tuple[TaskId, AttemptId], TaskManifest]):
             if entry.kind == "file":
                 self._add(task, name, entry)
                 continue
+            if is_reserved(name):
+                below.append((name, EntryStatus.NOT_FOUND))  # nothing is made of it; its files are refused
+                continue
             if status is EntryStatus.UNKNOWN:
                 status = await self._status(self.config.places.destination)
             found = EntryStatus.NOT_FOUND
@@ -140,7 +143,7 @@ class ScanTaskAttempt(Stage[tuple[TaskId, AttemptId], TaskManifest]):
         self.config.counts.sample("committer_task_file_size", entry.size)
 
     def _problem(self, key: str) -> str | None:
-        if is_reserved(key, self.config.places.destination):
+        if is_reserved(paths.relative_to(key, self.config.places.destination)):
             return "committers keep their work under such names"
         try:
             longest = max(len(element.encode()) for element in key.split("/"))

@@ -17,7 +17,7 @@ from typing import TypeVar
 from fsspec.core import url_to_fs
 
 from magicfs.committers.options import StagingOptions
-from magicfs.committers.staging.cluster_files import TEMPORARY, ClusterFiles, ClusterLayout
+from magicfs.committers.staging.cluster_files import ClusterFiles, ClusterLayout
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, CommitOutcomeUnknown, FormatError, MagicError, StoreError, UsageError
 from magicfs.formats.pending import Pending
@@ -27,6 +27,7 @@ from magicfs.parallel import drained
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.magic import PENDING_SET
+from magicfs.protocol.temporary import TEMPORARY
 from magicfs.protocol.winners import StoredSet
 from magicfs.transaction import attempt_output
 from magicfs.transaction.context import JobContext

@@ -14,15 +14,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.magic import PENDING_SET
+from magicfs.protocol.temporary import TEMPORARY
 
-__all__ = ["TEMPORARY", "ClusterFiles", "ClusterLayout"]
-
-TEMPORARY: Final = "_temporary"
+__all__ = ["ClusterFiles", "ClusterLayout"]
 
 
 @dataclass(frozen=True, slots=True)
