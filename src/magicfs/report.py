@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from typing import Any, Literal
 
 from magicfs.formats.statistics import ROWS, Statistics
+from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
+from magicfs.protocol import paths
 
 __all__ = [
     "Action",
@@ -18,6 +22,7 @@ __all__ = [
     "TaskFigures",
     "VerifyReport",
     "human_bytes",
+    "job_report",
 ]
 
 
@@ -141,6 +146,46 @@ class JobReport:
             lines.append(f"discarded   {_count(self.uploads_aborted, 'upload')} of attempts that lost")
         lines += [f"warning     {warning}" for warning in self.warnings]
         return "\n".join(lines)
+
+
+def job_report(
+    job: str,
+    url: str,
+    committer: str,
+    conflict: str,
+    *,
+    started: float,
+    tasks: int,
+    files: int,
+    size: int,
+    keys: Iterable[str],
+    warnings: Iterable[str] = (),
+    statistics: Statistics | None = None,
+    manifest_key: str = "",
+    uploads_aborted: int = 0,
+    files_deleted: int = 0,
+) -> JobReport:
+    """The report of a job commit that began at ``started``, as ``time.monotonic()`` has it.
+
+    Of the keys, which are of the destination's bucket, only as many are drawn as a report names.
+    """
+    place = paths.parse_url(url)
+    return JobReport(
+        job_id=job,
+        destination=url,
+        committer=committer,
+        conflict=conflict,
+        tasks=tasks,
+        files=files,
+        bytes=size,
+        seconds=time.monotonic() - started,
+        uploads_aborted=uploads_aborted,
+        files_deleted=files_deleted,
+        manifest=replace(place, key=manifest_key).url if manifest_key else "",
+        filenames=tuple(replace(place, key=key).url for key in islice(keys, SUCCESS_MARKER_FILE_LIMIT)),
+        warnings=tuple(warnings),
+        statistics=statistics or Statistics(),
+    )
 
 
 Action = Literal[

@@ -6,7 +6,6 @@ They are as safe as their protocols always were, no more, and their ``guarantees
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,11 +26,10 @@ from magicfs.protocol import paths
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.layout import unique_name
 from magicfs.protocol.winners import Attempt, check_attempts
-from magicfs.report import JobReport
+from magicfs.report import JobReport, job_report
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.record import new_token, now_ms
 from magicfs.transaction.setup import check_destination
-from magicfs.version import __version__
 
 __all__ = ["ClassicCommitter", "Published", "counted"]
 
@@ -155,11 +153,9 @@ class ClassicCommitter:
         rows = (counters or {}).get(ROWS)
         return TaskCommit(self.context.job, task, attempt, files, size, key, content, rows)
 
-    async def write_success(self, published: Published, stage: str | None = None) -> None:
+    async def write_success(self, published: Published) -> None:
         """Write ``_SUCCESS``, whoever's is there."""
-        await self.engine.store.put(
-            self.context.layout.success_key, self.success_of(published, stage).to_bytes()
-        )
+        await self.engine.store.put(self.context.layout.success_key, self.success_of(published).to_bytes())
 
     async def is_published(self) -> bool:
         """Whether ``_SUCCESS`` names the job. A later job's takes its place, and then nothing tells.
@@ -194,43 +190,31 @@ class ClassicCommitter:
                 f"_SUCCESS was written; nothing was removed; commit the job again: {error}"
             ) from error
 
-    def success_of(self, published: Published, stage: str | None = None) -> SuccessData:
+    def success_of(self, published: Published) -> SuccessData:
         """What ``_SUCCESS`` says of a job."""
-        success = SuccessData(
+        return SuccessData.of_job(
+            self.context.job,
+            self.name,
+            self.context.conflict,
             hostname=socket.gethostname(),
-            committer=self.name,
-            description=f"magicfs job {self.context.job}",
-            job_id=self.context.job,
-            job_id_source="magicfs",
-            diagnostics={
-                "magicfs.concurrency": str(self.engine.concurrency),
-                "magicfs.conflict": self.context.conflict,
-                "magicfs.version": __version__,
-            },
-            filenames=tuple(f"/{key}" for key in published.keys),
+            ended_ms=now_ms(),
+            filenames=(f"/{key}" for key in published.keys),
             statistics=published.statistics,
-            stage=stage,
+            diagnostics={"magicfs.concurrency": str(self.engine.concurrency)},
         )
-        return success.touched(now_ms())
 
     def report(self, published: Published, started: float) -> JobReport:
-        """What the job commit tells its caller.
-
-        Args:
-            published: What it made visible.
-            started: ``time.monotonic()`` at its begin.
-        """
-        scheme, bucket = paths.parse_url(self.context.url).scheme, self.engine.store.bucket
-        return JobReport(
-            job_id=self.context.job,
-            destination=self.context.url,
-            committer=self.name,
-            conflict=self.context.conflict,
+        """What the job commit returns; it began at ``started``, as ``time.monotonic()`` has it."""
+        return job_report(
+            self.context.job,
+            self.context.url,
+            self.name,
+            self.context.conflict,
+            started=started,
             tasks=published.tasks,
             files=published.files,
-            bytes=published.bytes,
-            seconds=time.monotonic() - started,
-            filenames=tuple(paths.Location(scheme, bucket, key).url for key in published.keys),
-            warnings=tuple(published.warnings),
+            size=published.bytes,
+            keys=published.keys,
+            warnings=published.warnings,
             statistics=published.statistics,
         )

@@ -6,8 +6,9 @@ is what we write; the manifest committer's is indented, in another order and wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Final
 
 from magicfs.errors import FormatError
@@ -15,6 +16,7 @@ from magicfs.formats.dates import java_text
 from magicfs.formats.document import parse, render, shown, with_unknown
 from magicfs.formats.fields import Fields
 from magicfs.formats.statistics import Statistics
+from magicfs.version import __version__
 
 __all__ = ["SUCCESS_FILE", "SUCCESS_MARKER_FILE_LIMIT", "SUCCESS_NAME", "SUCCESS_SIZE_LIMIT", "SuccessData"]
 
@@ -66,6 +68,33 @@ class SuccessData:
     state: str | None = None
     stage: str | None = None
     unknown: Mapping[str, object] = field(default_factory=dict)
+
+    @classmethod
+    def of_job(
+        cls,
+        job: str,
+        committer: str,
+        conflict: str,
+        *,
+        hostname: str,
+        ended_ms: int,
+        filenames: Iterable[str],
+        statistics: Statistics,
+        diagnostics: Mapping[str, str],
+    ) -> SuccessData:
+        """What magicfs says of a job that it has published; of the file names only the first are drawn."""
+        ours = {"magicfs.conflict": conflict, "magicfs.version": __version__}
+        success = cls(
+            hostname=hostname,
+            committer=committer,
+            description=f"magicfs job {job}",
+            job_id=job,
+            job_id_source="magicfs",
+            diagnostics=dict(sorted({**ours, **diagnostics}.items())),
+            filenames=tuple(islice(filenames, SUCCESS_MARKER_FILE_LIMIT)),
+            statistics=statistics,
+        )
+        return success.touched(ended_ms)
 
     def touched(self, now_ms: int) -> SuccessData:
         """The same at this moment, ``date`` included.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
 from typing import Final
 
 from magicfs.engine import Engine
@@ -16,14 +15,13 @@ from magicfs.formats.job_object import ExtraDestination, JobObject
 from magicfs.formats.manifest import Hides, Manifest, ManifestFile
 from magicfs.formats.pending import Pending
 from magicfs.formats.statistics import Statistics
-from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SUCCESS_SIZE_LIMIT, SuccessData
+from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData
 from magicfs.manifests import chain
 from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.stores.conditions import Conditions, remove_matching
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
-from magicfs.version import __version__
 
 __all__ = ["delete_old", "job_statistics", "publish_manifest", "republish", "write_success"]
 
@@ -195,24 +193,17 @@ def _job_of(raw: bytes) -> str | None:
 
 
 def _success(context: JobContext, job: JobObject, concurrency: int, output: JobOutput) -> bytes:
-    destination = context.layout.destination
-    names = [
-        f"/{pending.destination_key}" for pending in islice(output.pendings(), SUCCESS_MARKER_FILE_LIMIT)
-    ]
-    diagnostics = {
-        "magicfs.concurrency": str(concurrency),
-        "magicfs.conflict": context.conflict,
-        "magicfs.manifest": chain.manifest_key(destination, job.job_id),
-        "magicfs.version": __version__,
-    }
-    success = SuccessData(
+    success = SuccessData.of_job(
+        context.job,
+        job.committer,
+        context.conflict,
         hostname=socket.gethostname(),
-        committer=job.committer,
-        description=f"magicfs job {context.job}",
-        job_id=context.job,
-        job_id_source="magicfs",
-        diagnostics=diagnostics,
-        filenames=tuple(names),
+        ended_ms=job.changed_ms,
+        filenames=(f"/{pending.destination_key}" for pending in output.pendings()),
         statistics=job_statistics(output),
+        diagnostics={
+            "magicfs.concurrency": str(concurrency),
+            "magicfs.manifest": chain.manifest_key(context.layout.destination, job.job_id),
+        },
     )
-    return success.touched(job.changed_ms).to_bytes()
+    return success.to_bytes()

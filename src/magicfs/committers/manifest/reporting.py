@@ -18,7 +18,6 @@ from magicfs.formats.statistics import Statistics
 from magicfs.formats.success import SuccessData
 from magicfs.protocol import paths
 from magicfs.transaction.record import now_ms
-from magicfs.version import __version__
 
 __all__ = ["failed", "save_summary", "success_of"]
 
@@ -28,21 +27,8 @@ JOB_COMMIT = "committer_commit_job"
 def success_of(
     config: StageConfig, published: Published, statistics: Statistics, committer: str
 ) -> SuccessData:
-    """What ``_SUCCESS`` says of a job.
-
-    Args:
-        config: The job.
-        published: What became visible.
-        statistics: What its tasks counted.
-        committer: Name of the committer.
-    """
-    job = config.context.job
-    diagnostics = {
-        "magicfs.conflict": config.context.conflict,
-        "magicfs.version": __version__,
-        "mapreduce.manifest.committer.io.threads": str(config.concurrency),
-        "stage": JOB_COMMIT,
-    }
+    """What ``_SUCCESS`` says of a job, with what its tasks counted."""
+    diagnostics = {"mapreduce.manifest.committer.io.threads": str(config.concurrency), "stage": JOB_COMMIT}
     with suppress(OSError, KeyError, ImportError):
         diagnostics["principal"] = getpass.getuser()
     totals = Statistics(
@@ -53,18 +39,17 @@ def success_of(
         }
     )
     now = now_ms()
-    return SuccessData(
-        timestamp_ms=now,
-        date=iso_text(now),
+    success = SuccessData.of_job(
+        config.context.job,
+        committer,
+        config.context.conflict,
         hostname=socket.gethostname(),
-        committer=committer,
-        description=f"magicfs job {job}",
-        job_id=job,
-        job_id_source="magicfs",
-        diagnostics=diagnostics,
-        filenames=tuple(config.places.uri(key) for key in published.keys),
+        ended_ms=now,
+        filenames=(config.places.uri(key) for key in published.keys),
         statistics=statistics + config.counts.statistics() + totals,
+        diagnostics=diagnostics,
     )
+    return replace(success, date=iso_text(now))
 
 
 def failed(success: SuccessData, error: BaseException | None, stage: str) -> SuccessData:
