@@ -6,10 +6,9 @@ waited for, and three lists tell what is done, what failed and what was not star
 
 from __future__ import annotations
 
-from collections.abc import (
-    Callable,
-)
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 from magicfs.errors import ObjectNotFound, StoreError, UploadNotFound
 from magicfs.parallel import drained
@@ -18,7 +17,7 @@ from magicfs.protocol.readback import WRITE_ID, Found, Outcome, etag_of_parts, r
 from magicfs.stores.port import Part, Store
 from magicfs.stores.stall_timeout import STALL_TIMEOUT_S, StallTimeoutStore
 
-__all__ = ["Engine", "Event", "Failure", "Observer", "SentPart", "StageResult"]
+__all__ = ["Engine", "Event", "Failure", "Observer", "SentPart", "StageLists", "StageResult"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +72,14 @@ class Failure:
     error: Exception
 
 
+class StageLists(TypedDict):
+    """Keys by what became of them: the arguments of a ``CommitError``."""
+
+    done: list[str]
+    failed: list[str]
+    not_started: list[str]
+
+
 @dataclass(slots=True)
 class StageResult:
     """What became of a stage.
@@ -94,6 +101,16 @@ class StageResult:
     def ok(self) -> bool:
         """Whether every step succeeded."""
         return not self.failures and not self.not_started
+
+    def lists(self, keys: Iterable[str]) -> StageLists:
+        """What a ``CommitError`` says of a stage of completions that was run with ``keep``.
+
+        ``keys`` are those of all its steps: whatever was neither done nor failed was not started.
+        """
+        done = [step.key for step in self.completed]
+        failed = [failure.step.key for failure in self.failures]
+        tried = {*done, *failed}
+        return {"done": done, "failed": failed, "not_started": [key for key in keys if key not in tried]}
 
 
 class Engine:

@@ -130,34 +130,27 @@ class TaskCompletingCommitter(ClassicCommitter):
     async def _not_completed(
         self, commit: TaskCommit, output: JobOutput, result: StageResult, before: Scope
     ) -> CommitError:
-        done = [step.key for step in result.completed]
-        failed = [failure.step.key for failure in result.failures]
-        tried = {*done, *failed}
-        lists = {
-            "done": done,
-            "failed": failed,
-            "not_started": [p.destination_key for p in output.pendings() if p.destination_key not in tried],
-        }
+        lists = result.lists(pending.destination_key for pending in output.pendings())
         undecided = next((one for one in result.failures if one.outcome is Outcome.UNKNOWN), None)
         if undecided is not None:
             if self.context.tracking == "memory":  # nothing else remembers the uploads for a second call
                 for path, pending in before.finished.items():
                     tracker().finished(self._scope(commit.attempt_id), path, pending)
             unknown = CommitOutcomeUnknown(
-                f"task {commit.task_id}: {len(done)} of {output.files} files are visible, and it is not "
-                f"known what became of {undecided.step.key}; nothing was removed; commit the task again, or "
-                f"run it again: {undecided.error}",
+                f"task {commit.task_id}: {len(result.completed)} of {output.files} files are visible, and it "
+                f"is not known what became of {undecided.step.key}; nothing was removed; commit the task "
+                f"again, or run it again: {undecided.error}",
                 **lists,
             )
             unknown.__cause__ = undecided.error
             return unknown
-        first = result.failures[0].error
+        first = result.failures[0]
         error = CommitFailed(
             f"task {commit.task_id} was not committed, and what had become visible of it was removed: "
-            f"{failed[0]} could not be completed: {first}",
+            f"{first.step.key} could not be completed: {first.error}",
             **lists,
         )
-        error.__cause__ = first
+        error.__cause__ = first.error
         for problem in await self._take_back(commit, output):
             error.add_note(f"and: {problem}")
         return error
