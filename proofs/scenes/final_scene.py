@@ -1,4 +1,4 @@
-"""Jobs whose tasks write at the destination at once, in memory or on this machine: for tests.
+"""Jobs whose files are visible before the job commit, in memory or on this machine: for tests.
 
 Several processes are played in one: ``another_process`` forgets what this one knows.
 """
@@ -18,6 +18,7 @@ from magicfs.committers.base import Committer
 from magicfs.committers.final.filesystem import FinalFileSystem
 from magicfs.committers.final.tracking import final_tracker
 from magicfs.engine import Engine
+from magicfs.filesystem import MagicFileSystem
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
 from magicfs.protocol import ids, paths
@@ -154,14 +155,20 @@ class FinalAttempt:
 
     @property
     def path(self) -> str:
-        """The destination, where it writes."""
-        return self.job.scene.location.path
+        """Where it writes: at the destination, or under a magic path."""
+        scene = self.job.scene
+        if scene.committer != "task-completing":
+            return scene.location.path
+        return f"{scene.location.bucket}/{self.job.context.layout.work_directory(self.id)}"
 
     @property
-    def filesystem(self) -> FinalFileSystem:
+    def filesystem(self) -> AbstractFileSystem:
         """Through which it writes."""
-        label = self.id if self.job.scene.committer == "stocator" else self.task
-        return FinalFileSystem(self.job.scene.filesystem, self.path, (label, self.job.id))
+        scene = self.job.scene
+        if scene.committer == "task-completing":
+            return MagicFileSystem(scene.filesystem, unique_names=self.job.context.unique_names)
+        label = self.id if scene.committer == "stocator" else self.task
+        return FinalFileSystem(scene.filesystem, self.path, (label, self.job.id))
 
     def write(self, name: str, body: bytes = b"row\n") -> None:
         """Write a file."""

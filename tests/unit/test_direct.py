@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import pickle
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +12,15 @@ import pytest
 from magicfs.committers.final.tracking import final_tracker
 from magicfs.errors import (
     CommitFailed,
-    CommitOutcomeUnknown,
     FormatError,
-    OutputExists,
-    ProtocolViolation,
     Unavailable,
     UsageError,
 )
 from magicfs.formats.file_list import FileList
 from magicfs.formats.task_commit import pack, unpack
 from magicfs.testing.store_faults import Fault, Kind
-from proofs.scenes.destination_scene import ONE, TWO, raising_at_first
+from proofs.committer_exam.classic import ClassicExam
+from proofs.scenes.destination_scene import ONE, TWO
 from proofs.scenes.final_scene import FinalScene, another_process
 
 
@@ -41,6 +36,14 @@ def memory() -> FinalScene:
     return FinalScene("direct")
 
 
+class TestDirect(ClassicExam):
+    committer = "direct"
+    losers_are_read = True
+    promises = frozenset(
+        {"uncommitted_output_observable", "committed_task_output_observable", "repeatable_job_commit"}
+    )
+
+
 # -- what it does ------------------------------------------------------------------------------------------
 
 
@@ -54,19 +57,10 @@ def test_files_are_visible_at_once_and_the_job_adds_success(scene: FinalScene) -
         f"day=2/part-0-000000-{job.id}.csv",
     ]
     assert sorted(scene.files()) == [*names, "old.csv"]
-    assert [(one.files, one.bytes, one.set_key) for one in commits] == [(2, 8, None), (1, 4, None)]
-    report = job.commit([pickle.loads(pickle.dumps(one)) for one in reversed(commits)], tasks=2)
-    assert (report.tasks, report.files, report.bytes, report.committer) == (2, 3, 12, "direct")
+    assert [one.set_key for one in commits] == [None, None]
+    report = job.commit(commits)
     assert report.filenames == tuple(f"{scene.location.url}/{names[place]}" for place in (0, 2, 1))
-    assert not report.warnings
-    success = scene.success()
-    assert success is not None
-    assert (success.job_id, success.committer, len(success.filenames)) == (job.id, "direct", 3)
-    assert success.statistics.counters["committer_bytes_committed"] == 12
     assert sorted(scene.data()) == [*names, "old.csv"]
-    before = scene.data()
-    assert job.commit(commits).files == 3, "a second call does the same again"
-    assert scene.data() == before
 
 
 def test_task_commit_tells_names_and_sizes(scene: FinalScene) -> None:
@@ -84,23 +78,9 @@ def test_task_commit_tells_names_and_sizes(scene: FinalScene) -> None:
     assert scene.run(job.committer.committed_tasks) == []
 
 
-def test_fail_minds_data_that_is_there(scene: FinalScene) -> None:
-    scene.put("old.csv")
-    with pytest.raises(OutputExists):
-        scene.job("fail").setup()
-
-
 def test_needs_unique_names(scene: FinalScene) -> None:
     with pytest.raises(UsageError, match="unique_names=True"):
         scene.job(unique_names=False).setup()
-
-
-def test_an_empty_job_and_an_empty_task(scene: FinalScene) -> None:
-    job = scene.job().setup()
-    report = job.commit([job.attempt(0).commit()])
-    assert (report.tasks, report.files) == (1, 0)
-    assert job.commit([], tasks=0).tasks == 0
-    assert list(scene.files()) == ["_SUCCESS"]
 
 
 # -- task commits that fail --------------------------------------------------------------------------------
@@ -160,19 +140,6 @@ def test_a_name_that_utf8_cannot_hold_fails_the_task(tmp_path: Path) -> None:
 # -- aborts ------------------------------------------------------------------------------------------------
 
 
-def test_an_aborted_task_leaves_nothing_that_this_process_wrote(scene: FinalScene) -> None:
-    scene.put("old.csv")
-    job = scene.job().setup()
-    kept = job.wrote(ONE)
-    attempt = job.attempt(1)
-    attempt.write("a.csv")
-    attempt.abort()
-    attempt.abort()
-    job.attempt(2).abort()
-    assert job.commit(kept).files == 2
-    assert len(scene.data()) == 3
-
-
 def test_an_abort_that_fails_can_be_repeated(scene: FinalScene) -> None:
     job = scene.job().setup()
     attempt = job.with_faults(Fault(Kind.ERROR_BEFORE, operation="delete")).attempt()
@@ -184,78 +151,13 @@ def test_an_abort_that_fails_can_be_repeated(scene: FinalScene) -> None:
     assert scene.files() == {}
 
 
-def test_an_aborted_job_deletes_what_commits_tell_and_what_this_process_knows(scene: FinalScene) -> None:
-    scene.put("old.csv")
-    job, other = scene.job().setup(), scene.job().setup()
-    commits, theirs = job.wrote(ONE), other.wrote(ONE)
-    another_process()
-    job.attempt(1).write("a.csv")
-    broken = replace(commits[0], task_id="000009", content=b"x")  # type: ignore[arg-type]
-    job.abort([*commits, broken, *theirs])
-    job.abort(commits)
-    assert len(scene.data()) == 3, "the old file and the other job's"
-    assert other.commit(theirs).files == 2
-
-
-def test_a_job_that_is_published_is_not_aborted(scene: FinalScene) -> None:
-    job = scene.job().setup()
-    commits = job.wrote(ONE)
-    job.commit(commits)
-    before = scene.files()
-    with pytest.raises(ProtocolViolation, match="is published"):
-        job.abort(commits)
-    job.abort()
-    assert scene.files() == before
-
-
-def test_uploads_that_killed_writers_have_left_are_aborted(memory: FinalScene) -> None:
-    job, other = memory.job().setup(), memory.job().setup()
-
-    async def leave() -> None:
-        for one in (job, other):
-            await memory.store.create_upload(f"sales/a-000000-{one.id}.csv", metadata={})
-
-    memory.run(leave)
-    assert job.commit(job.wrote(ONE)).uploads_aborted == 1
-    assert len(memory.uploads()) == 1
-    other.abort()
-    assert len(memory.uploads()) == 0
-
-
-def test_uploads_that_cannot_be_looked_for_are_a_warning(memory: FinalScene) -> None:
-    job = memory.job().setup()
-    commits = job.wrote(ONE)
-    faulty = job.with_faults(Fault(Kind.ERROR_BEFORE, operation="list_uploads", times=None))
-    (warning,) = faulty.commit(commits).warnings
-    assert "could not be looked for" in warning
-    assert memory.success() is not None
-
-
 # -- job commits that fail ---------------------------------------------------------------------------------
-
-
-def test_commits_that_do_not_belong_together_are_refused(scene: FinalScene) -> None:
-    job = scene.job().setup()
-    commits = job.wrote(ONE, TWO)
-    for given in (
-        None,
-        [*commits, commits[0]],
-        [*commits, replace(commits[0], attempt_id="attempt-000000-other")],  # type: ignore[arg-type]
-        [replace(commits[0], job_id="another")],  # type: ignore[arg-type]
-    ):
-        with pytest.raises(ProtocolViolation):
-            job.commit(given)
-    with pytest.raises(ProtocolViolation, match="3 are expected"):
-        job.commit(commits, tasks=3)
-    assert scene.success() is None
-    assert len(scene.data()) == 3
 
 
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
         ({"content": None}, "another committer made it"),
-        ({"content": b"x"}, "is cut short"),
         ({"content": pack(b"{}")}, "format"),
         ({"attempt_id": "attempt-000000-zz"}, "tells of attempt"),
     ],
@@ -294,46 +196,7 @@ def test_a_file_that_is_no_more_what_was_committed_fails_the_job(scene: FinalSce
     assert scene.success() is None
 
 
-def test_silence_about_success_is_not_taken_for_a_failure(scene: FinalScene) -> None:
-    job = scene.job().setup()
-    commits = job.wrote(ONE)
-    for kind in (Kind.ERROR_BEFORE, Kind.REPLY_LOST):
-        with pytest.raises(CommitOutcomeUnknown, match="commit the job again"):
-            job.with_faults(Fault(kind, operation="put")).commit(commits)
-    assert job.commit(commits).files == 2
-
-
-@pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
-def test_a_commit_that_dies_anywhere_can_be_repeated(kind: Kind) -> None:
-    for number in count(1):
-        scene = FinalScene("direct")
-        job = scene.job().setup()
-        commits = job.wrote(ONE, TWO)
-        died = job.dies(Fault(kind, number=number), commits)
-        if died:
-            job.commit(commits)
-        assert scene.bodies() == [b"one\n", b"two\n", b"uno\n"]
-        assert scene.success() is not None
-        if not died:
-            break
-    assert number > 5
-
-
 # -- the weaknesses that it declares -----------------------------------------------------------------------
-
-
-def test_what_it_promises(memory: FinalScene) -> None:
-    promised = memory.job().committer.guarantees.to_dict()
-    assert {name for name, value in promised.items() if value} == {
-        "uncommitted_output_observable",
-        "committed_task_output_observable",
-        "repeatable_job_commit",
-    }
-    committer = memory.job().committer
-    assert not committer.is_recovery_supported
-    assert committer.is_commit_job_repeatable
-    with pytest.raises(UsageError, match="cannot use what an earlier attempt"):
-        memory.run(committer.recover_tasks)
 
 
 def test_weakness_an_aborted_attempt_deletes_the_files_of_the_one_that_won(scene: FinalScene) -> None:
@@ -372,16 +235,6 @@ def test_weakness_an_aborted_job_leaves_what_other_processes_wrote(scene: FinalS
     assert len(scene.data()) == 2
 
 
-def test_weakness_a_zombie_adds_to_what_is_published(scene: FinalScene) -> None:
-    job = scene.job().setup()
-    zombie, best = job.attempt(0), job.attempt(0)
-    best.write("part-0.csv", b"row\n")
-    job.commit([best.commit()])
-    zombie.write("part-1.csv", b"late\n")
-    assert zombie.commit().files == 1
-    assert scene.bodies() == [b"late\n", b"row\n"]
-
-
 # -- the list that travels ---------------------------------------------------------------------------------
 
 
@@ -409,28 +262,6 @@ def test_a_list_of_files_is_read_strictly(body: bytes, field: str) -> None:
 
 
 # -- through Job and Task ----------------------------------------------------------------------------------
-
-
-def test_a_job_publishes_and_a_task_that_raises_leaves_nothing(memory: FinalScene) -> None:
-    with ThreadPoolExecutor(1) as pool, memory.users_job() as job:
-        assert len(job.map(raising_at_first(), range(3), executor=pool)) == 3
-    assert memory.bodies() == [b"000000\n", b"000001\n", b"000002\n"]
-    assert job.report.files == 3
-
-
-def test_a_job_whose_body_raises_leaves_nothing(memory: FinalScene) -> None:
-    def run() -> None:
-        with memory.users_job() as job:
-            for number in range(2):
-                with job.task(number) as task:
-                    task.filesystem.pipe_file(f"{task.path}/part-0.csv", b"row\n")
-            open_task = job.task(2).setup()
-            open_task.filesystem.pipe_file(f"{open_task.path}/part-0.csv", b"row\n")
-            raise RuntimeError("bad row")
-
-    with pytest.raises(RuntimeError, match="bad row"):
-        run()
-    assert memory.files() == {}
 
 
 def test_no_url_leads_to_where_a_task_writes(memory: FinalScene) -> None:

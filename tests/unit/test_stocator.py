@@ -16,22 +16,19 @@ from magicfs.committers.final.tracking import final_tracker
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
-    CommitOutcomeUnknown,
     FormatError,
     ObjectNotFound,
     OutputExists,
     ProtocolViolation,
-    Unavailable,
     UsageError,
 )
 from magicfs.formats.success import SuccessData
 from magicfs.formats.winners import WINNERS_FIELD, Winners
-from magicfs.protocol import paths
 from magicfs.protocol.final_names import unfinished_name
 from magicfs.stores.memory_filesystem import MemoryFileSystem
-from magicfs.testing import strategies
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
+from proofs.committer_exam.classic import ClassicExam
 from proofs.scenes.destination_scene import ONE, TWO, raising_at_first
 from proofs.scenes.final_scene import FinalJob, FinalScene, another_process
 
@@ -69,6 +66,27 @@ def refused(scene: FinalScene) -> None:
         read(scene)
 
 
+class TestStocator(ClassicExam):
+    committer = "stocator"
+    zombies_are_read = False
+    promises = frozenset(
+        {
+            "speculative_tasks",
+            "abortable_task",
+            "abortable_job",
+            "uncommitted_output_observable",
+            "committed_task_output_observable",
+            "atomic_task_commit",
+            "atomic_job_commit_manifest",
+            "repeatable_job_commit",
+            "survives_driver_loss",
+        }
+    )
+
+    def read(self, scene: FinalScene) -> list[bytes]:
+        return sorted(read(scene))
+
+
 # -- what it does ------------------------------------------------------------------------------------------
 
 
@@ -77,16 +95,12 @@ def test_success_lists_the_winners_and_readers_honour_it(scene: FinalScene) -> N
     job = scene.job().setup()
     commits = job.wrote(ONE, TWO)
     refused(scene)
-    report = job.commit(commits, tasks=2)
-    assert (report.tasks, report.files, report.bytes, report.committer) == (2, 3, 12, "stocator")
-    assert not report.warnings
+    job.commit(commits)
     assert winners(scene).jobs == {job.id: {commits[0].attempt_id: 2, commits[1].attempt_id: 1}}
     assert read(scene) == [b"one\n", b"uno\n", b"two\n"], "in the order of tasks"
     urls = magicfs.stocator_files(scene.location.url, filesystem=scene.filesystem)
     assert urls[0] == f"{scene.location.url}/day=1/part-0-{commits[0].attempt_id}-{job.id}.csv"
     assert scene.bodies() == [b"old\n", b"one\n", b"two\n", b"uno\n"]
-    assert job.commit(commits).files == 3, "a second call does the same again"
-    assert read(scene) == [b"one\n", b"uno\n", b"two\n"]
 
 
 def test_all_attempts_are_listed_not_only_a_hundred(memory: FinalScene) -> None:
@@ -153,30 +167,16 @@ def test_losers_are_not_read_and_are_deleted_by_the_job_commit(scene: FinalScene
     assert read(scene) == [b"won\n", b"one\n", b"uno\n"]
 
 
-def test_the_files_of_a_zombie_are_seen_by_list_but_not_by_readers_of_the_list(scene: FinalScene) -> None:
+def test_an_abort_of_a_published_job_deletes_the_files_of_a_zombie(scene: FinalScene) -> None:
     job = scene.job().setup()
     zombie, best = job.attempt(0), job.attempt(0)
     best.write("part-0.csv", b"won\n")
     job.commit([best.commit()])
     zombie.write("part-0.csv", b"late\n")
     zombie.commit()
-    assert read(scene) == [b"won\n"]
-    assert scene.bodies() == [b"late\n", b"won\n"], "declared: partitioned_executor_resilience is False"
     job.abort()
     assert scene.bodies() == [b"won\n"]
     assert read(scene) == [b"won\n"]
-
-
-@pytest.mark.parametrize("name", strategies.leaves(strategies.HOSTILE_KEYS))
-def test_hostile_names(memory: FinalScene, name: str) -> None:
-    job = memory.job().setup()
-    commits = job.wrote({name: b"one\n", f"d/{name}": b"one\n"}, {name: b"two\n"})
-    job.attempt(0).write(name, b"lost\n")
-    job.commit(commits)
-    shown = paths.is_visible(f"d/{name}", "d")
-    assert read(memory) == ([b"one\n", b"one\n", b"two\n"] if shown else [])
-    memory.job().setup().abort()
-    assert len(memory.files()) == 4, "three files and _SUCCESS"
 
 
 def test_names_that_speak_of_attempts_and_jobs(memory: FinalScene) -> None:
@@ -200,14 +200,6 @@ def test_needs_unique_names_and_a_random_job_id(memory: FinalScene) -> None:
         memory.job(unique_names=False).setup()
     with pytest.raises(UsageError, match="no UUID"):
         memory.job(job_id="daily").setup()
-
-
-def test_commits_must_be_given(scene: FinalScene) -> None:
-    job = scene.job().setup()
-    job.wrote(ONE)
-    with pytest.raises(ProtocolViolation, match="no listing shows"):
-        job.commit(None)
-    assert scene.run(job.committer.committed_tasks) == []
 
 
 @pytest.mark.parametrize("change", ["gone", "longer", "more"])
@@ -284,16 +276,6 @@ def test_an_aborted_task_leaves_nothing_whoever_aborts_it(scene: FinalScene) -> 
     assert len(read(scene)) == 2
 
 
-def test_a_failed_task_commit_leaves_nothing(scene: FinalScene) -> None:
-    attempt = scene.job().setup().attempt()
-    attempt.write("a.csv")
-    file = attempt.filesystem.open(f"{attempt.path}/b.csv", "wb")
-    with pytest.raises(CommitFailed, match="still open"):
-        attempt.commit()
-    file.abort()
-    assert scene.files() == {}
-
-
 def test_an_aborted_job_is_gone_whoever_aborts_it(scene: FinalScene) -> None:
     scene.put("old.csv")
     job, other = scene.job().setup(), scene.job().setup()
@@ -347,15 +329,6 @@ def test_an_unfinished_file_of_a_winner_is_none_of_its_files(scene: FinalScene) 
     assert len(scene.files()) == 3
 
 
-def test_an_abort_that_fails_can_be_repeated(memory: FinalScene) -> None:
-    job = memory.job().setup()
-    commits = job.wrote(ONE)
-    with pytest.raises(Unavailable):
-        job.with_faults(Fault(Kind.ERROR_BEFORE, operation="delete")).abort(commits)
-    job.abort(commits)
-    assert memory.files() == {}
-
-
 def test_losers_that_cannot_be_deleted_are_a_warning(memory: FinalScene) -> None:
     job = memory.job().setup()
     job.attempt(1).write("a.csv")
@@ -366,16 +339,6 @@ def test_losers_that_cannot_be_deleted_are_a_warning(memory: FinalScene) -> None
 
 
 # -- _SUCCESS between jobs ---------------------------------------------------------------------------------
-
-
-def test_silence_about_success_is_not_taken_for_a_failure(memory: FinalScene) -> None:
-    job = memory.job().setup()
-    commits = job.wrote(ONE)
-    for kind in (Kind.ERROR_BEFORE, Kind.REPLY_LOST):
-        with pytest.raises(CommitOutcomeUnknown, match="commit the job again"):
-            job.with_faults(Fault(kind, operation="put")).commit(commits)
-    job.commit(commits)
-    assert len(read(memory)) == 2
 
 
 @pytest.mark.parametrize("there", [False, True])
@@ -435,17 +398,6 @@ def test_a_write_that_its_own_work_refused_has_succeeded(memory: FinalScene) -> 
 # -- what it promises --------------------------------------------------------------------------------------
 
 
-def test_what_it_promises(memory: FinalScene) -> None:
-    committer = memory.job().committer
-    assert {name for name, value in committer.guarantees.to_dict().items() if not value} == {
-        "recoverable_job",
-        "atomic_job_commit_list",
-        "partitioned_executor_resilience",
-    }
-    assert not committer.is_recovery_supported
-    assert committer.is_commit_job_repeatable
-
-
 @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
 def test_a_commit_that_dies_anywhere_ends_exactly_old_or_new(kind: Kind) -> None:
     """For every request of a job commit: the driver dies, and another process aborts the job."""
@@ -465,23 +417,6 @@ def test_a_commit_that_dies_anywhere_ends_exactly_old_or_new(kind: Kind) -> None
             assert read(scene) == list(ONE.values())
         else:
             refused(scene)
-    assert number > 5
-
-
-@pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
-def test_a_commit_that_dies_anywhere_can_be_repeated(kind: Kind) -> None:
-    for number in count(1):
-        scene = FinalScene("stocator")
-        job = scene.job().setup()
-        job.attempt(0).write("part-0.csv", b"lost\n")
-        commits = job.wrote(ONE)
-        died = job.dies(Fault(kind, number=number), commits)
-        if died:
-            job.commit(commits)
-        assert scene.bodies() == sorted(ONE.values())
-        assert read(scene) == list(ONE.values())
-        if not died:
-            break
     assert number > 5
 
 
@@ -511,18 +446,6 @@ def test_a_job_publishes_and_a_task_that_raises_leaves_nothing(memory: FinalScen
     assert set(winners(memory).jobs[job.id]) == {one.attempt_id for one in commits}
     urls = magicfs.stocator_files(memory.location.url, filesystem=memory.filesystem)
     assert all(one.attempt_id in url for one, url in zip(commits, urls, strict=True))
-
-
-def test_an_unfinished_task_of_a_job_whose_body_raises_leaves_nothing(memory: FinalScene) -> None:
-    def run() -> None:
-        with memory.users_job() as job:
-            task = job.task(0).setup()
-            task.filesystem.pipe_file(f"{task.path}/part-0.csv", b"row\n")
-            raise RuntimeError("bad row")
-
-    with pytest.raises(RuntimeError, match="bad row"):
-        run()
-    assert memory.files() == {}
 
 
 def test_storage_options_and_a_filesystem_exclude_each_other() -> None:
