@@ -1,6 +1,6 @@
 """What direct, stocator and task-completing have in common: files are visible before the job commit."""
 
-# ruff: noqa: D102, S301 - the names of tests are sentences; they read only what they have pickled
+# ruff: noqa: S301 - the names of tests are sentences; they read only what they have pickled
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ class ClassicExam:
                 job.commit(one)
         with pytest.raises(ProtocolViolation, match="3 are expected"):
             job.commit(commits, tasks=3)
-        with pytest.raises(CommitFailed, match="cannot be believed"):
+        with pytest.raises(CommitFailed, match="run its task again"):
             job.commit([_changed(commits[0], content=b"x")])
         assert scene.success() is None
         assert scene.bodies() == _ALL

@@ -197,7 +197,7 @@ def test_a_manifest_that_is_not_there_is_told(scene: ManifestScene) -> None:
     ("raw", "problem"),
     [
         (b"", "not a valid manifest file, for it is empty"),
-        (b"{", "cannot be believed"),
+        (b"{", "malformed or inconsistent"),
         (b'{"files": []}', "belongs to attempt 0 of job ''"),
     ],
 )

@@ -36,22 +36,13 @@ __all__ = ["ClassicCommitter", "Published", "counted"]
 
 @dataclass(slots=True)
 class Published:
-    """What a job commit made visible, counted as it goes.
-
-    Attributes:
-        tasks: Tasks that wrote it.
-        files: How many files.
-        bytes: Their size.
-        keys: Keys of the first ``SUCCESS_MARKER_FILE_LIMIT``.
-        warnings: Troubles after the files were published.
-        statistics: What tasks and job counted.
-    """
+    """What a job commit made visible, counted as it goes."""
 
     tasks: int = 0
     files: int = 0
     bytes: int = 0
-    keys: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)  # the first ``SUCCESS_MARKER_FILE_LIMIT``
+    warnings: list[str] = field(default_factory=list)  # troubles after the files were published
     statistics: Statistics = field(default_factory=Statistics)
 
     def add(self, key: str, size: int) -> None:
@@ -63,18 +54,13 @@ class Published:
 
 
 def counted(commits: Sequence[TaskCommit] | None) -> Statistics:
-    """What tasks told of their rows, where nothing else bears it."""
+    """How many rows the tasks counted, where no file says it."""
     rows = [commit.rows for commit in commits or () if commit.rows is not None]
     return Statistics(counters={ROWS: sum(rows)} if rows else {})
 
 
 class ClassicCommitter:
-    """Base of the committers that have no job object.
-
-    Args:
-        context: The job.
-        engine: Bound to the job's bucket.
-    """
+    """Base of the committers that have no job object."""
 
     name = ""
 

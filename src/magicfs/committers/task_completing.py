@@ -52,12 +52,7 @@ __all__ = ["TaskCompletingCommitter"]
 
 
 class TaskCompletingCommitter(ClassicCommitter):
-    """See ``magicfs.committers.base.Committer`` for the contract, and ``guarantees`` for how far it goes.
-
-    Args:
-        context: The job.
-        engine: Bound to the job's bucket.
-    """
+    """See ``magicfs.committers.base.Committer`` for the contract, and ``guarantees`` for how far it goes."""
 
     name = "task-completing"
 
@@ -185,7 +180,7 @@ class TaskCompletingCommitter(ClassicCommitter):
 
         Raises:
             ProtocolViolation: No commits are given, or they do not belong together.
-            CommitFailed: A commit cannot be believed, or two tasks wrote one key; no ``_SUCCESS`` was
+            CommitFailed: A commit is malformed, or two tasks wrote one key; no ``_SUCCESS`` was
                 written, and the files of committed tasks stay visible.
             CommitOutcomeUnknown: It is not known whether ``_SUCCESS`` was written; call again.
             StoreError: The commits could not be read; call again.

@@ -37,7 +37,7 @@ _RESERVED: Final = (MAGIC, TEMPORARY, MANIFESTS)
 _SUMMARIES: Final = frozenset({"_metadata", "_common_metadata"})
 
 TABLE_DIRECTORIES: Final = ("_delta_log", "metadata")
-"""Directories by which table formats are told."""
+"""Directories by which table formats are recognised."""
 
 _ICEBERG: Final = ".metadata.json"
 
@@ -45,7 +45,7 @@ _ICEBERG: Final = ".metadata.json"
 def is_by_partition(mode: str, committer: str) -> bool:
     """Whether a conflict mode is about touched partitions only, not about the destination as a whole.
 
-    ``partitioned`` minds only these in every mode (Hadoop's ``PartitionedStagingCommitter``).
+    ``partitioned`` looks only at these, in every mode (Hadoop's ``PartitionedStagingCommitter``).
     """
     return mode == "replace_partitions" or (mode == "fail" and committer == "partitioned")
 
@@ -125,8 +125,7 @@ def partitions_to_check(keys: Iterable[str], directory: str) -> tuple[str, ...] 
     is the whole destination, so then all of it must be free. (Hadoop's ``PartitionedStagingCommitter`` probes
     a directory ``table_root`` in that case, which is never there.)
 
-    Returns:
-        None for the whole destination.
+    None is the whole destination.
     """
     found = set()
     for key in keys:
@@ -140,9 +139,7 @@ def partitions_to_check(keys: Iterable[str], directory: str) -> tuple[str, ...] 
 def overlap(first: tuple[str, ...] | None, second: tuple[str, ...] | None) -> bool:
     """Whether two scopes have a file in common.
 
-    Args:
-        first: Partitions relative to the destination; None for the whole of it.
-        second: The same of the other.
+    They are partitions relative to the destination; None is the whole of it.
     """
     if first is None or second is None:
         return True

@@ -7,5 +7,5 @@ object store copies every byte and deletes the original, each time.
 It differs from Hadoop's where that loses data or publishes it twice: two jobs at one destination do not meet,
 an attempt cannot touch what another has committed, what is published is written down before the first file
 moves, and so a job commit that died is carried on by whoever comes next. Reasons stand in the modules
-``moved_aside`` (algorithm 1), ``moved_at_once`` (algorithm 2) and ``markers``.
+``algorithm1``, ``algorithm2`` and ``markers``.
 """

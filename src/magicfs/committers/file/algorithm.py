@@ -54,8 +54,7 @@ class Algorithm(Protocol):
     async def choose(self, commits: Sequence[TaskCommit] | None) -> tuple[list[Chosen], int]:
         """The attempts that are to be published: the given ones, or those that a listing shows.
 
-        Returns:
-            The attempts, and how many of their files others replace.
+        Also returns how many of their files others replace.
 
         Raises:
             CommitFailed: They cannot be published; nothing was changed.
@@ -64,8 +63,7 @@ class Algorithm(Protocol):
     async def publish(self, started: Mark, published: Published) -> list[str]:
         """Make the attempts that ``started`` names visible. A second call does the rest.
 
-        Returns:
-            Final keys of files that are nowhere.
+        Returns final keys of files that are nowhere.
 
         Raises:
             CommitOutcomeUnknown: It stopped half-way; nothing was removed.
@@ -85,20 +83,7 @@ class Algorithm(Protocol):
 class FileWork:
     """What the committer and both algorithms work with.
 
-    Args:
-        context: The job.
-        engine: Bound to its bucket.
-        final_key: Gives the key of a file that a task wrote under a relative path.
-
-    Attributes:
-        context: The job.
-        engine: As given.
-        final_key: As given.
-        algorithm: 1 or 2.
-        layout: Where the work lies.
-        tree: The tree of the bucket.
-        records: Of the job.
-        markers: Of the job.
+    ``final_key`` gives the key of a file that a task wrote under a relative path.
     """
 
     def __init__(self, context: JobContext, engine: Engine, final_key: Callable[[str, TaskId], str]) -> None:
@@ -246,14 +231,10 @@ class FileWork:
 
 @dataclass(slots=True)
 class NameCheck:
-    """Looks at the final names of a job, record by record.
-
-    Attributes:
-        replaced: Files whose place another task's file takes: with ``unique_names=False`` the later one
-            stays, as in Hadoop.
-    """
+    """Looks at the final names of a job, record by record."""
 
     _work: FileWork
+    # Files whose place another task's file takes, as in Hadoop; only with ``unique_names=False``.
     replaced: int = 0
     _files: int = 0
     _seen: set[bytes] = field(default_factory=set)

@@ -38,11 +38,7 @@ __all__ = ["MovedAside", "standing"]
 
 
 class MovedAside:
-    """See ``algorithm.Algorithm``.
-
-    Args:
-        work: What it works with.
-    """
+    """See ``algorithm.Algorithm``."""
 
     is_task_commit_repeatable = True
 

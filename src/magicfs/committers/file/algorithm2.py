@@ -27,11 +27,7 @@ _START_ANEW = "abort the job, remove what it has made visible, and run it again 
 
 
 class MovedAtOnce:
-    """See ``algorithm.Algorithm``.
-
-    Args:
-        work: What it works with.
-    """
+    """See ``algorithm.Algorithm``."""
 
     is_task_commit_repeatable = False
 

@@ -40,11 +40,7 @@ __all__ = ["FileCommitter"]
 
 
 class FileCommitter(ClassicCommitter):
-    """See ``Committer``, and ``guarantees`` for what each algorithm promises.
-
-    Attributes:
-        algorithm: 1 or 2.
-    """
+    """See ``Committer``, and ``guarantees`` for what each algorithm promises."""
 
     name = "file"
 
@@ -79,9 +75,9 @@ class FileCommitter(ClassicCommitter):
     async def setup_job(self) -> JobSetup:
         """Check the destination and write whose the job is; nothing else is changed.
 
-        A second call, by whomever, takes the job over: only the newest driver may commit it. A driver with a
-        greater number of the job attempt vouches that earlier ones are dead, and may carry on what they
-        began. If the job is published already, it learns so.
+        Calling it again, from any process, takes the job over: only the newest driver may commit it. A driver
+        with a greater number of the job attempt vouches that earlier ones are dead, and may carry on what
+        they began. If the job is published already, it learns so.
 
         Raises:
             UsageError: The destination is a file, or a table of Delta Lake or Apache Iceberg; or the job was
@@ -136,7 +132,7 @@ class FileCommitter(ClassicCommitter):
         await self._work.clean("COMMIT_FAIL")
         raise UsageError(
             f"the store {self.engine.store.name!r} ignores conditional writes, so two drivers of one job "
-            "could not be told apart; use another store, or pass single_driver=True if nothing else will "
+            "could not be distinguished; use another store, or pass single_driver=True if nothing else will "
             "ever move this job at the same time"
         )
 
@@ -185,8 +181,8 @@ class FileCommitter(ClassicCommitter):
     async def abort_task(self, attempt: AttemptId) -> None:
         """Discard what an attempt wrote and has not committed. A second call does nothing.
 
-        What it has committed stays where it is: the job does not publish it unless it is told to, and removes
-        it at its end. With algorithm 2 it is visible.
+        What it has committed stays where it is: the job does not publish it unless a commit names it, and
+        removes it at its end. With algorithm 2 it is visible.
         """
         await self._work.tree.delete_tree(self._work.layout.task_attempt_directory(attempt))
         if await self._records.job() is None:
@@ -205,7 +201,7 @@ class FileCommitter(ClassicCommitter):
             UsageError: This is attempt 0, so there is no earlier one.
             CommitFailed: A task's files are gone, or with algorithm 2 a task commit began and did not end.
             CommitDenied: The job has ended.
-            FormatError: Something committed cannot be believed; nothing was changed.
+            FormatError: A committed record is malformed; nothing was changed.
         """
         if self._attempt == 0:
             raise UsageError("this is attempt 0 of the job, so no earlier one has committed anything")

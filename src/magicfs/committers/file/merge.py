@@ -52,19 +52,10 @@ class Merge:
     moved stays where it is, and a second call moves the rest. A source that vanishes meanwhile counts as not
     moved: whoever knows what there must be compares the numbers.
 
-    Args:
-        engine: Bound to the bucket; gives the number of renames at once, and is told of each.
-        destination: A directory; it need not be there.
-        overwrite: What is looked for and deleted first, on stores where names are only prefixes and a rename
-            does not find out: ``never`` anything, in a directory of our own; ``files`` in the place of
-            directories, which takes a request for each directory; or ``always`` what is there, which takes
-            one more for each file.
-
-    Attributes:
-        moved: Called with the final key and the size of every file that was moved.
-        copied: Bytes that the store copied on the way, for want of a rename.
-        renames: How many renames it took.
-        failed: Final keys of the files that could not be moved.
+    The engine limits the renames at once, and reports each. On stores where names are only prefixes a
+    rename does not find out what it overwrites. There ``overwrite`` says what to look for and delete first:
+    ``never`` anything, in a directory of our own; ``files`` in the place of directories, one request for each
+    directory; or ``always`` what is there, one more for each file.
     """
 
     def __init__(
@@ -72,10 +63,11 @@ class Merge:
     ) -> None:
         self.tree = tree_of(engine.store)
         self.destination = destination
+        # Called with final key and size of every moved file.
         self.moved: Callable[[str, int], None] | None = None
-        self.copied = 0
+        self.copied = 0  # bytes that the store copied, for want of a rename
         self.renames = 0
-        self.failed: list[str] = []
+        self.failed: list[str] = []  # final keys of files that could not be moved
         self._engine = engine
         self._overwrite = overwrite
         self._stopped = False
@@ -90,12 +82,8 @@ class Merge:
     async def merge(self, source: str, final: Callable[[str], str] | None = None) -> int:
         """Merge one directory; one that is not there counts as empty.
 
-        Args:
-            source: The directory.
-            final: Gives the key for a relative path; by default the same path below the destination.
-
-        Returns:
-            How many files were moved.
+        It returns how many files were moved. ``final`` gives the key for a relative path; by default that is
+        the same path below the destination.
 
         Raises:
             CommitFailed: A directory is in the way that holds the work of a job.

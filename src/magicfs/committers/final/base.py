@@ -39,10 +39,6 @@ class FinalFilesCommitter(ClassicCommitter):
     Only the process that ran a task attempt knows what it wrote, until its ``TaskCommit`` tells. Nothing is
     stored beside the files, so no listing shows what tasks have committed.
 
-    Args:
-        context: The job.
-        engine: Bound to the job's bucket.
-
     Raises:
         UsageError: ``unique_names=False``: files of equal names would replace each other before any commit.
     """
@@ -116,7 +112,7 @@ class FinalFilesCommitter(ClassicCommitter):
 
         Raises:
             ProtocolViolation: None are given, or they do not belong together.
-            CommitFailed: One cannot be believed, or two tasks wrote one file; no ``_SUCCESS`` was written.
+            CommitFailed: One is malformed, or two tasks wrote one file; no ``_SUCCESS`` was written.
         """
         if commits is None:
             raise ProtocolViolation(
@@ -131,7 +127,8 @@ class FinalFilesCommitter(ClassicCommitter):
                 lists.append(one := files_of(commit))
             except FormatError as error:
                 raise CommitFailed(
-                    f"a commit cannot be believed: {error}; no _SUCCESS was written; run its task again"
+                    f"a commit is malformed or inconsistent: {error}; no _SUCCESS was written; run its task "
+                    "again"
                 ) from error
             for key, _ in one.files:
                 keys.add(keys.bucket, self.key_of(key), f"task {commit.task_id}")
@@ -225,14 +222,13 @@ def files_of(commit: TaskCommit) -> FileList:
     """What a commit tells of the attempt's files.
 
     Raises:
-        FormatError: It cannot be believed.
+        FormatError: It is malformed.
     """
     name = f"commit of task {commit.task_id}"
     if commit.content is None:
         raise FormatError(name, "content", "missing: another committer made it")
     one = FileList.from_bytes(name, unpack(name, commit.content))
-    told = (one.job_id, one.task_id, one.attempt_id)
-    if told != (commit.job_id, commit.task_id, commit.attempt_id):
+    if (one.job_id, one.task_id, one.attempt_id) != (commit.job_id, commit.task_id, commit.attempt_id):
         raise FormatError(name, "content", f"tells of attempt {one.attempt_id} of job {one.job_id}")
     return one
 
@@ -256,8 +252,7 @@ async def sweep_uploads(engine: Engine, context: JobContext) -> Swept:
 async def sweep_after(engine: Engine, context: JobContext, warnings: list[str]) -> int:
     """As ``sweep_uploads``, for a job that is published: every trouble becomes a warning.
 
-    Returns:
-        How many uploads were aborted.
+    It returns how many were aborted.
     """
     try:
         swept = await sweep_uploads(engine, context)

@@ -77,7 +77,7 @@ class DirectCommitter(FinalFilesCommitter):
         Raises:
             ProtocolViolation: No commits are given, or they do not belong together.
             CommitFailed: A file is gone or has another size, which other attempts of its task may cause, or
-                a commit cannot be believed. No ``_SUCCESS`` was written; files stay.
+                a commit is malformed. No ``_SUCCESS`` was written; files stay.
             CommitOutcomeUnknown: It is not known whether ``_SUCCESS`` was written; call again.
             StoreError: The files could not be looked at; call again.
         """

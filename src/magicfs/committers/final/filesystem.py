@@ -1,7 +1,7 @@
 """A filesystem for tasks that write at the destination at once, under names of their own.
 
-What a file is called there is told in ``protocol.final_names``, how its bytes travel in ``final_writing``,
-and who remembers it in ``final_tracking``.
+What a file is called there is in ``protocol.final_names``, how its bytes travel in ``final.writing``,
+and who remembers it in ``final.tracking``.
 """
 
 from __future__ import annotations

@@ -51,23 +51,15 @@ _TRIES = 5
 
 @dataclass(slots=True)
 class _Found:
-    """The files of the job that a listing shows.
+    """The files of the job that a listing shows."""
 
-    Attributes:
-        won: Number and bytes of files by winning attempt.
-        lost: Keys of all others.
-    """
-
+    # Number and bytes of files by winning attempt.
     won: dict[str, tuple[int, int]] = field(default_factory=dict)
-    lost: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)  # keys of all others
 
 
 class StocatorCommitter(FinalFilesCommitter):
     """See ``magicfs.committers.base.Committer`` for the contract, and ``guarantees`` for how far it goes.
-
-    Args:
-        context: The job.
-        engine: Bound to the job's bucket.
 
     Raises:
         UsageError: ``unique_names=False``, or a job id that other files may bear by chance.
@@ -131,7 +123,7 @@ class StocatorCommitter(FinalFilesCommitter):
 
         Raises:
             ProtocolViolation: No commits are given, or they do not belong together.
-            CommitFailed: A file is gone, a commit or the old list cannot be believed, or the list grows too
+            CommitFailed: A file is gone, a commit or the old list is malformed, or the list grows too
                 long; ``_SUCCESS`` is as it was, and so are all files.
             CommitDenied: Other jobs wrote ``_SUCCESS`` each time; call again.
             CommitOutcomeUnknown: It is not known whether ``_SUCCESS`` was written; call again.
@@ -163,7 +155,7 @@ class StocatorCommitter(FinalFilesCommitter):
 
         Raises:
             ProtocolViolation: ``_SUCCESS`` lists the job, and commits are given; nothing was removed.
-            FormatError: The list in ``_SUCCESS`` cannot be believed; nothing was removed.
+            FormatError: The list in ``_SUCCESS`` is malformed; nothing was removed.
             StoreError: Something could not be deleted; call again.
         """
         await require_current_driver(is_current_driver, self.context.job)
@@ -269,7 +261,7 @@ class StocatorCommitter(FinalFilesCommitter):
                 winners = Winners.of(self._success_path, old) or winners
             except FormatError as error:
                 raise CommitFailed(
-                    f"the winners of earlier jobs cannot be taken over: {error}; nothing was published; mend "
+                    f"the winners of earlier jobs cannot be taken over: {error}; nothing was published; fix "
                     "or remove the file"
                 ) from error
         success = winners.added(self.context.job, attempts).written_into(self.success_of(published))

@@ -17,31 +17,20 @@ __all__ = ["FinalTracker", "Scope", "Written", "final_tracker"]
 
 
 class Scope(NamedTuple):
-    """Whose files they are.
+    """Whose files they are."""
 
-    Attributes:
-        root: ``bucket/key`` of the destination.
-        job: The job; empty for names that tell none.
-        label: What stands before the job in the names: a task, or an attempt.
-    """
-
-    root: str
-    job: str = ""
-    label: str = ""
+    root: str  # ``bucket/key`` of the destination
+    job: str = ""  # empty for names that tell none
+    label: str = ""  # what stands before the job in the names: a task, or an attempt
 
 
 @dataclass(slots=True)
 class Written:
-    """The files of one scope, by their final paths.
+    """The files of one scope, by their final paths."""
 
-    Attributes:
-        open: Those that are being written, by ticket.
-        finished: Those that were published.
-        doubtful: Those whose writing failed, so that nobody knows whether they are there.
-    """
-
-    open: dict[int, str] = field(default_factory=dict)
+    open: dict[int, str] = field(default_factory=dict)  # those that are being written, by ticket
     finished: set[str] = field(default_factory=set)
+    # Those whose writing failed: nobody knows whether they are there.
     doubtful: set[str] = field(default_factory=set)
 
     def __bool__(self) -> bool:

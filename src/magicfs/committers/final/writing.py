@@ -40,9 +40,8 @@ class Target(Protocol):
 class StoreTarget:
     """A file of an object store's filesystem, such as s3fs: one PUT, or a multipart upload.
 
-    Args:
-        file: What the filesystem opened: with ``discard``, and ``commit`` unless closing publishes.
-        autocommit: Whether closing publishes.
+    ``file`` is what the filesystem opened: with ``discard``, and ``commit`` unless closing publishes
+    (``autocommit``).
     """
 
     def __init__(self, file: Any, *, autocommit: bool) -> None:
@@ -74,11 +73,7 @@ class StoreTarget:
 class LocalTarget:
     """A hidden file beside the final one, renamed over it at the end: readers never see a part.
 
-    Args:
-        path: The final path. Its directory is made.
-        label: Whose it is, for the hidden name.
-        job: The job, for the hidden name.
-        if_absent: Whether a file that is there already is an error.
+    Its directory is made. Label and job go into the hidden name.
 
     Raises:
         FileExistsError: With ``if_absent``, a file is there.
@@ -122,11 +117,7 @@ class FinalFile(WriteOnlyFile):
     collection. After that ``close()`` does nothing. An error in writing or closing discards it as far as the
     store lets us, and is raised. Once its task has committed or aborted it cannot be published.
 
-    Args:
-        target: Takes the bytes.
-        path: The final path.
-        scope: Whose it is.
-        autocommit: Whether ``close`` publishes; otherwise ``commit`` does, as fsspec's transactions ask.
+    With ``autocommit=False`` not ``close`` publishes but ``commit``, as fsspec's transactions ask.
     """
 
     def __init__(self, target: Target, path: str, scope: Scope, *, autocommit: bool = True) -> None:

@@ -38,18 +38,12 @@ class CleanupOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CleanedUp:
-    """What a cleanup did.
-
-    Attributes:
-        outcome: How it ended.
-        directory: The job's directory.
-        deletes: How many directories it tried to delete.
-        error: Why the job's directory could not be deleted; None if it could, or was not to be.
-    """
+    """What a cleanup did."""
 
     outcome: CleanupOutcome
     directory: str
-    deletes: int = 0
+    deletes: int = 0  # directories that it tried to delete
+    # Why the directory could not be deleted; None if it could, or was not to be.
     error: StoreError | None = None
 
 
@@ -134,34 +128,23 @@ class CleanupJob(Stage[None, CleanedUp]):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be published.
+    """What is to be published."""
 
-    Attributes:
-        attempts: The attempt of each task that counts; None for all that are committed.
-        check: Told how many tasks that is; raises ``ProtocolViolation`` if it must be another number.
-        committer: Name of the committer, for ``_SUCCESS``.
-    """
-
+    # The attempt of each task that counts; None for all that are committed.
     attempts: Mapping[TaskId, AttemptId] | None
+    # Given the number of tasks; raises ``ProtocolViolation`` if it must be another.
     check: Callable[[int], None]
-    committer: str
+    committer: str  # its name, for ``_SUCCESS``
 
 
 @dataclass(slots=True)
 class Committed:
-    """What was published.
-
-    Attributes:
-        published: The files.
-        success: What ``_SUCCESS`` says; None if nobody can tell any more.
-        cleaned_up: What became of the work.
-        diagnostics: More for the report of the job.
-    """
+    """What was published."""
 
     published: Published
-    success: SuccessData | None
+    success: SuccessData | None  # what ``_SUCCESS`` says; None if nobody can tell any more
     cleaned_up: CleanedUp | None = None
-    diagnostics: dict[str, str] = field(default_factory=dict)
+    diagnostics: dict[str, str] = field(default_factory=dict)  # more for the job's report
 
 
 class CommitJob(Stage[Wanted, Committed]):

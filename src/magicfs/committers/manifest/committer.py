@@ -43,20 +43,12 @@ _NAME_BYTES_MAX = 255
 class ManifestCommitter(ClassicCommitter):
     """See ``magicfs.committers.base.Committer`` for the contract, and ``guarantees`` for what it is worth.
 
-    Args:
-        context: The job.
-        engine: Bound to the job's bucket.
-        tree: The files of that bucket, if not those that the store itself has.
-
-    Attributes:
-        pause_s: After the n-th failure to save a file, n times so many seconds are waited.
-
     Raises:
         UsageError: The store does not rename in one step.
     """
 
     name = "manifest"
-    pause_s = 0.5
+    pause_s = 0.5  # after the n-th failure to save a file it waits n times so long
 
     def __init__(self, context: JobContext, engine: Engine, tree: Tree | None = None) -> None:
         super().__init__(context, engine)
@@ -194,17 +186,11 @@ class ManifestCommitter(ClassicCommitter):
         anything was changed. A second call goes on where the first stopped, in whatever process; give it the
         same commits, or none. For a job that is published it removes what is left of its work.
 
-        Args:
-            commits: Those that an engine accepted.
-            driver: Not used.
-            tasks: How many tasks there must be, if that is known.
-            is_current_driver: Asked before anything is changed.
-
         Raises:
             ProtocolViolation: The commits do not belong together, or are not all; nothing was changed.
             OutputExists: ``target_directories="fail"``, and data is there; nothing was changed.
             CommitDenied: The job attempt was aborted, superseded, or never set up; nothing was changed.
-            CommitFailed: A commit's manifest is another attempt's by now, is gone, or cannot be believed, or
+            CommitFailed: A commit's manifest is another attempt's by now, is gone, or is malformed, or
                 two tasks write one file: nothing was changed. Or a file could not be renamed: what has been
                 renamed stays, and is named in ``done``; call again, or abort.
             CommitOutcomeUnknown: A file could not be renamed, and may yet be; call again.

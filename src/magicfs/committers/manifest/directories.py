@@ -18,15 +18,10 @@ __all__ = ["CreateDirectories", "Created", "DeleteOldData", "FindOldData", "leav
 
 @dataclass(slots=True)
 class Created:
-    """What became of the directories.
+    """What became of the directories."""
 
-    Attributes:
-        created: Keys of those that were made.
-        outcomes: What became of each that was looked at, by key, in the words of Hadoop's ``DirMapState``.
-    """
-
-    created: set[str] = field(default_factory=set)
-    outcomes: dict[str, str] = field(default_factory=dict)
+    created: set[str] = field(default_factory=set)  # keys of those that were made
+    outcomes: dict[str, str] = field(default_factory=dict)  # by key, in the words of Hadoop's ``DirMapState``
 
 
 def leaves_of(directories: Mapping[str, Directory]) -> list[str]:
@@ -116,8 +111,7 @@ class FindOldData(Stage[tuple[Sequence[str], Spill], int]):
 
     With ``target_directories="delete"`` their keys go into the spill. Nothing is changed at the destination.
 
-    Returns:
-        How many there are.
+    It returns how many there are.
 
     Raises:
         OutputExists: ``target_directories="fail"``, and there is one.
@@ -177,8 +171,7 @@ class DeleteOldData(Stage[Spill, int]):
 
     A file that is gone already counts as deleted. What cannot be deleted does not keep the others.
 
-    Returns:
-        How many were deleted.
+    It returns how many were deleted.
 
     Raises:
         StoreError: One could not be deleted.

@@ -20,51 +20,32 @@ __all__ = ["Directory", "LoadManifests", "Loaded", "ToLoad"]
 
 @dataclass(frozen=True, slots=True)
 class ToLoad:
-    """Which manifests to load, and where to.
-
-    Attributes:
-        directory: Where they are.
-        attempts: The attempt of each task that counts; None for all that are there.
-        spill: Takes the files; it is finished afterwards.
-    """
+    """Which manifests to load, and where to."""
 
     directory: str
+    # The attempt of each task that counts; None for all that are there.
     attempts: Mapping[TaskId, AttemptId] | None
-    spill: Spill
+    spill: Spill  # takes the files; it is finished afterwards
 
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A directory that files are renamed into, or into something below it.
+    """A directory that files are renamed into, or into something below it."""
 
-    Attributes:
-        status: What lay there, as the first manifest that names it tells.
-        level: How deep below the destination, from 1.
-    """
-
-    status: EntryStatus
-    level: int
+    status: EntryStatus  # what lay there, as the first manifest that names it says
+    level: int  # how deep below the destination, from 1
 
 
 @dataclass(slots=True)
 class Loaded:
-    """The sum of all manifests.
-
-    Attributes:
-        tasks: How many there are.
-        files: How many files they hold.
-        bytes: Their size.
-        directories: All directories of the job by key.
-        statistics: Sum of what the tasks counted.
-        others: Names in the directory that were not asked for.
-    """
+    """The sum of all manifests."""
 
     tasks: int = 0
     files: int = 0
     bytes: int = 0
-    directories: dict[str, Directory] = field(default_factory=dict)
+    directories: dict[str, Directory] = field(default_factory=dict)  # by key
     statistics: Statistics = field(default_factory=Statistics)
-    others: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)  # names in the directory that were not asked for
 
 
 class LoadManifests(Stage[ToLoad, Loaded]):
@@ -74,7 +55,7 @@ class LoadManifests(Stage[ToLoad, Loaded]):
     number; only directories are kept, each once. The first failure ends it, after what is under way.
 
     Raises:
-        CommitFailed: A manifest is missing, is another attempt's, cannot be believed, or names what is not
+        CommitFailed: A manifest is missing, is another attempt's, malformed, or names what is not
             the job's; or the local file cannot be written. Nothing was changed.
         ObjectNotFound: There is no such directory.
     """
@@ -138,7 +119,7 @@ class LoadManifests(Stage[ToLoad, Loaded]):
                     f"the manifest {path} has gone while it was read; nothing was published; commit again"
                 ) from error
         async with self._one_apart:
-            manifest = self._believed(path, raw, task, argument)
+            manifest = self._checked(path, raw, task, argument)
             del raw
             self._merge_directories(path, manifest)
             self._loaded.tasks += 1
@@ -155,12 +136,13 @@ class LoadManifests(Stage[ToLoad, Loaded]):
                 except StoreError as error:
                     raise CommitFailed(f"{error}; nothing was published") from error
 
-    def _believed(self, path: str, raw: bytes, task: TaskId, argument: ToLoad) -> TaskManifest:
+    def _checked(self, path: str, raw: bytes, task: TaskId, argument: ToLoad) -> TaskManifest:
         try:
             manifest = TaskManifest.from_bytes(path, raw)
         except FormatError as error:
             raise CommitFailed(
-                f"a manifest cannot be believed: {error}; nothing was published; run task {task} again"
+                f"a manifest is malformed or inconsistent: {error}; nothing was published; run task {task} "
+                "again"
             ) from error
         context = self.config.context
         if (manifest.job_id, manifest.job_attempt) != (context.job, context.layout.attempt):

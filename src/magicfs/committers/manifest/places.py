@@ -17,13 +17,7 @@ __all__ = ["Places"]
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The keys of one job attempt, and their URIs.
-
-    Attributes:
-        scheme: Of the destination's URL.
-        bucket: Its bucket.
-        layout: Where the work is.
-    """
+    """The keys of one job attempt, and their URIs."""
 
     scheme: str
     bucket: str
@@ -100,7 +94,7 @@ class Places:
             raise UsageError(f"{text!r} does not lie in {prefix}; find out who wrote the manifest")
         elements = f"/{key}/"
         if "//" in elements or "/./" in elements or "/../" in elements:
-            raise UsageError(f"{text!r} is no path that can be believed; find out who wrote the manifest")
+            raise UsageError(f"{text!r} is a malformed path; find out who wrote the manifest")
         return key
 
     def destination_key(self, uri: str) -> str:

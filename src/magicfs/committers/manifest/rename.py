@@ -23,10 +23,7 @@ __all__ = ["Pace", "RenameFiles", "ToRename", "ValidateFiles"]
 class Pace:
     """Lets at most so many pass a second, evenly.
 
-    Args:
-        per_second: How many; 0 for no limit.
-        clock: Seconds that only grow.
-        sleep: Waits for seconds.
+    With ``per_second=0`` there is no limit.
     """
 
     def __init__(
@@ -54,17 +51,11 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class ToRename:
-    """The files of a job.
-
-    Attributes:
-        spill: Where they are listed.
-        files: How many there are.
-        created: Directories that the job has made, in which nothing can lie that is not its own.
-    """
+    """The files of a job."""
 
     spill: Spill
     files: int
-    created: Collection[str]
+    created: Collection[str]  # directories that the job has made: nothing there can be somebody else's
 
 
 @dataclass(slots=True)
@@ -77,7 +68,7 @@ class _Trouble:
 
 
 class RenameFiles(Stage[ToRename, Published]):
-    """Rename every file, many at once; each is told as a step ``Rename`` of the stage ``rename``.
+    """Rename every file, many at once; each is reported as a step ``Rename`` of the stage ``rename``.
 
     A rename whose answer was lost, or that a dead driver had carried out, counts as done if the source is
     gone and the destination has its ETag. After a failure no further rename is begun, what is under way ends,
@@ -177,7 +168,7 @@ class RenameFiles(Stage[ToRename, Published]):
             await tree.delete(file.key)
         self.config.counts.add("op_delete")
 
-    # -- what is told of a failure ---------------------------------------------------------------------
+    # -- the error of a failure --------------------------------------------------------------------------
 
     async def _error(self, argument: ToRename, broken: StoreError | None) -> CommitError:
         trouble, job = self._trouble, self.config.context.job
@@ -214,8 +205,7 @@ class RenameFiles(Stage[ToRename, Published]):
 class ValidateFiles(Stage[Spill, int]):
     """Compare every file at its final key with what its manifest says of it.
 
-    Returns:
-        How many were looked at.
+    It returns how many were looked at.
 
     Raises:
         CommitFailed: One is not there, is a directory, or has another size or ETag.

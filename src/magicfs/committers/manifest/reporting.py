@@ -55,10 +55,7 @@ def success_of(
 def failed(success: SuccessData, error: BaseException | None, stage: str) -> SuccessData:
     """The same of a job that did not succeed.
 
-    Args:
-        success: What is known of it.
-        error: Why; None for an abort.
-        stage: The stage that was begun last.
+    No error means an abort; ``stage`` was begun last.
     """
     diagnostics = {**success.diagnostics, "stage": stage}
     if error is not None:
@@ -72,14 +69,8 @@ async def save_summary(
 ) -> str | None:
     """Keep a report in the directory for them, if the options name one, as ``summary-<job>.json``.
 
-    Args:
-        config: The job.
-        success: The report.
-        more: Further diagnostics.
-        overwrite: Whether an earlier report of the job may be replaced.
-
-    Returns:
-        What went wrong; None if nothing did. It never raises for a report that could not be kept.
+    It returns what went wrong, or None, and never raises. With ``overwrite=False`` an earlier report of the
+    job stays.
     """
     directory = config.options.summary_report_directory
     if not directory:
@@ -107,8 +98,7 @@ def own_key(config: StageConfig, directory: str) -> str | None:
 async def move_manifests(config: StageConfig) -> str:
     """Move the manifests of a published job to the directory for them, in place of an earlier job's.
 
-    Returns:
-        URI of where they are.
+    It returns the URI of where they are.
 
     Raises:
         StoreError: They could not be moved; they are where they were.

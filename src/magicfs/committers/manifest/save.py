@@ -20,15 +20,10 @@ __all__ = ["SaveSuccess", "SaveTaskManifest", "Saved", "save"]
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A manifest that was saved.
-
-    Attributes:
-        key: Where.
-        manifest: As it was written, with what it took.
-    """
+    """A manifest that was saved."""
 
     key: str
-    manifest: TaskManifest
+    manifest: TaskManifest  # as it was written, with what it took
 
 
 async def save(
@@ -40,12 +35,8 @@ async def save(
     attempt whose error hides that it succeeded counts as a success. The pause after the n-th failure is n
     times ``config.pause_s``.
 
-    Args:
-        config: The job.
-        name: What failed attempts are counted under.
-        final: Where the file shall lie; the directory must be there.
-        temporary: Where it is written first.
-        content: Called for every attempt, so that it can tell of those before.
+    ``name`` is what attempts are counted under. ``content`` is called for each attempt, so it can contain the
+    counts of those before. The directory of ``final`` must be there.
 
     Raises:
         ObjectNotFound: The directory is not there; it is not tried again.
@@ -137,10 +128,9 @@ class SaveTaskManifest(Stage[TaskManifest, Saved]):
 
 
 class SaveSuccess(Stage[SuccessData, str]):
-    """Save ``_SUCCESS``, in place of whosever is there.
+    """Save ``_SUCCESS``, in place of any that is there.
 
-    Returns:
-        Its key.
+    It returns the key.
 
     Raises:
         StoreError: It could not be saved, however often it was tried.

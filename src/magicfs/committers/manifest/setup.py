@@ -110,17 +110,11 @@ class SetupTask(Stage[AttemptId, None]):
 
 
 class Claim(Enum):
-    """What a driver found.
+    """What a driver found."""
 
-    Attributes:
-        NEW: Nobody had begun to publish; now this driver has.
-        AGAIN: A driver had begun, and this one goes on.
-        PUBLISHED: The job is published.
-    """
-
-    NEW = "new"
-    AGAIN = "again"
-    PUBLISHED = "published"
+    NEW = "new"  # nobody had begun to publish; now this driver has
+    AGAIN = "again"  # a driver had begun, and this one goes on
+    PUBLISHED = "published"  # the job is published
 
 
 class ClaimManifests(Stage[None, Claim]):

@@ -42,23 +42,14 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class SpilledFile:
-    """One file of the job.
+    """One file of the job."""
 
-    Attributes:
-        key: Its final key.
-        source: Where it lies until it is renamed.
-        size: Length in bytes.
-        etag: As its manifest has it; empty where that has none.
-        task: The task that wrote it.
-        number: Its place in the file, from 1; 0 as long as it is not there.
-    """
-
-    key: str
-    source: str
+    key: str  # final
+    source: str  # where it lies until it is renamed
     size: int
-    etag: str
+    etag: str  # empty where the manifest has none
     task: str
-    number: int = 0
+    number: int = 0  # its place in the spill, from 1; 0 as long as it is not there
 
 
 class Spill:
@@ -67,8 +58,7 @@ class Spill:
     Producers ``put`` lists into a bounded queue, which one writer empties into the file; ``finish`` waits for
     it. When the writer fails, every producer that waits or comes later gets its error.
 
-    Args:
-        capacity: How many lists of at most ``LIST_LENGTH`` wait in the queue.
+    At most ``capacity`` lists of at most ``LIST_LENGTH`` wait in the queue.
 
     Raises:
         UsageError: The capacity is not positive.
@@ -138,9 +128,6 @@ class Spill:
 
     async def finish(self, directories: Iterable[str] = ()) -> None:
         """Wait until everything is written, and make it possible to ask.
-
-        Args:
-            directories: Keys of the directories of the job.
 
         Raises:
             StoreError: The local file could not be written.

@@ -82,46 +82,25 @@ def _nobody(_event: Event) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class StageConfig:
-    """What the stages of one task commit, or of one job commit, work with.
-
-    Attributes:
-        context: The job.
-        places: Where things are, as keys and as URIs.
-        tree: The files of the job's bucket.
-        options: What the committer was told.
-        concurrency: Most requests at once.
-        final_key: The key of a file that a task wrote under a relative path.
-        name_bytes_max: Bytes of the longest name that the store takes; 0 for any.
-        tell: Told of every finished rename.
-        pause_s: After the n-th failure to save a file, n times so many seconds are waited.
-        counts: What is counted and measured.
-        entered: Name of the stage that was begun last; empty before the first.
-    """
+    """What the stages of one task commit, or of one job commit, work with."""
 
     context: JobContext
     places: Places
     tree: Tree
     options: ManifestOptions
-    concurrency: int
-    final_key: Callable[[str, TaskId], str]
-    name_bytes_max: int = 0
-    tell: Callable[[Event], None] = _nobody
-    pause_s: float = 0.5
+    concurrency: int  # most requests at once
+    final_key: Callable[[str, TaskId], str]  # of a file that a task wrote under a relative path
+    name_bytes_max: int = 0  # of the longest name that the store takes; 0 for any
+    tell: Callable[[Event], None] = _nobody  # called with every finished rename
+    pause_s: float = 0.5  # after the n-th failure to save a file it waits n times so long
     counts: Counts = field(default_factory=Counts)
-    entered: str = ""
+    entered: str = ""  # name of the stage that was begun last; empty before the first
 
 
 class Stage(ABC, Generic[_Argument, _Result]):
-    """One step of the protocol. A stage object runs once.
+    """One step of the protocol. A stage object runs once."""
 
-    Args:
-        config: What it works with.
-
-    Attributes:
-        name: Hadoop's name of it, under which its runs are counted and measured.
-    """
-
-    name: ClassVar[str]
+    name: ClassVar[str]  # Hadoop's, under which its runs are counted and measured
 
     def __init__(self, config: StageConfig) -> None:
         self.config = config

@@ -84,12 +84,8 @@ class ScanTaskAttempt(Stage[tuple[TaskId, AttemptId], TaskManifest]):
     async def _scan(self, task: TaskId, root: str, relative: str, parent: EntryStatus, level: int) -> None:
         """Scan one directory.
 
-        Args:
-            task: The task.
-            root: The attempt's directory.
-            relative: The directory below it; empty for itself.
-            parent: What lies at the destination of the directory.
-            level: How deep it is.
+        ``relative`` is its path below the attempt's directory ``root``; ``parent`` is what lies at its
+        destination.
         """
         self._found.depth = max(self._found.depth, level)
         directory = paths.join(root, relative)

@@ -59,10 +59,7 @@ def begin(work_directory: str | None, job: str, attempt: str) -> None:
 
     Leftovers of dead attempts of the same job on this machine are removed first.
 
-    Args:
-        work_directory: Where the directories of all attempts are; None for the default.
-        job: The job.
-        attempt: The attempt.
+    ``work_directory`` holds the directories of all attempts; None is the default one.
 
     Raises:
         ProtocolViolation: The attempt is being run on this machine already.
@@ -127,8 +124,7 @@ def _remove(directory: str) -> None:
 def remove_dead(work_directory: str | None, job: str) -> list[OSError]:
     """Remove what attempts of a job have left on this machine whose processes are dead.
 
-    Returns:
-        What could not be removed; the next call tries again.
+    It returns what could not be removed; the next call tries again.
     """
     parent = Path(local_directory(work_directory, job, "")).parent
     problems: list[OSError] = []

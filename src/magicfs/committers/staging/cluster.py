@@ -45,11 +45,6 @@ class ClusterSets:
     """See ``magicfs.transaction.sets.TaskSets`` for the contract.
 
     The filesystem is used in threads, for most of fsspec's have no coroutines.
-
-    Args:
-        engine: Bound to the job's bucket.
-        context: The job.
-        options: With ``cluster_directory``.
     """
 
     def __init__(self, engine: Engine, context: JobContext, options: StagingOptions) -> None:
@@ -64,8 +59,7 @@ class ClusterSets:
     async def prepare(self) -> bool:
         """Make the job's directory, and try whether files can be written there, renamed and removed.
 
-        Returns:
-            Whether the directory was made just now.
+        It returns whether the directory was made just now.
 
         Raises:
             UsageError: It cannot be used; nothing was left there.
@@ -261,9 +255,8 @@ class ClusterSets:
     async def discard(self, engine: Engine, *, but: Collection[str] = ()) -> tuple[int, list[MagicError]]:
         """Abort the uploads that the job's sets name, of all attempts but some. A second call does nothing.
 
-        Returns:
-            How many there were that only the sets tell to be the job's, for others are found by their
-            names; and what could not be done.
+        It returns how many there were that only the sets tell to be the job's, for others are found by their
+        names; and what could not be done.
         """
         try:
             uploads = await self.uploads(but=but)

@@ -26,12 +26,7 @@ __all__ = ["ClusterFiles", "ClusterLayout"]
 
 @dataclass(frozen=True, slots=True)
 class ClusterLayout:
-    """The paths of one job below ``cluster_directory``.
-
-    Attributes:
-        user: Whose job it is.
-        job: The job.
-    """
+    """The paths of one job below ``cluster_directory``."""
 
     user: str
     job: str
@@ -78,15 +73,10 @@ class ClusterLayout:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFiles:
-    """Files below a directory of any fsspec filesystem; every error is the filesystem's own.
-
-    Attributes:
-        fs: The filesystem.
-        directory: The directory, as that takes it.
-    """
+    """Files below a directory of any fsspec filesystem; every error is the filesystem's own."""
 
     fs: Any
-    directory: str
+    directory: str  # as the filesystem takes it
 
     def at(self, name: str) -> str:
         """A name as the filesystem takes it."""

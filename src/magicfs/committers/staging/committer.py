@@ -249,7 +249,7 @@ class StagingCommitter(DrivenCommitter):
                 by_key[key] = Source(file, key)
         if problems:
             first, *others = problems
-            failed = CommitFailed(f"task {task} was not committed: {first}; mend it and run the task again")
+            failed = CommitFailed(f"task {task} was not committed: {first}; fix that and run the task again")
             for other in others:
                 failed.add_note(f"and: {other}")
             raise failed

@@ -20,19 +20,12 @@ _FLAGS = re.compile(r"^flags:\s*([0-7]+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """One file.
+    """One file."""
 
-    Attributes:
-        path: Where it lies; no symbolic link.
-        relative: The elements of its name below the attempt's directory.
-        size: Its length in bytes.
-        modified_ns: When it was written last, in nanoseconds.
-    """
-
-    path: str
-    relative: tuple[str, ...]
+    path: str  # no symbolic link
+    relative: tuple[str, ...]  # elements of its name below the attempt's directory
     size: int
-    modified_ns: int
+    modified_ns: int  # when it was written last
 
     @property
     def name(self) -> str:
@@ -42,15 +35,10 @@ class LocalFile:
 
 @dataclass(slots=True)
 class LocalOutput:
-    """What lies in an attempt's directory.
+    """What lies in an attempt's directory."""
 
-    Attributes:
-        files: What can be uploaded, sorted by name.
-        problems: Why other things cannot.
-    """
-
-    files: list[LocalFile] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    files: list[LocalFile] = field(default_factory=list)  # what can be uploaded, sorted by name
+    problems: list[str] = field(default_factory=list)  # why other things cannot
 
 
 def read_output(directory: str) -> LocalOutput:

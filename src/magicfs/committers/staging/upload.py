@@ -27,15 +27,10 @@ _Piece = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file to upload.
-
-    Attributes:
-        file: Where it is.
-        key: Where it will be.
-    """
+    """A file to upload."""
 
     file: LocalFile
-    key: str
+    key: str  # where it will be
 
 
 @dataclass
@@ -44,15 +39,11 @@ class Uploads:
 
     At most ``engine.concurrency`` requests are made, and as many parts held in memory, whatever the number
     and the size of the files.
-
-    Attributes:
-        engine: Bound to the job's bucket; its observer is told of every part.
-        part_size: Bytes of the parts of each file but its last.
-        opened: Every upload that may be pending now, as the step that discards it.
     """
 
     engine: Engine
-    part_size: int
+    part_size: int  # of each file but its last part
+    # Every upload that may be pending now, as the step that discards it.
     opened: list[Abort] = field(default_factory=list)
     _slots: asyncio.Semaphore = field(init=False, repr=False)
     _failed: bool = field(default=False, init=False, repr=False)
@@ -65,8 +56,7 @@ class Uploads:
     async def run(self, sources: Sequence[Source]) -> list[Pending]:
         """Upload files; nothing becomes visible. The first failure ends it, once requests in flight have.
 
-        Returns:
-            The finished uploads, in the order of the files.
+        Returns the finished uploads, in the order of the files.
 
         Raises:
             StoreError: A request failed; abort what is in ``opened``.
