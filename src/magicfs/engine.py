@@ -12,7 +12,7 @@ from typing import TypedDict
 
 from magicfs.errors import ObjectNotFound, StoreError, UploadNotFound
 from magicfs.parallel import drained
-from magicfs.protocol.plan import Abort, Complete, Delete, Put, Rename, Stage, Step
+from magicfs.protocol.plan import Abort, Complete, Delete, Rename, Stage, Step
 from magicfs.protocol.readback import WRITE_ID, Found, Outcome, etag_of_parts, resolve
 from magicfs.stores.port import Part, Store
 from magicfs.stores.stall_timeout import STALL_TIMEOUT_S, StallTimeoutStore
@@ -177,10 +177,6 @@ class Engine:
                         return await self._confirm(step)
                 case Abort():
                     await self.store.abort_upload(step.key, step.upload_id)
-                case Put():
-                    await self.store.put(
-                        step.key, step.body, metadata=step.metadata, if_absent=step.if_absent
-                    )
                 case Delete():
                     await self.store.delete(step.keys)
         except StoreError as error:

@@ -7,10 +7,10 @@ they are carried out.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterable, Iterable
+from dataclasses import dataclass
 
-__all__ = ["Abort", "Complete", "Delete", "Put", "Rename", "Stage", "Step"]
+__all__ = ["Abort", "Complete", "Delete", "Rename", "Stage", "Step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +45,6 @@ class Abort:
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
-    """Write a small object."""
-
-    key: str
-    body: bytes
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    if_absent: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Delete:
     """Delete objects in one request. Those that are gone already count as deleted."""
 
@@ -83,7 +73,7 @@ class Rename:
     etag: str = ""
 
 
-Step = Complete | Abort | Put | Delete
+Step = Complete | Abort | Delete
 
 
 @dataclass(frozen=True)
