@@ -10,7 +10,7 @@ from magicfs.protocol.parts import PartLimits
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory import World
-from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, Store
+from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PutMode, Store, Update
 
 __all__ = ["BUCKET", "PROFILES", "LimitedStore", "SnapshotWorld"]
 
@@ -113,12 +113,14 @@ class LimitedStore(DelegatingStore):
         body: Body,
         *,
         metadata: Mapping[str, str] | None = None,
-        if_absent: bool = False,
-        if_match: str | None = None,
+        mode: PutMode | Update = PutMode.OVERWRITE,
     ) -> ObjectInfo:
-        if_absent = if_absent and self._honoured.put_if_absent
-        if_match = if_match if self._honoured.put_if_match else None
-        return await self.inner.put(key, body, metadata=metadata, if_absent=if_absent, if_match=if_match)
+        match mode:
+            case PutMode.CREATE:
+                mode = self._honoured.create
+            case Update(etag):
+                mode = self._honoured.update(etag)
+        return await self.inner.put(key, body, metadata=metadata, mode=mode)
 
     async def complete_upload(
         self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False

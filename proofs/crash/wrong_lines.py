@@ -243,7 +243,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a swap replaces whatever is there",
         "b",
         "magicfs.stores.register",
-        "info = await self._store.put(self.key, body, if_match=match)",
+        "info = await self._store.put(self.key, body, mode=mode)",
         "info = await self._store.put(self.key, body)",
         (_job(),),
         "races",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from magicfs.stores.delegating import DelegatingStore
-from magicfs.stores.port import Body, ObjectInfo, Part, Store
+from magicfs.stores.port import Body, ObjectInfo, Part, PutMode, Store, Update
 
 __all__ = ["Dead", "Gate", "GateStore", "Label", "Waiting"]
 
@@ -120,12 +120,11 @@ class GateStore(DelegatingStore):
         body: Body,
         *,
         metadata: Mapping[str, str] | None = None,
-        if_absent: bool = False,
-        if_match: str | None = None,
+        mode: PutMode | Update = PutMode.OVERWRITE,
     ) -> ObjectInfo:
         return await self._gate.carry_out(
-            self._label("create" if if_absent else "put", key, ""),
-            lambda: self.inner.put(key, body, metadata=metadata, if_absent=if_absent, if_match=if_match),
+            self._label("create" if mode is PutMode.CREATE else "put", key, ""),
+            lambda: self.inner.put(key, body, metadata=metadata, mode=mode),
         )
 
     async def _around(self, operation: str, key: str, request: Callable[[], Awaitable[_T]]) -> _T:

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from magicfs.errors import MagicError, StoreError
+from magicfs.stores.port import PutMode
 from magicfs.testing import virtual_time
 from proofs.crash.snapshots import SnapshotWorld
 from proofs.crash.writing import Clock
@@ -89,7 +90,7 @@ class _Play:
         self.late: Callable[[], Awaitable[object]] | None = None
         if self.scene.late_setup:
             key, body, metadata = stage.setup
-            self.late = lambda: self.plain.put(key, body, metadata=metadata, if_absent=True)
+            self.late = lambda: self.plain.put(key, body, metadata=metadata, mode=PutMode.CREATE)
         self.early = random.Random(seed).random() < 0.5  # noqa: S311 - no secret
         self.now = World(
             stage.seen(self.world),

@@ -20,7 +20,7 @@ from magicfs.errors import (
 )
 from magicfs.stores.local import LocalStore
 from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.port import Store
+from magicfs.stores.port import PutMode, Store, Update
 from magicfs.stores.tree import Tree, tree_of
 from magicfs.testing import virtual_time
 from magicfs.testing.faulty_store import FaultyStore, FaultyTree, Traffic, faulty, generate
@@ -183,10 +183,10 @@ def test_a_repetition_is_refused_by_its_own_work() -> None:
 
     async def whole() -> None:
         with pytest.raises(ObjectExists):
-            await bench.store.put("k", b"1", if_absent=True)
+            await bench.store.put("k", b"1", mode=PutMode.CREATE)
         etag = (await bench.plain.head("k")).etag
         with pytest.raises(PreconditionFailed):
-            await bench.store.put("k", b"2", if_match=etag)
+            await bench.store.put("k", b"2", mode=Update(etag))
         assert await bench.store.get("k") == b"2"
         upload = await bench.store.create_upload("u", metadata={})
         part = await bench.store.put_part("u", upload, 1, b"3")
@@ -203,7 +203,7 @@ def test_a_refusal_of_the_store_itself_is_not_applied_and_lost_with_its_reply() 
     async def whole() -> None:
         await bench.plain.put("k", b"1")
         with pytest.raises(Unavailable):
-            await bench.store.put("k", b"2", if_absent=True)
+            await bench.store.put("k", b"2", mode=PutMode.CREATE)
         assert await bench.plain.get("k") == b"1"
 
     bench.run(whole())

@@ -19,7 +19,7 @@ from s3fs import S3FileSystem
 from magicfs.errors import ObjectExists, PreconditionFailed, StoreError, Unavailable, UploadNotFound
 from magicfs.stores import resolve
 from magicfs.stores.conditions import Conditions, assume, conditions_of
-from magicfs.stores.port import Part, Store
+from magicfs.stores.port import Part, PutMode, Store, Update
 from magicfs.stores.retrying import RETRIES, RetryingStore
 from magicfs.stores.s3_client import CONNECTIONS, without_retries
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
@@ -35,7 +35,7 @@ REQUESTS: dict[str, tuple[str, Callable[[Store], Coroutine[Any, Any, Any]]]] = {
     ),
     "abort_upload": ("AbortMultipartUpload", lambda store: store.abort_upload(_KEY, "upload")),
     "list_uploads": ("ListMultipartUploads", lambda store: everything(store.list_uploads(""))),
-    "put": ("PutObject", lambda store: store.put(_KEY, b"x", if_absent=True)),
+    "put": ("PutObject", lambda store: store.put(_KEY, b"x", mode=PutMode.CREATE)),
     "copy": ("HeadObject", lambda store: store.copy(_KEY, "copy")),
     "get": ("GetObject", lambda store: store.get(_KEY)),
     "head": ("HeadObject", lambda store: store.head(_KEY)),
@@ -187,14 +187,14 @@ def test_conditional_put_whose_answer_was_lost_is_a_success(
         run(store.put("before", b""))
     proxy.add(Rule("PutObject", action, match="absent", times=1))
     proxy.add(Rule("PutObject", action, match="match", skip=1, times=1))
-    created = run(store.put("absent", b"ours", metadata={"Nonce": "1"}, if_absent=True))
+    created = run(store.put("absent", b"ours", metadata={"Nonce": "1"}, mode=PutMode.CREATE))
     first = run(store.put("match", b"first"))
-    replaced = run(store.put("match", b"second", if_match=first.etag))
+    replaced = run(store.put("match", b"second", mode=Update(first.etag)))
     assert created == run(store.head("absent"))
     assert replaced.etag == run(store.head("match")).etag
     assert (run(store.get("absent")), run(store.get("match"))) == (b"ours", b"second")
     with pytest.raises(ObjectExists):
-        run(store.put("absent", b"ours", metadata={"Nonce": "1"}, if_absent=True))
+        run(store.put("absent", b"ours", metadata={"Nonce": "1"}, mode=PutMode.CREATE))
 
 
 def test_request_on_a_kept_connection_that_broke_is_sent_once_below_the_table(
@@ -206,13 +206,13 @@ def test_request_on_a_kept_connection_that_broke_is_sent_once_below_the_table(
     proxy.clear()
     proxy.add(Rule("PutObject", Action.LOST))
     with pytest.raises(Unavailable):
-        run(inner.put(_KEY, b"x", if_absent=True))
+        run(inner.put(_KEY, b"x", mode=PutMode.CREATE))
     assert proxy.counts == {"PutObject": 1}
 
 
 def test_conflict_of_conditional_puts_is_repeated_until_it_is_over(store: Store, proxy: FaultProxy) -> None:
     proxy.add(Rule("PutObject", Action.ERROR, times=2, **CONFLICT))
-    run(store.put(_KEY, b"x", if_absent=True))
+    run(store.put(_KEY, b"x", mode=PutMode.CREATE))
     assert proxy.counts["PutObject"] == 3
     assert run(store.get(_KEY)) == b"x"
 
@@ -220,7 +220,7 @@ def test_conflict_of_conditional_puts_is_repeated_until_it_is_over(store: Store,
 def test_conflict_that_never_ends_is_unavailable(store: Store, proxy: FaultProxy) -> None:
     proxy.add(Rule("*", Action.ERROR, **CONFLICT))
     with pytest.raises(Unavailable, match="ConditionalRequestConflict"):
-        run(store.put(_KEY, b"x", if_match='"etag"'))
+        run(store.put(_KEY, b"x", mode=Update('"etag"')))
     assert proxy.counts == {"PutObject": RETRIES["put"].attempts}
 
 
@@ -267,7 +267,7 @@ def test_conditional_delete_whose_answer_was_lost_meets_nothing_and_is_a_success
     run(store.delete_matching("a", etags["a"]))
     assert run(store.delete_all_matching([("b", etags["b"]), ("c", etags["a"])])) == []
     with pytest.raises(PreconditionFailed):
-        run(store.put("a", b"y", if_match=etags["a"]))
+        run(store.put("a", b"y", mode=Update(etags["a"])))
 
 
 # -- the probe -------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from magicfs.errors import (
     StoreError,
     Unavailable,
 )
-from magicfs.stores.port import Part
+from magicfs.stores.port import Part, PutMode
 from magicfs.stores.s3 import S3Store
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
@@ -242,14 +242,14 @@ def test_conflict_of_conditional_puts_is_unavailable_and_left_to_the_caller(
     conflict: dict[str, Any] = {"status": 409, "code": "ConditionalRequestConflict"}
     proxy.add(Rule("PutObject", Action.ERROR, times=1, **conflict))
     with pytest.raises(Unavailable, match="ConditionalRequestConflict"):
-        run(store.put(_KEY, b"x", if_absent=True))
+        run(store.put(_KEY, b"x", mode=PutMode.CREATE))
     assert proxy.counts["PutObject"] == 1
 
 
 def test_lost_reply_of_a_conditional_put_meets_its_own_object(store: S3Store, proxy: FaultProxy) -> None:
     proxy.add(Rule("PutObject", Action.LOST, times=1))
     with pytest.raises(ObjectExists):
-        run(store.put(_KEY, b"ours", if_absent=True))
+        run(store.put(_KEY, b"ours", mode=PutMode.CREATE))
     assert run(store.get(_KEY)) == b"ours"
 
 

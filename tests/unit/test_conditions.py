@@ -16,7 +16,7 @@ from magicfs.stores import conditions
 from magicfs.stores.conditions import Conditions, conditions_of, remove_matching
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.port import ObjectInfo, Store
+from magicfs.stores.port import ObjectInfo, PutMode, Store, Update
 from magicfs.testing.counting_store import CountingStore
 
 _T = TypeVar("_T")
@@ -82,6 +82,13 @@ class Refusing(DelegatingStore):
         return await self.inner.complete_upload(key, upload_id, parts, **options)
 
 
+def condition_of(options: dict[str, Any]) -> str | None:
+    mode = options.get("mode")
+    if isinstance(mode, Update):
+        return "if_match"
+    return "if_absent" if mode is PutMode.CREATE or options.get("if_absent") else None
+
+
 @pytest.fixture
 def memory() -> MemoryStore:
     return make()
@@ -123,7 +130,7 @@ def test_condition_that_a_store_ignores_is_found_out(ignored: tuple[str, ...]) -
 
 
 @pytest.mark.parametrize(
-    ("operation", "option", "name"),
+    ("operation", "condition", "name"),
     [
         ("put", "if_absent", "put_if_absent"),
         ("put", "if_match", "put_if_match"),
@@ -134,10 +141,10 @@ def test_condition_that_a_store_ignores_is_found_out(ignored: tuple[str, ...]) -
     ],
 )
 def test_condition_that_is_answered_with_501_is_not_honoured(
-    memory: MemoryStore, operation: str, option: str | None, name: str
+    memory: MemoryStore, operation: str, condition: str | None, name: str
 ) -> None:
     def refuses(asked: str, options: dict[str, Any]) -> MagicError | None:
-        if asked != operation or (option and not options.get(option)):
+        if asked != operation or (condition and condition_of(options) != condition):
             return None
         return Unsupported(asked, "bucket/key", "no such header (501 NotImplemented)")
 
@@ -159,7 +166,7 @@ def test_store_that_takes_no_etag_at_all_does_not_honour_it(memory: MemoryStore)
 
 def test_store_that_takes_every_key_for_taken_does_not_honour_it(memory: MemoryStore) -> None:
     def refuses(asked: str, options: dict[str, Any]) -> MagicError | None:
-        return ObjectExists(asked, "bucket/key", "there") if options.get("if_absent") else None
+        return ObjectExists(asked, "bucket/key", "there") if condition_of(options) == "if_absent" else None
 
     found = probe(Refusing(memory, refuses))
     assert (found.put_if_absent, left(memory)) == (False, [])

@@ -16,7 +16,7 @@ from magicfs.stores.local import LocalStore
 from magicfs.stores.local_tree import LocalTree
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.object_tree import ObjectTree
-from magicfs.stores.port import Store
+from magicfs.stores.port import PutMode, Store, Update
 from magicfs.stores.retrying import RETRIES, RetryingStore
 from magicfs.stores.s3 import S3Store
 from magicfs.stores.stall_timeout import StallTimeoutStore
@@ -92,8 +92,8 @@ def test_every_operation_goes_through_the_hook_and_does_what_the_store_does() ->
         await store.complete_upload("a", upload, [part], if_absent=True)
         assert (await store.head("a")).metadata == {"x": "y"}
         assert await store.get("a", size_max=2) == b"bo"
-        first = await store.put("b", b"1", if_absent=True)
-        second = await store.put("b", b"2", if_match=first.etag)
+        first = await store.put("b", b"1", mode=PutMode.CREATE)
+        second = await store.put("b", b"2", mode=Update(first.etag))
         assert await store.copy("a", "c") == 4
         assert await inner.get("c") == b"body"
         assert [info.key async for info in store.list("", limit=1)] == ["a"]

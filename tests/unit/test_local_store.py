@@ -27,6 +27,7 @@ from magicfs.errors import (
 from magicfs.protocol.paths import parse_url
 from magicfs.stores import conditions, local_errors
 from magicfs.stores.local import LocalStore
+from magicfs.stores.port import PutMode
 from magicfs.stores.tree import Entry, Tree, tree_of
 
 _T = TypeVar("_T")
@@ -165,7 +166,7 @@ def test_files_have_the_mode_that_the_process_gives_its_files(tmp_path: Path, st
     mask = os.umask(0o027)
     try:
         run(store.put("dir/a", b""))
-        run(store.put("dir/b", b"", if_absent=True))
+        run(store.put("dir/b", b"", mode=PutMode.CREATE))
         run(store.copy("dir/a", "dir/c"))
     finally:
         os.umask(mask)
@@ -208,12 +209,13 @@ _RACE = """
 import asyncio, sys
 from magicfs.errors import ObjectExists
 from magicfs.stores.local import LocalStore
+from magicfs.stores.port import PutMode
 
 async def race():
     store, won = LocalStore(sys.argv[1]), []
     for number in range(100):
         try:
-            await store.put(f"race/{number}", sys.argv[2].encode(), if_absent=True)
+            await store.put(f"race/{number}", sys.argv[2].encode(), mode=PutMode.CREATE)
         except ObjectExists:
             continue
         won.append(number)
@@ -240,7 +242,7 @@ def test_filesystem_without_hard_links_cannot_write_only_if_absent(
 
     monkeypatch.setattr(Path, "hardlink_to", refuse)
     with pytest.raises(Unsupported, match="hard links"):
-        run(store.put("a", b"", if_absent=True))
+        run(store.put("a", b"", mode=PutMode.CREATE))
     assert list(tmp_path.iterdir()) == []
     found = run(conditions.conditions_of(store, "job"))
     assert (found.put_if_absent, found.put_if_match, found.delete) == (False, False, True)
@@ -257,9 +259,9 @@ def test_link_that_a_network_filesystem_repeated_has_succeeded(
         plain(path, target)
 
     monkeypatch.setattr(Path, "hardlink_to", repeated)
-    run(store.put("a", b"ours", if_absent=True))
+    run(store.put("a", b"ours", mode=PutMode.CREATE))
     with pytest.raises(ObjectExists):
-        run(store.put("a", b"ours", if_absent=True))
+        run(store.put("a", b"ours", mode=PutMode.CREATE))
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a", b"ours")]
 
 
@@ -333,7 +335,7 @@ def test_links_are_shown_as_files_and_never_entered(linked: Path, tmp_path: Path
         with pytest.raises(ObjectNotFound):
             run(store.get(key))
         with pytest.raises(ObjectExists):
-            run(store.put(key, b"", if_absent=True))
+            run(store.put(key, b"", mode=PutMode.CREATE))
     assert entries(store.tree(), "dir/to directory") == [("dir/to directory/file", "file")]
     assert run(store.get("dir/to directory/file")) == b"outside"
     assert run(store.tree().look("dir/to directory")) == Entry("dir/to directory", "directory")

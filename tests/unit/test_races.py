@@ -27,6 +27,7 @@ from magicfs.job.job import Job
 from magicfs.protocol import paths
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores.memory import MemoryStore
+from magicfs.stores.port import PutMode
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Crash, Fault, Kind, Request
 from magicfs.transaction import prepare
@@ -116,7 +117,7 @@ def test_late_copy_of_the_setup_does_not_let_a_driver_publish_twice(monkeypatch:
     assert datasets.commit(scene.url, job.id, filesystem=scene.filesystem).files == 3
     later = scene.published(OLD, conflict="replace")
     key, body, metadata = next(one for one in written if one[0].endswith("/job.json"))
-    scene.elsewhere(lambda engine: engine.store.put(key, body, metadata=metadata, if_absent=True))
+    scene.elsewhere(lambda engine: engine.store.put(key, body, metadata=metadata, mode=PutMode.CREATE))
     with pytest.raises(CommitDenied, match="was taken over by another driver"):
         scene.commit(job, commits)
     assert scene.bodies() == [b"old"]

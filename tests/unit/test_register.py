@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from magicfs.errors import ObjectExists, ObjectNotFound, PermissionDenied, PreconditionFailed, Unavailable
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.port import Body, ObjectInfo
+from magicfs.stores.port import Body, ObjectInfo, PutMode, Update
 from magicfs.stores.register import KEPT, Entry, Register
 
 BUCKET = "b"
@@ -33,10 +33,11 @@ class Ignoring(MemoryStore):
         self.conditions = conditions
 
     async def put(self, key: str, body: Body, **options: Any) -> ObjectInfo:
-        if not self.conditions.put_if_absent:
-            options.pop("if_absent", None)
-        if not self.conditions.put_if_match:
-            options.pop("if_match", None)
+        match options.get("mode"):
+            case PutMode.CREATE:
+                options["mode"] = self.conditions.create
+            case Update(etag):
+                options["mode"] = self.conditions.update(etag)
         return await super().put(key, body, **options)
 
     async def delete_matching(self, key: str, etag: str) -> None:
@@ -315,7 +316,7 @@ def test_late_copy_of_the_first_write_gives_nobody_a_register_back(
         written = await store.head(KEY)
         moved = await register.swap(first, b"2")
         await register.remove(moved)
-        await store.put(KEY, b"1", metadata=written.metadata, if_absent=True)
+        await store.put(KEY, b"1", metadata=written.metadata, mode=PutMode.CREATE)
         with pytest.raises(PreconditionFailed):
             await register.swap(moved, b"3")
         assert await store.keys() == [KEY]

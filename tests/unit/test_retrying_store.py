@@ -22,7 +22,7 @@ from magicfs.errors import (
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.paging import Pages
-from magicfs.stores.port import ObjectInfo, Part, Store
+from magicfs.stores.port import ObjectInfo, Part, PutMode, Store, Update
 from magicfs.stores.retrying import RETRIES, Retry, RetryingStore
 from magicfs.testing.virtual_time import VirtualLoop
 
@@ -175,16 +175,16 @@ def test_cancelled_request_is_not_repeated() -> None:
 # -- conditional puts whose answer was lost --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("condition", ["if_absent", "if_match"])
+@pytest.mark.parametrize("condition", ["create", "update"])
 def test_conditional_put_that_took_place_unheard_is_a_success(condition: str) -> None:
     inner = Scripted(memory())
     store = RetryingStore(inner)
 
     async def scenario() -> ObjectInfo:
-        first = await store.put("k", b"old") if condition == "if_match" else None
+        first = await store.put("k", b"old") if condition == "update" else None
         inner.script = [("after", Unavailable), ("before", Unavailable)]
-        options: Any = {"if_match": first.etag} if first else {"if_absent": True}
-        return await store.put("k", bytearray(b"new"), metadata={"Nonce": "1"}, **options)
+        mode = Update(first.etag) if first else PutMode.CREATE
+        return await store.put("k", bytearray(b"new"), metadata={"Nonce": "1"}, mode=mode)
 
     info, _ = run(scenario())
     assert info == run(inner.inner.head("k"))[0]
@@ -197,28 +197,28 @@ def test_conditional_put_that_took_place_unheard_is_a_success(condition: str) ->
     [(b"other", {"nonce": "1"}), (b"new", {"nonce": "2"}), (b"new", {}), (None, {})],
     ids=["another body of that length", "another nonce", "no metadata", "gone"],
 )
-@pytest.mark.parametrize("condition", ["if_absent", "if_match"])
+@pytest.mark.parametrize("condition", ["create", "update"])
 def test_conditional_put_that_another_writer_won_is_refused(
     condition: str, body: bytes | None, metadata: dict[str, str]
 ) -> None:
     inner = Scripted(memory())
     store = RetryingStore(inner)
-    refusal = ObjectExists if condition == "if_absent" else PreconditionFailed
+    refusal = ObjectExists if condition == "create" else PreconditionFailed
 
     async def scenario() -> None:
-        options: Any = {"if_absent": True}
-        if condition == "if_match":
-            options = {"if_match": (await store.put("k", b"old")).etag}
+        mode: PutMode | Update = PutMode.CREATE
+        if condition == "update":
+            mode = Update((await store.put("k", b"old")).etag)
         if body is not None:
             await store.put("k", body, metadata=metadata)
-        elif condition == "if_match":
+        elif condition == "update":
             await store.delete(["k"])
         inner.script = [("before", Unavailable)]
-        if body is None and condition == "if_absent":
-            await store.put("k", b"new!!", metadata={"nonce": "1"}, **options)
+        if body is None and condition == "create":
+            await store.put("k", b"new!!", metadata={"nonce": "1"}, mode=mode)
             return
         with pytest.raises(refusal):
-            await store.put("k", b"new!!"[: len(body or b"")], metadata={"nonce": "1"}, **options)
+            await store.put("k", b"new!!"[: len(body or b"")], metadata={"nonce": "1"}, mode=mode)
 
     run(scenario())
 
@@ -229,7 +229,7 @@ def test_conditional_put_that_was_answered_is_not_read_back() -> None:
     async def scenario() -> None:
         await inner.put("k", b"same")
         with pytest.raises(ObjectExists):
-            await RetryingStore(inner).put("k", b"same", if_absent=True)
+            await RetryingStore(inner).put("k", b"same", mode=PutMode.CREATE)
 
     run(scenario())
     assert inner.seen == ["put", "put"]
@@ -247,7 +247,7 @@ def test_object_that_changes_while_it_is_read_back_is_read_again() -> None:
 
     async def scenario() -> None:
         with pytest.raises(ObjectExists):
-            await RetryingStore(inner).put("k", b"mine!", if_absent=True)
+            await RetryingStore(inner).put("k", b"mine!", mode=PutMode.CREATE)
 
     run(scenario())
     assert inner.seen == ["put", "put", "head", "get", "head", "get", "head"]
@@ -258,7 +258,7 @@ def test_read_back_that_fails_for_ever_leaves_the_outcome_open() -> None:
 
     async def scenario() -> None:
         with pytest.raises(Unavailable, match="head of"):
-            await RetryingStore(inner).put("k", b"mine", if_absent=True)
+            await RetryingStore(inner).put("k", b"mine", mode=PutMode.CREATE)
 
     run(scenario())
 

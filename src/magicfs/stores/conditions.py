@@ -12,7 +12,6 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from magicfs.errors import (
     MagicError,
@@ -24,7 +23,7 @@ from magicfs.errors import (
 )
 from magicfs.parallel import gathered
 from magicfs.protocol import paths
-from magicfs.stores.port import Store
+from magicfs.stores.port import PutMode, Store, Update
 
 __all__ = ["Conditions", "assume", "conditions_of", "remembered", "remove_matching"]
 
@@ -43,8 +42,8 @@ class Conditions:
     """What a store was seen to honour. *Honoured* is not *atomic*: one client was tried.
 
     Attributes:
-        put_if_absent: ``put(if_absent=True)``.
-        put_if_match: ``put(if_match=…)``.
+        put_if_absent: ``put(mode=PutMode.CREATE)``.
+        put_if_match: ``put(mode=Update(…))``.
         delete: ``delete_matching``.
         bulk_delete: ``delete_all_matching``.
         complete_if_absent: ``complete_upload(if_absent=True)``.
@@ -55,6 +54,15 @@ class Conditions:
     delete: bool = True
     bulk_delete: bool = True
     complete_if_absent: bool = True
+
+    @property
+    def create(self) -> PutMode:
+        """The mode that writes a new object: ``CREATE`` if the store honours it, else ``OVERWRITE``."""
+        return PutMode.CREATE if self.put_if_absent else PutMode.OVERWRITE
+
+    def update(self, etag: str) -> PutMode | Update:
+        """The mode that replaces an object: ``Update`` if the store honours it, else ``OVERWRITE``."""
+        return Update(etag) if self.put_if_match else PutMode.OVERWRITE
 
 
 _known: OrderedDict[str, Conditions] = OrderedDict()
@@ -145,11 +153,11 @@ class _Probe:
 
     async def _put_if_absent(self) -> bool:
         try:
-            await self._put(if_absent=True)
+            await self._put(PutMode.CREATE)
         except ObjectExists:
             return False  # nothing is there
         try:
-            await self._put(if_absent=True)
+            await self._put(PutMode.CREATE)
         except ObjectExists:
             return True
         return False
@@ -157,11 +165,11 @@ class _Probe:
     async def _put_if_match(self) -> bool:
         await self._ensure()
         try:
-            await self._put(if_match=self.etag)
+            await self._put(Update(self.etag))
         except PreconditionFailed:
             return False  # Ceph's gateway takes no ETag in quotes, not even the right one
         try:
-            await self._put(if_match=_ANOTHER)
+            await self._put(Update(_ANOTHER))
         except PreconditionFailed:
             return True
         return False
@@ -203,9 +211,9 @@ class _Probe:
         self.etag = ""
         return True
 
-    async def _put(self, **condition: Any) -> None:
+    async def _put(self, mode: PutMode | Update = PutMode.OVERWRITE) -> None:
         self.writes += 1
-        self.etag = (await self.store.put(self.key, b"%d" % self.writes, **condition)).etag
+        self.etag = (await self.store.put(self.key, b"%d" % self.writes, mode=mode)).etag
 
     async def _ensure(self) -> None:
         if not self.etag:

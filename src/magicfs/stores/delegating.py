@@ -6,7 +6,17 @@ import builtins
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, Store, UploadInfo
+from magicfs.stores.port import (
+    Body,
+    Capabilities,
+    ObjectInfo,
+    Part,
+    PartBody,
+    PutMode,
+    Store,
+    Update,
+    UploadInfo,
+)
 from magicfs.stores.tree import Entry, Tree, tree_of
 
 __all__ = ["DelegatingStore", "DelegatingTree", "Steps"]
@@ -71,14 +81,9 @@ class DelegatingStore:
         body: Body,
         *,
         metadata: Mapping[str, str] | None = None,
-        if_absent: bool = False,
-        if_match: str | None = None,
+        mode: PutMode | Update = PutMode.OVERWRITE,
     ) -> ObjectInfo:
-        return await self._around(
-            "put",
-            key,
-            lambda: self.inner.put(key, body, metadata=metadata, if_absent=if_absent, if_match=if_match),
-        )
+        return await self._around("put", key, lambda: self.inner.put(key, body, metadata=metadata, mode=mode))
 
     async def copy(self, source: str, destination: str) -> int:
         return await self._around("copy", source, lambda: self.inner.copy(source, destination))

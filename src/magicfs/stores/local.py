@@ -5,7 +5,7 @@ The bucket is the empty string and a key is an absolute path without its first s
 there. What differs from an object store:
 
 * Names are those of files: nothing lies below an object, and elements are neither empty nor ``.`` nor ``..``.
-* ``put`` with ``if_absent`` is atomic, by a hard link. ``if_match`` is unsupported: a filesystem has no
+* ``put`` with ``CREATE`` is atomic, by a hard link. ``Update`` is unsupported: a filesystem has no
   compare-and-swap. ``delete_matching`` looks and then deletes; in between another writer may come.
 * Uploads cannot be delayed.
 * An object has no metadata. Its ETag is made of inode, time and size: it stays the same when the file is
@@ -38,7 +38,7 @@ from magicfs.errors import (
 )
 from magicfs.stores import local_errors, local_files
 from magicfs.stores.local_tree import LocalTree
-from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, UploadInfo
+from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
 from magicfs.stores.tree_port import Tree
 
 __all__ = ["LocalStore"]
@@ -111,15 +111,12 @@ class LocalStore:
         body: Body,
         *,
         metadata: Mapping[str, str] | None = None,  # noqa: ARG002 - there is no place for it
-        if_absent: bool = False,
-        if_match: str | None = None,
+        mode: PutMode | Update = PutMode.OVERWRITE,
     ) -> ObjectInfo:
-        if if_absent and if_match is not None:
-            raise StoreError("put", self._place(key), "if_absent and if_match exclude each other")
-        if if_match is not None:
+        if isinstance(mode, Update):
             hint = "let one writer at a time write it"
             raise Unsupported("put", self._place(key), _NO_MATCH, hint=hint)
-        return await self._run("put", key, self._put, key, body, if_absent)
+        return await self._run("put", key, self._put, key, body, mode is PutMode.CREATE)
 
     def _put(self, key: str, body: Body, if_absent: bool) -> ObjectInfo:
         return self._write("put", key, partial(local_files.write_into, body=body), if_absent=if_absent)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, UploadNotFound
 from magicfs.protocol.parts import PartLimits
-from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, UploadInfo
+from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
 
 __all__ = ["MemoryStore", "World", "default_world"]
 
@@ -188,16 +188,16 @@ class MemoryStore:
         body: Body,
         *,
         metadata: Mapping[str, str] | None = None,
-        if_absent: bool = False,
-        if_match: str | None = None,
+        mode: PutMode | Update = PutMode.OVERWRITE,
     ) -> ObjectInfo:
         contents = self._contents("put", key)
-        if if_absent and if_match is not None:
-            raise StoreError("put", self._path(key), "if_absent and if_match exclude each other")
-        if self._looks("put_if_absent", if_absent) and key in contents.objects:
-            raise ObjectExists("put", self._path(key), "an object is there")
-        if if_match is not None and self._looks("put_if_match") and not self._holds(contents, key, if_match):
-            raise PreconditionFailed("put", self._path(key), f"no object of ETag {if_match} is there")
+        match mode:
+            case PutMode.CREATE:
+                if self._looks("put_if_absent") and key in contents.objects:
+                    raise ObjectExists("put", self._path(key), "an object is there")
+            case Update(etag):
+                if self._looks("put_if_match") and not self._holds(contents, key, etag):
+                    raise PreconditionFailed("put", self._path(key), f"no object of ETag {etag} is there")
         data = bytes(body)
         return self._store(contents, key, data, _etag(data), _lower(metadata or {}))
 

@@ -18,7 +18,7 @@ from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 from magicfs.errors import ObjectExists, ObjectNotFound, UsageError
 from magicfs.protocol import paths
 from magicfs.stores.memory import MemoryStore, World, default_world
-from magicfs.stores.port import ObjectInfo, Store
+from magicfs.stores.port import ObjectInfo, PutMode, Store
 
 __all__ = ["MemoryFileSystem"]
 
@@ -94,7 +94,9 @@ class MemoryFileSystem(AsyncFileSystem):
 
     async def _pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: Any) -> None:
         bucket, key = self._split(path)
-        await self.store(bucket).put(key, value, if_absent=mode == "create")
+        await self.store(bucket).put(
+            key, value, mode=PutMode.CREATE if mode == "create" else PutMode.OVERWRITE
+        )
 
     async def _put_file(
         self, lpath: str, rpath: str, callback: Callback = DEFAULT_CALLBACK, mode: str = "overwrite", **_: Any

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from magicfs.errors import ObjectExists, ObjectNotFound, PermissionDenied, StoreError
 from magicfs.parallel import gathered
 from magicfs.protocol import paths
-from magicfs.stores.port import ObjectInfo, Store
+from magicfs.stores.port import ObjectInfo, PutMode, Store
 from magicfs.stores.tree_port import Entry
 
 __all__ = ["ObjectTree"]
@@ -174,7 +174,7 @@ class ObjectTree:
 
     async def write(self, path: str, body: bytes, *, if_absent: bool = False) -> None:
         self._check("write", path, whole_bucket=False)
-        await self._store.put(path, body, if_absent=if_absent)
+        await self._store.put(path, body, mode=PutMode.CREATE if if_absent else PutMode.OVERWRITE)
 
     async def read(self, path: str, *, size_max: int | None = None) -> bytes:
         self._check("read", path, whole_bucket=False)

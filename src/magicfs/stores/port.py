@@ -17,11 +17,22 @@ import builtins
 import io
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Literal, Protocol
 
 from magicfs.protocol.parts import PartLimits
 
-__all__ = ["Body", "Capabilities", "ObjectInfo", "Part", "PartBody", "Store", "UploadInfo"]
+__all__ = [
+    "Body",
+    "Capabilities",
+    "ObjectInfo",
+    "Part",
+    "PartBody",
+    "PutMode",
+    "Store",
+    "Update",
+    "UploadInfo",
+]
 
 Body = bytes | bytearray | memoryview
 """Content that is written in one request."""
@@ -106,6 +117,26 @@ class UploadInfo:
     initiated: float
 
 
+class PutMode(Enum):
+    """When ``put`` writes. The third mode is ``Update(etag)``."""
+
+    OVERWRITE = "overwrite"
+    """Whatever the key holds."""
+    CREATE = "create"
+    """Only if the key is free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """The mode of a ``put`` that writes only if the key still holds the object of this ETag.
+
+    Attributes:
+        etag: As the store gave it, quotes included.
+    """
+
+    etag: str
+
+
 class Store(Protocol):
     """One bucket of an object store."""
 
@@ -187,19 +218,17 @@ class Store(Protocol):
         body: Body,
         *,
         metadata: Mapping[str, str] | None = None,
-        if_absent: bool = False,
-        if_match: str | None = None,
+        mode: PutMode | Update = PutMode.OVERWRITE,
     ) -> ObjectInfo:
-        """Write an object in one request.
+        """Write an object in one request, if the mode allows it.
 
-        Afterwards the key holds the body, replacing what was there. A second call does the same again.
-        With ``if_absent`` it succeeds only if the key was free, with ``if_match`` only if the key held the
-        object of that ETag; not both. A lost reply makes a second conditional call meet the caller's own
-        object, so read it back before believing a refusal.
+        Afterwards the key holds the body, replacing what was there. A second call does the same again, but
+        with ``CREATE`` and ``Update`` it meets the caller's own object. So if a reply was lost, read the
+        object back before believing a refusal.
 
         Raises:
-            ObjectExists: ``if_absent`` was given and something is there; nothing changed.
-            PreconditionFailed: ``if_match`` was given and another object, or none, is there; nothing changed.
+            ObjectExists: The mode is ``CREATE`` and something is there; nothing changed.
+            PreconditionFailed: The mode is ``Update`` and another object, or none, is there; nothing changed.
             ObjectNotFound: No such bucket.
             Unsupported: The store cannot honour the condition; nothing changed.
         """

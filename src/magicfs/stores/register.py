@@ -25,7 +25,7 @@ from typing import Final
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, Unavailable
 from magicfs.stores.conditions import Conditions, remove_matching
-from magicfs.stores.port import ObjectInfo, Store
+from magicfs.stores.port import ObjectInfo, PutMode, Store, Update
 
 __all__ = ["KEPT", "Entry", "Register"]
 
@@ -126,7 +126,7 @@ class Register:
                 self.key,
                 body,
                 metadata={_NUMBERED: _YES if tried else _UNDECIDED} if numbered else {},
-                if_absent=conditions.put_if_absent,
+                mode=conditions.create,
             )
         except (ObjectExists, Unavailable) as error:
             return await self._ours(self.key, body, 0, error)
@@ -147,11 +147,12 @@ class Register:
         if entry.numbered and not (entry.undecided and plain):
             return await self._append(entry, body)
         # Who left a version that is not numbered saw If-Match honoured, unless this store honours nothing.
-        match = entry.etag if conditions.put_if_match or conditions.put_if_absent else None
+        safe = conditions.put_if_match or conditions.put_if_absent
+        mode = Update(entry.etag) if safe else PutMode.OVERWRITE
         try:
-            if match is None:
+            if not safe:
                 await self._check(entry)
-            info = await self._store.put(self.key, body, if_match=match)
+            info = await self._store.put(self.key, body, mode=mode)
         except (PreconditionFailed, Unavailable) as error:
             return await self._ours(self.key, body, 0, error)
         return Entry(self.key, body, info.etag)
@@ -185,7 +186,7 @@ class Register:
         number = entry.number + 1
         key = self._numbered_key(number)
         try:
-            etag = (await self._store.put(key, body, if_absent=True)).etag
+            etag = (await self._store.put(key, body, mode=PutMode.CREATE)).etag
         except ObjectExists as error:
             refused = self._moved("put", key)
             refused.__cause__ = error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, Unavailable
 from magicfs.stores.delegating import DelegatingStore
-from magicfs.stores.port import Body, ObjectInfo, Store
+from magicfs.stores.port import Body, ObjectInfo, PutMode, Store, Update
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -101,17 +101,14 @@ class RetryingStore(DelegatingStore):
         body: Body,
         *,
         metadata: Mapping[str, str] | None = None,
-        if_absent: bool = False,
-        if_match: str | None = None,
+        mode: PutMode | Update = PutMode.OVERWRITE,
     ) -> ObjectInfo:
         unanswered = False
 
         async def attempt() -> ObjectInfo:
             nonlocal unanswered
             try:
-                return await self.inner.put(
-                    key, body, metadata=metadata, if_absent=if_absent, if_match=if_match
-                )
+                return await self.inner.put(key, body, metadata=metadata, mode=mode)
             except Unavailable:
                 unanswered = True
                 raise

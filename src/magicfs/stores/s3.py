@@ -25,7 +25,7 @@ from magicfs.errors import (
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import s3_copy, s3_errors
 from magicfs.stores.paging import Pages
-from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, UploadInfo
+from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
 
 if TYPE_CHECKING:
     from s3fs import S3FileSystem
@@ -123,24 +123,24 @@ class S3Store:
         body: Body,
         *,
         metadata: Mapping[str, str] | None = None,
-        if_absent: bool = False,
-        if_match: str | None = None,
+        mode: PutMode | Update = PutMode.OVERWRITE,
     ) -> ObjectInfo:
-        if if_absent and if_match is not None:
-            raise StoreError("put", f"{self.bucket}/{key}", "if_absent and if_match exclude each other")
-        condition = {"IfNoneMatch": "*"} if if_absent else {}
-        if if_match is not None:
-            condition["IfMatch"] = if_match
+        condition = {}
+        match mode:
+            case PutMode.CREATE:
+                condition["IfNoneMatch"] = "*"
+            case Update(etag):
+                condition["IfMatch"] = etag
         try:
             answer = await self.call(
                 "put_object", "put", key, Body=_seekable(body), Metadata=dict(metadata or {}), **condition
             )
         except PreconditionFailed as error:
-            if if_match is not None:
+            if isinstance(mode, Update):
                 raise
             raise ObjectExists("put", error.key, "an object is there") from error
         except ObjectNotFound as error:
-            if if_match is None or s3_errors.code_of(error) == "NoSuchBucket":
+            if not isinstance(mode, Update) or s3_errors.code_of(error) == "NoSuchBucket":
                 raise
             raise PreconditionFailed("put", error.key, "no object is there") from error
         return ObjectInfo(key, len(body), str(answer.get("ETag", "")))

@@ -21,7 +21,7 @@ from magicfs.errors import (
     Unavailable,
     UploadNotFound,
 )
-from magicfs.stores.port import Capabilities, Store
+from magicfs.stores.port import Capabilities, PutMode, Store, Update
 from magicfs.stores.tree import Entry, Tree, tree_of
 from magicfs.testing.store_faults import Actor, ArmedFault, Crash, Fault, Kind, Request
 
@@ -254,7 +254,7 @@ def _request(name: str, member: Any, signature: inspect.Signature) -> Any:
             name,
             _key(key(args, kwargs)),
             lambda: getattr(self.inner, name)(*args, **kwargs),
-            next((one for one in conditions if kwargs.get(one)), ""),
+            _mode(kwargs.get("mode")) or next((one for one in conditions if kwargs.get(one)), ""),
             target(args, kwargs),
         )
 
@@ -270,6 +270,13 @@ def _listing(name: str, member: Any, signature: inspect.Signature) -> Any:
         return _Listing(self, name, _key(key(args, kwargs)), ask)
 
     return listing
+
+
+def _mode(mode: Any) -> str:
+    """The condition of a ``put`` in the words of those requests that take it as an argument."""
+    if isinstance(mode, Update):
+        return "if_match"
+    return "if_absent" if mode is PutMode.CREATE else ""
 
 
 def _first(signature: inspect.Signature) -> Callable[..., Any]:

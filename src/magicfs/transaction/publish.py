@@ -112,7 +112,7 @@ async def write_success(
     raw = _success(context, job, engine.concurrency, output)
     for _ in range(_TRIES):
         try:
-            await store.put(key, raw, if_absent=conditions.put_if_absent)
+            await store.put(key, raw, mode=conditions.create)
             return
         except ObjectExists:
             pass
@@ -126,7 +126,7 @@ async def write_success(
         if await chain.newest_job(store, context.layout.destination, conditions) != job.job_id:
             return
         with suppress(PreconditionFailed):
-            await store.put(key, raw, if_match=etag if conditions.put_if_match else None)
+            await store.put(key, raw, mode=conditions.update(etag))
             return
     raise Unavailable("put", f"{store.bucket}/{key}", "other jobs wrote it each time")
 

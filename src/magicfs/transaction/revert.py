@@ -79,13 +79,13 @@ async def _restore_success(
             there = await store.head(key)
         except ObjectNotFound:
             with suppress(ObjectExists):
-                await store.put(key, fenced, if_absent=conditions.put_if_absent)
+                await store.put(key, fenced, mode=conditions.create)
                 return
             continue
         if there.etag != etag:
             return  # put back by somebody else, or a later job's
         with suppress(PreconditionFailed):
-            await store.put(key, fenced, if_match=etag if conditions.put_if_match else None)
+            await store.put(key, fenced, mode=conditions.update(etag))
             return
     raise Unavailable("put", f"{store.bucket}/{key}", "other processes moved it each time")
 

@@ -26,6 +26,7 @@ from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.magic import PENDING_SET
 from magicfs.protocol.winners import StoredSet, last_committed
+from magicfs.stores.port import PutMode
 from magicfs.transaction.context import JobContext
 
 __all__ = ["ATTEMPT", "Kept", "StoreSets", "TaskSets", "foreign_set", "merged", "recovered"]
@@ -122,7 +123,7 @@ class StoreSets:
     async def _store_once(self, key: str, raw: bytes) -> bytes:
         """Write an attempt's set if there is none, and return what is there."""
         try:
-            await self._engine.store.put(key, raw, if_absent=True)
+            await self._engine.store.put(key, raw, mode=PutMode.CREATE)
         except ObjectExists:
             # An earlier call for this attempt, or our own reply that was lost. The attempt may have been
             # accepted: whatever goes wrong from here on, its uploads must not be aborted.

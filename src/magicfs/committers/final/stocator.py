@@ -40,6 +40,7 @@ from magicfs.protocol.final_names import attempts_named, is_unfinished
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId
 from magicfs.report import JobReport
+from magicfs.stores.port import PutMode, Update
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import IsCurrentDriver, require_current_driver
@@ -234,9 +235,9 @@ class StocatorCommitter(FinalFilesCommitter):
             raw = self._success(published, attempts, old)
             try:
                 if etag is None:
-                    await store.put(key, raw, if_absent=True)
+                    await store.put(key, raw, mode=PutMode.CREATE)
                 else:
-                    await store.put(key, raw, if_match=etag)
+                    await store.put(key, raw, mode=Update(etag))
             except (ObjectExists, PreconditionFailed):
                 continue
             except Unsupported:

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from magicfs.errors import ObjectNotFound, StoreError, Unsupported
-from magicfs.stores.port import Part
+from magicfs.errors import ObjectNotFound, Unsupported
+from magicfs.stores.port import Part, Update
 from magicfs.testing.store_exam.base import Examined, collected, outcomes
 
 __all__ = ["NoPutIfMatchExam", "NoUploadsExam"]
@@ -48,11 +48,5 @@ class NoPutIfMatchExam(Examined):
         etag = (await self.store.put(_KEY, b"first")).etag
         for key, named in ((_KEY, etag), (_KEY, '"another"'), ("free", etag)):
             with pytest.raises(Unsupported, match="put of"):
-                await self.store.put(key, b"second", if_match=named)
+                await self.store.put(key, b"second", mode=Update(named))
         assert (self.peek(_KEY), await self.listed()) == (b"first", [_KEY])
-
-    async def test_put_with_both_conditions_is_refused_and_writes_nothing(self) -> None:
-        etag = (await self.store.put(_KEY, b"first")).etag
-        with pytest.raises(StoreError, match="exclude each other"):
-            await self.store.put(_KEY, b"second", if_absent=True, if_match=etag)
-        assert self.peek(_KEY) == b"first"

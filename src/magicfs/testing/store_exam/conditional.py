@@ -9,6 +9,7 @@ import pytest
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, UploadNotFound
 from magicfs.stores import conditions
+from magicfs.stores.port import Update
 from magicfs.testing.store_exam.base import Examined
 
 __all__ = ["CompleteIfAbsentExam", "ConditionsExam", "PutIfMatchExam"]
@@ -19,63 +20,56 @@ _RACERS = 8
 
 
 class PutIfMatchExam(Examined):
-    """``put`` with ``if_match``."""
+    """``put`` with ``Update``."""
 
     async def test_put_if_match_replaces_the_object_of_that_etag(self) -> None:
         first = await self.store.put(_KEY, b"first", metadata={"a": "1"})
-        second = await self.store.put(_KEY, b"second", metadata={"a": "2"}, if_match=first.etag)
+        second = await self.store.put(_KEY, b"second", metadata={"a": "2"}, mode=Update(first.etag))
         assert (self.peek(_KEY), dict((await self.store.head(_KEY)).metadata)) == (b"second", {"a": "2"})
-        await self.store.put(_KEY, b"third", if_match=second.etag)
+        await self.store.put(_KEY, b"third", mode=Update(second.etag))
         assert self.peek(_KEY) == b"third"
 
     async def test_put_if_match_takes_the_etags_of_head_list_and_complete(self) -> None:
         upload_id, parts = await self.upload(_KEY, b"uploaded")
         await self.store.complete_upload(_KEY, upload_id, parts)
-        await self.store.put(_KEY, b"first", if_match=(await self.store.head(_KEY)).etag)
+        await self.store.put(_KEY, b"first", mode=Update((await self.store.head(_KEY)).etag))
         [entry] = [info async for info in self.store.list(_KEY)]
-        await self.store.put(_KEY, b"second", if_match=entry.etag)
+        await self.store.put(_KEY, b"second", mode=Update(entry.etag))
         assert self.peek(_KEY) == b"second"
 
     async def test_put_if_match_onto_another_object_changes_nothing(self) -> None:
         first = await self.store.put(_KEY, b"first")
         self.poke(_KEY, b"another")
         with pytest.raises(PreconditionFailed):
-            await self.store.put(_KEY, b"second", if_match=first.etag)
+            await self.store.put(_KEY, b"second", mode=Update(first.etag))
         assert self.peek(_KEY) == b"another"
 
     async def test_put_if_match_where_nothing_is_writes_nothing(self) -> None:
         first = await self.store.put(_KEY, b"first")
         await self.store.delete([_KEY])
         with pytest.raises(PreconditionFailed):
-            await self.store.put(_KEY, b"second", if_match=first.etag)
+            await self.store.put(_KEY, b"second", mode=Update(first.etag))
         assert self.peek(_KEY) is None
 
     async def test_second_put_if_match_meets_its_own_object(self) -> None:
         first = await self.store.put(_KEY, b"first")
-        await self.store.put(_KEY, b"second", if_match=first.etag)
+        await self.store.put(_KEY, b"second", mode=Update(first.etag))
         with pytest.raises(PreconditionFailed):
-            await self.store.put(_KEY, b"second", if_match=first.etag)
+            await self.store.put(_KEY, b"second", mode=Update(first.etag))
 
     async def test_race_of_puts_if_match_has_one_winner(self) -> None:
         stores = [self.make_store() for _ in range(_RACERS)]
         etag = (await self.store.put(_KEY, b"first")).etag
-        puts = (store.put(_KEY, b"%d" % n, if_match=etag) for n, store in enumerate(stores))
+        puts = (store.put(_KEY, b"%d" % n, mode=Update(etag)) for n, store in enumerate(stores))
         answers = await asyncio.gather(*puts, return_exceptions=True)
         winners = [n for n, answer in enumerate(answers) if not isinstance(answer, BaseException)]
         refused = [answer for answer in answers if isinstance(answer, PreconditionFailed)]
         assert (len(winners), len(refused)) == (1, _RACERS - 1), answers
         assert self.peek(_KEY) == b"%d" % winners[0]
 
-    async def test_put_with_both_conditions_is_refused_and_writes_nothing(self) -> None:
-        etag = (await self.store.put(_KEY, b"first")).etag
-        with pytest.raises(StoreError, match="exclude each other") as caught:
-            await self.store.put(_KEY, b"second", if_absent=True, if_match=etag)
-        assert not caught.value.retryable
-        assert self.peek(_KEY) == b"first"
-
     async def test_put_if_match_into_an_unknown_bucket_is_object_not_found(self) -> None:
         with pytest.raises(ObjectNotFound):
-            await self.unknown().put(_KEY, b"body", if_match=_ANOTHER)
+            await self.unknown().put(_KEY, b"body", mode=Update(_ANOTHER))
 
 
 class DeleteMatchingExam(Examined):

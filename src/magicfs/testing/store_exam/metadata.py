@@ -6,6 +6,7 @@ import itertools
 
 from hypothesis import given
 
+from magicfs.stores.port import PutMode
 from magicfs.testing import strategies
 from magicfs.testing.store_exam.base import Examined
 from magicfs.testing.store_exam.hostile import examples
@@ -27,7 +28,7 @@ class MetadataExam(Examined):
         assert await self._of(_KEY) == {}
 
     async def test_put_if_absent_keeps_the_metadata(self) -> None:
-        await self.store.put(_KEY, b"body", metadata={"a": "1"}, if_absent=True)
+        await self.store.put(_KEY, b"body", metadata={"a": "1"}, mode=PutMode.CREATE)
         assert (self.peek(_KEY), await self._of(_KEY)) == (b"body", {"a": "1"})
 
     async def test_head_shows_the_metadata(self) -> None:
@@ -73,7 +74,7 @@ class NoMetadataExam(Examined):
 
     async def test_metadata_is_forgotten(self) -> None:
         await self.store.put(_KEY, b"body", metadata={"a": "1"})
-        await self.store.put(_COPY, b"body", metadata={"a": "1"}, if_absent=True)
+        await self.store.put(_COPY, b"body", metadata={"a": "1"}, mode=PutMode.CREATE)
         for key in (_KEY, _COPY):
             assert (self.peek(key), dict((await self.store.head(key)).metadata)) == (b"body", {})
         assert await self.listed() == sorted([_KEY, _COPY])

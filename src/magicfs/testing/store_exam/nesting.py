@@ -8,6 +8,7 @@ import pytest
 from hypothesis import strategies as st
 
 from magicfs.errors import ObjectExists, ObjectNotFound, StoreError
+from magicfs.stores.port import PutMode
 from magicfs.testing import strategies
 from magicfs.testing.store_exam.base import outcomes
 from magicfs.testing.store_exam.hostile import HostileExam, SiblingsExam
@@ -79,7 +80,7 @@ class FileNamesExam(SiblingsExam, HostileExam):
         for error in await outcomes(self.store.put("a", b"new"), self.store.copy("source", "a")):
             _refused(error, "directory")
         with pytest.raises(ObjectExists):
-            await self.store.put("a", b"new", if_absent=True)
+            await self.store.put("a", b"new", mode=PutMode.CREATE)
         assert (await self.listed(), self.peek("a/b")) == (["a/b", "source"], b"below")
 
     async def test_object_below_an_object_is_refused(self) -> None:
@@ -87,7 +88,7 @@ class FileNamesExam(SiblingsExam, HostileExam):
         for key in ("a/b", "a/b/c"):
             for error in await outcomes(
                 self.store.put(key, b"new"),
-                self.store.put(key, b"new", if_absent=True),
+                self.store.put(key, b"new", mode=PutMode.CREATE),
                 self.store.copy("a", key),
             ):
                 _refused(error, "directory")

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from magicfs.errors import ObjectExists, ObjectNotFound, StoreError
+from magicfs.stores.port import PutMode
 from magicfs.testing.store_exam.base import Examined
 
 __all__ = ["DeleteExam", "PutExam", "ReadExam"]
@@ -47,32 +48,32 @@ class PutExam(Examined):
         assert (self.peek(_KEY), await self.listed()) == (b"body", [_KEY])
 
     async def test_put_if_absent_writes_where_nothing_is(self) -> None:
-        told = await self.store.put(_KEY, b"body", if_absent=True)
+        told = await self.store.put(_KEY, b"body", mode=PutMode.CREATE)
         assert (self.peek(_KEY), told.size) == (b"body", 4)
         assert told.etag in {(await self.store.head(_KEY)).etag, ""}
 
     async def test_put_if_absent_onto_an_object_changes_nothing(self) -> None:
         self.poke(_KEY, b"old")
         with pytest.raises(ObjectExists):
-            await self.store.put(_KEY, b"new", if_absent=True)
+            await self.store.put(_KEY, b"new", mode=PutMode.CREATE)
         assert self.peek(_KEY) == b"old"
 
     async def test_second_put_if_absent_meets_its_own_object(self) -> None:
-        await self.store.put(_KEY, b"body", if_absent=True)
+        await self.store.put(_KEY, b"body", mode=PutMode.CREATE)
         with pytest.raises(ObjectExists):
-            await self.store.put(_KEY, b"body", if_absent=True)
+            await self.store.put(_KEY, b"body", mode=PutMode.CREATE)
 
     async def test_put_if_absent_writes_where_an_object_was(self) -> None:
         self.poke(_KEY, b"old")
         await self.store.delete([_KEY])
-        await self.store.put(_KEY, b"body", if_absent=True)
+        await self.store.put(_KEY, b"body", mode=PutMode.CREATE)
         assert self.peek(_KEY) == b"body"
 
     async def test_race_of_puts_if_absent_has_one_winner(self) -> None:
         stores = [self.make_store() for _ in range(_RACERS)]
         for race in range(_RACES):
             key = f"race/{race}"
-            puts = (store.put(key, b"%d" % n, if_absent=True) for n, store in enumerate(stores))
+            puts = (store.put(key, b"%d" % n, mode=PutMode.CREATE) for n, store in enumerate(stores))
             answers = await asyncio.gather(*puts, return_exceptions=True)
             winners = [n for n, answer in enumerate(answers) if not isinstance(answer, BaseException)]
             refused = [answer for answer in answers if isinstance(answer, ObjectExists)]

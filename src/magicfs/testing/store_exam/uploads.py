@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from magicfs.errors import ObjectNotFound, StoreError, UploadNotFound
-from magicfs.stores.port import Part
+from magicfs.stores.port import Part, PutMode
 from magicfs.testing.store_exam.base import Examined
 
 __all__ = ["AbortExam", "BesideUploadsExam", "CompleteExam", "CreateExam", "PartExam"]
@@ -293,7 +293,7 @@ class BesideUploadsExam(Examined):
 
     async def test_put_if_absent_writes_where_an_upload_is_pending(self) -> None:
         await self.upload(_KEY, b"pending")
-        await self.store.put(_KEY, b"body", if_absent=True)
+        await self.store.put(_KEY, b"body", mode=PutMode.CREATE)
         assert self.peek(_KEY) == b"body"
 
     async def test_delete_leaves_pending_uploads_of_the_key(self) -> None:
