@@ -6,7 +6,7 @@ import functools
 from abc import abstractmethod
 from collections.abc import Mapping
 
-from magicfs.stores.tree import Entry, Tree
+from magicfs.stores.tree_port import Entry, Tree
 from magicfs.testing.store_exam.base import Subject, collected, outcomes
 
 __all__ = ["Examined", "collected", "outcomes"]

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from magicfs.errors import ObjectExists, ObjectNotFound
-from magicfs.stores.tree import Entry
+from magicfs.stores.tree_port import Entry
 from proofs.tree_exam.base import Examined, collected
 
 __all__ = ["EntriesExam", "LookExam", "MakeDirectoryExam"]

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from magicfs.errors import ObjectExists, ObjectNotFound, StoreError
-from magicfs.stores.tree import Entry
+from magicfs.stores.tree_port import Entry
 from proofs.tree_exam.base import Examined, collected, outcomes
 
 __all__ = ["AtomicExam", "CopyingExam"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from magicfs.stores.memory import MemoryStore
-from magicfs.stores.object_tree import ObjectTree
-from magicfs.stores.tree import Tree, tree_of
+from magicfs.stores.object_tree import ObjectTree, tree_of
+from magicfs.stores.tree_port import Tree
 from magicfs.testing.store_exam.local import LocalFiles
 from magicfs.testing.store_exam.memory import BUCKET, MemoryObjects
 from proofs.tree_exam.suite import AtomicTreeExam, CopyingTreeExam

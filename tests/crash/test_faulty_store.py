@@ -20,8 +20,9 @@ from magicfs.errors import (
 )
 from magicfs.stores.local import LocalStore
 from magicfs.stores.memory import MemoryStore, World
+from magicfs.stores.object_tree import tree_of
 from magicfs.stores.port import PutMode, Store, Update
-from magicfs.stores.tree import Tree, tree_of
+from magicfs.stores.tree_port import Tree
 from magicfs.testing import virtual_time
 from magicfs.testing.faulty_store import FaultyStore, FaultyTree, Traffic, faulty, generate
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind, Request

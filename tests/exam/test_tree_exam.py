@@ -11,7 +11,8 @@ from s3fs import S3FileSystem
 
 from magicfs.stores import resolve
 from magicfs.stores.memory import MemoryStore, default_world
-from magicfs.stores.tree import Tree, tree_of
+from magicfs.stores.object_tree import tree_of
+from magicfs.stores.tree_port import Tree
 from magicfs.testing.counting_store import CountingStore
 from magicfs.testing.servers import Server
 from magicfs.testing.store_exam.memory import BUCKET

@@ -11,8 +11,8 @@ import pytest
 from magicfs.errors import MagicError, ObjectNotFound, StoreError
 from magicfs.protocol import paths
 from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.object_tree import ObjectTree
-from magicfs.stores.tree import Entry, tree_of
+from magicfs.stores.object_tree import ObjectTree, tree_of
+from magicfs.stores.tree_port import Entry
 from proofs.tree_exam import MemoryTreeExam
 
 

@@ -16,7 +16,7 @@ from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 from magicfs.report import JobReport
 from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.tree import tree_of
+from magicfs.stores.object_tree import tree_of
 from magicfs.testing import virtual_time
 from magicfs.testing.store_faults import Fault, Kind
 from magicfs.transaction.driver import require_current_driver

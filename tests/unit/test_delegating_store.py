@@ -15,12 +15,12 @@ from magicfs.stores.delegating import DelegatingStore, DelegatingTree
 from magicfs.stores.local import LocalStore
 from magicfs.stores.local_tree import LocalTree
 from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.object_tree import ObjectTree
+from magicfs.stores.object_tree import ObjectTree, tree_of
 from magicfs.stores.port import PutMode, Store, Update
 from magicfs.stores.retrying import RETRIES, RetryingStore
 from magicfs.stores.s3 import S3Store
 from magicfs.stores.stall_timeout import StallTimeoutStore
-from magicfs.stores.tree import Tree, tree_of
+from magicfs.stores.tree_port import Tree
 from magicfs.testing.counting_store import CountingStore
 
 _T = TypeVar("_T")

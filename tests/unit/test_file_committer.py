@@ -18,7 +18,7 @@ from magicfs.formats.task_commit import TaskCommit
 from magicfs.stores.conditions import assume
 from magicfs.stores.local import LocalStore
 from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.tree import tree_of
+from magicfs.stores.object_tree import tree_of
 from proofs.committer_exam.names import hostile
 from proofs.scenes.file_scene import JOB, FileScene, attempt_of, run
 

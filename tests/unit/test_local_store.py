@@ -27,8 +27,9 @@ from magicfs.errors import (
 from magicfs.protocol.paths import parse_url
 from magicfs.stores import conditions, local_errors
 from magicfs.stores.local import LocalStore
+from magicfs.stores.object_tree import tree_of
 from magicfs.stores.port import PutMode
-from magicfs.stores.tree import Entry, Tree, tree_of
+from magicfs.stores.tree_port import Entry, Tree
 
 _T = TypeVar("_T")
 

@@ -6,6 +6,7 @@ import builtins
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
+from magicfs.stores.object_tree import tree_of
 from magicfs.stores.port import (
     Body,
     Capabilities,
@@ -17,7 +18,7 @@ from magicfs.stores.port import (
     Update,
     UploadInfo,
 )
-from magicfs.stores.tree import Entry, Tree, tree_of
+from magicfs.stores.tree_port import Entry, Tree
 
 __all__ = ["DelegatingStore", "DelegatingTree", "Steps"]
 

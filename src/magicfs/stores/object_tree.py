@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from typing import TypeGuard
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PermissionDenied, StoreError
 from magicfs.parallel import gathered
 from magicfs.protocol import paths
 from magicfs.stores.port import ObjectInfo, PutMode, Store
-from magicfs.stores.tree_port import Entry
+from magicfs.stores.tree_port import Entry, Tree, TreeStore
 
-__all__ = ["ObjectTree"]
+__all__ = ["ObjectTree", "tree_of"]
 
 CONCURRENCY = 32
 """Most requests at once of one call."""
+
+
+def tree_of(store: Store) -> Tree:
+    """The tree of a store: its own where it can rename in one step, else one of copying and deleting.
+
+    Requests of the tree pass through everything that is put around the store: they are counted, limited in
+    time, and made to fail, as the store's own are.
+    """
+    return store.tree() if _has_tree(store) else ObjectTree(store)
+
+
+def _has_tree(store: Store) -> TypeGuard[TreeStore]:
+    return store.capabilities.rename == "atomic"
 
 
 class ObjectTree:

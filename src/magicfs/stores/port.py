@@ -48,8 +48,8 @@ class Capabilities:
 
     Attributes:
         multipart: Whether uploads can be opened by one process and completed by another.
-        rename: How an object gets another name: by copying and deleting, or in one step. ``stores.tree``
-            renames either way; a store that can do it in one step has a method ``tree``.
+        rename: How an object gets another name: by copying and deleting, or in one step. A store that can do
+            it in one step is a ``stores.tree_port.TreeStore``.
         metadata: Whether objects keep user metadata. Where they do not, what is given is forgotten.
         directories: Whether keys are paths of real files: nothing can lie below an object, and an object
             cannot be where others lie below. A write that asks for it raises ``StoreError``, and so does a

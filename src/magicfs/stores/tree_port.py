@@ -20,7 +20,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-__all__ = ["Entry", "Kind", "Tree"]
+from magicfs.stores.port import Store
+
+__all__ = ["Entry", "Kind", "Tree", "TreeStore"]
 
 Kind = Literal["file", "directory"]
 
@@ -154,3 +156,10 @@ class Tree(Protocol):
         Raises:
             ObjectNotFound: No such file, be there a directory, or no such bucket.
         """
+
+
+class TreeStore(Store, Protocol):
+    """A store whose capabilities say that it can rename in one step."""
+
+    def tree(self) -> Tree:
+        """The same objects as files and directories. Makes no request."""

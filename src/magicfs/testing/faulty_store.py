@@ -21,8 +21,9 @@ from magicfs.errors import (
     Unavailable,
     UploadNotFound,
 )
+from magicfs.stores.object_tree import tree_of
 from magicfs.stores.port import Capabilities, PutMode, Store, Update
-from magicfs.stores.tree import Entry, Tree, tree_of
+from magicfs.stores.tree_port import Entry, Tree
 from magicfs.testing.store_faults import Actor, ArmedFault, Crash, Fault, Kind, Request
 
 __all__ = ["FaultyStore", "FaultyTree", "Traffic", "faulty", "generate"]

@@ -27,7 +27,8 @@ from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.layout import SUCCESS
 from magicfs.protocol.winners import KeyCheck
-from magicfs.stores.tree import Entry, tree_of
+from magicfs.stores.object_tree import tree_of
+from magicfs.stores.tree_port import Entry
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.record import now_ms
 

@@ -32,7 +32,7 @@ from magicfs.errors import (
 )
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol.ids import JobId
-from magicfs.stores.tree import Tree
+from magicfs.stores.tree_port import Tree
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.record import now_ms
 

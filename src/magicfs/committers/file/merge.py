@@ -25,8 +25,9 @@ from magicfs.protocol.conflict import is_reserved
 from magicfs.protocol.layout import SUCCESS
 from magicfs.protocol.plan import Rename
 from magicfs.protocol.readback import Outcome
+from magicfs.stores.object_tree import tree_of
 from magicfs.stores.port import Store
-from magicfs.stores.tree import Entry, tree_of
+from magicfs.stores.tree_port import Entry
 
 __all__ = ["Merge", "walk"]
 

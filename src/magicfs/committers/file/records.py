@@ -28,7 +28,7 @@ from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.layout import SUCCESS
 from magicfs.protocol.temporary import TemporaryLayout
-from magicfs.stores.tree import Tree
+from magicfs.stores.tree_port import Tree
 from magicfs.transaction.record import now_ms
 
 __all__ = ["Records"]

@@ -31,7 +31,8 @@ from magicfs.protocol import paths
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.report import JobReport
-from magicfs.stores.tree import Tree, tree_of
+from magicfs.stores.object_tree import tree_of
+from magicfs.stores.tree_port import Tree
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.driver import IsCurrentDriver, require_current_driver
 

@@ -15,7 +15,7 @@ from magicfs.errors import CommitError, CommitFailed, CommitOutcomeUnknown, Obje
 from magicfs.parallel import drained
 from magicfs.protocol.plan import Rename
 from magicfs.protocol.readback import Outcome
-from magicfs.stores.tree import Entry
+from magicfs.stores.tree_port import Entry
 
 __all__ = ["Pace", "RenameFiles", "ToRename", "ValidateFiles"]
 

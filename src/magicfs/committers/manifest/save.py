@@ -13,7 +13,7 @@ from magicfs.formats.success import SuccessData
 from magicfs.formats.task_manifest import TaskManifest
 from magicfs.protocol import paths
 from magicfs.protocol.ids import AttemptId
-from magicfs.stores.tree import Entry
+from magicfs.stores.tree_port import Entry
 
 __all__ = ["SaveSuccess", "SaveTaskManifest", "Saved", "save"]
 

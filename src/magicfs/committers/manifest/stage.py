@@ -16,7 +16,7 @@ from magicfs.engine import Event
 from magicfs.errors import ProtocolViolation
 from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.protocol.ids import TaskId
-from magicfs.stores.tree import Tree
+from magicfs.stores.tree_port import Tree
 from magicfs.transaction.context import JobContext
 
 __all__ = ["Counts", "Stage", "StageConfig"]

@@ -29,7 +29,7 @@ from magicfs.formats.task_manifest import (
 from magicfs.protocol import ids, paths
 from magicfs.protocol.conflict import is_reserved
 from magicfs.protocol.ids import AttemptId, TaskId
-from magicfs.stores.tree import Entry
+from magicfs.stores.tree_port import Entry
 
 __all__ = ["AbortTask", "CommitTask", "ScanTaskAttempt"]
 
