@@ -25,7 +25,7 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.protocol.paths import parse_url
-from magicfs.stores import conditions, local_errors
+from magicfs.stores import conditions, local_files
 from magicfs.stores.local import LocalStore
 from magicfs.stores.object_tree import tree_of
 from magicfs.stores.port import PutMode
@@ -440,7 +440,7 @@ def test_rename_to_another_filesystem_is_unsupported(tmp_path: Path) -> None:
 )
 def test_errors_of_the_system_have_their_meaning(code: int, kind: type[StoreError]) -> None:
     cause = OSError(code, os.strerror(code), "/name")
-    with pytest.raises(StoreError) as caught, local_errors.translated("put", "/dir/name"):
+    with pytest.raises(StoreError) as caught, local_files.translated("put", "/dir/name"):
         raise cause
     error = caught.value
     assert (type(error), error.retryable, error.__cause__) == (kind, kind is Unavailable, cause)
@@ -448,10 +448,10 @@ def test_errors_of_the_system_have_their_meaning(code: int, kind: type[StoreErro
 
 
 def test_error_without_a_number_and_errors_of_the_port_keep_their_words() -> None:
-    with pytest.raises(StoreError, match="odd"), local_errors.translated("put", "/dir/name"):
+    with pytest.raises(StoreError, match="odd"), local_files.translated("put", "/dir/name"):
         raise OSError("odd")
     own = PermissionDenied("put", "/dir/name", "no")
-    with pytest.raises(PermissionDenied) as caught, local_errors.translated("get", "/elsewhere"):
+    with pytest.raises(PermissionDenied) as caught, local_files.translated("get", "/elsewhere"):
         raise own
     assert caught.value is own
 

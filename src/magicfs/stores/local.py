@@ -36,7 +36,7 @@ from magicfs.errors import (
     Unsupported,
     UsageError,
 )
-from magicfs.stores import local_errors, local_files
+from magicfs.stores import local_files
 from magicfs.stores.local_tree import LocalTree
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
 from magicfs.stores.tree_port import Tree
@@ -170,7 +170,7 @@ class LocalStore:
         errors = []
         for key in keys:
             try:
-                with local_errors.translated("delete", self._place(key)):
+                with local_files.translated("delete", self._place(key)):
                     self._remove(key)
             except StoreError as error:
                 errors.append(error)
@@ -247,7 +247,7 @@ class LocalStore:
     async def _run(
         self, operation: str, key: str, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
     ) -> _T:
-        with local_errors.translated(operation, self._place(key)):
+        with local_files.translated(operation, self._place(key)):
             return await asyncio.to_thread(work, *args, **kwargs)
 
     def _unsupported(self, operation: str, key: str) -> Unsupported:

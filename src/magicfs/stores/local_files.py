@@ -20,6 +20,14 @@ from io import BufferedReader
 from itertools import islice
 from pathlib import Path
 
+from magicfs.errors import (
+    ObjectExists,
+    ObjectNotFound,
+    PermissionDenied,
+    StoreError,
+    Unavailable,
+    Unsupported,
+)
 from magicfs.stores.port import Body, ObjectInfo
 
 __all__ = [
@@ -31,6 +39,8 @@ __all__ = [
     "opened",
     "read_from",
     "some_of",
+    "translate",
+    "translated",
     "walk",
     "write",
     "write_into",
@@ -41,6 +51,39 @@ _TEMPORARY = re.compile(r"\.magicfs-[0-9a-f]{16}\.tmp")
 _TRIES = 500
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 _COPY_BYTES = 2**30
+
+_OWNER = "check the owner and the mode of the file and of the directories above it"
+_SPACE = "free space on the filesystem, then run the job again"
+_MOUNT = "check the filesystem and its mount, then try again"
+_NAME = "choose a shorter name"
+_OTHER = "look at the system's answer above"
+
+# What the codes of the system mean to us; codes that a system does not have are left out.
+_KINDS: dict[str, tuple[type[StoreError], str]] = {
+    "ENOENT": (ObjectNotFound, "check the path"),
+    "EEXIST": (ObjectExists, ""),
+    "EACCES": (PermissionDenied, _OWNER),
+    "EPERM": (PermissionDenied, _OWNER),
+    "EROFS": (PermissionDenied, "the filesystem can only be read; choose another destination"),
+    "ENOSPC": (StoreError, _SPACE),
+    "EDQUOT": (StoreError, _SPACE),
+    "EFBIG": (StoreError, "the filesystem, or a limit of this process, takes no file of that size"),
+    "ENAMETOOLONG": (StoreError, _NAME),
+    "EXDEV": (Unsupported, "put the destination on one filesystem, with everything below it"),
+    "ENOTSUP": (Unsupported, ""),
+    "EOPNOTSUPP": (Unsupported, ""),
+    "ENOSYS": (Unsupported, ""),
+    # Whether anything took place is open: a disk or a server failed, or the process ran out of something.
+    **dict.fromkeys(
+        (
+            *("EIO", "ESTALE", "EAGAIN", "EBUSY", "EINTR", "ETIMEDOUT", "ENOLCK", "EREMOTEIO"),
+            *("ENETDOWN", "ENETUNREACH", "EHOSTDOWN", "EHOSTUNREACH", "ECONNRESET", "ECONNREFUSED"),
+            *("ENOTCONN", "ESHUTDOWN", "EMFILE", "ENFILE", "ENOMEM", "ENOBUFS"),
+        ),
+        (Unavailable, _MOUNT),
+    ),
+}
+_BY_NUMBER = {getattr(errno, name): kind for name, kind in _KINDS.items() if hasattr(errno, name)}
 
 
 def is_possible(key: str) -> bool:
@@ -284,3 +327,27 @@ def walk(root: Path, prefix: str) -> Iterator[ObjectInfo]:
 def some_of(items: Iterator[ObjectInfo], most: int) -> list[ObjectInfo]:
     """The next items, at most so many."""
     return list(islice(items, most))
+
+
+@contextlib.contextmanager
+def translated(operation: str, path: str) -> Iterator[None]:
+    """Raise what ``translate`` makes of an ``OSError`` within."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except OSError as error:
+        raise translate(error, operation, path) from error
+
+
+def translate(error: OSError, operation: str, path: str) -> StoreError:
+    """The error of the port for one of the system.
+
+    Args:
+        error: What was raised.
+        operation: The port's name of what was tried.
+        path: The file that it was about.
+    """
+    kind, hint = _BY_NUMBER.get(error.errno or 0, (StoreError, _OTHER))
+    code = errno.errorcode.get(error.errno or 0, type(error).__name__)
+    return kind(operation, path, f"{error.strerror or error} ({code})", hint=hint)

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from magicfs.errors import ObjectExists, ObjectNotFound, StoreError
 from magicfs.protocol import paths
-from magicfs.stores import local_errors, local_files
+from magicfs.stores import local_files
 from magicfs.stores.port import ObjectInfo
 from magicfs.stores.tree_port import Entry
 
@@ -111,7 +111,7 @@ class LocalTree:
         if error.errno in {errno.EISDIR, errno.ENOTDIR}:
             kind = "directory" if error.errno == errno.EISDIR else "file"
             return ObjectExists("rename", self._place(destination), f"a {kind} is there", hint=_ELSEWHERE)
-        return local_errors.translate(error, "rename", self._place(source))
+        return local_files.translate(error, "rename", self._place(source))
 
     async def delete(self, path: str) -> bool:
         return await self._run("delete", path, self._delete, whole_bucket=False)
@@ -179,7 +179,7 @@ class LocalTree:
         self, operation: str, path: str, work: Callable[[str], _T], *, whole_bucket: bool = True
     ) -> _T:
         self._check(operation, path, whole_bucket=whole_bucket)
-        with local_errors.translated(operation, self._place(path)):
+        with local_files.translated(operation, self._place(path)):
             return await asyncio.to_thread(work, path)
 
     def _check(self, operation: str, path: str, *, whole_bucket: bool) -> None:

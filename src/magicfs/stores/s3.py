@@ -11,8 +11,9 @@ import builtins
 import datetime as dt
 import io
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from magicfs.errors import (
     ObjectExists,
@@ -24,13 +25,15 @@ from magicfs.errors import (
 )
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import s3_copy, s3_errors
-from magicfs.stores.paging import Pages
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
 
 if TYPE_CHECKING:
     from s3fs import S3FileSystem
 
-__all__ = ["S3Store"]
+__all__ = ["Pages", "S3Store"]
+
+_T = TypeVar("_T")
+_Position = dict[str, str]
 
 _AGAIN = "S3 asks that all parts be uploaded again: abort the job and write the file anew"
 
@@ -268,6 +271,41 @@ class S3Store:
             # Adds the filesystem's own defaults (encryption, ACL, requester pays), if the method knows them.
             known = filesystem._get_s3_method_kwargs(function, **kwargs)  # noqa: SLF001
             return await function(**known)
+
+
+class Pages(AsyncIterator[_T], Generic[_T]):
+    """The entries of all pages, one after the other.
+
+    Unlike a generator it is still there after a page could not be fetched: asked again, it fetches that page
+    again, and no entry is lost or repeated.
+
+    Args:
+        fetch: Given where a page begins (empty for the first), returns its entries and where the next one
+            begins; None after the last.
+        limit: Stop after so many entries, without asking for more.
+    """
+
+    def __init__(
+        self,
+        fetch: Callable[[_Position], Awaitable[tuple[Iterable[_T], _Position | None]]],
+        limit: int | None = None,
+    ) -> None:
+        self._fetch = fetch
+        self._left = limit
+        self._next: _Position | None = {}
+        self._entries: deque[_T] = deque()
+
+    async def __anext__(self) -> _T:
+        if self._left is not None and self._left <= 0:
+            raise StopAsyncIteration
+        while not self._entries:
+            if self._next is None:
+                raise StopAsyncIteration
+            entries, self._next = await self._fetch(self._next)
+            self._entries.extend(entries)
+        if self._left is not None:
+            self._left -= 1
+        return self._entries.popleft()
 
 
 def _endpoint(filesystem: S3FileSystem) -> str:
