@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from magicfs.committers.classic import ClassicCommitter, Published
-from magicfs.committers.final.base import impatient, sweep_after, sweep_uploads
+from magicfs.committers.final.base import sweep_after, sweep_uploads
 from magicfs.committers.magic import MagicCommitter
 from magicfs.engine import Engine, StageResult
 from magicfs.errors import (
@@ -152,7 +152,7 @@ class TaskCompletingCommitter(ClassicCommitter):
 
     async def _take_back(self, commit: TaskCommit, output: JobOutput) -> list[MagicError]:
         """Abort a task's uploads and delete those of its files that bear their write ids."""
-        engine = impatient(self.engine)
+        engine = self.engine.for_cleanup()
         result = await engine.run(Stage("abort", job_output.aborts(output)), stop_on_failure=False)
         problems = [f.error for f in result.failures if isinstance(f.error, MagicError)]
         try:
@@ -235,7 +235,7 @@ class TaskCompletingCommitter(ClassicCommitter):
         if commits and await self.is_published():
             raise self.already_published()
         problems: list[MagicError] = []
-        engine = impatient(self.engine)
+        engine = self.engine.for_cleanup()
         sets = StoreSets(engine, self.context)
         for commit in commits:
             try:

@@ -25,12 +25,11 @@ from magicfs.protocol import paths
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.winners import KeyCheck
 from magicfs.report import JobReport
-from magicfs.stores.stall_timeout import STALL_TIMEOUT_S, StallTimeoutStore
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.sweep import Swept, sweep
 
-__all__ = ["FinalFilesCommitter", "files_of", "impatient", "sweep_after", "sweep_uploads"]
+__all__ = ["FinalFilesCommitter", "files_of", "sweep_after", "sweep_uploads"]
 
 
 class FinalFilesCommitter(ClassicCommitter):
@@ -176,7 +175,7 @@ class FinalFilesCommitter(ClassicCommitter):
         written = final_tracker().take(scope)
         names = sorted(written.finished | written.doubtful)
         keys = [self.key_of(paths.relative_to(name, self.root)) for name in names]
-        problems = await delete_keys(impatient(self.engine), keys)
+        problems = await delete_keys(self.engine.for_cleanup(), keys)
         if problems:
             final_tracker().doubtful(scope, names)
         return problems
@@ -233,11 +232,6 @@ def files_of(commit: TaskCommit) -> FileList:
     return one
 
 
-def impatient(engine: Engine) -> Engine:
-    """For cleaning up, which is for the store's good: no failed job may be held by a silent store."""
-    return Engine(StallTimeoutStore(engine.store, STALL_TIMEOUT_S), engine.concurrency)
-
-
 async def sweep_uploads(engine: Engine, context: JobContext) -> Swept:
     """Abort pending uploads that bear the job's id, such as those of writers that were killed.
 
@@ -246,7 +240,7 @@ async def sweep_uploads(engine: Engine, context: JobContext) -> Swept:
     """
     if not engine.store.capabilities.multipart:
         return Swept()
-    return await sweep(impatient(engine), context)
+    return await sweep(engine.for_cleanup(), context)
 
 
 async def sweep_after(engine: Engine, context: JobContext, warnings: list[str]) -> int:

@@ -17,7 +17,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from magicfs.committers.classic import Published
-from magicfs.committers.final.base import FinalFilesCommitter, impatient, sweep_uploads
+from magicfs.committers.final.base import FinalFilesCommitter, sweep_uploads
 from magicfs.committers.final.tracking import final_tracker
 from magicfs.engine import Engine
 from magicfs.errors import (
@@ -106,7 +106,7 @@ class StocatorCommitter(FinalFilesCommitter):
         if final_tracker().snapshot(scope):
             raise_first(await self.discard(scope))
             return
-        engine = impatient(self.engine)
+        engine = self.engine.for_cleanup()
         raise_first(await delete_keys(engine, await self._files_of(engine, attempt)))
 
     async def commit_job(
@@ -138,7 +138,7 @@ class StocatorCommitter(FinalFilesCommitter):
         self._check_present(lists, found)
         published = self.published(lists, commits)
         await self.decide(self._publish(published, attempts))
-        problems = await delete_keys(impatient(self.engine), found.lost)
+        problems = await delete_keys(self.engine.for_cleanup(), found.lost)
         published.warnings += [f"a file that no reader wants could not be deleted: {one}" for one in problems]
         return await self.finish(published, started)
 
@@ -160,7 +160,7 @@ class StocatorCommitter(FinalFilesCommitter):
             StoreError: Something could not be deleted; call again.
         """
         await require_current_driver(is_current_driver, self.context.job)
-        engine = impatient(self.engine)
+        engine = self.engine.for_cleanup()
         old, _ = await self._old_success(engine)
         jobs = {} if old is None else (Winners.of(self._success_path, old) or Winners()).jobs
         if commits and self.context.job in jobs:
