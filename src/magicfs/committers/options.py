@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from importlib.util import find_spec
 from typing import Any, Literal
 
 from magicfs.errors import UsageError
@@ -27,8 +28,8 @@ _NAME = re.compile(r"[\w@-][\w.@-]*")
 def _user() -> str:
     try:
         found = getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        found = f"uid-{os.getuid()}"
+    except (KeyError, OSError, ImportError):  # a container's user without a name
+        found = f"uid-{os.getuid()}" if hasattr(os, "getuid") else "user"
     return re.sub(r"[^\w.@-]", "_", found).lstrip(".") or "user"
 
 
@@ -59,6 +60,12 @@ class StagingOptions:
     cluster_user: str = field(default_factory=_user)
 
     def __post_init__(self) -> None:
+        if find_spec("fcntl") is None:
+            raise UsageError(
+                "the committers 'directory' and 'partitioned' lock local directories, which this system "
+                "cannot do (Python has no module fcntl here); use committer='magic', or run the job on Linux "
+                "or macOS; nothing was changed"
+            )
         if self.work_directory is not None and not self.work_directory.startswith("/"):
             raise UsageError(
                 f"work_directory={self.work_directory!r} is no absolute path of a local directory; "

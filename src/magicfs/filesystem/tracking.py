@@ -8,11 +8,11 @@ which upload a second write of the same path replaced.
 
 from __future__ import annotations
 
-import os
 import threading
 from dataclasses import dataclass, field
 
 from magicfs.formats.pending import Pending
+from magicfs.stores import fork_safety
 
 __all__ = ["Scope", "Tracker", "tracker"]
 
@@ -118,4 +118,4 @@ def _forget_after_fork() -> None:
     _TRACKER = Tracker()
 
 
-os.register_at_fork(after_in_child=_forget_after_fork)
+fork_safety.after_fork_in_child(_forget_after_fork)

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 __all__ = ["SIGNALS", "ExitSignals", "ToldToExit"]
 
-SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 class ToldToExit(SystemExit):

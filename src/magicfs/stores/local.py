@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import contextlib
+import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from io import BufferedReader
@@ -60,13 +61,18 @@ class LocalStore:
         bucket: Empty for the whole machine, or the absolute path of a directory, without a slash at its end.
 
     Raises:
-        UsageError: The bucket is neither.
+        UsageError: The bucket is neither, or this system is not POSIX.
     """
 
     name = "file"
     capabilities = Capabilities(multipart=False, rename="atomic", metadata=False, directories=True)
 
     def __init__(self, bucket: str = "") -> None:
+        if os.name != "posix":
+            raise UsageError(
+                "file:// needs a POSIX filesystem, and this system has none; use s3:// or memory://, or run "
+                "the job on Linux or macOS"
+            )
         if bucket and (not bucket.startswith("/") or not local_files.is_possible(bucket[1:])):
             raise UsageError(f"{bucket!r} is no absolute path of a directory; write file:///directory/name")
         self.bucket = bucket

@@ -7,7 +7,6 @@ pip's own configuration, which is left alone.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import importlib.util
 import json
@@ -79,6 +78,8 @@ def _is_complete(directory: Path) -> bool:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
+    import fcntl  # servers are started on POSIX only
+
     # The file is never removed: a waiter would then hold a lock on a file that nobody else can see.
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

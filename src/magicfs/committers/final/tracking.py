@@ -7,11 +7,12 @@ commits or aborts, and a file that is still open then is not published any more.
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from magicfs.stores import fork_safety
 
 __all__ = ["FinalTracker", "Scope", "Written", "final_tracker"]
 
@@ -131,4 +132,4 @@ def _forget_after_fork() -> None:
     _TRACKER = FinalTracker()
 
 
-os.register_at_fork(after_in_child=_forget_after_fork)
+fork_safety.after_fork_in_child(_forget_after_fork)

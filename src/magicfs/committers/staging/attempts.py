@@ -4,6 +4,7 @@ Beside ``<job>-<attempt>/`` lies ``<job>-<attempt>.lock``, on which the process 
 lock (``flock``). The kernel lets go of it when the process ends, however it ends: an attempt whose lock can
 be taken is dead, and only then does anybody else on its machine remove its directory. Process ids would not
 prove that, for they are given again; and other machines that share the directory may not share its locks.
+Only POSIX has such locks: elsewhere ``StagingOptions`` refuses the job.
 
 A directory is renamed before it is emptied, so that whoever lists it meanwhile sees all of it or nothing.
 """
@@ -11,7 +12,6 @@ A directory is renamed before it is emptied, so that whoever lists it meanwhile 
 from __future__ import annotations
 
 import atexit
-import fcntl
 import json
 import os
 import platform
@@ -23,6 +23,7 @@ from pathlib import Path
 
 from magicfs.committers.work_places import local_directory
 from magicfs.errors import ProtocolViolation, UsageError
+from magicfs.stores import fork_safety
 
 __all__ = ["begin", "is_own", "remove", "remove_dead"]
 
@@ -50,7 +51,7 @@ def _remove_at_exit() -> None:
             _remove(directory)
 
 
-os.register_at_fork(after_in_child=_forget_after_fork)
+fork_safety.after_fork_in_child(_forget_after_fork)
 atexit.register(_remove_at_exit)
 
 
@@ -152,6 +153,8 @@ def _make_parent(work_directory: str | None, parent: Path) -> None:
 
 def _lock(path: str) -> int | None:
     """Create and lock a file; None if a living process holds it. A cleaner may hold it for a moment."""
+    import fcntl
+
     for attempt in range(_TRIES):
         if attempt:
             time.sleep(_PAUSE_S)
@@ -170,6 +173,8 @@ def _lock(path: str) -> int | None:
 
 
 def _remove_if_dead(directory: str, job: str) -> None:
+    import fcntl
+
     lock = f"{directory}{_LOCK}"
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)

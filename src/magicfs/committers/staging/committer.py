@@ -7,7 +7,7 @@ completed when the job commits, and what is replaced goes only after everything 
 from __future__ import annotations
 
 import asyncio
-import os
+import platform
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -278,7 +278,7 @@ class StagingCommitter(DrivenCommitter):
     def _not_here(self, attempt: AttemptId) -> CommitFailed:
         return CommitFailed(
             f"the local directory {self._directory(attempt)} of attempt {attempt} is not on this machine, "
-            f"{os.uname().nodename}, or was removed; nothing was committed; run the task again, and commit "
+            f"{platform.node()}, or was removed; nothing was committed; run the task again, and commit "
             "it where it was set up and has written"
         )
 
