@@ -1,4 +1,4 @@
-"""Which conditional requests a store honours: seen by trying, never believed.
+"""Which conditional requests a store honours: found out by trying.
 
 A store that does not know a condition mostly ignores it, silently.
 """
@@ -39,21 +39,13 @@ _NEEDS = {
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What a store was seen to honour. *Honoured* is not *atomic*: one client was tried.
+    """What a store was seen to honour. *Honoured* is not *atomic*: one client was tried."""
 
-    Attributes:
-        put_if_absent: ``put(mode=PutMode.CREATE)``.
-        put_if_match: ``put(mode=Update(…))``.
-        delete: ``delete_matching``.
-        bulk_delete: ``delete_all_matching``.
-        complete_if_absent: ``complete_upload(if_absent=True)``.
-    """
-
-    put_if_absent: bool = True
-    put_if_match: bool = True
-    delete: bool = True
-    bulk_delete: bool = True
-    complete_if_absent: bool = True
+    put_if_absent: bool = True  # put(mode=PutMode.CREATE)
+    put_if_match: bool = True  # put(mode=Update(etag))
+    delete: bool = True  # delete_matching
+    bulk_delete: bool = True  # delete_all_matching
+    complete_if_absent: bool = True  # complete_upload(if_absent=True)
 
     @property
     def create(self) -> PutMode:
@@ -75,16 +67,9 @@ _locks: weakref.WeakKeyDictionary[_Loop, weakref.WeakValueDictionary[str, asynci
 async def conditions_of(store: Store, directory: str) -> Conditions:
     """What the store honours, found out by 11 small requests and then remembered by this process.
 
-    The requests are about one object and one upload of a random name, which are gone afterwards, whatever
-    happens. Callers at the same time wait for one of them to find out. Nothing is remembered of a failure.
-
-    Args:
-        store: The bucket.
-        directory: Where the object may lie for a moment; no reader looks there.
-
-    Raises:
-        PermissionDenied: A conditional request is not allowed; the message names what it needs.
-        StoreError: Something else went wrong.
+    The requests are about one object and one upload of a random name in a directory that no reader looks
+    into. Both are gone afterwards, whatever happens. Callers at the same time wait for one of them to find
+    out. Nothing is remembered of a failure. ``PermissionDenied`` names the permission that is missing.
     """
     if store.identity not in _known:
         of_loop = _locks.setdefault(asyncio.get_running_loop(), weakref.WeakValueDictionary())
@@ -239,22 +224,11 @@ async def remove_matching(
     """Delete objects that are still the ones of their ETags, by the best means that the store honours.
 
     That is deleting in bulk by ETag; one by one by ETag; or else a HEAD, a comparison and a delete for each,
-    between which another writer may come.
+    between which another writer may come. Returns the keys that hold another object, untouched, in the given
+    order.
 
     On a failure no further request is begun, those in flight end, and the first error is raised. A second
     call does the rest.
-
-    Args:
-        store: The bucket.
-        conditions: What it honours.
-        objects: Keys with their ETags.
-        concurrency: Most requests at once.
-
-    Returns:
-        Keys that hold another object, untouched, in the given order.
-
-    Raises:
-        StoreError: An object could not be deleted.
     """
     if conditions.bulk_delete:
         size = store.capabilities.bulk_delete_max

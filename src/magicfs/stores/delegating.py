@@ -29,9 +29,6 @@ class DelegatingStore:
     """Passes the whole port on to the store within.
 
     A subclass overrides ``_around``, through which every request goes, and every step of a listing.
-
-    Args:
-        inner: The store.
     """
 
     def __init__(self, inner: Store) -> None:
@@ -128,12 +125,7 @@ class DelegatingStore:
 
 
 class DelegatingTree:
-    """Passes the whole port of trees on to the tree within, through the hook of a store.
-
-    Args:
-        inner: The tree.
-        store: Whose hook.
-    """
+    """Passes the whole port of trees on to the tree within, through the hook of a store."""
 
     def __init__(self, inner: Tree, store: DelegatingStore) -> None:
         self.inner = inner
@@ -180,12 +172,9 @@ class DelegatingTree:
 class Steps(AsyncIterator[_T], Generic[_T]):
     """A listing whose every step goes through a function.
 
-    Unlike a generator it is still there after a step has failed, and can be asked for it again if ``items``
-    can.
-
-    Args:
-        items: What is listed.
-        step: Given what fetches the next entry, or None at the end; returns what that returned.
+    The function is given what fetches the next entry, or None at the end, and returns what that returned.
+    Unlike a generator the listing is still there after a step has failed: the same step can be asked for
+    again if ``items`` allows it.
     """
 
     def __init__(

@@ -57,11 +57,8 @@ _NO_MATCH = "a filesystem cannot replace a file only if it is still a certain on
 class LocalStore:
     """Files below a directory; see ``magicfs.stores.port.Store`` for the contract.
 
-    Args:
-        bucket: Empty for the whole machine, or the absolute path of a directory, without a slash at its end.
-
-    Raises:
-        UsageError: The bucket is neither, or this system is not POSIX.
+    The bucket is empty for the whole machine, or the absolute path of a directory, without a slash at its
+    end.
     """
 
     name = "file"

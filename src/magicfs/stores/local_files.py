@@ -148,21 +148,11 @@ def read_from(file: BufferedReader, size_max: int | None) -> bytes:
 def write(
     path: Path, root: Path, fill: Callable[[int], object], key: str, *, if_absent: bool = False
 ) -> ObjectInfo:
-    """Write a file whole, and make the directories between it and the root.
+    """Write a file whole, and make the directories between it and the root, which must be there.
 
-    Args:
-        path: The file.
-        root: A directory that must be there.
-        fill: Writes the content to a descriptor; called again if the directory went away meanwhile.
-        key: For the answer.
-        if_absent: Succeed only if nothing is at the path, in one step that has one winner.
-
-    Raises:
-        FileNotFoundError: The root is not there.
-        FileExistsError: Something is there, with ``if_absent``.
-        IsADirectoryError: A directory is there.
-        NotADirectoryError: A file is in the place of a directory.
-        OSError: It could not be written; nothing changed.
+    ``fill`` writes the content to a descriptor, and is called again if the directory went away meanwhile.
+    With ``if_absent`` it succeeds only if nothing is at the path, in one step that has one winner; else it
+    raises ``FileExistsError``. After any ``OSError`` the file is as it was.
     """
     for _ in range(_TRIES):
         make_directories(path.parent, root)
@@ -269,11 +259,8 @@ def copy_into(descriptor: int, source: BufferedReader) -> None:
 def children(path: Path, prefix: str) -> list[tuple[str, ObjectInfo | None]]:
     """Every name in a directory with its object, or None for a directory; in order of their bytes.
 
-    All of it is of one directory, even if that is renamed meanwhile. Temporary files are left out.
-
-    Args:
-        path: The directory.
-        prefix: What the keys of objects begin with.
+    Keys of objects begin with the prefix. All of it is of one directory, even if that is renamed meanwhile.
+    Temporary files are left out.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -341,13 +328,7 @@ def translated(operation: str, path: str) -> Iterator[None]:
 
 
 def translate(error: OSError, operation: str, path: str) -> StoreError:
-    """The error of the port for one of the system.
-
-    Args:
-        error: What was raised.
-        operation: The port's name of what was tried.
-        path: The file that it was about.
-    """
+    """The error of the port for one of the system."""
     kind, hint = _BY_NUMBER.get(error.errno or 0, (StoreError, _OTHER))
     code = errno.errorcode.get(error.errno or 0, type(error).__name__)
     return kind(operation, path, f"{error.strerror or error} ({code})", hint=hint)

@@ -36,9 +36,6 @@ class LocalTree:
 
     A rename is rename(2): one step, also between programs; on a network filesystem as far as that keeps
     it. Temporary files of writers are not shown, but keep a directory from being empty until they are gone.
-
-    Args:
-        bucket: As for ``LocalStore``.
     """
 
     name = "file"

@@ -1,7 +1,6 @@
 """The memory store: the definition of the port, in one process.
 
-What the port's docstrings leave to be understood, this module settles; the other stores are examined
-against it.
+Where the port's docstrings leave room, this module decides; the other stores are tested against it.
 """
 
 from __future__ import annotations
@@ -48,13 +47,10 @@ _numbers = itertools.count(1)
 class World:
     """The buckets of one memory store.
 
-    Args:
-        create_buckets: Whether a bucket comes into being when first named, as the directories of fsspec's
-            own memory filesystem do; otherwise an unknown one is an error, as on real stores.
-        capabilities: What the store claims and enforces; tests use small limits.
-        clock: Seconds since the epoch.
-        ignores: Conditions that are silently not looked at, as on stores that do not know them: names of
-            fields of ``stores.conditions.Conditions``.
+    With ``create_buckets`` a bucket is made when it is first named, as fsspec's own memory filesystem makes
+    directories; otherwise an unknown one is an error, as on real stores. ``ignores`` names fields of
+    ``stores.conditions.Conditions``: conditions that are silently ignored, as by stores that do not know
+    them.
     """
 
     def __init__(

@@ -24,12 +24,9 @@ __all__ = ["MemoryFileSystem"]
 
 
 class MemoryFileSystem(AsyncFileSystem):
-    """Files in a ``World``, addressed as ``bucket/key``.
+    """Files in a ``World``, addressed as ``bucket/key``; by default in the one of this process.
 
-    Args:
-        world: The buckets; by default those of this process. A filesystem of another world cannot be
-            pickled, for its contents would stay behind.
-        **kwargs: Passed to fsspec.
+    A filesystem of another world cannot be pickled, because its contents would stay behind.
     """
 
     protocol = "memory"

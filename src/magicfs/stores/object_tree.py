@@ -49,10 +49,6 @@ class ObjectTree:
     * Of two renames of one directory at once both may succeed, or both fail; no file is lost.
 
     The names of everything below a directory are held in memory while it is renamed or deleted.
-
-    Args:
-        store: The bucket.
-        concurrency: Most requests at once of one call.
     """
 
     def __init__(self, store: Store, concurrency: int = CONCURRENCY) -> None:

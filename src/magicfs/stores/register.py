@@ -8,12 +8,12 @@ Three ways, by what the store was seen to honour:
   whatever else is left.
 * Where neither is: plain writes, for callers who know that nobody else writes.
 
-The first version says in its metadata if versions are numbered, so that two processes which saw the store
-differently cannot go two ways. Where the store has not been tried yet it says that this is undecided: whoever
-moves it has tried, and decides.
+The first version says in its metadata whether versions are numbered, so that two processes which saw the
+store differently do the same. If the store has not been probed yet the first version is marked ``undecided``;
+the next writer has probed it and decides.
 
-Bodies must differ from version to version, by a nonce for instance: a refused or unanswered write is read
-back, and the same bytes there are taken for the caller's own.
+Bodies must differ from version to version, by a nonce for instance: after a refused or unanswered write the
+key is read, and the same bytes there count as the caller's own write.
 """
 
 from __future__ import annotations
@@ -42,35 +42,25 @@ _BODY_MAX: Final = 256 * 1024**2 + 1
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One version of a register.
-
-    Attributes:
-        key: Where it lies.
-        body: Its content.
-        etag: Its ETag.
-        number: Which numbered version; 0 for the first, and where versions are not numbered.
-        numbered: Whether they are, or may be.
-        undecided: Whether who moves it decides that.
-    """
+    """One version of a register."""
 
     key: str
     body: bytes
     etag: str
     number: int = 0
+    """Of a numbered version; 0 for the first, and where versions are not numbered."""
     numbered: bool = False
+    """Whether versions are numbered, or may be."""
     undecided: bool = False
+    """Whether the next writer decides if versions are numbered."""
 
 
 class Register:
-    """A small object with compare-and-swap.
+    """A small object with compare-and-swap, at a key that ends in ``.json``.
 
-    Any call may raise ``Unavailable``: whether the change took place is unknown, and ``read`` tells.
-
-    Args:
-        store: Where it lies.
-        key: Its key, which ends in ``.json``.
-        conditions: What the store honours; reading does not depend on it.
-        lasting: Whether it is never removed: then old numbered versions are cleaned up.
+    Any call may raise ``Unavailable``: whether the change took place is unknown, and ``read`` shows it.
+    Reading does not depend on the conditions. A ``lasting`` register is never removed, so its old numbered
+    versions are cleaned up.
     """
 
     def __init__(self, store: Store, key: str, conditions: Conditions, *, lasting: bool = False) -> None:
@@ -107,10 +97,8 @@ class Register:
     async def create(self, body: bytes, *, tried: bool = True) -> Entry:
         """Write the first version. A second call with the same body finds its own and returns it.
 
-        Args:
-            body: The content.
-            tried: Whether the conditions are known. Otherwise none but If-None-Match is asked for, and who
-                moves the register decides how.
+        If the conditions have not been tried, only If-None-Match is asked for, and the next writer decides
+        whether versions are numbered.
 
         Raises:
             ObjectExists: There is one; nothing changed.
@@ -133,14 +121,10 @@ class Register:
         return Entry(self.key, body, info.etag, 0, numbered, not tried)
 
     async def swap(self, entry: Entry, body: bytes) -> Entry:
-        """Put another version in place of the one that was read.
-
-        Args:
-            entry: From ``read``, ``create`` or ``swap``.
-            body: The new content.
+        """Put another version in place of the one that was read, created or swapped in.
 
         Raises:
-            PreconditionFailed: Somebody else moved the register, or it is gone.
+            PreconditionFailed: Somebody else changed the register, or it is gone.
         """
         conditions = self._conditions
         plain = conditions.put_if_match or not conditions.put_if_absent

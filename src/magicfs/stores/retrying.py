@@ -25,26 +25,15 @@ class Retry:
     """How one operation is tried again.
 
     The n-th pause is drawn between half and all of ``first_s`` · 2ⁿ⁻¹, at most ``longest_s``.
-
-    Attributes:
-        attempts: Most requests, the first one included.
-        first_s: Seconds of the first pause, at most.
-        longest_s: Seconds of any pause, at most.
-        errors: What is waited out.
     """
 
-    attempts: int
+    attempts: int  # the first one included
     first_s: float
     longest_s: float
     errors: tuple[type[StoreError], ...] = (Unavailable,)
 
     def pause_s(self, failed: int, share: float) -> float:
-        """Seconds to wait after so many failed attempts.
-
-        Args:
-            failed: From 1.
-            share: Between 0 and 1, drawn anew for every pause.
-        """
+        """Seconds to wait after so many failed attempts; the share, 0 to 1, is drawn for every pause."""
         longest = min(self.first_s * 2.0 ** (failed - 1), self.longest_s)
         return longest * (1 + share) / 2
 
@@ -78,10 +67,8 @@ class RetryingStore(DelegatingStore):
     without an answer is read back: what that attempt itself wrote is its success. A completion that is
     refused so is not: the caller knows its write id.
 
-    Args:
-        inner: The store; nothing below it should repeat requests by itself.
-        retries: One row for each operation.
-        share: Draws the random part of a pause, between 0 and 1; a seeded one makes runs repeatable.
+    Nothing below it should repeat requests. ``share`` draws the random part of a pause, between 0 and 1; a
+    seeded one makes runs repeatable.
     """
 
     def __init__(

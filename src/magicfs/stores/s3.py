@@ -39,12 +39,7 @@ _AGAIN = "S3 asks that all parts be uploaded again: abort the job and write the 
 
 
 class S3Store:
-    """One bucket of S3; see ``magicfs.stores.port.Store`` for the contract.
-
-    Args:
-        filesystem: Where client, credentials and request defaults come from.
-        bucket: The bucket.
-    """
+    """One bucket of S3; see ``magicfs.stores.port.Store`` for the contract."""
 
     name = "s3"
 
@@ -250,14 +245,9 @@ class S3Store:
     async def call(
         self, method: str, operation: str, key: str | None, about: str = "", /, **kwargs: Any
     ) -> Any:
-        """Make one request to the bucket.
+        """Make one request to the bucket by a method of the client; ``operation`` is the port's name of it.
 
-        Args:
-            method: Of the client.
-            operation: The port's name of it, for messages.
-            key: The object; None for a request about the bucket.
-            about: What messages name in place of a key.
-            **kwargs: Arguments of the method.
+        The key is None for a request about the bucket; messages name ``about`` in its place.
         """
         filesystem = self._filesystem
         kwargs["Bucket"] = self.bucket
@@ -276,13 +266,9 @@ class S3Store:
 class Pages(AsyncIterator[_T], Generic[_T]):
     """The entries of all pages, one after the other.
 
-    Unlike a generator it is still there after a page could not be fetched: asked again, it fetches that page
-    again, and no entry is lost or repeated.
-
-    Args:
-        fetch: Given where a page begins (empty for the first), returns its entries and where the next one
-            begins; None after the last.
-        limit: Stop after so many entries, without asking for more.
+    ``fetch`` is given where a page begins (empty for the first), and returns its entries and where the next
+    one begins, None after the last. Unlike a generator the listing is still there after a page could not be
+    fetched: asked again, it fetches that page again, and no entry is lost or repeated.
     """
 
     def __init__(

@@ -25,11 +25,7 @@ def without_retries(filesystem: S3FileSystem, options: dict[str, Any]) -> S3File
     Retries are ours (``stores.retrying``): below them, those of botocore would multiply them, and hide lost
     answers. It lives and ends with the filesystem: there is one for each, and nobody else knows it.
 
-    An ``asynchronous`` filesystem has none, and is returned itself: its connections are its owner's to close.
-
-    Args:
-        filesystem: The user's.
-        options: All that it was made with, by name.
+    An ``asynchronous`` filesystem has none, and is returned itself: its owner closes its connections.
     """
     if filesystem.asynchronous:
         return filesystem

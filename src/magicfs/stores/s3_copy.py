@@ -50,14 +50,8 @@ async def copy(
     """Copy an object; see ``Store.copy``.
 
     One HEAD, and one CopyObject. Above ``ONE_REQUEST_MAX`` a multipart upload of copied parts, which is
-    aborted if it fails; until then it is listed under the destination.
-
-    Args:
-        store: The bucket.
-        source: The object.
-        destination: Where the copy goes.
-        defaults: What the filesystem sends along with every request.
-        limits: Of the parts of an upload.
+    aborted if it fails; until then it is listed under the destination. ``defaults`` is what the filesystem
+    sends with every request.
     """
     head = await store.call("head_object", "copy", source)
     size = int(head["ContentLength"])

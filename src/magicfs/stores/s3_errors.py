@@ -120,16 +120,7 @@ def translated(operation: str, path: str) -> Iterator[None]:
 
 
 def translate(error: Exception, operation: str, path: str) -> Exception:
-    """The error of the port for an exception that a request of ``aiobotocore`` ended with.
-
-    Args:
-        error: What was raised.
-        operation: The port's name of what was tried.
-        path: ``bucket/key``.
-
-    Returns:
-        A ``StoreError``; the same exception where it is none of the client's.
-    """
+    """The error of the port for an exception of ``aiobotocore``; any other is returned unchanged."""
     import aiohttp
     from botocore import exceptions as boto
     from botocore.parsers import ResponseParserError

@@ -1,4 +1,4 @@
-"""A store that is given up on when it falls silent: aborting must end, whatever the store does."""
+"""A store that is given up when it does not answer: cleaning up must end, whatever the store does."""
 
 from __future__ import annotations
 
@@ -12,27 +12,23 @@ from magicfs.stores.port import Store
 
 __all__ = ["STALL_TIMEOUT_S", "StallTimeoutStore"]
 
-# Longer than a store's hiccup, shorter than what a person waits for a failed job.
 STALL_TIMEOUT_S = 60.0
+"""Longer than a short failure of a store, shorter than what a person waits for a failed job."""
 
 _T = TypeVar("_T")
 
 
 class StallTimeoutStore(DelegatingStore):
-    """Raises ``Unavailable`` once the store within has answered nothing for some time.
+    """Raises ``Unavailable`` once the store within has answered nothing for ``timeout_s`` seconds.
 
-    The time counts from the last answer to any request, so work of any size goes on as long as it gets on;
-    while nothing is asked it does not count. A request that is given up is cancelled: it may take place all
-    the same.
-
-    Args:
-        inner: The store.
-        patience_s: Seconds without an answer.
+    The time counts from the last answer to any request, so work of any size goes on while answers come; while
+    nothing is asked it does not count. A request that is given up is cancelled, and may take place all the
+    same.
     """
 
-    def __init__(self, inner: Store, patience_s: float) -> None:
+    def __init__(self, inner: Store, timeout_s: float) -> None:
         super().__init__(inner)
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         self._silent_since: float | None = None
         self._in_flight = 0
 
@@ -41,13 +37,13 @@ class StallTimeoutStore(DelegatingStore):
             self._silent_since = _now()
         self._in_flight += 1
         try:
-            async with asyncio.timeout(max(self._silent_since + self._patience_s - _now(), 0)):
+            async with asyncio.timeout(max(self._silent_since + self._timeout_s - _now(), 0)):
                 result = await request()
         except TimeoutError as error:
             raise Unavailable(
                 operation,
                 f"{self.bucket}/{key}",
-                f"given up: the store has answered nothing for {self._patience_s:g} s",
+                f"given up: the store has answered nothing for {self._timeout_s:g} s",
                 hint="check that the endpoint is right and up, then abort again",
             ) from error
         except Unavailable:
