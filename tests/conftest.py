@@ -8,6 +8,8 @@ from hypothesis import settings
 
 from magicfs.filesystem import MagicFileSystem
 
+pytest.register_assert_rewrite("proofs.tree_exam", "proofs.committer_exam")
+
 pytest_plugins = ["magicfs.testing.fixtures", "magicfs.testing.exam_summary"]
 
 # A deadline is a timed assertion, and fails on a busy machine.

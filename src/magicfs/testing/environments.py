@@ -39,15 +39,11 @@ def home() -> Path:
 
 
 def ensure(name: str, requirements: tuple[str, ...]) -> Path:
-    """Return a virtual environment in which ``requirements`` are installed, making it if need be.
+    """Return a virtual environment in which ``requirements`` are installed by pip; make it if it is missing.
 
     Safe to call from many processes at once: one makes the environment, the others wait. The same
     name with other requirements or another Python is another environment. One that was left half
     made, or whose Python is gone, is made again.
-
-    Args:
-        name: The beginning of the directory's name.
-        requirements: What ``pip install`` is given.
 
     Raises:
         EnvironmentNotMade: No virtual environment could be created here, or pip failed.

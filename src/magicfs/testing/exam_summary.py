@@ -17,7 +17,7 @@ import pytest
 
 __all__ = ["ExamSummary", "pytest_configure"]
 
-pytest.register_assert_rewrite("magicfs.testing.store_exam", "proofs.tree_exam", "proofs.committer_exam")
+pytest.register_assert_rewrite("magicfs.testing.store_exam")
 
 _PROPERTY = "magicfs-exam"
 _OUTCOMES = ("passed", "failed", "skipped")

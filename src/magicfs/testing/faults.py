@@ -60,13 +60,10 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class RequestSeen:
-    """One request that reached the proxy, in the order in which they were settled.
+    """One request that reached the proxy, in the order in which they ended; path and query are raw.
 
     Attributes:
         operation: The S3 operation.
-        method: The HTTP method.
-        path: The raw path.
-        query: The raw query.
         status: What the client was answered; None if the connection was cut instead.
         action: What a rule did to it, or None.
     """

@@ -1,4 +1,4 @@
-"""A store that fails as told: generated from the port, so that no method can be forgotten.
+"""A store that fails on request: generated from the port, so that no method can be forgotten.
 
 Every request of every actor passes its ``Traffic``, which numbers it, asks its faults what to do to it, and
 tells whoever watches. An *actor* is one process: when a request of it crashes, the whole process is dead, and
@@ -186,11 +186,6 @@ class FaultyStore:
     """One actor's way to a store; every method of the port passes through the traffic.
 
     The methods are made by ``generate`` below. Where a ``Store`` is asked for, ``faulty`` makes one.
-
-    Args:
-        inner: The store.
-        traffic: What numbers requests, and fails them.
-        actor: Whose requests these are.
     """
 
     def __init__(self, inner: Any, traffic: Traffic, actor: Actor) -> None:

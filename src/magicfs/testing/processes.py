@@ -108,11 +108,7 @@ def spawn(
 ) -> subprocess.Popen[bytes]:
     """Start ``command`` in a process group of its own; it is killed when this process dies.
 
-    Args:
-        command: An absolute path and arguments.
-        directory: The working directory.
-        environment: All of the environment; nothing is inherited.
-        log: Where both outputs are appended.
+    The environment is all that it gets: nothing is inherited. Both outputs are appended to the log.
     """
     if threading.current_thread() is threading.main_thread():
         return _spawn(command, directory, environment, log)
@@ -145,9 +141,7 @@ def _spawn(
 def end(process: subprocess.Popen[bytes], *, grace: float) -> None:
     """End a process from :func:`spawn` and all of its group; on return none of them runs.
 
-    Args:
-        process: The leader of the group. May have died already.
-        grace: Seconds between asking (SIGTERM) and killing (SIGKILL); 0 kills at once.
+    ``grace`` is the time in seconds between asking (SIGTERM) and killing (SIGKILL); 0 kills at once.
     """
     if process.returncode is not None:
         return

@@ -50,14 +50,8 @@ _COPIES = {"PutObject": "CopyObject", "UploadPart": "UploadPartCopy"}
 def s3_operation(method: str, path: str, query: str, headers: Mapping[str, str]) -> str:
     """Return the name of the S3 operation that a request asks for, as boto3's service model spells it.
 
-    Args:
-        method: The HTTP method.
-        path: The raw path, ``/bucket/key``.
-        query: The raw query, without the question mark.
-        headers: Looked up by lower-case name, so either lower-case or case-insensitive.
-
-    Returns:
-        The name; the method alone for a request that the table does not know.
+    It is the HTTP method alone for a request that the table does not know. Path and query are raw, the query
+    without its question mark; headers are looked up by lower-case name.
     """
     bucket, _, key = path.removeprefix("/").partition("/")
     table = _ON_OBJECT if key else _ON_BUCKET if bucket else _ON_SERVICE

@@ -85,7 +85,7 @@ class Request:
         actor: Who sent it.
         operation: The port's name of it.
         key: Its key or prefix; of many keys the first.
-        condition: ``if_absent`` or ``if_match``; empty without.
+        condition: ``if_absent`` (``PutMode.CREATE``) or ``if_match`` (``Update``); empty without.
         target: Where a copy or a rename leads; empty for other requests.
     """
 
@@ -108,12 +108,7 @@ class Request:
 
 @dataclass(slots=True)
 class Actor:
-    """One process.
-
-    Attributes:
-        name: For messages and faults.
-        dead: Whether it has crashed.
-    """
+    """One process, by the name that messages and faults use. A dead one has crashed."""
 
     name: str
     dead: bool = False

@@ -149,13 +149,7 @@ def run(
     seed: int | str | None = None,
     inline: Callable[[], object] | None = None,
 ) -> _T:
-    """Run a coroutine on a new virtual loop, to its end; tasks that it left behind are cancelled.
-
-    Args:
-        coroutine: What to run.
-        seed: Of the order in which ready tasks take their turns; None for first come, first served.
-        inline: Called before each work for threads, which is then done on the loop; None refuses it.
-    """
+    """Run a coroutine to its end on a new ``VirtualLoop``; tasks that it left behind are cancelled."""
     loop = VirtualLoop(seed, inline=inline)
     try:
         return loop.run_until_complete(coroutine)

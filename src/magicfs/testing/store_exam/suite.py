@@ -41,18 +41,11 @@ class UploadsExam(
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the exam that not every store can be asked.
-
-    Attributes:
-        name: What the summary calls it where it is left out.
-        asked: Its tests.
-        absent: Tests of a store that has nothing to be asked.
-        has: Whether the store of an exam says that it has it.
-    """
+    """A part of the exam that not every store can be asked."""
 
     name: str
     asked: type
-    absent: type
+    absent: type  # the tests of a store that cannot do this
     has: Callable[[Examined], bool]
 
 
