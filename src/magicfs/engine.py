@@ -1,7 +1,7 @@
 """Carries plans out: bounded parallel requests, drained and never cancelled.
 
 A request that was sent cannot be unsent. So on a failure nothing new is started, everything in flight is
-waited for, and three lists tell what is done, what failed and what was not started.
+waited for, and three lists say what is done, what failed and what was not started.
 """
 
 from __future__ import annotations
@@ -22,34 +22,20 @@ __all__ = ["Engine", "Event", "Failure", "Observer", "SentPart", "StageLists", "
 
 @dataclass(frozen=True, slots=True)
 class SentPart:
-    """A part that a task commit has uploaded.
+    """A part that a task commit has uploaded."""
 
-    Attributes:
-        key: The key that the file will have.
-        size: Bytes of the part.
-        last: Whether it was the last part of its file.
-        files_total: Files of the task.
-        bytes_total: Their size.
-    """
-
-    key: str
+    key: str  # the final key of the file
     size: int
-    last: bool
+    last: bool  # of its file
     files_total: int
     bytes_total: int
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One finished step, for progress.
+    """One finished step, for progress."""
 
-    Attributes:
-        stage: Name of the stage.
-        step: What was done.
-        outcome: How it ended.
-    """
-
-    stage: str
+    stage: str  # its name
     step: Step | Rename | SentPart
     outcome: Outcome
 
@@ -59,13 +45,7 @@ Observer = Callable[[Event], None]
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A step that was not done.
-
-    Attributes:
-        step: The step.
-        outcome: CONFLICT, FAILED or UNKNOWN.
-        error: Why.
-    """
+    """A step that was not done: CONFLICT, FAILED or UNKNOWN."""
 
     step: Step
     outcome: Outcome
@@ -82,20 +62,15 @@ class StageLists(TypedDict):
 
 @dataclass(slots=True)
 class StageResult:
-    """What became of a stage.
-
-    Attributes:
-        done: How many steps succeeded.
-        completed: The ``Complete`` steps among them and the ETag of each object, empty where no answer told
-            it, if the engine was asked to keep them.
-        failures: Steps that did not.
-        not_started: Steps that were drawn but not tried; those not even drawn are still in the iterator.
-    """
+    """What became of a stage."""
 
     done: int = 0
     completed: dict[Complete, str] = field(default_factory=dict)
+    """If the engine was asked to keep them: completed steps with the ETag of each object, empty if no answer
+    had it."""
     failures: list[Failure] = field(default_factory=list)
     not_started: list[Step] = field(default_factory=list)
+    """Steps that were drawn but not tried; those not even drawn are still in the iterator."""
 
     @property
     def ok(self) -> bool:
@@ -114,12 +89,9 @@ class StageResult:
 
 
 class Engine:
-    """Runs stages against one store.
+    """Runs stages against one store, with at most ``concurrency`` requests at once.
 
-    Args:
-        store: The bucket.
-        concurrency: Most requests at once.
-        observer: Told of every finished step, on the loop; must be quick and must not raise.
+    The observer is called on the loop with every finished step; it must be quick and must not raise.
     """
 
     def __init__(self, store: Store, concurrency: int, observer: Observer | None = None) -> None:
@@ -132,21 +104,18 @@ class Engine:
         return Engine(StallTimeoutStore(self.store, STALL_TIMEOUT_S), self.concurrency)
 
     def tell(self, event: Event) -> None:
-        """Tell the observer of work that is no step of a plan."""
+        """Tell the observer of work that the engine does not do itself."""
         if self._observer is not None:
             self._observer(event)
 
     async def run(
         self, stage: Stage, *, stop_on_failure: bool = True, keep: bool = False, verify: bool = False
     ) -> StageResult:
-        """Carry a stage out.
+        """Carry a stage out; its steps are drawn as they are started.
 
-        Args:
-            stage: Its steps are drawn as they are started.
-            stop_on_failure: Whether the first failure ends it; otherwise every step is tried.
-            keep: Whether to return the completed steps, which costs memory for every file.
-            verify: Whether a completed file is looked at before it counts: a repeated complete may be
-                answered with success although the object was deleted since, or is another's.
+        The first failure ends it, unless ``stop_on_failure`` is false. ``keep`` returns the completed steps,
+        which costs memory for every file. ``verify`` looks at a completed file before it counts: a repeated
+        complete may be answered with success although the object was deleted since, or is another's.
         """
         result = StageResult()
 
