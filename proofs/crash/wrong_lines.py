@@ -66,8 +66,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a",
         _PREPARING,
         "check_empty(context, output)",
-        "from magicfs.protocol.plan import Stage; from magicfs.transaction.output import completing; "
-        'await engine.run(Stage("complete", map(completing, output.pendings()))); '
+        "from magicfs.protocol.steps import Batch; from magicfs.transaction.output import completing; "
+        'await engine.run(Batch("complete", map(completing, output.pendings()))); '
         "check_empty(context, output)",
         _REPLACE,
     ),

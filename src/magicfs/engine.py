@@ -1,4 +1,4 @@
-"""Carries plans out: bounded parallel requests, drained and never cancelled.
+"""Carries batches of steps out: bounded parallel requests, drained and never cancelled.
 
 A request that was sent cannot be unsent. So on a failure nothing new is started, everything in flight is
 waited for, and three lists say what is done, what failed and what was not started.
@@ -12,12 +12,12 @@ from typing import TypedDict
 
 from magicfs.errors import ObjectNotFound, StoreError, UploadNotFound
 from magicfs.parallel import drained
-from magicfs.protocol.plan import Abort, Complete, Delete, Rename, Stage, Step
 from magicfs.protocol.readback import WRITE_ID, Found, Outcome, etag_of_parts, resolve
+from magicfs.protocol.steps import Abort, Batch, Complete, Delete, Rename, Step
 from magicfs.stores.port import Part, Store
 from magicfs.stores.stall_timeout import STALL_TIMEOUT_S, StallTimeoutStore
 
-__all__ = ["Engine", "Event", "Failure", "Observer", "SentPart", "StageLists", "StageResult"]
+__all__ = ["BatchLists", "BatchResult", "Engine", "Event", "Failure", "Observer", "SentPart"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class SentPart:
 class Event:
     """One finished step, for progress."""
 
-    stage: str  # its name
+    batch: str  # its name
     step: Step | Rename | SentPart
     outcome: Outcome
 
@@ -52,7 +52,7 @@ class Failure:
     error: Exception
 
 
-class StageLists(TypedDict):
+class BatchLists(TypedDict):
     """Keys by what became of them: the arguments of a ``CommitError``."""
 
     done: list[str]
@@ -61,8 +61,8 @@ class StageLists(TypedDict):
 
 
 @dataclass(slots=True)
-class StageResult:
-    """What became of a stage."""
+class BatchResult:
+    """What became of a batch."""
 
     done: int = 0
     completed: dict[Complete, str] = field(default_factory=dict)
@@ -77,8 +77,8 @@ class StageResult:
         """Whether every step succeeded."""
         return not self.failures and not self.not_started
 
-    def lists(self, keys: Iterable[str]) -> StageLists:
-        """What a ``CommitError`` says of a stage of completions that was run with ``keep``.
+    def lists(self, keys: Iterable[str]) -> BatchLists:
+        """What a ``CommitError`` says of a batch of completions that was run with ``keep``.
 
         ``keys`` are those of all its steps: whatever was neither done nor failed was not started.
         """
@@ -89,7 +89,7 @@ class StageResult:
 
 
 class Engine:
-    """Runs stages against one store, with at most ``concurrency`` requests at once.
+    """Runs batches of steps against one store, with at most ``concurrency`` requests at once.
 
     The observer is called on the loop with every finished step; it must be quick and must not raise.
     """
@@ -109,15 +109,15 @@ class Engine:
             self._observer(event)
 
     async def run(
-        self, stage: Stage, *, stop_on_failure: bool = True, keep: bool = False, verify: bool = False
-    ) -> StageResult:
-        """Carry a stage out; its steps are drawn as they are started.
+        self, batch: Batch, *, stop_on_failure: bool = True, keep: bool = False, verify: bool = False
+    ) -> BatchResult:
+        """Carry a batch out; its steps are drawn as they are started.
 
         The first failure ends it, unless ``stop_on_failure`` is false. ``keep`` returns the completed steps,
         which costs memory for every file. ``verify`` looks at a completed file before it counts: a repeated
         complete may be answered with success although the object was deleted since, or is another's.
         """
-        result = StageResult()
+        result = BatchResult()
 
         async def one(step: Step) -> bool:
             if stop_on_failure and result.failures:
@@ -130,10 +130,10 @@ class Engine:
                     result.completed[step] = etag
             else:
                 result.failures.append(Failure(step, outcome, error))
-            self.tell(Event(stage.name, step, outcome))
+            self.tell(Event(batch.name, step, outcome))
             return error is None or not stop_on_failure
 
-        await drained(stage.steps, one, self.concurrency)
+        await drained(batch.steps, one, self.concurrency)
         return result
 
     async def _carry_out(self, step: Step, *, verify: bool) -> tuple[Outcome, Exception | None, str]:

@@ -11,8 +11,8 @@ import pytest
 from magicfs.engine import Engine, Event
 from magicfs.errors import PermissionDenied, Unavailable, UploadNotFound
 from magicfs.parallel import drained
-from magicfs.protocol.plan import Abort, Complete, Delete, Stage, Step
 from magicfs.protocol.readback import WRITE_ID, Outcome
+from magicfs.protocol.steps import Abort, Batch, Complete, Delete, Step
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.port import ObjectInfo, Part
 
@@ -259,7 +259,7 @@ def test_every_kind_of_step_is_carried_out() -> None:
             Abort(abort.key, abort.upload_id),
             Delete(("old", "missing")),
         ]
-        result = await Engine(store, 2).run(Stage("all", steps), keep=True)
+        result = await Engine(store, 2).run(Batch("all", steps), keep=True)
         assert result.ok
         etag = (await store.head("done")).etag
         assert (result.done, result.completed) == (3, {complete: etag})
@@ -272,7 +272,7 @@ def test_every_kind_of_step_is_carried_out() -> None:
 def test_completed_steps_are_kept_only_if_asked_for() -> None:
     async def scenario() -> None:
         store = Store()
-        result = await Engine(store, 2).run(Stage("complete", [await upload(store, "a")]))
+        result = await Engine(store, 2).run(Batch("complete", [await upload(store, "a")]))
         assert (result.done, result.completed) == (1, {})
 
     run(scenario())
@@ -284,7 +284,7 @@ def test_three_lists_hold_every_step_that_was_drawn_and_the_source_holds_the_res
         steps = [await upload(store, name) for name in "abcdefghij"]
         source = iter(steps)
         store.before = only("complete_upload", "c", PermissionDenied("complete_upload", "bucket/c", "no"))
-        result = await Engine(store, 2).run(Stage("complete", source), keep=True)
+        result = await Engine(store, 2).run(Batch("complete", source), keep=True)
         assert not result.ok
         assert [failure.step for failure in result.failures] == [steps[2]]
         assert result.failures[0].outcome is Outcome.FAILED
@@ -303,7 +303,7 @@ def test_every_step_is_tried_if_failures_do_not_stop_it() -> None:
         steps = [await upload(store, name) for name in "abcdef"]
         store.before = only("abort_upload", "a c", PermissionDenied("abort_upload", "bucket/x", "no"))
         aborts = [Abort(step.key, step.upload_id) for step in steps]
-        result = await Engine(store, 1).run(Stage("abort", aborts), stop_on_failure=False)
+        result = await Engine(store, 1).run(Batch("abort", aborts), stop_on_failure=False)
         assert (result.done, len(result.failures), result.not_started) == (4, 2, [])
         assert [info.key async for info in store.list_uploads("")] == ["a", "c"]
 
@@ -315,7 +315,7 @@ def test_lost_reply_of_a_complete_is_found_out_by_its_write_id() -> None:
         store = Store()
         step = await upload(store, "a")
         store.after = only("complete_upload", "a", Unavailable("complete_upload", "bucket/a", "silence"))
-        result = await Engine(store, 1).run(Stage("complete", [step]), keep=True)
+        result = await Engine(store, 1).run(Batch("complete", [step]), keep=True)
         assert result.ok
         assert result.completed == {step: (await store.head("a")).etag}
 
@@ -327,7 +327,7 @@ def test_complete_that_was_done_before_is_done() -> None:
         store = Store()
         step = await upload(store, "a")
         for _ in range(2):
-            assert (await Engine(store, 1).run(Stage("complete", [step]))).ok
+            assert (await Engine(store, 1).run(Batch("complete", [step]))).ok
 
     run(scenario())
 
@@ -340,7 +340,7 @@ def test_upload_that_is_gone_is_a_failure_and_an_upload_of_hadoop_is_unknown() -
             await store.abort_upload(step.key, step.upload_id)
             await store.put(step.key, b"somebody else's")
         nameless = Complete(theirs.key, theirs.upload_id, theirs.etags, theirs.length, None)
-        result = await Engine(store, 2).run(Stage("complete", [ours, nameless]), stop_on_failure=False)
+        result = await Engine(store, 2).run(Batch("complete", [ours, nameless]), stop_on_failure=False)
         outcomes = {failure.step.key: failure.outcome for failure in result.failures}
         assert outcomes == {"a": Outcome.FAILED, "b": Outcome.UNKNOWN}
         assert all(isinstance(failure.error, UploadNotFound) for failure in result.failures)
@@ -370,10 +370,10 @@ def test_success_of_a_repeated_complete_counts_only_if_the_object_is_there(verif
         store = Forgiving()
         steps = [await upload(store, name) for name in ("deleted", "replaced", "there")]
         engine = Engine(store, 1)
-        assert (await engine.run(Stage("complete", steps))).ok
+        assert (await engine.run(Batch("complete", steps))).ok
         await store.delete(["deleted"])
         await store.put("replaced", b"somebody else's")
-        result = await engine.run(Stage("complete", steps), stop_on_failure=False, verify=verify)
+        result = await engine.run(Batch("complete", steps), stop_on_failure=False, verify=verify)
         wrong = {failure.step.key: failure.outcome for failure in result.failures}
         if verify:
             assert wrong == {"deleted": Outcome.FAILED, "replaced": Outcome.FAILED}
@@ -390,7 +390,7 @@ def test_silence_at_the_complete_and_at_reading_back_is_unknown_and_tells_both()
         store = Store()
         step = await upload(store, "a")
         store.before = lambda operation, key: Unavailable(operation, "bucket/a", f"no answer to {operation}")
-        (failure,) = (await Engine(store, 1).run(Stage("complete", [step]))).failures
+        (failure,) = (await Engine(store, 1).run(Batch("complete", [step]))).failures
         assert failure.outcome is Outcome.UNKNOWN
         assert "no answer to complete_upload" in str(failure.error)
         assert "no answer to head" in failure.error.__notes__[0]
@@ -411,7 +411,7 @@ def test_failed_step_tells_its_error_and_what_is_known_of_it(error: Exception, o
     async def scenario() -> None:
         store = Store()
         store.before = only("abort_upload", "a", error)
-        (failure,) = (await Engine(store, 1).run(Stage("abort", [Abort("a", "upload")]))).failures
+        (failure,) = (await Engine(store, 1).run(Batch("abort", [Abort("a", "upload")]))).failures
         assert (failure.outcome, failure.error) == (outcome, error)
 
     run(scenario())
@@ -423,7 +423,7 @@ def test_observer_is_told_of_every_finished_step() -> None:
         seen: list[Event] = []
         steps = [await upload(store, name) for name in "abc"]
         store.before = only("complete_upload", "c", PermissionDenied("complete_upload", "bucket/c", "no"))
-        await Engine(store, 1, seen.append).run(Stage("complete", steps))
+        await Engine(store, 1, seen.append).run(Batch("complete", steps))
         assert [(event.stage, event.step.key, event.outcome) for event in seen] == [
             ("complete", "a", Outcome.DONE),
             ("complete", "b", Outcome.DONE),

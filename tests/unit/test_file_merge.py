@@ -13,8 +13,8 @@ from magicfs.committers.file.merge import Merge
 from magicfs.engine import Engine, Event
 from magicfs.errors import CommitFailed, Unavailable
 from magicfs.protocol.conflict import is_reserved
-from magicfs.protocol.plan import Rename
 from magicfs.protocol.readback import Outcome
+from magicfs.protocol.steps import Rename
 from magicfs.stores.local import LocalStore
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.port import Store

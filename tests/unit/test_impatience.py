@@ -10,7 +10,7 @@ import pytest
 
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound, Unavailable
-from magicfs.protocol.plan import Abort, Stage
+from magicfs.protocol.steps import Abort, Batch
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.port import ObjectInfo
 from magicfs.stores.stall_timeout import StallTimeoutStore
@@ -83,7 +83,7 @@ def test_any_number_of_requests_is_given_up_together() -> None:
         inner = SlowStore(None)
         engine = Engine(StallTimeoutStore(inner, STALL_TIMEOUT_S), 8)
         steps = [Abort(f"key-{n}", "upload") for n in range(1000)]
-        result = await engine.run(Stage("abort", steps), stop_on_failure=False)
+        result = await engine.run(Batch("abort", steps), stop_on_failure=False)
         assert len(result.failures) == 1000
         assert asyncio.get_running_loop().time() == STALL_TIMEOUT_S
 
@@ -94,7 +94,7 @@ def test_slow_store_is_waited_for_as_long_as_it_answers() -> None:
     async def scenario() -> None:
         engine = Engine(StallTimeoutStore(SlowStore(STALL_TIMEOUT_S - 1), STALL_TIMEOUT_S), 1)
         steps = [Abort(f"key-{n}", "upload") for n in range(10)]
-        assert (await engine.run(Stage("abort", steps))).ok
+        assert (await engine.run(Batch("abort", steps))).ok
         assert asyncio.get_running_loop().time() == 10 * (STALL_TIMEOUT_S - 1)
 
     run(scenario)

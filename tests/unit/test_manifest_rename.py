@@ -13,8 +13,8 @@ from magicfs.committers.classic import Published
 from magicfs.committers.manifest.rename import Pace, RenameFiles, ToRename, ValidateFiles
 from magicfs.committers.manifest.spill import Spill, SpilledFile
 from magicfs.errors import CommitFailed, CommitOutcomeUnknown, ObjectExists, StoreError, Unavailable
-from magicfs.protocol.plan import Rename
 from magicfs.protocol.readback import Outcome
+from magicfs.protocol.steps import Rename
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.manifest_scene import Driver, ManifestScene
 

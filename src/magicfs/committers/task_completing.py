@@ -20,7 +20,7 @@ from dataclasses import replace
 from magicfs.committers.classic import ClassicCommitter, Published
 from magicfs.committers.final.base import sweep_after, sweep_uploads
 from magicfs.committers.magic import MagicCommitter
-from magicfs.engine import Engine, StageResult
+from magicfs.engine import BatchResult, Engine
 from magicfs.errors import (
     CommitError,
     CommitFailed,
@@ -36,8 +36,8 @@ from magicfs.parallel import raise_first
 from magicfs.protocol import paths
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
-from magicfs.protocol.plan import Stage
 from magicfs.protocol.readback import Outcome
+from magicfs.protocol.steps import Batch
 from magicfs.report import JobReport
 from magicfs.stores.conditions import conditions_of
 from magicfs.transaction import attempt_output, revert
@@ -109,7 +109,7 @@ class TaskCompletingCommitter(ClassicCommitter):
         commit = await self._magic.commit_task(task, attempt, counters)
         output = await job_output.load_commits(self.engine, self.context, self._sets, [commit])
         steps = map(job_output.completing, output.pendings())
-        result = await self.engine.run(Stage("complete", steps), keep=True)
+        result = await self.engine.run(Batch("complete", steps), keep=True)
         if result.ok:
             return commit
         raise await self._not_completed(commit, output, result, before)
@@ -123,7 +123,7 @@ class TaskCompletingCommitter(ClassicCommitter):
         await self._magic.abort_task(attempt)
 
     async def _not_completed(
-        self, commit: TaskCommit, output: JobOutput, result: StageResult, before: Scope
+        self, commit: TaskCommit, output: JobOutput, result: BatchResult, before: Scope
     ) -> CommitError:
         lists = result.lists(pending.destination_key for pending in output.pendings())
         undecided = next((one for one in result.failures if one.outcome is Outcome.UNKNOWN), None)
@@ -153,7 +153,7 @@ class TaskCompletingCommitter(ClassicCommitter):
     async def _take_back(self, commit: TaskCommit, output: JobOutput) -> list[MagicError]:
         """Abort a task's uploads and delete those of its files that bear their write ids."""
         engine = self.engine.for_cleanup()
-        result = await engine.run(Stage("abort", job_output.aborts(output)), stop_on_failure=False)
+        result = await engine.run(Batch("abort", job_output.aborts(output)), stop_on_failure=False)
         problems = [f.error for f in result.failures if isinstance(f.error, MagicError)]
         try:
             conditions = await conditions_of(engine.store, self.context.layout.job_directory)

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from magicfs.engine import Event, SentPart
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.protocol.plan import Complete, Rename
 from magicfs.protocol.readback import Outcome
+from magicfs.protocol.steps import Complete, Rename
 from magicfs.report import Progress, ProgressCallback
 
 __all__ = ["Meter", "UploadMeter"]

@@ -31,7 +31,7 @@ from magicfs.parallel import raise_first
 from magicfs.protocol import ids
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
-from magicfs.protocol.plan import Abort, Stage
+from magicfs.protocol.steps import Abort, Batch
 from magicfs.report import JobReport
 from magicfs.spark.logged_reports import log_report
 from magicfs.transaction import output
@@ -248,7 +248,7 @@ async def _discarded(spec: JobSpec, commits: Sequence[TaskCommit]) -> None:
     """Abort the uploads of a published batch's replay: those that are known, and all that bear its id."""
     engine = Engine(spec.store(), spec.concurrency).for_cleanup()
     steps = [Abort(one.destination_key, one.upload_id) for one in _uploads(spec, engine, commits)]
-    result = await engine.run(Stage("abort", steps), stop_on_failure=False)
+    result = await engine.run(Batch("abort", steps), stop_on_failure=False)
     await spec.make_committer().abort_job((), None)
     raise_first([failure.error for failure in result.failures])
 

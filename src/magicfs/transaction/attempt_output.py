@@ -11,7 +11,7 @@ from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
 from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.magic import PENDING
-from magicfs.protocol.plan import Abort, Delete, Stage, Step
+from magicfs.protocol.steps import Abort, Batch, Delete, Step
 
 __all__ = ["TaskOutput", "abort_uploads", "delete_keys", "load", "read_pending", "run_all"]
 
@@ -106,5 +106,5 @@ async def delete_keys(engine: Engine, keys: Sequence[str]) -> list[MagicError]:
 
 async def run_all(engine: Engine, name: str, steps: Sequence[Step]) -> list[MagicError]:
     """Carry out steps that do not depend on each other, trying each; returns what could not be done."""
-    result = await engine.run(Stage(name, steps), stop_on_failure=False)
+    result = await engine.run(Batch(name, steps), stop_on_failure=False)
     return [f.error for f in result.failures if isinstance(f.error, MagicError)]

@@ -16,8 +16,8 @@ from magicfs.engine import Engine, Event
 from magicfs.errors import UsageError
 from magicfs.formats.job_object import Chunk, JobObject
 from magicfs.protocol.job_state import JobState
-from magicfs.protocol.plan import Complete, Stage
 from magicfs.protocol.readback import Outcome
+from magicfs.protocol.steps import Batch, Complete
 from magicfs.stores.conditions import Conditions
 from magicfs.transaction import facts
 from magicfs.transaction import output as job_output
@@ -166,7 +166,7 @@ async def complete_range(
         for pending in list(output.pendings())[files.start : files.stop]
     ]
     steps = [step for step in wanted if step is not None]
-    result = await engine.run(Stage("complete", steps), keep=True, verify=request.verify)
+    result = await engine.run(Batch("complete", steps), keep=True, verify=request.verify)
     etags = tuple(None if step is None else result.completed.get(step) for step in wanted)
     trouble = str(result.failures[0].error) if result.failures else ""
     return CompletionResult(files.chunk.key, files.start, etags, trouble)

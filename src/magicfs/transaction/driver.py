@@ -28,7 +28,7 @@ from magicfs.parallel import raise_first
 from magicfs.protocol import paths
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import BEFORE_COMMIT, Decision, JobState, Wish, decide
-from magicfs.protocol.plan import Abort, Stage
+from magicfs.protocol.steps import Abort, Batch
 from magicfs.report import JobReport
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
 from magicfs.transaction import outcome, publish, setup
@@ -336,7 +336,7 @@ class JobTransaction:
 
     async def _abort_uploads(self, pendings: Sequence[Pending]) -> None:
         steps = [Abort(pending.destination_key, pending.upload_id) for pending in pendings]
-        result = await self._cleanup.run(Stage("abort", steps), stop_on_failure=False)
+        result = await self._cleanup.run(Batch("abort", steps), stop_on_failure=False)
         raise_first([failure.error for failure in result.failures])
 
     async def _sweep_ended(self, record: JobRecord, pendings: Sequence[Pending]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
-from magicfs.engine import Engine, Failure, StageResult
+from magicfs.engine import BatchResult, Engine, Failure
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
@@ -25,8 +25,8 @@ from magicfs.errors import (
 from magicfs.formats.pending import Pending
 from magicfs.parallel import raise_first
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
-from magicfs.protocol.plan import Complete, Stage
 from magicfs.protocol.readback import Outcome
+from magicfs.protocol.steps import Batch, Complete
 from magicfs.stores.conditions import remove_matching
 from magicfs.transaction import facts, publish, revert
 from magicfs.transaction import output as job_output
@@ -160,15 +160,15 @@ class Executor:
         others = last | {step.key for step in elsewhere}
         steps = self._steps(output, lambda pending: pending.destination_key not in others)
         verify = not self.fresh or self._call is not None
-        result = await self.engine.run(Stage("complete", steps), keep=True, verify=verify)
+        result = await self.engine.run(Batch("complete", steps), keep=True, verify=verify)
         result = replace(result, done=result.done + len(elsewhere), completed=elsewhere | result.completed)
         if result.ok and last:
             if not job.irreversible:
                 version = await self.record.move(version, JobState.COMMITTING, irreversible=True)
             steps = self._steps(output, lambda pending: pending.destination_key in last)
-            second = await self.engine.run(Stage("complete", steps), keep=True, verify=not self.fresh)
+            second = await self.engine.run(Batch("complete", steps), keep=True, verify=not self.fresh)
             done, completed = result.done + second.done, result.completed | second.completed
-            result = StageResult(done, completed, second.failures, second.not_started)
+            result = BatchResult(done, completed, second.failures, second.not_started)
         if not result.ok:
             return await self._failed(version, output, result)
         self._etags = {step.key: etag for step, etag in result.completed.items()}
@@ -224,7 +224,7 @@ class Executor:
                 break
         return version
 
-    async def _failed(self, version: JobVersion, output: JobOutput, result: StageResult) -> JobVersion:
+    async def _failed(self, version: JobVersion, output: JobOutput, result: BatchResult) -> JobVersion:
         done = [step.key for step in result.completed]
         failed = [failure.step.key for failure in result.failures]
         tried = {*done, *failed}

@@ -14,7 +14,7 @@ from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.task_commit import TaskCommit, unpack
-from magicfs.protocol.plan import Abort, Complete
+from magicfs.protocol.steps import Abort, Complete
 from magicfs.protocol.winners import Attempt, KeyCheck, check_attempts, last_committed
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.sets import StoreSets, TaskSets

@@ -20,8 +20,8 @@ from magicfs.formats.job_object import JobObject
 from magicfs.formats.pending import Pending
 from magicfs.parallel import drained
 from magicfs.protocol import job_state
-from magicfs.protocol.plan import Stage
 from magicfs.protocol.readback import WRITE_ID
+from magicfs.protocol.steps import Batch
 from magicfs.stores.conditions import Conditions, remove_matching
 from magicfs.transaction import facts
 from magicfs.transaction import output as job_output
@@ -55,7 +55,7 @@ async def revert_files(
         StoreError: A fact cannot be read.
     """
     old_success = await facts.read_success(engine, context, job)
-    result = await engine.run(Stage("abort", job_output.aborts(output)), stop_on_failure=False)
+    result = await engine.run(Batch("abort", job_output.aborts(output)), stop_on_failure=False)
     problems: list[MagicError] = [f.error for f in result.failures if isinstance(f.error, MagicError)]
     problems += await remove_files(engine, conditions, output)
     if job.old_success is not None and old_success is not None and not problems:

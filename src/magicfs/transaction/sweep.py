@@ -17,7 +17,7 @@ from magicfs.parallel import drained
 from magicfs.protocol import ids, paths
 from magicfs.protocol.layout import FACTS
 from magicfs.protocol.magic import PENDING, PENDING_SET
-from magicfs.protocol.plan import Abort, Stage
+from magicfs.protocol.steps import Abort, Batch
 from magicfs.transaction import signposts
 from magicfs.transaction.attempt_output import TaskOutput, delete_keys, read_pending
 from magicfs.transaction.context import JobContext
@@ -117,7 +117,7 @@ def _is_own(context: JobContext, key: str) -> bool:
 
 async def _abort(engine: Engine, uploads: set[tuple[str, str]], done: set[str], swept: Swept) -> int:
     steps = [Abort(key, upload_id) for key, upload_id in sorted(uploads) if upload_id not in done]
-    result = await engine.run(Stage("sweep", steps), stop_on_failure=False)
+    result = await engine.run(Batch("sweep", steps), stop_on_failure=False)
     done.update(step.upload_id for step in steps)
     swept.aborted += result.done
     swept.problems += [f.error for f in result.failures if isinstance(f.error, MagicError)]

@@ -23,8 +23,8 @@ from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_reserved
 from magicfs.protocol.layout import SUCCESS
-from magicfs.protocol.plan import Rename
 from magicfs.protocol.readback import Outcome
+from magicfs.protocol.steps import Rename
 from magicfs.stores.object_tree import tree_of
 from magicfs.stores.port import Store
 from magicfs.stores.tree_port import Entry

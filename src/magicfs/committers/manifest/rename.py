@@ -13,8 +13,8 @@ from magicfs.committers.manifest.stage import Stage, StageConfig
 from magicfs.engine import Event
 from magicfs.errors import CommitError, CommitFailed, CommitOutcomeUnknown, ObjectNotFound, StoreError
 from magicfs.parallel import drained
-from magicfs.protocol.plan import Rename
 from magicfs.protocol.readback import Outcome
+from magicfs.protocol.steps import Rename
 from magicfs.stores.tree_port import Entry
 
 __all__ = ["Pace", "RenameFiles", "ToRename", "ValidateFiles"]

@@ -27,7 +27,7 @@ from magicfs.protocol import paths
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.protocol.layout import unique_name
-from magicfs.protocol.plan import Abort
+from magicfs.protocol.steps import Abort
 from magicfs.report import JobReport
 from magicfs.transaction import attempt_output, sets
 from magicfs.transaction.context import JobContext, JobSetup

@@ -16,8 +16,8 @@ from magicfs.filesystem.upload import Uploaded
 from magicfs.formats.pending import Pending
 from magicfs.parallel import drained
 from magicfs.protocol.parts import even_part_size
-from magicfs.protocol.plan import Abort
 from magicfs.protocol.readback import WRITE_ID, Outcome
+from magicfs.protocol.steps import Abort
 from magicfs.stores.port import Part
 
 __all__ = ["Source", "Uploads"]

@@ -1,8 +1,7 @@
-"""Plans: what to do to the store, as values.
+"""Steps: what to do to the store, as values.
 
-A step names one change. Steps of one stage do not depend on each other; the next stage starts when the
-last one has succeeded as a whole. A stage may hold a million steps: they are drawn from its iterator as
-they are carried out.
+A step names one change. The steps of a batch do not depend on each other. A batch may hold a million steps:
+they are drawn from its iterator as they are carried out.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Iterable
 from dataclasses import dataclass
 
-__all__ = ["Abort", "Complete", "Delete", "Rename", "Stage", "Step"]
+__all__ = ["Abort", "Batch", "Complete", "Delete", "Rename", "Step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ Step = Complete | Abort | Delete
 
 
 @dataclass(frozen=True)
-class Stage:
+class Batch:
     """Independent steps under one name, which progress and reports show."""
 
     name: str
