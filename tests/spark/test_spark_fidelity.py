@@ -20,8 +20,8 @@ from magicfs.errors import UsageError
 from magicfs.spark import schema
 from magicfs.spark.formats import FORMATS, FileSettings, open_writer
 from magicfs.spark.options import build
-from magicfs.spark.task_files import task_files
 from magicfs.spark.writers import COMMIT_SCHEMA, collect_commits, commit_batch, current_task
+from magicfs.spark.writing import task_files
 
 pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")
 

@@ -15,7 +15,7 @@ from magicfs.errors import (
     ProtocolViolation,
     UsageError,
 )
-from magicfs.spark.task_errors import raised_in_task
+from magicfs.spark.writing import raised_in_task
 
 
 def shown(error: BaseException, *, cause: BaseException | None = None) -> RuntimeError:

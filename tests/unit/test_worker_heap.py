@@ -7,11 +7,11 @@ import sys
 
 _TASKS = """
 import gc
-from magicfs.spark import worker_heap
+from magicfs.spark.writing import freeze_heap
 counts = []
 for _ in range(4):
     counts.append(gc.get_freeze_count())
-    worker_heap.begin_task()
+    freeze_heap()
 print(counts[1] == counts[0], counts[2] - counts[0] > 1000, counts[2] == counts[3])
 """
 

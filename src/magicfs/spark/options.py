@@ -7,19 +7,20 @@ documented.
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from magicfs.errors import UsageError
-from magicfs.protocol.conflict import Conflict
-from magicfs.spark import option_values as values
+from magicfs.protocol.conflict import CONFLICTS, Conflict
 from magicfs.spark.formats import FORMATS
 
 __all__ = ["OPTIONS", "LateWriters", "WriteOptions", "build", "parse"]
 
 LateWriters: TypeAlias = Literal["wait", "background", "leave"]
 _Tracking = Literal["store", "memory"]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +106,7 @@ def parse(
         raise UsageError(_unknown(unknown))
     attributes = {_PARSERS[name][0]: value for name, value in lowered.items()}
     if "partition_cols" in attributes:
-        listed = values.columns(OPTIONS["partitioncols"], attributes["partition_cols"])
+        listed = _columns_of(OPTIONS["partitioncols"], attributes["partition_cols"])
         return build(
             columns, overwrite=overwrite, streaming=streaming, **attributes | {"partition_cols": listed}
         )
@@ -156,7 +157,7 @@ def _value(attribute: str, value: Any) -> Any:
     shown, parser = _SHOWN[attribute]
     if attribute == "partition_cols":
         return (value,) if isinstance(value, str) else tuple(value)
-    if isinstance(value, str) or parser is values.number:
+    if isinstance(value, str) or parser is _number_of:
         return parser(shown, value)
     return value
 
@@ -237,28 +238,117 @@ def _check_columns(chosen: Sequence[str], columns: Sequence[str]) -> None:
         )
 
 
+# One parser for each kind of value; each gets the documented name of the option, for its message.
+
+
+def _text_of(_option: str, value: str) -> str:
+    """Any text."""
+    return value
+
+
+def _name_of(option: str, value: str) -> str:
+    """Text that is not empty."""
+    if not value.strip():
+        raise UsageError(f"{option} is empty; give it a name, or leave it out")
+    return value
+
+
+def _word_of(option: str, value: str, choices: Sequence[str]) -> str:
+    """One of some words, in whatever case."""
+    found = value.strip().lower()
+    if found not in choices:
+        raise UsageError(f"{option}={value!r} is unknown; choose one of {', '.join(choices)}")
+    return found
+
+
+def _columns_of(option: str, value: str) -> tuple[str, ...]:
+    """Names of columns, separated by commas, or as a JSON list."""
+    names: list[Any] = [one.strip() for one in value.split(",")]
+    if value.lstrip().startswith("["):
+        names = _json_of(option, value, list)
+    if not all(isinstance(one, str) and one for one in names):
+        raise UsageError(
+            f"{option}={value!r} holds an empty name; write the columns as 'year,month', "
+            """or as JSON, '["a,b", "c"]'"""
+        )
+    return tuple(names)
+
+
+def _conflict_of(option: str, value: str) -> str:
+    """A conflict mode."""
+    return _word_of(option, value, CONFLICTS)
+
+
+def _tracking_of(option: str, value: str) -> str:
+    """Where uploads are remembered."""
+    return _word_of(option, value, ("memory", "store"))
+
+
+def _late_writers_of(option: str, value: str) -> str:
+    """What is done about late writers."""
+    return _word_of(option, value, get_args(LateWriters))
+
+
+def _file_format_of(option: str, value: str) -> str:
+    """A format of files."""
+    return _word_of(option, value, tuple(FORMATS))
+
+
+def _flag_of(option: str, value: str) -> bool:
+    """A truth value."""
+    return _word_of(option, value, ("true", "false")) == "true"
+
+
+def _number_of(option: str, value: str | int) -> int:
+    """A positive whole number."""
+    try:
+        found = int(value) if isinstance(value, str) or type(value) is int else 0
+    except ValueError:
+        found = 0
+    if found < 1:
+        raise UsageError(f"{option}={value!r} is no positive whole number; write it in digits")
+    return found
+
+
+def _mapping_of(option: str, value: str) -> dict[str, Any]:
+    """A JSON object."""
+    return _json_of(option, value, dict)
+
+
+def _json_of(option: str, value: str, kind: type[_T]) -> _T:
+    try:
+        parsed = json.loads(value)
+    except ValueError:
+        parsed = None
+    if not isinstance(parsed, kind):
+        # The value may hold a secret: it is not shown.
+        shape = 'an object, such as \'{"endpoint_url": "…"}\'' if kind is dict else "a list of texts"
+        raise UsageError(f"{option} is not valid JSON for {shape}; use json.dumps to write it")
+    return parsed
+
+
 _ALL: Mapping[str, tuple[str, Callable[[str, Any], object]]] = {
-    "path": ("path", values.text),
-    "partitionCols": ("partition_cols", values.columns),
-    "conflict": ("conflict", values.conflict),
-    "runId": ("run_id", values.name),
-    "allowEmpty": ("allow_empty", values.flag),
-    "fileFormat": ("file_format", values.file_format),
+    "path": ("path", _text_of),
+    "partitionCols": ("partition_cols", _columns_of),
+    "conflict": ("conflict", _conflict_of),
+    "runId": ("run_id", _name_of),
+    "allowEmpty": ("allow_empty", _flag_of),
+    "fileFormat": ("file_format", _file_format_of),
     "compression": ("compression", lambda _, value: value.strip().lower()),
-    "rowGroupSize": ("row_group_size", values.number),
-    "maxRecordsPerFile": ("max_records_per_file", values.number),
-    "maxOpenFiles": ("max_open_files", values.number),
-    "partSize": ("part_size", values.number),
-    "concurrency": ("concurrency", values.number),
-    "committer": ("committer", values.name),
-    "committerOptions": ("committer_options", values.mapping),
-    "tracking": ("tracking", values.tracking),
-    "uniqueNames": ("unique_names", values.flag),
-    "lateWriters": ("late_writers", values.late_writers),
-    "storageOptions": ("storage_options", values.mapping),
-    "sinkId": ("sink_id", values.name),
-    "checkpointLocation": ("checkpoint", values.name),
-    "queryName": ("query_name", values.text),
+    "rowGroupSize": ("row_group_size", _number_of),
+    "maxRecordsPerFile": ("max_records_per_file", _number_of),
+    "maxOpenFiles": ("max_open_files", _number_of),
+    "partSize": ("part_size", _number_of),
+    "concurrency": ("concurrency", _number_of),
+    "committer": ("committer", _name_of),
+    "committerOptions": ("committer_options", _mapping_of),
+    "tracking": ("tracking", _tracking_of),
+    "uniqueNames": ("unique_names", _flag_of),
+    "lateWriters": ("late_writers", _late_writers_of),
+    "storageOptions": ("storage_options", _mapping_of),
+    "sinkId": ("sink_id", _name_of),
+    "checkpointLocation": ("checkpoint", _name_of),
+    "queryName": ("query_name", _text_of),
 }
 _OF_STREAMS = ("sinkId", "checkpointLocation", "queryName")
 _PARSERS = {shown.lower(): value for shown, value in _ALL.items()}

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import gc
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from uuid import UUID
 
+from magicfs import errors
 from magicfs.committers.registry import committer_info
-from magicfs.errors import CommitOutcomeUnknown, MagicError, OutputExists, UsageError
+from magicfs.errors import (
+    CommitError,
+    CommitOutcomeUnknown,
+    MagicError,
+    OutputExists,
+    StoreError,
+    UsageError,
+)
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
 from magicfs.job.spec import JobSpec
+from magicfs.job.task import Task
 from magicfs.protocol.conflict import Conflict
 from magicfs.report import JobReport, ProgressCallback
 from magicfs.spark import late_writers as late
 from magicfs.spark import options
 from magicfs.spark.options import LateWriters, WriteOptions
-from magicfs.spark.task_errors import raised_in_task
 from magicfs.spark.writers import COMMIT_SCHEMA, batch_of, collect_commits, current_task
 
 if TYPE_CHECKING:
@@ -25,12 +36,31 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-__all__ = ["COMMIT_TRIES", "Mode", "job_of", "write", "write_partition"]
+    from magicfs.spark.partition_writer import OutputFile, PartitionWriter
+
+__all__ = [
+    "COMMIT_TRIES",
+    "Mode",
+    "freeze_heap",
+    "job_of",
+    "raised_in_task",
+    "task_files",
+    "write",
+    "write_partition",
+]
 
 COMMIT_TRIES = 3
 
 Mode = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
 _OVERWRITE = "spark.sql.sources.partitionOverwriteMode"
+_TRACEBACK = "Traceback (most recent call last):"
+
+# Spark hands on no exception of Python, but the text of its traceback. The error begins the first line of the
+# last part that is not indented; its notes follow, up to an empty line or Spark's own words.
+_RAISED = re.compile(
+    r"(?:\n[ \t][^\n]*)*\nmagicfs\.errors\.(?P<name>[A-Z]\w+): (?P<text>.*?)(?=\n\s*\n|\n[ \t]|\Z)", re.DOTALL
+)
+_tasks = count()
 
 
 def write(
@@ -172,18 +202,14 @@ def write_partition(
 ) -> TaskCommit:
     """Write one partition of a frame; called on an executor, once for every attempt of its task.
 
-    Args:
-        spec: The job.
-        chosen: The options of the write, the filesystem's for this process included.
-        frame: The schema of the frame.
-        batches: The rows.
+    ``chosen`` has the options of the filesystem for this process.
     """
     from pyspark import TaskContext
 
-    from magicfs.spark import worker_heap
-    from magicfs.spark.task_files import task_files
+    # What a task needs is imported before the heap is frozen.
+    from magicfs.spark import partition_writer, schema  # noqa: F401
 
-    worker_heap.begin_task()
+    freeze_heap()
     with current_task(spec, storage_options=chosen.storage_options) as task:
         with task_files(chosen, frame, task, TaskContext.get().partitionId()) as files:
             for batch in batches:
@@ -191,6 +217,49 @@ def write_partition(
         task.count("records_written", files.rows)
     assert task.committed is not None
     return task.committed
+
+
+def task_files(chosen: WriteOptions, frame: StructType, task: Task, partition_id: int) -> PartitionWriter:
+    """What writes one partition of a frame in a task that is set up.
+
+    No request is made, and no file is opened where no row comes. The files are named by the number of the
+    frame's partition.
+    """
+    from magicfs.spark import schema
+    from magicfs.spark.partition_writer import FileName, PartitionWriter
+
+    filesystem, path = task.filesystem, task.path
+
+    def open_file(name: str) -> OutputFile:
+        file: OutputFile = filesystem.open(f"{path}/{name}", "wb")
+        return file
+
+    return PartitionWriter(
+        open_file,
+        FileName(f"part-{partition_id:05d}", chosen.extension),
+        partition_by=chosen.partition_cols,
+        file_format=chosen.file_format,
+        compression=chosen.codec,
+        metadata=schema.row_metadata(frame, chosen.partition_cols, chosen.file_format),
+        row_group_size=chosen.row_group_size,
+        max_records_per_file=chosen.max_records_per_file,
+        input_sorted=chosen.input_sorted,
+        files_max=chosen.max_open_files,
+        convert=schema.converter(frame),
+    )
+
+
+def freeze_heap() -> None:
+    """From the second task of a worker on, have garbage collections skip what the worker has imported.
+
+    Spark's daemon runs a full collection after every task, before the worker is free for the next one
+    (``pyspark.daemon``), and the modules of pyarrow and of a store's client make that 20 to 30 ms, which is
+    more than the rest of a small task. They stay, so no collection needs to look at them again
+    (``gc.freeze``). When the second task begins, all that a task needs is imported, and no garbage is left
+    that would be kept.
+    """
+    if next(_tasks) == 1:
+        gc.freeze()
 
 
 @dataclass(frozen=True)
@@ -238,6 +307,29 @@ def _committed(job: Job, df: DataFrame, workers: WriteOptions, commit: str) -> J
         except CommitOutcomeUnknown:
             continue
     return job.commit(job.commits)
+
+
+def raised_in_task(error: BaseException) -> MagicError | None:
+    """The error of magicfs that made a task fail; None if it was another one.
+
+    Its class and message are the task's; what else it had stayed on the executor. The cause is Spark's error.
+    """
+    found = _RAISED.match(str(error).rpartition(_TRACEBACK)[2])
+    kind = getattr(errors, found["name"], None) if found is not None else None
+    if found is None or not (isinstance(kind, type) and issubclass(kind, MagicError)):
+        return None
+    message, *notes = found["text"].strip().splitlines() or [""]
+    raised: MagicError = kind.__new__(kind)
+    MagicError.__init__(raised, message)
+    if isinstance(raised, CommitError):
+        raised.done = raised.failed = raised.not_started = ()
+    if isinstance(raised, StoreError):
+        raised.errno = raised.code
+        raised.operation = raised.key = raised.problem = raised.hint = ""
+    for note in notes:
+        raised.add_note(note)
+    raised.__cause__ = error
+    return raised
 
 
 def _abort(job: Job, error: BaseException) -> None:
