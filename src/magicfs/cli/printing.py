@@ -6,12 +6,17 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from magicfs.report import RecoveredJob, RecoverReport
 
 __all__ = [
     "human_age",
     "human_moment",
     "print_fields",
     "print_json",
+    "print_recovered",
     "print_table",
     "printable",
     "write_line",
@@ -20,6 +25,7 @@ __all__ = [
 _MINUTE = 60
 _HOUR = 60 * _MINUTE
 _DAY = 24 * _HOUR
+_LEFT_OPEN = "left open: it is not committed, and its driver may be alive"
 
 
 def write_line(text: str) -> None:
@@ -76,3 +82,54 @@ def human_moment(milliseconds: int) -> str:
     except (ValueError, OverflowError, OSError):
         return f"{milliseconds} ms since the epoch"
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment else ""
+
+
+def print_recovered(report: RecoverReport, nothing: str, *, as_json: bool) -> int:
+    """Print what ``recover`` or ``abort`` found and did, a block for each job, or ``nothing``.
+
+    Returns the exit status: 0, or 1 if somebody has to look again.
+    """
+    if as_json:
+        print_json(report.to_dict())
+    elif not report.jobs:
+        write_line(nothing)
+    else:
+        for number, job in enumerate(report.jobs):
+            if number:
+                write_line("")
+            _print_job(report.url, job)
+    return 1 if report.undecided else 0
+
+
+def _print_job(url: str, job: RecoveredJob) -> None:
+    ended = job.found == "ended"
+    print_fields(
+        [
+            ("job", job.job_id),
+            ("run", job.run_id),
+            ("found", job.found if ended else f"{job.found} since {human_age(job.age_s)}, on {job.host}"),
+            ("done", _LEFT_OPEN if job.action == "left" else job.action),
+            ("files", job.files if job.action.endswith(("finish", "finished")) else None),
+            ("replaced", job.deleted or None),
+            ("discarded", f"{job.uploads} upload{'' if job.uploads == 1 else 's'}" if job.uploads else None),
+            ("reason", job.reason),
+            *(("warning", warning) for warning in job.warnings),
+            ("next", _advice(url, job)),
+        ]
+    )
+
+
+def _advice(url: str, job: RecoveredJob) -> str:
+    if job.action == "left":
+        return (
+            f"wait for its driver; if that is dead: magicfs commit {url} --job {job.job_id}, or "
+            f"magicfs abort {url} --job {job.job_id}"
+        )
+    if job.action.startswith("would"):
+        return "nothing was changed; leave --dry-run out to do it"
+    if job.warnings:
+        return (
+            f"fix what the warnings name, then magicfs recover {url}, and once the job has ended "
+            f"magicfs abort {url} --job {job.job_id}, which sweeps what is left"
+        )
+    return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from magicfs.cli.recovered import tell
+from magicfs.cli.printing import print_recovered
 from magicfs.cli.storage import add_storage_options, parse_storage_options
 
 __all__ = ["HELP", "configure", "run"]
@@ -49,4 +49,4 @@ def run(arguments: argparse.Namespace) -> int:
         storage_options=parse_storage_options(arguments.storage_options),
     )
     nothing = f"no unfinished job under {report.url}; nothing was changed"
-    return tell(report, nothing, as_json=arguments.json)
+    return print_recovered(report, nothing, as_json=arguments.json)

@@ -6,8 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from magicfs.errors import MagicError, UsageError
-from magicfs.filesystem.upload.buffer import Buffer
-from magicfs.filesystem.upload.stream import Upload
+from magicfs.filesystem.upload.stream import Buffer, Upload
 from magicfs.stores.port import Body
 
 __all__ = ["AsyncDelayedFile"]

@@ -1,9 +1,10 @@
-"""One multipart upload while it is written."""
+"""One multipart upload while it is written, and how what is written is cut into its parts."""
 
 from __future__ import annotations
 
 import asyncio
 import io
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import uuid4
@@ -11,9 +12,9 @@ from uuid import uuid4
 from magicfs.errors import UsageError
 from magicfs.protocol.parts import part_size
 from magicfs.protocol.readback import WRITE_ID
-from magicfs.stores.port import Part, Store
+from magicfs.stores.port import Body, Part, Store
 
-__all__ = ["PARTS_IN_FLIGHT", "Recorder", "Upload", "Uploaded"]
+__all__ = ["PARTS_IN_FLIGHT", "Buffer", "Recorder", "Upload", "Uploaded"]
 
 # Enough to fill a fast link from one file; more would only cost memory when many files are open.
 PARTS_IN_FLIGHT = 4
@@ -185,3 +186,28 @@ class Upload:
     async def _drain(self) -> None:
         if self._in_flight:
             await asyncio.wait(self._in_flight)
+
+
+class Buffer:
+    """Cuts what is written into bodies of the size that the upload asks for."""
+
+    def __init__(self, upload: Upload) -> None:
+        self._upload = upload
+        self._filling = io.BytesIO()
+        self._target = upload.next_part_size
+
+    def add(self, data: Body) -> Iterator[io.BytesIO]:
+        """Take data in; yields each body that became full."""
+        view = memoryview(data).cast("B")
+        while len(view):
+            room = self._target - self._filling.tell()
+            self._filling.write(view[:room])
+            view = view[room:]
+            if self._filling.tell() == self._target:
+                yield self.take()
+                self._target = self._upload.next_part_size
+
+    def take(self) -> io.BytesIO:
+        """What has been filled so far, handed over without copying it."""
+        body, self._filling = self._filling, io.BytesIO()
+        return body

@@ -12,8 +12,7 @@ from typing import Any
 from fsspec.asyn import sync
 
 from magicfs.errors import MagicError, StoreError, UsageError
-from magicfs.filesystem.upload.buffer import Buffer
-from magicfs.filesystem.upload.stream import Upload
+from magicfs.filesystem.upload.stream import Buffer, Upload
 from magicfs.filesystem.write_only_file import WriteOnlyFile
 
 __all__ = ["DelayedFile"]
