@@ -22,7 +22,6 @@ from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.task import Task
 from magicfs.manifests import chain
 from magicfs.protocol import magic
-from magicfs.protocol.layout import place_of
 from magicfs.stores.conditions import Conditions
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.job_scene import BUCKET, JobScene
@@ -373,7 +372,7 @@ def test_an_element_that_leads_nowhere_is_refused(element: str) -> None:
     assert path is not None
     with pytest.raises(UsageError, match="names no directory"):
         _ = path.final_key
-    assert place_of(path) is None
+    assert path.owner is None
 
 
 @pytest.mark.parametrize("directory", ["a", "a b/%/é#", "%2F", "x%25/y", "__base", "a/__to=b"])

@@ -15,7 +15,6 @@ from fsspec.utils import stringify_path
 
 from magicfs.errors import UsageError
 from magicfs.filesystem import options
-from magicfs.filesystem.recording import scope_of
 from magicfs.filesystem.transactions import MagicTransaction, Transactions
 from magicfs.formats.pending import DEFAULT_ETAG_FORMAT, EtagFormat
 from magicfs.protocol import layout, paths
@@ -156,7 +155,7 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         """What a path means to this filesystem; None for an ordinary one."""
         located = locate(self._strip_protocol(path), self._dialect)
         if located is not None:
-            self.transactions.looked_at(scope_of(located))
+            self.transactions.looked_at(located.scope)
         return located
 
     def final_key(self, path: MagicPath) -> str:
@@ -167,13 +166,13 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         """
         if not self._unique_names:
             return path.final_key
-        place = layout.place_of(path)
-        if place is None:
+        owner = path.owner
+        if owner is None:
             raise UsageError(
                 f"{path.path}: unique names need a path of a task "
                 "(…/job-<id>/<NN>/tasks/<attempt>/__base/…); write below Task.path"
             )
-        relative = layout.unique_name(path.relative, place.task, place.job)
+        relative = layout.unique_name(path.relative, owner.task, owner.job)
         return paths.join(path.destination, *relative)
 
     def _delayed(self, path: str) -> MagicPath | None:

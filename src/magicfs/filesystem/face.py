@@ -17,7 +17,7 @@ from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.filesystem import listing, wrapped_files
 from magicfs.filesystem.reading import Reading
-from magicfs.filesystem.recording import MemoryRecorder, StoreRecorder, scope_of
+from magicfs.filesystem.recording import MemoryRecorder, StoreRecorder
 from magicfs.filesystem.tracking import tracker
 from magicfs.filesystem.upload import AsyncDelayedFile, DelayedFile, Recorder, Upload
 from magicfs.protocol.magic import PENDING, MagicPath
@@ -62,20 +62,29 @@ class MagicFileSystem(Reading):
         magic = self._delayed(path)
         if magic is None or "r" in mode:
             return super().open(path, mode, **kwargs)
-        joined = self.transactions.to_join(scope_of(magic), magic.path)
+        joined = self.transactions.to_join(magic.scope, magic.path)
         if joined is None:
-            return self._open_delayed(path, mode, kwargs)
-        with self.transactions.joined(joined):
-            file = self._open_delayed(path, mode, kwargs)
+            return self._open_delayed(magic, mode, kwargs)
+        with self.transactions.joined(joined, magic.scope):
+            file = self._open_delayed(magic, mode, kwargs)
         if joined.ended:
             file.abort()
             raise UsageError(f"{magic.path}: its transaction ended meanwhile; write the file again")
         return file
 
-    def _open_delayed(self, path: Any, mode: str, kwargs: dict[str, Any]) -> Any:
+    def _open_delayed(self, magic: MagicPath, mode: str, kwargs: dict[str, Any]) -> Any:
+        autocommit = bool(kwargs.get("autocommit", not self._intrans))
+
+        def open_binary(mode: str) -> DelayedFile:
+            self._check_mode(magic, mode)
+            file = DelayedFile(self._upload(magic), self.loop, autocommit=autocommit)
+            if not autocommit:
+                self.transaction.files.append(file)
+            return file
+
         if "b" in mode and kwargs.get("compression") is None:
-            return super().open(path, mode, **kwargs)
-        return wrapped_files.open_wrapped(super().open, self._strip_protocol(path), mode, kwargs)
+            return open_binary(mode)
+        return wrapped_files.open_wrapped(open_binary, magic.path, mode, kwargs)
 
     def _open(self, path: str, mode: str = "rb", autocommit: bool = True, **kwargs: Any) -> Any:
         magic = self._delayed(path)
@@ -96,12 +105,13 @@ class MagicFileSystem(Reading):
         if mode == "rb":
             await self._refuse_pending_async(path, "read")
             return await self.fs.open_async(self._strip_protocol(path), mode, **kwargs)
-        return await self._start(path)
+        return await self._start(magic)
 
     async def _pipe_file(self, path: str, value: Any, mode: str = "overwrite", **kwargs: Any) -> Any:
-        if self._delayed(path) is None:
+        magic = self._delayed(path)
+        if magic is None:
             return await self.fs._pipe_file(self._strip_protocol(path), value, mode=mode, **kwargs)
-        async with await self._start(path) as file:
+        async with await self._start(magic) as file:
             await file.write(value)
         return None
 
@@ -113,7 +123,8 @@ class MagicFileSystem(Reading):
         mode: str = "overwrite",
         **kwargs: Any,
     ) -> None:
-        if self._delayed(rpath) is None:
+        magic = self._delayed(rpath)
+        if magic is None:
             rpath = self._strip_protocol(rpath)
             await self.fs._put_file(lpath, rpath, callback=callback, mode=mode, **kwargs)
             return
@@ -122,7 +133,7 @@ class MagicFileSystem(Reading):
             return
         callback.set_size((await asyncio.to_thread(source.stat)).st_size)
         with await asyncio.to_thread(source.open, "rb") as reader:
-            async with await self._start(rpath) as file:
+            async with await self._start(magic) as file:
                 while chunk := await asyncio.to_thread(reader.read, _READ_CHUNK):
                     await file.write(chunk)
                     callback.relative_update(len(chunk))
@@ -130,13 +141,14 @@ class MagicFileSystem(Reading):
     async def _cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
         await self._refuse_pending_async(path1, "copy")
         source = self._strip_protocol(path1)
-        if self._delayed(path2) is None:
+        magic = self._delayed(path2)
+        if magic is None:
             await self.fs._cp_file(source, self._strip_protocol(path2), **kwargs)
             return
         info = await self._info(source)
         if info["type"] == "directory":
             return
-        async with await self._start(path2) as file:
+        async with await self._start(magic) as file:
             for start in range(0, info["size"], _READ_CHUNK):
                 end = min(start + _READ_CHUNK, info["size"])
                 await file.write(await self.fs._cat_file(source, start=start, end=end))
@@ -154,9 +166,7 @@ class MagicFileSystem(Reading):
         else:
             raise UsageError(f"{path}: touch(truncate=False) has no meaning for a pending file; write it")
 
-    async def _start(self, path: str) -> AsyncDelayedFile:
-        magic = self._delayed(path)
-        assert magic is not None
+    async def _start(self, magic: MagicPath) -> AsyncDelayedFile:
         upload = self._upload(magic)
         if not self._intrans:
             return await AsyncDelayedFile(upload).open()
@@ -206,7 +216,7 @@ class MagicFileSystem(Reading):
             return
         store = self.store(magic.bucket)
         if (pending := self._in_memory(magic)) is not None:
-            tracker().withdraw(scope_of(magic), magic.path, pending.upload_id)
+            tracker().withdraw(magic.scope, magic.path, pending.upload_id)
             await store.abort_upload(pending.destination_key, pending.upload_id)
             return
         try:
@@ -214,7 +224,7 @@ class MagicFileSystem(Reading):
         except ObjectNotFound:
             await self.fs._rm_file(magic.path, **kwargs)
             return
-        tracker().withdraw(scope_of(magic), magic.path, pending.upload_id)
+        tracker().withdraw(magic.scope, magic.path, pending.upload_id)
         await store.delete([magic.pending_key, magic.key])
 
     async def _rm(

@@ -10,7 +10,7 @@ from fsspec.asyn import sync
 from magicfs.errors import UsageError
 from magicfs.filesystem import listing
 from magicfs.filesystem.connection import Connection
-from magicfs.filesystem.recording import MARKER_LENGTH, scope_of
+from magicfs.filesystem.recording import MARKER_LENGTH
 from magicfs.filesystem.tracking import tracker
 from magicfs.formats.pending import Pending
 from magicfs.protocol.magic import MagicPath
@@ -128,7 +128,7 @@ class Reading(Connection):
         return self.fs.sign(self._strip_protocol(path), expiration=expiration, **kwargs)
 
     def _in_memory(self, path: MagicPath) -> Pending | None:
-        return tracker().find(scope_of(path), path.path) if self._tracking == "memory" else None
+        return tracker().find(path.scope, path.path) if self._tracking == "memory" else None
 
     async def _refuse_pending_async(self, path: str, verb: str) -> None:
         magic = self._delayed(path)

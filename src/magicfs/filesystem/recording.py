@@ -11,7 +11,6 @@ from magicfs.filesystem.upload import Uploaded
 from magicfs.formats import hadoop_uri
 from magicfs.formats.pending import EtagFormat, Pending, UploadedPart
 from magicfs.formats.statistics import MeanStatistic, Statistics
-from magicfs.protocol.layout import place_of
 from magicfs.protocol.magic import MagicPath
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores.port import Store
@@ -22,7 +21,6 @@ __all__ = [
     "StoreRecorder",
     "described",
     "marker_length",
-    "scope_of",
     "write_id_of",
 ]
 
@@ -31,12 +29,6 @@ MARKER_LENGTH = "x-hadoop-s3a-magic-data-length"
 
 # Hadoop names stores by its own connector's scheme; other stores keep theirs.
 _HADOOP_SCHEMES = {"s3": "s3a"}
-
-
-def scope_of(path: MagicPath) -> str:
-    """Under which name the tracker keeps a path: its task attempt's directory, or its magic directory."""
-    place = place_of(path)
-    return place.directory if place else "/".join((path.bucket, *path.parents, path.magic))
 
 
 def write_id_of(pending: Pending) -> str | None:
@@ -66,21 +58,21 @@ class StoreRecorder:
     etag_format: EtagFormat
 
     def began(self) -> None:
-        tracker().opened(scope_of(self.path), self.path.path)
+        tracker().opened(self.path.scope, self.path.path)
 
     async def record(self, uploaded: Uploaded) -> None:
         pending = _pending(self.store, self.path, uploaded)
         await self.store.put(self.path.key, b"", metadata={MARKER_LENGTH: str(uploaded.length)})
         await self.store.put(self.path.pending_key, pending.to_bytes(self.etag_format))
-        if place_of(self.path) is not None:
-            tracker().finished(scope_of(self.path), self.path.path, pending)
+        if self.path.owner is not None:
+            tracker().finished(self.path.scope, self.path.path, pending)
 
     async def withdraw(self, upload_id: str) -> None:
-        tracker().withdraw(scope_of(self.path), self.path.path, upload_id)
+        tracker().withdraw(self.path.scope, self.path.path, upload_id)
         await self.store.delete([self.path.pending_key, self.path.key])
 
     def ended(self) -> None:
-        tracker().closed(scope_of(self.path), self.path.path)
+        tracker().closed(self.path.scope, self.path.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +83,17 @@ class MemoryRecorder:
     path: MagicPath
 
     def began(self) -> None:
-        tracker().opened(scope_of(self.path), self.path.path)
+        tracker().opened(self.path.scope, self.path.path)
 
     async def record(self, uploaded: Uploaded) -> None:
         pending = _pending(self.store, self.path, uploaded)
-        tracker().finished(scope_of(self.path), self.path.path, pending)
+        tracker().finished(self.path.scope, self.path.path, pending)
 
     async def withdraw(self, upload_id: str) -> None:
-        tracker().withdraw(scope_of(self.path), self.path.path, upload_id)
+        tracker().withdraw(self.path.scope, self.path.path, upload_id)
 
     def ended(self) -> None:
-        tracker().closed(scope_of(self.path), self.path.path)
+        tracker().closed(self.path.scope, self.path.path)
 
 
 def described(store: Store, path: str, uploaded: Uploaded, counters: Mapping[str, int]) -> Pending:

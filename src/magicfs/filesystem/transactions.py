@@ -110,8 +110,9 @@ class Transactions:
         return candidates[0] if candidates else None
 
     @contextlib.contextmanager
-    def joined(self, transaction: MagicTransaction) -> Iterator[None]:
-        """Run as a part of another thread's transaction."""
+    def joined(self, transaction: MagicTransaction, scope: str) -> Iterator[None]:
+        """Run as a part of another thread's transaction, to open a file of a scope."""
+        transaction.scopes.add(scope)
         current, active = self.current.set(transaction), self.active.set(True)
         try:
             yield

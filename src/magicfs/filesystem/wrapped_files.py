@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -21,19 +21,13 @@ __all__ = ["Deferred", "open_wrapped"]
 _TEXT = ("encoding", "errors", "newline")
 
 
-def open_wrapped(opener: Callable[..., Any], path: str, mode: str, kwargs: dict[str, Any]) -> Any:
-    """Open a delayed file through text encoding, compression or both.
-
-    Args:
-        opener: Opens the plain binary file.
-        path: The path.
-        mode: With or without ``b``.
-        kwargs: Further arguments of ``open``.
-    """
-    options = dict(kwargs)
-    text = {name: options.pop(name) for name in _TEXT if name in options}
-    compression = options.pop("compression", None)
-    file = opener(path, mode.replace("t", "").replace("b", "") + "b", **options)
+def open_wrapped(
+    opener: Callable[[str], DelayedFile], path: str, mode: str, kwargs: Mapping[str, Any]
+) -> Any:
+    """Open a delayed file through text encoding, compression or both; ``opener`` opens the binary file."""
+    text = {name: kwargs[name] for name in _TEXT if name in kwargs}
+    compression = kwargs.get("compression")
+    file = opener(mode.replace("t", "").replace("b", "") + "b")
     binary: Any = file
     if compression is not None:
         try:

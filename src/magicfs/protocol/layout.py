@@ -1,4 +1,4 @@
-"""Where a job keeps its work, and what a work path tells of its job and task.
+"""Where a job keeps its work.
 
 ::
 
@@ -20,15 +20,13 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from magicfs.errors import UsageError
-from magicfs.protocol import ids, paths
+from magicfs.protocol import paths
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 from magicfs.protocol.magic import (
     BASE,
     MAGIC,
     MAGIC_JOB,
     PENDING_SET,
-    MagicPath,
-    directory_of,
     element_to,
 )
 
@@ -37,10 +35,8 @@ __all__ = [
     "JOB_OBJECT",
     "SIGNPOST",
     "SUCCESS",
-    "AttemptPlace",
     "LayoutName",
     "WorkLayout",
-    "place_of",
     "unique_name",
 ]
 
@@ -146,41 +142,6 @@ class WorkLayout:
     def success_key(self) -> str:
         """The completion marker of the destination."""
         return paths.join(self.destination, SUCCESS)
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptPlace:
-    """What a path in the committer's own layout tells.
-
-    Attributes:
-        job: The job.
-        task: The task.
-        attempt: The task attempt.
-        directory: ``bucket/key`` of the task attempt's directory.
-    """
-
-    job: JobId
-    task: TaskId
-    attempt: AttemptId
-    directory: str
-
-
-def place_of(path: MagicPath) -> AttemptPlace | None:
-    """The job, task and attempt that a magic path belongs to; None if the layout is not a committer's."""
-    children = path.children
-    if len(children) < 5 or children[2] != _TASKS or not children[0].startswith(_JOB):
-        return None
-    try:
-        is_extra = len(children) > 5 and directory_of(children[4]) is not None
-        if children[5 if is_extra else 4] != BASE:
-            return None
-        job = ids.job_id(children[0].removeprefix(_JOB))
-        attempt = ids.check_attempt(children[3])
-        task = ids.task_of_attempt(attempt)
-    except UsageError:
-        return None
-    directory = "/".join((path.bucket, *path.parents, path.magic, *children[:4]))
-    return AttemptPlace(job, task, attempt, directory)
 
 
 def unique_name(relative: tuple[str, ...], task: TaskId, job: JobId) -> tuple[str, ...]:

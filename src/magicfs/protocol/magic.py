@@ -15,10 +15,11 @@ percent sign and ``%2F`` for a slash. Only a job with such an extra destination 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from magicfs.errors import UsageError
-from magicfs.protocol import paths
+from magicfs.protocol import ids, paths
+from magicfs.protocol.ids import AttemptId, JobId, TaskId
 
 __all__ = [
     "BASE",
@@ -28,6 +29,7 @@ __all__ = [
     "PENDING_SET",
     "Dialect",
     "MagicPath",
+    "PathOwner",
     "directory_of",
     "element_to",
     "locate",
@@ -39,6 +41,7 @@ BASE = "__base"
 PENDING = ".pending"
 PENDING_SET = ".pendingset"
 _TO = "__to="
+_JOB = "job-"
 _TASKS = "tasks"
 
 _RELEASE = re.compile(r"(\d+)\.(\d+)")
@@ -77,22 +80,59 @@ class Dialect:
 
 
 @dataclass(frozen=True, slots=True)
-class MagicPath:
-    """A path with a magic element, taken apart.
+class PathOwner:
+    """The task attempt that a path in the committer's own layout belongs to."""
 
-    Attributes:
-        bucket: The bucket.
-        key: The key that was named.
-        parents: The elements before the magic one: the destination directory.
-        magic: The magic element.
-        children: The elements after it.
-    """
+    job: JobId
+    task: TaskId
+    attempt: AttemptId
+    directory: str
+    """``bucket/key`` of the task attempt's directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class MagicPath:
+    """A path with a magic element, taken apart."""
 
     bucket: str
     key: str
     parents: tuple[str, ...]
+    """The elements before the magic one: the destination directory."""
     magic: str
     children: tuple[str, ...]
+    """The elements after the magic one."""
+    owner: PathOwner | None = field(init=False, compare=False, repr=False)
+    """None if the layout is not a committer's."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "owner", self._find_owner())
+
+    def _find_owner(self) -> PathOwner | None:
+        children = self.children
+        if len(children) < 5 or children[2] != _TASKS or not children[0].startswith(_JOB):
+            return None
+        try:
+            is_extra = len(children) > 5 and directory_of(children[4]) is not None
+            if children[5 if is_extra else 4] != BASE:
+                return None
+            job = ids.job_id(children[0].removeprefix(_JOB))
+            attempt = ids.check_attempt(children[3])
+            task = ids.task_of_attempt(attempt)
+        except UsageError:
+            return None
+        return PathOwner(job, task, attempt, "/".join((self._magic_directory, *children[:4])))
+
+    @property
+    def _magic_directory(self) -> str:
+        return "/".join((self.bucket, *self.parents, self.magic))
+
+    @property
+    def scope(self) -> str:
+        """The directory of its task attempt, or else the magic directory, with the bucket.
+
+        Files are tracked by it until their task commits.
+        """
+        return self.owner.directory if self.owner else self._magic_directory
 
     @property
     def path(self) -> str:

@@ -79,7 +79,6 @@ import os, pickle, sys, traceback
 from s3fs import S3FileSystem
 from magicfs.filesystem import MagicFileSystem
 from magicfs.filesystem.tracking import tracker
-from magicfs.filesystem.recording import scope_of
 
 options, base, tracking, given = pickle.loads(bytes.fromhex(sys.argv[1]))
 if given:
@@ -97,7 +96,7 @@ def child(number):
         with one.open(f"{base}/child {number} {one is fs}", "wb") as file:
             file.write(b"3" * 6 * 2**20)
         assert one.size(f"{base}/child {number} {one is fs}") == 6 * 2**20
-    known = tracker().snapshot(scope_of(fs.locate(f"{base}/x")))
+    known = tracker().snapshot(fs.locate(f"{base}/x").scope)
     assert f"{base}/parent open" not in known.open, known
     assert f"{base}/parent before" not in known.finished, known
     try:

@@ -12,9 +12,10 @@ import pytest
 from fsspec.asyn import sync
 
 from magicfs.errors import Unavailable, UsageError
-from magicfs.filesystem import MagicFileSystem
+from magicfs.filesystem import MagicFileSystem, connection
 from magicfs.formats.pending import Pending
 from magicfs.job.job import Job
+from magicfs.protocol.magic import Dialect, MagicPath, locate
 from magicfs.stores.port import Body, ObjectInfo, Part, PartBody, Store
 from magicfs.testing.counting_store import CountingStore
 from proofs.scenes.memory_scene import MemoryScene
@@ -319,3 +320,17 @@ def test_file_that_failed_takes_no_more_data_and_closes_in_silence() -> None:
         file.write(b"1234")
     file.close()
     assert (scene.objects(), scene.uploads()) == ({}, [])
+
+
+def test_open_takes_its_path_apart_once(scene: MemoryScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken_apart: list[str] = []
+
+    def counted(path: str, dialect: Dialect) -> MagicPath | None:
+        taken_apart.append(path)
+        return locate(path, dialect)
+
+    monkeypatch.setattr(connection, "locate", counted)
+    path = f"{BASE}/part-0.csv"
+    with scene.filesystem.open(path, "wb") as file:
+        file.write(BODY)
+    assert taken_apart == [path]

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from magicfs.errors import UsageError
 from magicfs.protocol import ids
-from magicfs.protocol.layout import AttemptPlace, WorkLayout, place_of, unique_name
-from magicfs.protocol.magic import locate
+from magicfs.protocol.layout import WorkLayout, unique_name
+from magicfs.protocol.magic import PathOwner, locate
 
 JOB = ids.job_id("0b8a4a06-7a57-4e4c-9d1c-1f4b5b1a2c3d")
 SAFE = st.from_regex(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,20}", fullmatch=True)
@@ -116,7 +116,7 @@ def test_a_work_path_tells_its_job_task_and_attempt(layout: str, destination: st
     attempt = ids.attempt_id(ids.task_id("reduce-7"), "ab12")
     located = locate(f"bucket/{work.work_directory(attempt)}/year=2026/part 1.csv")
     assert located is not None
-    assert place_of(located) == AttemptPlace(
+    assert located.owner == PathOwner(
         JOB, ids.task_id("reduce-7"), attempt, f"bucket/{work.task_attempt_directory(attempt)}"
     )
     assert located.final_key == "/".join(filter(None, [destination, "year=2026/part 1.csv"]))
@@ -147,7 +147,7 @@ def test_a_set_key_names_its_attempt_and_nothing_else_does() -> None:
 def test_a_path_outside_a_committers_layout_tells_nothing(path: str) -> None:
     located = locate(path)
     assert located is not None
-    assert place_of(located) is None
+    assert located.owner is None
 
 
 def test_unknown_layout_and_job_attempt_are_refused() -> None:
