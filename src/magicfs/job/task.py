@@ -54,6 +54,7 @@ class Task:
         self._on_commit = on_commit
         self._check = check
         self._attempt: AttemptId | None = None
+        self._work_place: WorkPlace | None = None
         self._process: int | None = None
         self._state: Literal["new", "open", "committed", "aborted"] = "new"
         self._commit: TaskCommit | None = None
@@ -94,15 +95,11 @@ class Task:
         Raises:
             UsageError: It lies in none of the job's ``extra_destinations``.
         """
-        place = self._spec.work_place(self.id, self._require_attempt(), directory)
-        if place.prefix == "file://" and self._state == "open":
-            Path(place.path).mkdir(parents=True, exist_ok=True)
-        return place.path
+        return self._place_in(directory).path
 
     def url_to(self, directory: str, name: str = "") -> str:
         """As ``path_to``, a URL for a file of the given relative name, to go with ``storage_options``."""
-        self.path_to(directory)
-        return self._spec.work_place(self.id, self._require_attempt(), directory).url(name)
+        return self._place_in(directory).url(name)
 
     @property
     def storage_options(self) -> dict[str, Any]:
@@ -115,7 +112,7 @@ class Task:
         options = self._place().storage_options
         if options is None:
             raise UsageError("no URL leads to where this task writes; write through task.filesystem")
-        return options
+        return {name: dict(value) if isinstance(value, dict) else value for name, value in options.items()}
 
     @property
     def filesystem(self) -> AbstractFileSystem:
@@ -143,8 +140,10 @@ class Task:
             )
         self._require_job("setup")
         attempt = ids.attempt_id(self.id, suffix or secrets.token_hex(6))
-        self._spec.work_place(self.id, attempt).prepare()
+        work_place = self._spec.work_place(self.id, attempt)
+        work_place.prepare()
         self._attempt = attempt
+        self._work_place = work_place
         self._process = os.getpid()
         self._state = "open"
         return self
@@ -270,7 +269,18 @@ class Task:
         return f"<Task {self.id} of job {self.job_id}, {self._state}>"
 
     def _place(self) -> WorkPlace:
-        return self._spec.work_place(self.id, self._require_attempt())
+        attempt = self._require_attempt()
+        if self._work_place is None or self._process != os.getpid():
+            # Of a forked process, which needs connections of its own.
+            return self._spec.work_place(self.id, attempt)
+        return self._work_place
+
+    def _place_in(self, directory: str) -> WorkPlace:
+        """Where to write for a directory in an extra destination."""
+        place = self._spec.work_place(self.id, self._require_attempt(), directory)
+        if place.prefix == "file://" and self._state == "open":
+            Path(place.path).mkdir(parents=True, exist_ok=True)
+        return place
 
     def _require_attempt(self) -> AttemptId:
         if self._attempt is None:
