@@ -19,18 +19,18 @@ from magicfs.version import __version__
 if TYPE_CHECKING:
     from magicfs.datasets import compact as compact
     from magicfs.datasets import recover as recover
-    from magicfs.datasets.readers import VerifyReport as VerifyReport
-    from magicfs.datasets.readers import adopt as adopt
-    from magicfs.datasets.readers import dataset as dataset
-    from magicfs.datasets.readers import read_manifest as read_manifest
-    from magicfs.datasets.readers import verify as verify
+    from magicfs.datasets.adopt import adopt as adopt
+    from magicfs.datasets.read import dataset as dataset
+    from magicfs.datasets.read import read_manifest as read_manifest
     from magicfs.datasets.stocator import stocator_files as stocator_files
+    from magicfs.datasets.verify import verify as verify
     from magicfs.filesystem import MagicFileSystem as MagicFileSystem
     from magicfs.formats.task_commit import TaskCommit as TaskCommit
     from magicfs.hadoop.conf import from_hadoop_conf as from_hadoop_conf
     from magicfs.job.job import Job as Job
     from magicfs.job.task import Task as Task
     from magicfs.report import JobReport as JobReport
+    from magicfs.report import VerifyReport as VerifyReport
 
 _HOMES = {
     "Job": "magicfs.job.job",
@@ -38,15 +38,15 @@ _HOMES = {
     "MagicFileSystem": "magicfs.filesystem",
     "Task": "magicfs.job.task",
     "TaskCommit": "magicfs.formats.task_commit",
-    "VerifyReport": "magicfs.datasets.readers",
-    "adopt": "magicfs.datasets.readers",
+    "VerifyReport": "magicfs.report",
+    "adopt": "magicfs.datasets.adopt",
     "compact": "magicfs.datasets",
-    "dataset": "magicfs.datasets.readers",
+    "dataset": "magicfs.datasets.read",
     "from_hadoop_conf": "magicfs.hadoop.conf",
-    "read_manifest": "magicfs.datasets.readers",
+    "read_manifest": "magicfs.datasets.read",
     "recover": "magicfs.datasets",
     "stocator_files": "magicfs.datasets.stocator",
-    "verify": "magicfs.datasets.readers",
+    "verify": "magicfs.datasets.verify",
 }
 _ROOMS = {"errors", "spark", "testing"}
 

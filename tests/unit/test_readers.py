@@ -20,12 +20,12 @@ from fsspec.asyn import sync
 
 import magicfs
 from magicfs.cli import main as cli
-from magicfs.datasets.readers import VerifyReport
 from magicfs.errors import CommitDenied, FormatError, ObjectNotFound, UsageError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain
 from magicfs.protocol.readback import WRITE_ID
+from magicfs.report import VerifyReport
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.memory import MemoryStore, default_world
 from magicfs.stores.memory_filesystem import MemoryFileSystem

@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     Returns:
         0 if the bucket shows exactly the dataset, else 1.
     """
-    from magicfs.datasets.readers import verify
+    from magicfs.datasets.verify import verify
     from magicfs.report import human_bytes
 
     report = verify(arguments.url, storage_options=parse_storage_options(arguments.storage_options))

@@ -8,9 +8,9 @@
 ``compact``           sum the manifests up, so that readers need not walk all of the chain
 ====================  =======================================================================================
 
-A module each does these, and ``readers`` reads what is published. ``listed_jobs`` finds a job by what
-its tasks left, ``connection`` is the way to the store, and ``adopt`` adopts files that no job has
-brought.
+Each is in a module of its name. ``read`` and ``verify`` read what is published, ``stocator`` what the
+stocator committer has published, and ``adopt`` adopts files that no job has brought. ``listed_jobs`` finds
+a job by what its tasks left, and ``connection`` is the way to the store.
 """
 
 from magicfs.datasets.abort import abort

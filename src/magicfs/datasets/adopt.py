@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from typing import Any
 from uuid import uuid4
 
+from fsspec.spec import AbstractFileSystem
+
+from magicfs.datasets.connection import open_destination
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
@@ -19,16 +24,42 @@ from magicfs.transaction.others import find_unfinished_jobs
 
 __all__ = ["adopt"]
 
-_CONCURRENCY = 32
+
+def adopt(
+    url: str,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: AbstractFileSystem | None = None,
+) -> Manifest | None:
+    """Publish a manifest of the visible files that no manifest names, so that they belong to the dataset.
+
+    For files that are older than the first job; run it while nobody writes there. A second call finds nothing
+    to adopt.
+
+    Args:
+        url: The destination, such as ``s3://bucket/sales``.
+        storage_options: Options of the store's fsspec filesystem.
+        filesystem: That filesystem itself, in place of options.
+
+    Returns:
+        The manifest; None if there was nothing to adopt.
+
+    Raises:
+        UsageError: A job is unfinished there, or a table format keeps the directory.
+        CommitDenied: A job was published meanwhile; nothing was changed.
+        FormatError: The chain of manifests is broken, or a newer magicfs wrote it.
+        StoreError: The store refused, or did not answer.
+    """
+    destination = open_destination(url, storage_options, filesystem, for_reading=True)
+    return destination.run(_adopt)
 
 
-async def adopt(store: Store, location: Location) -> Manifest | None:
-    """Publish a manifest of every visible file that no manifest names; see ``readers.adopt``."""
-    destination = location.key
+async def _adopt(engine: Engine, location: Location) -> Manifest | None:
+    store, destination = engine.store, location.key
     before = await _head(store, destination)
     # Listed first: what a job published meanwhile is then known by its manifest.
     files = await _listed(store, location)
-    await _refuse_unfinished(store, location)
+    await _refuse_unfinished(engine, location)
     async for manifest in chain.chain(store, destination, READING):
         # Hidden ones too: what a job has replaced shall not come back.
         for key in (*(file.key for file in manifest.files), *manifest.deleted):
@@ -67,8 +98,8 @@ async def _listed(store: Store, location: Location) -> dict[str, ManifestFile]:
     return files
 
 
-async def _refuse_unfinished(store: Store, location: Location) -> None:
-    found = await find_unfinished_jobs(Engine(store, _CONCURRENCY), location.key)
+async def _refuse_unfinished(engine: Engine, location: Location) -> None:
+    found = await find_unfinished_jobs(engine, location.key)
     if found:
         raise UsageError(
             f"job {found[0].job_id} at {location.url} is unfinished, and its files may be among those to "

@@ -85,8 +85,7 @@ def compact(
             same dataset, whether or not the sum was linked.
         StoreError: The store refused; nothing was changed.
     """
-    report: CompactReport = on_destination(compact_chain, url, storage_options, filesystem, dry_run=dry_run)
-    return report
+    return on_destination(compact_chain, url, storage_options, filesystem, dry_run=dry_run)
 
 
 async def compact_chain(engine: Engine, location: Location, *, dry_run: bool = False) -> CompactReport:

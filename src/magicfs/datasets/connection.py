@@ -1,9 +1,10 @@
-"""What every way of looking after a destination needs: its store, an engine, and what is known of a job."""
+"""What everything in this room needs: the way to a store, and what is known of a job."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from fsspec.asyn import sync
 from fsspec.spec import AbstractFileSystem
@@ -18,30 +19,81 @@ from magicfs.protocol.paths import Location
 from magicfs.stores import resolve
 from magicfs.transaction.context import JobContext
 
-__all__ = ["context_of", "on_destination", "was_published"]
+__all__ = [
+    "Destination",
+    "context_of",
+    "on_destination",
+    "open_destination",
+    "was_published",
+]
 
 _CONCURRENCY = 32
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
-def on_destination(
-    work: Callable[..., Coroutine[Any, Any, Any]],
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A destination, and the filesystem and engine that reach it."""
+
+    location: Location
+    filesystem: AbstractFileSystem
+    engine: Engine = field(repr=False)
+
+    def run(
+        self,
+        work: Callable[Concatenate[Engine, Location, _P], Coroutine[Any, Any, _T]],
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> _T:
+        """Run a coroutine on the loop of the store."""
+        loop = resolve.loop_of(self.filesystem)
+        result: _T = sync(loop, work, self.engine, self.location, *args, **kwargs)
+        return result
+
+
+def open_destination(
     url: str,
     storage_options: Mapping[str, Any] | None,
     filesystem: AbstractFileSystem | None,
-    **how: Any,
-) -> Any:
-    """Run a coroutine on the store of a destination, with an engine and the location first.
+    *,
+    for_reading: bool = False,
+) -> Destination:
+    """The way from a URL to its store.
+
+    With ``for_reading`` the filesystem shows no listing that it has cached.
 
     Raises:
         UsageError: The URL, or how the store is given, cannot be right.
     """
     if filesystem is not None and storage_options:
-        raise UsageError("give either filesystem or storage_options, not both")
+        raise UsageError("give either storage_options or filesystem, not both")
     location = location_of(url, any_scheme=filesystem is not None)
-    wrapped = filesystem or resolve.filesystem(location.scheme, dict(storage_options or {}))
-    engine = Engine(resolve.open_store(wrapped, location.bucket), _CONCURRENCY)
-    result = sync(resolve.loop_of(wrapped), work, engine, location, **how)
-    wrapped.invalidate_cache()
+    if filesystem is None:
+        uncached = {"use_listings_cache": False} if for_reading else {}
+        filesystem = resolve.filesystem(location.scheme, {**(storage_options or {}), **uncached})
+    elif for_reading:
+        resolve.check(filesystem)
+        filesystem.invalidate_cache()  # by path, s3fs keeps what it knows of directories below
+    engine = Engine(resolve.open_store(filesystem, location.bucket), _CONCURRENCY)
+    return Destination(location, filesystem, engine)
+
+
+def on_destination(
+    work: Callable[..., Coroutine[Any, Any, _T]],
+    url: str,
+    storage_options: Mapping[str, Any] | None,
+    filesystem: AbstractFileSystem | None,
+    **how: Any,
+) -> _T:
+    """Run a coroutine that may change a destination, with an engine and the location first.
+
+    Raises:
+        UsageError: As for ``open_destination``.
+    """
+    destination = open_destination(url, storage_options, filesystem)
+    result = destination.run(work, **how)
+    destination.filesystem.invalidate_cache()
     return result
 
 

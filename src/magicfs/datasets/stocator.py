@@ -44,8 +44,7 @@ def stocator_files(
         FormatError: It cannot be believed, or files that it tells of are gone.
         StoreError: The store refused, or did not answer.
     """
-    found: tuple[str, ...] = on_destination(_winners, url, storage_options, filesystem)
-    return found
+    return on_destination(_winners, url, storage_options, filesystem)
 
 
 async def _winners(engine: Engine, location: Location) -> tuple[str, ...]:

@@ -106,8 +106,9 @@ class _Sink:
         from magicfs.spark.writing import write
 
         storage = self.options.get("storage_options")
-        how = {"sink_id": self.sink_id, "batch_id": batch_id}
-        published: str | None = on_destination(settled_batch, self.url, storage, None, **how)
+        published = on_destination(
+            settled_batch, self.url, storage, None, sink_id=self.sink_id, batch_id=batch_id
+        )
         if published is None:
             report = write(frame, self.url, **self.options, run_id=run_of(self.sink_id, batch_id))
             log_report(report)
@@ -143,8 +144,7 @@ def batches(
         StoreError: The store refused, or did not answer.
     """
     name = check_sink(sink_id)
-    found: list[Batch] = on_destination(_batches, url, storage_options, filesystem, sink_id=name)
-    return found
+    return on_destination(_batches, url, storage_options, filesystem, sink_id=name)
 
 
 async def _batches(engine: Engine, location: Location, *, sink_id: str) -> list[Batch]:

@@ -1,0 +1,169 @@
+"""Exactly the published files, whatever else a listing shows: of one job, or of the dataset as it is now.
+
+What a chain of manifests shows is told in ``magicfs.manifests.chain``. Nothing here trusts a cached listing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from fsspec.spec import AbstractFileSystem
+
+from magicfs.datasets.connection import open_destination
+from magicfs.engine import Engine
+from magicfs.errors import ObjectNotFound, UsageError
+from magicfs.formats.manifest import Manifest, ManifestFile
+from magicfs.manifests import chain
+from magicfs.manifests.chain import READING, View
+from magicfs.protocol import paths
+from magicfs.protocol.conflict import is_data
+from magicfs.protocol.job_state import SHOWS_NOTHING
+from magicfs.protocol.paths import Location
+from magicfs.transaction.others import find_unfinished_jobs
+
+if TYPE_CHECKING:
+    import pyarrow.dataset
+
+__all__ = ["current_view", "dataset", "read_manifest"]
+
+
+
+def read_manifest(
+    url: str,
+    job: str | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: AbstractFileSystem | None = None,
+) -> Manifest:
+    """What one job published.
+
+    Args:
+        url: The destination, such as ``s3://bucket/sales``.
+        job: The job's id; by default the one published last.
+        storage_options: Options of the store's fsspec filesystem.
+        filesystem: That filesystem itself, in place of options.
+
+    Raises:
+        ObjectNotFound: No job was published there, or not this one.
+        FormatError: The manifest is malformed or inconsistent, or a newer magicfs wrote it.
+        UsageError: The URL or the id is none.
+        StoreError: The store refused, or did not answer.
+    """
+    destination = open_destination(url, storage_options, filesystem, for_reading=True)
+    return destination.run(_read_manifest, job)
+
+
+def dataset(
+    url: str,
+    *,
+    last: bool = False,
+    schema: Any = None,
+    format: Any = "parquet",  # noqa: A002 - as in pyarrow
+    partitioning: Any = "hive",
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: AbstractFileSystem | None = None,
+) -> pyarrow.dataset.Dataset:
+    """The dataset as it is at this moment: the visible files of all published jobs, and no others.
+
+    Files that become visible, or are replaced, afterwards are no part of it. Where a later job has replaced
+    and deleted files meanwhile, reading them raises ``FileNotFoundError``: make the dataset again.
+
+    Args:
+        url: The destination, such as ``s3://bucket/sales``.
+        last: Only the files of the job that was published last.
+        schema: A pyarrow schema; by default the first file's. Needed when there are no files.
+        format: As for ``pyarrow.dataset.dataset``.
+        partitioning: As for ``pyarrow.dataset.dataset``; taken from the names below the destination.
+        storage_options: Options of the store's fsspec filesystem.
+        filesystem: That filesystem itself, in place of options.
+
+    Raises:
+        ObjectNotFound: Nothing was published there.
+        UsageError: There are files that no manifest knows, from before the first job; or no files and no
+            schema; or pyarrow is not installed.
+        FormatError: The chain of manifests is broken, or a newer magicfs wrote it.
+        StoreError: The store refused, or did not answer.
+    """
+    try:
+        import pyarrow.dataset as ds
+        from pyarrow.fs import FSSpecHandler, PyFileSystem
+    except ImportError as error:
+        raise UsageError("dataset needs pyarrow; pip install 'magicfs[arrow]'") from error
+    destination = open_destination(url, storage_options, filesystem, for_reading=True)
+    location = destination.location
+    files = destination.run(_files_of_dataset, last)
+    prefix = paths.prefix_of(location.path)
+    found = [f"{prefix}{key}" for key in sorted(files) if is_data(key, "")]
+    if not found and schema is None:
+        raise UsageError(f"the dataset {location.url} has no files; pass schema= to read it as an empty one")
+    arrow = PyFileSystem(FSSpecHandler(destination.filesystem))
+    return ds.dataset(
+        found,
+        schema=schema,
+        format=format,
+        filesystem=arrow,
+        partitioning=partitioning,
+        partition_base_dir=location.path,
+    )
+
+
+async def _read_manifest(engine: Engine, location: Location, job: str | None) -> Manifest:
+    if job is None:
+        job = await chain.newest_job(engine.store, location.key, READING)
+        if job is None:
+            raise await _nothing_published(engine, location)
+    manifest = await chain.read(engine.store, location.key, job, READING)
+    if manifest is None:
+        raise ObjectNotFound(
+            "read_manifest",
+            f"{engine.store.bucket}/{chain.manifest_key(location.key, job)}",
+            f"job {job} was not published to {location.url}",
+            hint="check the id, or recover the job",
+        )
+    return manifest
+
+
+async def _files_of_dataset(engine: Engine, location: Location, last: bool) -> Mapping[str, ManifestFile]:
+    if last:
+        return {file.key: file for file in (await _read_manifest(engine, location, None)).files}
+    found = await current_view(engine, location)
+    if found.older_files:
+        raise UsageError(_older_files(location, "were there before the first job was published"))
+    return found.files
+
+
+async def current_view(engine: Engine, location: Location) -> View:
+    """What the chain of manifests shows now; raises if nothing was published."""
+    found = await chain.view(engine.store, location.key, READING)
+    if found is None:
+        raise await _nothing_published(engine, location)
+    return found
+
+
+async def _nothing_published(engine: Engine, location: Location) -> UsageError | ObjectNotFound:
+    jobs = await find_unfinished_jobs(engine, location.key)
+    publishing = [one.job_id for one in jobs if one.job and one.job.state not in SHOWS_NOTHING]
+    if publishing:
+        return ObjectNotFound(
+            "read_manifest",
+            f"{engine.store.bucket}/{chain.pointer_key(location.key)}",
+            f"job {publishing[0]} is being published to {location.url}, and is the first one there",
+            hint=f"wait for it, or if its driver is dead run: magicfs recover {location.url}",
+        )
+    async for info in engine.store.list(paths.prefix_of(location.key)):
+        if is_data(info.key, location.key):
+            return UsageError(_older_files(location, "are there, and no job was published with magicfs"))
+    return ObjectNotFound(
+        "read_manifest",
+        f"{engine.store.bucket}/{chain.pointer_key(location.key)}",
+        f"no job was published to {location.url}",
+        hint="check the URL",
+    )
+
+
+def _older_files(location: Location, since: str) -> str:
+    return (
+        f"files of {location.url} stand in no manifest: they {since}; if they belong to the dataset call "
+        f"magicfs.adopt({location.url!r}), else remove them or publish with conflict='replace'"
+    )
