@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import s3fs
 
-from magicfs.demo.looker import Looker
 from magicfs.demo.server import Bucket, given_server, own_server
 from magicfs.demo.victim import Hunter, connected_workers
+from magicfs.demo.watcher import Watcher
 from magicfs.errors import UsageError
 from magicfs.testing.servers import Server
 
@@ -48,21 +48,21 @@ def begin(bucket: Bucket, key: str) -> None:
     bucket.view.boto3_client().create_multipart_upload(Bucket=bucket.name, Key=key)
 
 
-class TestLooker:
+class TestWatcher:
     def test_visible_files_and_pending_uploads_are_counted(self, bucket: Bucket):
-        with Looker(bucket, "sales") as looker:
+        with Watcher(bucket, "sales") as watcher:
             put(bucket, "sales/a 1%+#.parquet")
             begin(bucket, "sales/b.parquet")
-            looker.last_look()
-        assert looker.looks >= 1
-        assert looker.visible_before_commit == 1
+            watcher.last_look()
+        assert watcher.looks >= 1
+        assert watcher.visible_before_commit == 1
 
     def test_pending_uploads_count_while_nothing_is_visible(self, bucket: Bucket):
-        with Looker(bucket, "sales") as looker:
+        with Watcher(bucket, "sales") as watcher:
             begin(bucket, "sales/a.parquet")
             begin(bucket, "sales/b.parquet")
-            looker.last_look()
-        assert (looker.pending_before_commit, looker.visible_before_commit) == (2, 0)
+            watcher.last_look()
+        assert (watcher.pending_before_commit, watcher.visible_before_commit) == (2, 0)
 
     def test_hidden_files_and_neighbours_are_not_visible(self, bucket: Bucket):
         for key in (
@@ -74,29 +74,29 @@ class TestLooker:
             "other/a",
         ):
             put(bucket, key)
-        with Looker(bucket, "sales") as looker:
-            looker.last_look()
-        assert looker.visible_before_commit == 0
+        with Watcher(bucket, "sales") as watcher:
+            watcher.last_look()
+        assert watcher.visible_before_commit == 0
 
     def test_what_becomes_visible_after_the_last_look_does_not_count(self, bucket: Bucket):
-        with Looker(bucket, "sales") as looker:
-            looker.last_look()
+        with Watcher(bucket, "sales") as watcher:
+            watcher.last_look()
             put(bucket, "sales/a.parquet")
             seen = threading.Event()
-            looker._tell = lambda look: seen.set() if look.visible else None
+            watcher._on_look = lambda look: seen.set() if look.visible else None
             assert seen.wait(10)
-        assert looker.visible_before_commit == 0
+        assert watcher.visible_before_commit == 0
 
     def test_looks_count_only_while_the_engine_says_so(self, bucket: Bucket):
-        with Looker(bucket, "sales", before_commit=lambda: False) as looker:
+        with Watcher(bucket, "sales", before_commit=lambda: False) as watcher:
             put(bucket, "sales/a.parquet")
-            looker.last_look()
-        assert (looker.looks, looker.visible_before_commit) == (0, 0)
+            watcher.last_look()
+        assert (watcher.looks, watcher.visible_before_commit) == (0, 0)
 
     def test_look_that_fails_is_raised_at_the_end(self, bucket: Bucket):
         gone = Bucket("no-such-bucket-here", bucket.view, {})
-        with pytest.raises(Exception, match="NoSuchBucket"), Looker(gone, "sales") as looker:
-            looker._thread.join(10)
+        with pytest.raises(Exception, match="NoSuchBucket"), Watcher(gone, "sales") as watcher:
+            watcher._thread.join(10)
 
 
 class TestServers:

@@ -141,7 +141,7 @@ def test_a_java_that_hangs_is_given_up(install: Install) -> None:
 
 
 def test_a_program_that_is_no_java_is_quoted(install: Install) -> None:
-    with pytest.raises(JavaProblem, match="does not tell a version but 'coffee'"):
+    with pytest.raises(JavaProblem, match="does not print a version but 'coffee'"):
         require_java(install("print('coffee')"))
 
 

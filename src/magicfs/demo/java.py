@@ -51,7 +51,7 @@ def find_java(environ: Mapping[str, str] | None = None, *, timeout: float = ANSW
 
     Args:
         environ: The environment to look at; by default this process's.
-        timeout: Seconds that it has to tell its version.
+        timeout: Seconds that it has to print its version.
 
     Returns:
         None if there is none; its release may be too old, which ``require_java`` checks.
@@ -67,7 +67,7 @@ def find_java(environ: Mapping[str, str] | None = None, *, timeout: float = ANSW
     version = _version(answer)
     major = major_version(answer)
     if major is None or version is None:
-        raise JavaProblem(f"{path} -version does not tell a version but {_first_line(answer)!r}; {_INSTALL}")
+        raise JavaProblem(f"{path} -version does not print a version but {_first_line(answer)!r}; {_INSTALL}")
     return Java(path, major, version)
 
 

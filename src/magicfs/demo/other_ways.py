@@ -16,11 +16,11 @@ import pyarrow.dataset
 import pyarrow.parquet
 
 from magicfs.demo.fingerprint import fingerprint
-from magicfs.demo.looker import Look, Looker
 from magicfs.demo.process_engine import MONTHS, PARTITIONING
 from magicfs.demo.proof import Publication
 from magicfs.demo.readback import read_back
 from magicfs.demo.server import Bucket
+from magicfs.demo.watcher import Look, Watcher
 from magicfs.job.job import Job, Task
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ _TASKS = 4
 _PROCESSES = 2
 _SMALL_CARRIERS: Final = ("AS", "F9", "HA", "OO", "YV")
 
-Tell = Callable[[Look], None]
+OnLook = Callable[[Look], None]
 
 
-def by_pyarrow(bucket: Bucket, dataset: pa.Table, tell: Tell) -> Publication:
+def by_pyarrow(bucket: Bucket, dataset: pa.Table, on_look: OnLook) -> Publication:
     """Write the dataset with ``pyarrow.dataset.write_dataset``, in several tasks of this process."""
 
     def write(job: Job) -> None:
@@ -50,17 +50,17 @@ def by_pyarrow(bucket: Bucket, dataset: pa.Table, tell: Tell) -> Publication:
                     partitioning=PARTITIONING,
                 )
 
-    return _published("pyarrow.dataset.write_dataset", bucket, "by-pyarrow", dataset, write, tell)
+    return _published("pyarrow.dataset.write_dataset", bucket, "by-pyarrow", dataset, write, on_look)
 
 
-def by_pandas(bucket: Bucket, dataset: pa.Table, directory: Path, tell: Tell) -> Publication:
+def by_pandas(bucket: Bucket, dataset: pa.Table, directory: Path, on_look: OnLook) -> Publication:
     """Write the dataset with ``DataFrame.to_parquet`` and chained URLs, from several processes.
 
     Args:
         bucket: Where to.
         dataset: What.
         directory: Where the processes find it.
-        tell: Told of every look.
+        on_look: Called after every look.
     """
     path = directory / "dataset.arrow"
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, dataset.schema) as writer:
@@ -71,17 +71,17 @@ def by_pandas(bucket: Bucket, dataset: pa.Table, directory: Path, tell: Tell) ->
         with ProcessPoolExecutor(_PROCESSES, mp_context=context) as pool:
             job.map(partial(_write_month, str(path)), MONTHS, executor=pool)
 
-    return _published("pandas.DataFrame.to_parquet", bucket, "by-pandas", dataset, write, tell)
+    return _published("pandas.DataFrame.to_parquet", bucket, "by-pandas", dataset, write, on_look)
 
 
-def by_pandas_udf(bucket: Bucket, dataset: pa.Table, frame: DataFrame, tell: Tell) -> Publication:
+def by_pandas_udf(bucket: Bucket, dataset: pa.Table, frame: DataFrame, on_look: OnLook) -> Publication:
     """Write the flights of five small carriers in ``mapInPandas``.
 
     Args:
         bucket: Where to.
         dataset: What must come out, for all carriers.
         frame: The same as Spark computes it.
-        tell: Told of every look.
+        on_look: Called after every look.
     """
     from magicfs.spark.writers import COMMIT_SCHEMA, collect_commits
 
@@ -94,19 +94,19 @@ def by_pandas_udf(bucket: Bucket, dataset: pa.Table, frame: DataFrame, tell: Tel
             job.add(commit)
 
     part = dataset.filter(pc.field("carrier").isin(_SMALL_CARRIERS))
-    return _published("DataFrame.mapInPandas", bucket, "by-pandas-udf", part, write, tell)
+    return _published("DataFrame.mapInPandas", bucket, "by-pandas-udf", part, write, on_look)
 
 
 def _published(
-    how: str, bucket: Bucket, directory: str, dataset: pa.Table, write: Callable[[Job], None], tell: Tell
+    how: str, bucket: Bucket, directory: str, dataset: pa.Table, write: Callable[[Job], None], on_look: OnLook
 ) -> Publication:
     job = Job(bucket.url(directory), conflict="append", storage_options=bucket.storage_options)
-    with Looker(bucket, directory, tell=tell) as looker, job:
+    with Watcher(bucket, directory, on_look=on_look) as watcher, job:
         write(job)
-        looker.last_look()
+        watcher.last_look()
     expected = fingerprint(dataset.to_batches())
     found = read_back(bucket, directory)
-    return Publication.seen(how, expected, found, looker, len(bucket.pending(directory)))
+    return Publication.seen(how, expected, found, watcher, len(bucket.pending(directory)))
 
 
 def _write_month(path: str, task: Task) -> None:

@@ -37,13 +37,13 @@ class Runner:
     Args:
         job: The job, set up.
         files: CSV files by name.
-        tell: Told how many tasks are done, of how many.
+        on_progress: Called with how many tasks are done, and of how many.
     """
 
-    def __init__(self, job: Job, files: Mapping[str, Path], tell: Callable[[int, int], None]) -> None:
+    def __init__(self, job: Job, files: Mapping[str, Path], on_progress: Callable[[int, int], None]) -> None:
         self._job = job
         self._files = tuple(sorted(files.items()))
-        self._tell = tell
+        self._on_progress = on_progress
         self._waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._commits: list[TaskCommit] = []
         self._lost: list[tuple[int, int]] = []
@@ -87,7 +87,7 @@ class Runner:
                         if attempt == _ATTEMPTS - 1:
                             raise
                         workers = _one_worker()
-                self._tell(len(self._commits), len(MONTHS))
+                self._on_progress(len(self._commits), len(MONTHS))
         finally:
             workers.shutdown()
 

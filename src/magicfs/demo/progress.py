@@ -1,4 +1,4 @@
-"""What the demo tells people while it works, all on stderr."""
+"""What the demo shows while it works, all on stderr."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from magicfs.demo.looker import Look
+from magicfs.demo.watcher import Look
 
-__all__ = ["Teller"]
+__all__ = ["ProgressDisplay"]
 
 
-class Teller:
+class ProgressDisplay:
     """A bar for the step at hand, and a line for each step that is done."""
 
     def __init__(self) -> None:
@@ -44,18 +44,18 @@ class Teller:
         self._progress.__exit__(exc_type, exc, trace)
 
     def begin(self, description: str, total: int | None = None) -> None:
-        """Begin a step; the one before it is over, and told with the seconds that it took."""
+        """Begin a step; the one before it is over, and shown with the seconds that it took."""
         self._end_step()
         self._description, self._began = description, time.monotonic()
         self._step = self._progress.add_task(description, total=total, note="")
 
     def advance(self, done: int, total: int | None = None) -> None:
-        """Tell how far the step is."""
+        """Show how far the step is."""
         if self._step is not None:
             self._progress.update(self._step, completed=done, total=total)
 
-    def look(self, look: Look) -> None:
-        """Tell what the witness sees."""
+    def show_look(self, look: Look) -> None:
+        """Show what the watcher sees."""
         if self._step is not None:
             note = f"visible {look.visible}, pending {look.pending}"
             self._progress.update(self._step, note=note)

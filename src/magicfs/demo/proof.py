@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from magicfs.demo.fingerprint import Fingerprint
-from magicfs.demo.looker import Looker
-from magicfs.demo.readback import Found
+from magicfs.demo.readback import PublishedDataset
 from magicfs.demo.victim import Killed
+from magicfs.demo.watcher import Watcher
 
 __all__ = ["LOOKS_MIN", "Attempts", "Publication", "Report"]
 
@@ -50,7 +50,7 @@ class Publication:
 
     how: str
     expected: Fingerprint
-    found: Found
+    found: PublishedDataset
     looks: int
     visible_before_commit: int
     pending_before_commit: int
@@ -58,16 +58,16 @@ class Publication:
 
     @classmethod
     def seen(
-        cls, how: str, expected: Fingerprint, found: Found, looker: Looker, pending_after: int
+        cls, how: str, expected: Fingerprint, found: PublishedDataset, watcher: Watcher, pending_after: int
     ) -> Publication:
-        """Put together what a looker saw before, and a reader afterwards."""
+        """Put together what a watcher saw before, and a reader afterwards."""
         return cls(
             how=how,
             expected=expected,
             found=found,
-            looks=looker.looks,
-            visible_before_commit=looker.visible_before_commit,
-            pending_before_commit=looker.pending_before_commit,
+            looks=watcher.looks,
+            visible_before_commit=watcher.visible_before_commit,
+            pending_before_commit=watcher.pending_before_commit,
             pending_after=pending_after,
         )
 

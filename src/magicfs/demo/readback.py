@@ -11,11 +11,11 @@ import pyarrow.fs
 from magicfs.demo.fingerprint import Fingerprint, fingerprint
 from magicfs.demo.server import Bucket
 
-__all__ = ["Found", "read_back"]
+__all__ = ["PublishedDataset", "read_back"]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PublishedDataset:
     """A dataset as a reader finds it.
 
     Attributes:
@@ -27,7 +27,7 @@ class Found:
     files: int
 
 
-def read_back(bucket: Bucket, directory: str) -> Found:
+def read_back(bucket: Bucket, directory: str) -> PublishedDataset:
     """Read a dataset whole."""
     endpoint = urlsplit(bucket.view.endpoint)
     filesystem = pyarrow.fs.S3FileSystem(
@@ -38,4 +38,4 @@ def read_back(bucket: Bucket, directory: str) -> Found:
     dataset = pyarrow.dataset.dataset(
         f"{bucket.name}/{directory}", filesystem=filesystem, format="parquet", partitioning="hive"
     )
-    return Found(fingerprint(dataset.to_batches()), len(dataset.files))
+    return PublishedDataset(fingerprint(dataset.to_batches()), len(dataset.files))

@@ -14,12 +14,12 @@ import pyarrow as pa
 from magicfs.demo import flights, other_ways, process_engine
 from magicfs.demo.expected import expected_dataset
 from magicfs.demo.fingerprint import fingerprint
-from magicfs.demo.looker import Look, Looker
-from magicfs.demo.progress import Teller
+from magicfs.demo.progress import ProgressDisplay
 from magicfs.demo.proof import Attempts, Publication, Report
 from magicfs.demo.readback import read_back
 from magicfs.demo.server import Bucket, given_server, own_server
 from magicfs.demo.victim import Hunter, Killed
+from magicfs.demo.watcher import Look, Watcher
 from magicfs.job.job import Job
 
 __all__ = ["perform"]
@@ -36,14 +36,14 @@ class _Scene:
         files: CSV files by name.
         dataset: What must come out.
         directory: For scratch files.
-        teller: Tells people.
+        display: Shows progress to people.
     """
 
     bucket: Bucket
     files: Mapping[str, Path]
     dataset: pa.Table
     directory: Path
-    teller: Teller
+    display: ProgressDisplay
 
 
 @dataclass(frozen=True)
@@ -64,17 +64,17 @@ def perform(engine: str, engine_reason: str, server_url: str | None) -> Report:
     """
     started = time.monotonic()
     with ExitStack() as stack:
-        teller = stack.enter_context(Teller())
+        display = stack.enter_context(ProgressDisplay())
         scratch = tempfile.TemporaryDirectory(prefix="magicfs-demo-", ignore_cleanup_errors=True)
         directory = Path(stack.enter_context(scratch))
-        teller.begin("joining the tables by pyarrow, to know what must come out")
+        display.begin("joining the tables by pyarrow, to know what must come out")
         files = {table.file: flights.unpack(table, directory) for table in flights.TABLES}
         dataset = expected_dataset(files)
-        teller.begin("starting the S3 server")
+        display.begin("starting the S3 server")
         bucket = stack.enter_context(_server(server_url))
-        scene = _Scene(bucket, files, dataset, directory, teller)
+        scene = _Scene(bucket, files, dataset, directory, display)
         outcome = _by_spark(scene) if engine == "spark" else _by_processes(scene)
-        teller.begin("stopping the S3 server")
+        display.begin("stopping the S3 server")
     return Report(
         engine=engine,
         engine_reason=engine_reason,
@@ -95,60 +95,60 @@ def _by_spark(scene: _Scene) -> _Outcome:
     # Without pyspark the demo runs on processes.
     from magicfs.demo import spark_engine
 
-    bucket, teller = scene.bucket, scene.teller
-    teller.begin("starting Spark")
+    bucket, display = scene.bucket, scene.display
+    display.begin("starting Spark")
     with spark_engine.running(scene.directory) as spark:
         frame = spark_engine.joined_flights(spark, scene.files)
         watch = spark_engine.StageWatch(spark)
 
-        def tell(look: Look) -> None:
-            teller.look(look)
-            teller.advance(*watch.progress())
+        def on_look(look: Look) -> None:
+            display.show_look(look)
+            display.advance(*watch.progress())
 
-        teller.begin("Spark joins and writes, and loses a worker")
-        looker = Looker(bucket, _DIRECTORY, before_commit=watch.before_commit, tell=tell)
+        display.begin("Spark joins and writes, and loses a worker")
+        watcher = Watcher(bucket, _DIRECTORY, before_commit=watch.before_commit, on_look=on_look)
         hunter = Hunter(
             bucket, _DIRECTORY, is_worker=spark_engine.is_worker, attempts_lost=watch.attempts_lost
         )
-        with looker, hunter:
+        with watcher, hunter:
             spark_engine.write(spark, frame, bucket.url(_DIRECTORY), bucket.storage_options)
-        main = _read_main(scene, 'df.write.format("magic")', looker)
+        main = _read_main(scene, 'df.write.format("magic")', watcher)
         also = _also(scene)
-        teller.begin("Spark writes a part in mapInPandas")
-        udf = other_ways.by_pandas_udf(bucket, scene.dataset, frame, teller.look)
+        display.begin("Spark writes a part in mapInPandas")
+        udf = other_ways.by_pandas_udf(bucket, scene.dataset, frame, display.show_look)
     return _Outcome(main, hunter.killed, spark_engine.read_attempts(scene.directory), (*also, udf))
 
 
 def _by_processes(scene: _Scene) -> _Outcome:
-    bucket, teller = scene.bucket, scene.teller
-    teller.begin("processes join and write, and one is lost")
+    bucket, display = scene.bucket, scene.display
+    display.begin("processes join and write, and one is lost")
     job = Job(bucket.url(_DIRECTORY), conflict="append", storage_options=bucket.storage_options)
-    looker = Looker(bucket, _DIRECTORY, tell=teller.look)
-    with looker, job:
-        runner = process_engine.Runner(job, scene.files, teller.advance)
+    watcher = Watcher(bucket, _DIRECTORY, on_look=display.show_look)
+    with watcher, job:
+        runner = process_engine.Runner(job, scene.files, display.advance)
         hunter = Hunter(
             bucket, _DIRECTORY, is_worker=process_engine.is_worker, attempts_lost=runner.attempts_lost
         )
         with hunter:
             commits = runner.run()
-        looker.last_look()
+        watcher.last_look()
         job.commit(commits)
-    main = _read_main(scene, "magicfs.Job on processes", looker)
+    main = _read_main(scene, "magicfs.Job on processes", watcher)
     return _Outcome(main, hunter.killed, runner.attempts, _also(scene))
 
 
-def _read_main(scene: _Scene, how: str, looker: Looker) -> Publication:
-    scene.teller.begin("reading the dataset back by pyarrow")
+def _read_main(scene: _Scene, how: str, watcher: Watcher) -> Publication:
+    scene.display.begin("reading the dataset back by pyarrow")
     found = read_back(scene.bucket, _DIRECTORY)
     expected = fingerprint(scene.dataset.to_batches())
     pending_after = len(scene.bucket.pending(_DIRECTORY))
-    return Publication.seen(how, expected, found, looker, pending_after)
+    return Publication.seen(how, expected, found, watcher, pending_after)
 
 
 def _also(scene: _Scene) -> tuple[Publication, ...]:
-    bucket, teller = scene.bucket, scene.teller
-    teller.begin("pyarrow writes the dataset in four tasks")
-    by_pyarrow = other_ways.by_pyarrow(bucket, scene.dataset, teller.look)
-    teller.begin("pandas writes the dataset from two processes")
-    by_pandas = other_ways.by_pandas(bucket, scene.dataset, scene.directory, teller.look)
+    bucket, display = scene.bucket, scene.display
+    display.begin("pyarrow writes the dataset in four tasks")
+    by_pyarrow = other_ways.by_pyarrow(bucket, scene.dataset, display.show_look)
+    display.begin("pandas writes the dataset from two processes")
+    by_pandas = other_ways.by_pandas(bucket, scene.dataset, scene.directory, display.show_look)
     return by_pyarrow, by_pandas

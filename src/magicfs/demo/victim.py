@@ -39,7 +39,7 @@ class Killed:
 
     Attributes:
         pid: Its process.
-        task: The number of its task, as its uploads tell.
+        task: The number of its task, from the names of its uploads.
         uploads: How many uploads of the task were pending when it died.
     """
 
@@ -201,7 +201,7 @@ def _sockets_to(port: int) -> set[str]:
 
 
 def _task_of(uploads: Iterable[tuple[str, str]]) -> int | None:
-    """The task that uploads belong to, as the names tell; None unless it is one task."""
+    """The task that uploads belong to, from their names; None unless it is one task."""
     matches = [_TASK.search(key.rpartition("/")[2]) for key, _ in uploads]
     tasks = {int(match["task"]) for match in matches if match is not None}
     return tasks.pop() if len(tasks) == 1 else None

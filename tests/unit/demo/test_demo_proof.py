@@ -7,14 +7,14 @@ import pytest
 
 from magicfs.demo.fingerprint import Fingerprint
 from magicfs.demo.proof import Attempts, Publication, Report
-from magicfs.demo.readback import Found
+from magicfs.demo.readback import PublishedDataset
 from magicfs.demo.victim import Killed
 
 ROWS = Fingerprint(336_776, 0xA471B21160509DCA)
 MAIN = Publication(
     how="spark",
     expected=ROWS,
-    found=Found(ROWS, 185),
+    found=PublishedDataset(ROWS, 185),
     looks=20,
     visible_before_commit=0,
     pending_before_commit=185,
@@ -55,8 +55,8 @@ def test_figures_are_plain_json():
         (with_main(visible_before_commit=1), "1 files were visible before the job commit"),
         (with_main(pending_before_commit=184), "fewer than the 185 files"),
         (with_main(pending_after=2), "2 uploads are still pending"),
-        (with_main(found=Found(Fingerprint(336_775, ROWS.checksum), 185)), "336775 rows"),
-        (with_main(found=Found(Fingerprint(ROWS.rows, 1), 185)), "checksum 0000000000000001"),
+        (with_main(found=PublishedDataset(Fingerprint(336_775, ROWS.checksum), 185)), "336775 rows"),
+        (with_main(found=PublishedDataset(Fingerprint(ROWS.rows, 1), 185)), "checksum 0000000000000001"),
         (with_main(looks=19), "looked at 19 times"),
         (replace(GOOD, killed=None), "no worker could be killed"),
         (replace(GOOD, attempts=Attempts((), 1)), "lost no attempt of task 3"),

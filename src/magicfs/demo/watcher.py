@@ -1,4 +1,4 @@
-"""The witness: looks at the destination all the time while it is written, by plain boto3."""
+"""The watcher: looks at the destination all the time while it is written, by plain boto3."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Self
 
 from magicfs.demo.server import Bucket
 
-__all__ = ["Look", "Looker"]
+__all__ = ["Look", "Watcher"]
 
 # Short beside the second or so that Spark takes from the last task to the first file.
 _PAUSE_SECONDS = 0.1
@@ -31,7 +31,7 @@ class Look:
     before_commit: bool
 
 
-class Looker:
+class Watcher:
     """Looks again and again, in a thread of its own, from ``__enter__`` to ``__exit__``.
 
     Args:
@@ -39,7 +39,7 @@ class Looker:
         directory: The destination.
         before_commit: Asked after each look whether the job commit has not begun yet, so that it cannot
             have begun while the look was taken.
-        tell: Told of every look.
+        on_look: Called after every look.
     """
 
     def __init__(
@@ -48,18 +48,18 @@ class Looker:
         directory: str,
         *,
         before_commit: Callable[[], bool] | None = None,
-        tell: Callable[[Look], None] | None = None,
+        on_look: Callable[[Look], None] | None = None,
     ) -> None:
         self._bucket = bucket
         self._directory = directory
         self._before_commit = before_commit or (lambda: not self._committing)
-        self._tell = tell
+        self._on_look = on_look
         self._committing = False
         self._looks: list[Look] = []
         self._error: Exception | None = None
         self._end = threading.Event()
         self._looking = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name="magicfs-demo-looker", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="magicfs-demo-watcher", daemon=True)
 
     @property
     def looks(self) -> int:
@@ -113,8 +113,8 @@ class Looker:
             visible = len(self._bucket.visible(self._directory))
             look = Look(visible, pending, self._before_commit())
             self._looks.append(look)
-        if self._tell is not None:
-            self._tell(look)
+        if self._on_look is not None:
+            self._on_look(look)
 
     def _raise(self) -> None:
         if self._error is not None:
