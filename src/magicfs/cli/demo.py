@@ -34,8 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the demo.
 
-    Returns:
-        0 if every proof holds, else 1.
+    Returns 0 if every proof holds, else 1.
     """
     from magicfs.demo.main import run as run_demo
 

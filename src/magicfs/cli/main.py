@@ -4,7 +4,7 @@ Results go to stdout, everything else to stderr. The exit status tells programs 
 
 ====  ==========================================================================================
 0     fine
-1     found or undecided: pending uploads, an open job, a file that cannot be believed, a failed proof
+1     found or undecided: pending uploads, an open job, a malformed file, a failed proof
 2     usage: the call has to be changed
 3     the store refused, or did not answer
 4     conflict or denied: another job or attempt was chosen
@@ -58,8 +58,7 @@ _EPILOG = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status. No ``MagicError`` escapes.
 
-    Args:
-        argv: The arguments after the program's name; by default those of the process.
+    ``argv``: the arguments after the program's name; by default those of the process.
     """
     try:
         code = _run(argv)

@@ -1,4 +1,4 @@
-"""Finding pending uploads, and what the jobs' own files tell of them."""
+"""Finding pending uploads, and what the jobs' own files say about them."""
 
 from __future__ import annotations
 
@@ -23,34 +23,21 @@ _UUID = re.compile(r"(?<![0-9a-zA-Z])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}
 
 @dataclass(frozen=True, slots=True)
 class OpenUpload:
-    """A pending upload.
+    """A pending upload."""
 
-    Attributes:
-        key: The key that it will have.
-        upload_id: The upload.
-        initiated: Seconds since the epoch, by the store's clock.
-        length: Size in bytes; None if no file of a job tells it.
-        job_id: The job; None if neither a file nor the key's name tells it.
-    """
-
-    key: str
+    key: str  # the key that it will have
     upload_id: str
-    initiated: float
-    length: int | None
-    job_id: str | None
+    initiated: float  # seconds since the epoch, by the store's clock
+    length: int | None  # size in bytes; None if no file of a job has it
+    job_id: str | None  # the job; None if neither a file nor the key's name has it
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What is pending under a directory.
-
-    Attributes:
-        uploads: The oldest first.
-        unreadable: Files of jobs that cannot be believed.
-    """
+    """What is pending under a directory."""
 
     uploads: tuple[OpenUpload, ...]
-    unreadable: tuple[FormatError, ...]
+    unreadable: tuple[FormatError, ...]  # files of jobs that are malformed or inconsistent
 
     @property
     def bytes_known(self) -> int:
@@ -65,14 +52,14 @@ class Survey:
 
 @dataclass(slots=True)
 class _Records:
-    """What the files under magic directories tell."""
+    """What the files under magic directories say."""
 
     uploads: dict[tuple[str, str], tuple[int, str | None]] = field(default_factory=dict)
     jobs: set[str] = field(default_factory=set)
     unreadable: list[FormatError] = field(default_factory=list)
 
     def job_of(self, upload: UploadInfo) -> str | None:
-        """The job of an upload: as recorded, else as its name tells."""
+        """The job of an upload: as recorded, else by its name."""
         recorded = self.uploads.get((upload.key, upload.upload_id))
         if recorded is not None and recorded[1]:
             return recorded[1]
@@ -84,22 +71,19 @@ class _Records:
         return token[0] if token else None
 
     def explains(self, upload: UploadInfo) -> bool:
-        """Whether no other directory can tell more of it."""
+        """Whether no other directory can have more about it."""
         return (upload.key, upload.upload_id) in self.uploads or self.job_of(upload) in self.jobs
 
 
 async def survey(store: Store, directory: str) -> Survey:
-    """List every pending upload under a directory, with size and job where a job's files tell them.
+    """List every pending upload under a directory, with size and job where a job's files have them.
 
     Magic directories are looked for in the directory first, then level by level further down, only above
     uploads that are not explained yet: a large dataset is never listed whole. Nothing is changed.
 
-    Args:
-        store: The bucket.
-        directory: A key without a slash at its end; empty for the whole bucket.
+    ``directory``: a key without a slash at its end; empty for the whole bucket.
 
-    Raises:
-        StoreError: The store refused, or did not answer.
+    Raises StoreError: the store refused, or did not answer.
     """
     uploads = [upload async for upload in store.list_uploads(paths.prefix_of(directory))]
     records = _Records()

@@ -32,8 +32,7 @@ def add_storage_options(parser: argparse.ArgumentParser) -> None:
 def parse_storage_options(text: str) -> dict[str, Any]:
     """Read the value of ``--storage-options``.
 
-    Raises:
-        UsageError: Not a JSON object, or an option carries a secret. The message quotes no value.
+    Raises UsageError: not a JSON object, or an option carries a secret. The message quotes no value.
     """
     from magicfs.stores import resolve
 
@@ -61,9 +60,8 @@ def on_store(
 ) -> _Result:
     """Run a coroutine on the store of a location and return what it returns.
 
-    Raises:
-        UsageError: The URL's scheme cannot be used.
-        StoreError: The store refused, or did not answer.
+    Raises UsageError: the URL's scheme cannot be used.
+    Raises StoreError: the store refused, or did not answer.
     """
     from fsspec.asyn import sync
 

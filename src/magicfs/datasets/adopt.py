@@ -61,7 +61,7 @@ async def _adopt(engine: Engine, location: Location) -> Manifest | None:
     files = await _listed(store, location)
     await _refuse_unfinished(engine, location)
     async for manifest in chain.chain(store, destination, READING):
-        # Hidden ones too: what a job has replaced shall not come back.
+        # Hidden ones too: what a job has replaced must not come back.
         for key in (*(file.key for file in manifest.files), *manifest.deleted):
             files.pop(key, None)
     found = await chain.view(store, destination, READING)

@@ -1,8 +1,8 @@
 """Summing a chain of manifests up, so that readers need not walk all of it.
 
 The sum is a manifest of its own, which lists what the chain right below it shows. It is linked only if no job
-has joined in between, and otherwise made anew: so a job never waits for a compaction, and what is below a sum
-is exactly what it sums up. No manifest is removed: late writers find their jobs in the chain as before.
+has joined in between, or else made again: so a job never waits for a compaction, and what is below a sum is
+exactly what it sums up. No manifest is removed: late writers find their jobs in the chain as before.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ async def _sum(engine: Engine, location: Location, newest: str, known: Mapping[s
     view = await manifests.view_of(chain)
     assert view is not None
     return Manifest(
-        # Whoever sums the same up takes the same id: what a compaction that died has left is used, not lost.
+        # The same sum has the same id in every process: what a compaction that died has left is used.
         job_id=f"{COMPACT}-{uuid5(NAMESPACE_URL, f'magicfs-compact:{newest}')}",
         bucket=location.bucket,
         destination=location.key,
@@ -165,7 +165,7 @@ async def _linked(engine: Engine, location: Location, total: Manifest, seen: tup
 
 
 def published_runs(manifest: Manifest) -> tuple[PublishedRun, ...]:
-    """The runs that a manifest tells of: its own, or in a sum those of all that it stands for."""
+    """The runs that a manifest names: its own, or in a sum those of all that it stands for."""
     if manifest.run_id is None:
         return manifest.runs
     own = PublishedRun(

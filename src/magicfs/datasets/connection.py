@@ -63,8 +63,7 @@ def open_destination(
 
     With ``for_reading`` the filesystem shows no listing that it has cached.
 
-    Raises:
-        UsageError: The URL, or how the store is given, cannot be right.
+    Raises UsageError: the URL, or how the store is given, cannot be right.
     """
     if filesystem is not None and storage_options:
         raise UsageError("give either storage_options or filesystem, not both")
@@ -88,8 +87,7 @@ def on_destination(
 ) -> _T:
     """Run a coroutine that may change a destination, with an engine and the location first.
 
-    Raises:
-        UsageError: As for ``open_destination``.
+    Raises UsageError: as for ``open_destination``.
     """
     destination = open_destination(url, storage_options, filesystem)
     result = destination.run(work, **how)

@@ -1,6 +1,6 @@
 """Exactly the published files, whatever else a listing shows: of one job, or of the dataset as it is now.
 
-What a chain of manifests shows is told in ``magicfs.manifests.chain``. Nothing here trusts a cached listing.
+``magicfs.manifests.view`` says what a chain of manifests shows. Nothing here trusts a cached listing.
 """
 
 from __future__ import annotations

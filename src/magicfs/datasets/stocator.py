@@ -41,7 +41,7 @@ def stocator_files(
     Raises:
         ObjectNotFound: There is no ``_SUCCESS``: no job was published.
         UsageError: Another committer wrote it; list the destination instead. Or the URL is none.
-        FormatError: It cannot be believed, or files that it tells of are gone.
+        FormatError: It is malformed or inconsistent, or files that it names are gone.
         StoreError: The store refused, or did not answer.
     """
     return on_destination(_winners, url, storage_options, filesystem)
@@ -68,12 +68,12 @@ async def _winners(engine: Engine, location: Location) -> tuple[str, ...]:
                     keys[job, owner].append(info.key)
     ordered = [(job, attempt) for job, attempts in winners.jobs.items() for attempt in attempts]
     for job, attempt in ordered:
-        if (there := counts[job, attempt]) != (told := winners.jobs[job][attempt]):
+        if (there := counts[job, attempt]) != (listed := winners.jobs[job][attempt]):
             raise FormatError(
                 f"{engine.store.bucket}/{paths.join(location.key, SUCCESS_FILE)}",
                 WINNERS_FIELD,
-                f"{told} files of attempt {attempt} of job {job} are listed, and {there} are there: somebody "
-                "removed or added some",
+                f"{listed} files of attempt {attempt} of job {job} are listed, and {there} are "
+                "there: some were removed or added",
             )
     return tuple(
         Location(location.scheme, location.bucket, key).url for one in ordered for key in sorted(keys[one])

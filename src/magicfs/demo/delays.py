@@ -35,13 +35,11 @@ def explain(inputs: pd.DataFrame) -> pd.DataFrame:
 
     Only additions, multiplications, divisions and roundings, which IEEE 754 defines to the last bit.
 
-    Args:
-        inputs: The columns ``INPUTS``, in units of the National Weather Service: miles, miles per hour,
-            inches, degrees Fahrenheit; times as hhmm; delays in minutes.
+    ``inputs``: the columns ``INPUTS``, in units of the National Weather Service: miles, miles per hour,
+    inches, degrees Fahrenheit; times as hhmm; delays in minutes.
 
-    Returns:
-        ``weather_severity`` (0 for a fine day to 4), ``expected_delay`` and ``unexplained_delay`` in minutes
-        to the thousandth; missing where the weather is not known, or the flight did not leave.
+    Returns ``weather_severity`` (0 for a fine day to 4), ``expected_delay`` and ``unexplained_delay`` in
+    minutes to the thousandth; missing where the weather is not known, or the flight did not leave.
     """
     visib, speed, gust, precip, temp, scheduled, delay = (
         inputs[name].to_numpy(dtype=np.float64, na_value=np.nan) for name in INPUTS

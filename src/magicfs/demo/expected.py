@@ -12,11 +12,7 @@ __all__ = ["expected_dataset"]
 
 
 def expected_dataset(files: dict[str, Path]) -> pa.Table:
-    """Every flight once, with its weather, its plane and its delay explained.
-
-    Args:
-        files: CSV files by name.
-    """
+    """Every flight once, with its weather, its plane and its delay explained."""
     departures, weather, planes = (flights.read(table, files[table.file]) for table in flights.TABLES)
     joined = departures.join(_unique(weather, ["origin", "time_hour"]), ["origin", "time_hour"])
     joined = joined.join(_unique(planes, ["tailnum"]), ["tailnum"])

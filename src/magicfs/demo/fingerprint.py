@@ -21,15 +21,10 @@ _MULTIPLIER_2 = np.uint64(0x94D049BB133111EB)
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What a dataset contains.
-
-    Attributes:
-        rows: How many rows.
-        checksum: The sum of the rows' hashes modulo 2**64.
-    """
+    """What a dataset contains."""
 
     rows: int
-    checksum: int
+    checksum: int  # the sum of the rows' hashes modulo 2**64
 
     def __str__(self) -> str:
         return f"{self.rows} rows, checksum {self.checksum:016x}"

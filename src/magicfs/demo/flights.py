@@ -44,19 +44,12 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One of the CSV files.
+    """One of the CSV files."""
 
-    Attributes:
-        file: Its name, without the suffix of a compression.
-        columns: Types by column, under Spark's names, in the order of the file.
-        renamed: New names of columns that would clash with those of the flights.
-        dropped: Columns that the flights have already.
-    """
-
-    file: str
-    columns: dict[str, str]
-    renamed: dict[str, str]
-    dropped: tuple[str, ...] = ()
+    file: str  # its name, without the suffix of a compression
+    columns: dict[str, str]  # types by column, under Spark's names, in the order of the file
+    renamed: dict[str, str]  # new names of columns that would clash with those of the flights
+    dropped: tuple[str, ...] = ()  # columns that the flights have already
 
     @property
     def ddl(self) -> str:
@@ -112,8 +105,7 @@ TABLES: Final = (FLIGHTS, WEATHER, PLANES)
 def load(table: Table) -> pa.Table:
     """A table with its columns as they go into the result.
 
-    Raises:
-        UsageError: The distribution is not installed, or has no such file.
+    Raises UsageError: the distribution is not installed, or has no such file.
     """
     with tempfile.TemporaryDirectory(prefix="magicfs-flights-") as directory:
         return read(table, unpack(table, Path(directory)))
@@ -122,12 +114,9 @@ def load(table: Table) -> pa.Table:
 def unpack(table: Table, directory: Path) -> Path:
     """The CSV file of a table, without compression.
 
-    Args:
-        table: Which.
-        directory: Where it is unpacked to if it is packed.
+    ``directory``: where it is unpacked to if it is packed.
 
-    Raises:
-        UsageError: The distribution is not installed, or has no such file.
+    Raises UsageError: the distribution is not installed, or has no such file.
     """
     packed = _installed(table.file)
     if packed.suffix != ".zip":
@@ -137,12 +126,7 @@ def unpack(table: Table, directory: Path) -> Path:
 
 
 def read(table: Table, path: Path) -> pa.Table:
-    """Read a table with its columns as they go into the result.
-
-    Args:
-        table: Which.
-        path: Where its CSV file is.
-    """
+    """Read a table with its columns as they go into the result."""
     options = pyarrow.csv.ConvertOptions(
         column_types=table.arrow_types, null_values=[MISSING], strings_can_be_null=True
     )

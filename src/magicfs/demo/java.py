@@ -33,31 +33,23 @@ class JavaProblem(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that starts.
-
-    Attributes:
-        path: The program.
-        major: Its release, such as 17; 8 for what calls itself 1.8.
-        version: What it calls itself, such as ``17.0.15``.
-    """
+    """A Java that starts."""
 
     path: Path
-    major: int
-    version: str
+    major: int  # its release, such as 17; 8 for what calls itself 1.8
+    version: str  # what it calls itself, such as ``17.0.15``
 
 
 def find_java(environ: Mapping[str, str] | None = None, *, timeout: float = ANSWER_SECONDS) -> Java | None:
     """The Java that Spark would start: the one of ``JAVA_HOME``, else the first on the ``PATH``.
 
-    Args:
-        environ: The environment to look at; by default this process's.
-        timeout: Seconds that it has to print its version.
+    ``environ``: the environment to look at; by default this process's. ``timeout``: seconds that it has to
+    print its version.
 
-    Returns:
-        None if there is none; its release may be too old, which ``require_java`` checks.
+    Returns None if there is none; its release may be too old, which ``require_java`` checks.
 
-    Raises:
-        JavaProblem: ``JAVA_HOME`` is wrong, or what is there does not start, does not answer, or is no Java.
+    Raises JavaProblem: ``JAVA_HOME`` is wrong, or what is there does not start, does not answer, or is no
+    Java.
     """
     environ = os.environ if environ is None else environ
     path = _program(environ)
@@ -74,8 +66,7 @@ def find_java(environ: Mapping[str, str] | None = None, *, timeout: float = ANSW
 def require_java(environ: Mapping[str, str] | None = None, *, timeout: float = ANSWER_SECONDS) -> Java:
     """The Java that Spark would start, if Spark runs on it. Arguments as for ``find_java``.
 
-    Raises:
-        JavaProblem: There is none, it is too old, or it does not work.
+    Raises JavaProblem: there is none, it is too old, or it does not work.
     """
     java = find_java(environ, timeout=timeout)
     if java is None:

@@ -19,13 +19,11 @@ _PACKAGES = ("botocore", "numpy", "pandas", "pyarrow", "rich", "s3fs")
 def run(*, server_url: str | None, engine: str | None) -> Report:
     """Run the demo; what it does meanwhile is told on stderr.
 
-    Args:
-        server_url: An S3 endpoint; None for a server of its own.
-        engine: ``spark`` or ``processes``; None for Spark where it runs, else processes.
+    ``server_url``: an S3 endpoint; None for a server of its own. ``engine``: ``spark`` or ``processes``; None
+    for Spark where it runs, else processes.
 
-    Raises:
-        UsageError: Something is not installed, or the engine that was asked for does not run here.
-        Unavailable: The server did not start.
+    Raises UsageError: something is not installed, or the engine that was asked for does not run here.
+    Raises Unavailable: the server did not start.
     """
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
@@ -49,8 +47,7 @@ def run(*, server_url: str | None, engine: str | None) -> Report:
 def choose_engine(asked: str | None) -> tuple[str, str]:
     """The engine to use, and why it is not Spark if nothing else was asked for.
 
-    Raises:
-        UsageError: Spark was asked for and does not run here.
+    Raises UsageError: Spark was asked for and does not run here.
     """
     from magicfs.demo.java import require_java
 

@@ -56,11 +56,7 @@ def by_pyarrow(bucket: Bucket, dataset: pa.Table, on_look: OnLook) -> Publicatio
 def by_pandas(bucket: Bucket, dataset: pa.Table, directory: Path, on_look: OnLook) -> Publication:
     """Write the dataset with ``DataFrame.to_parquet`` and chained URLs, from several processes.
 
-    Args:
-        bucket: Where to.
-        dataset: What.
-        directory: Where the processes find it.
-        on_look: Called after every look.
+    ``on_look``: called after every look.
     """
     path = directory / "dataset.arrow"
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, dataset.schema) as writer:
@@ -77,11 +73,8 @@ def by_pandas(bucket: Bucket, dataset: pa.Table, directory: Path, on_look: OnLoo
 def by_pandas_udf(bucket: Bucket, dataset: pa.Table, frame: DataFrame, on_look: OnLook) -> Publication:
     """Write the flights of five small carriers in ``mapInPandas``.
 
-    Args:
-        bucket: Where to.
-        dataset: What must come out, for all carriers.
-        frame: The same as Spark computes it.
-        on_look: Called after every look.
+    ``dataset``: what must come out, for all carriers. ``frame``: the same as Spark computes it. ``on_look``:
+    called after every look.
     """
     from magicfs.spark.writers import COMMIT_SCHEMA, collect_commits
 

@@ -34,10 +34,7 @@ _ATTEMPTS = 4
 class Runner:
     """Runs the tasks on two processes. A task whose process dies is tried again in a new one.
 
-    Args:
-        job: The job, set up.
-        files: CSV files by name.
-        on_progress: Called with how many tasks are done, and of how many.
+    ``on_progress``: called with how many tasks are done, and of how many.
     """
 
     def __init__(self, job: Job, files: Mapping[str, Path], on_progress: Callable[[int, int], None]) -> None:
@@ -61,8 +58,7 @@ class Runner:
     def run(self) -> list[TaskCommit]:
         """Run every task; returns the commits of those attempts that lived.
 
-        Raises:
-            BrokenProcessPool: A task lost its process in every attempt.
+        Raises BrokenProcessPool: a task lost its process in every attempt.
         """
         for month in MONTHS:
             self._waiting.put(month)

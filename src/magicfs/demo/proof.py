@@ -19,15 +19,10 @@ LOOKS_MIN = 20
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """What an engine itself has seen of its task attempts.
+    """What an engine itself has seen of its task attempts."""
 
-    Attributes:
-        killed: Task and attempt number of each that lost its process.
-        retried: How many were not the first of their task.
-    """
-
-    killed: tuple[tuple[int, int], ...]
-    retried: int
+    killed: tuple[tuple[int, int], ...]  # task and attempt number of each that lost its process
+    retried: int  # how many were not the first of their task
 
     def of_task(self, task: int) -> int | None:
         """The number of the attempt of a task that lost its process; None if there is none."""
@@ -36,24 +31,14 @@ class Attempts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """One dataset that was published.
-
-    Attributes:
-        how: By what it was written.
-        expected: What it must contain.
-        found: What a reader found.
-        looks: How often the destination was looked at before the job commit.
-        visible_before_commit: The most keys that a look saw then.
-        pending_before_commit: The most pending uploads that a look saw then.
-        pending_after: Pending uploads after the job.
-    """
+    """One dataset that was published."""
 
     how: str
     expected: Fingerprint
     found: PublishedDataset
-    looks: int
-    visible_before_commit: int
-    pending_before_commit: int
+    looks: int  # how often the destination was looked at before the job commit
+    visible_before_commit: int  # the most keys that a look saw then
+    pending_before_commit: int  # the most pending uploads that a look saw then
     pending_after: int
 
     @classmethod
@@ -106,22 +91,11 @@ class Publication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The whole demo.
+    """The whole demo."""
 
-    Attributes:
-        engine: ``spark`` or ``processes``.
-        engine_reason: Why it is not Spark; empty if it is, or was not asked for.
-        server: Name, version and process of the S3 server.
-        main: The main job.
-        killed: The worker that was killed.
-        attempts: What the engine saw.
-        also: The other ways of writing.
-        seconds: Wall time of everything.
-    """
-
-    engine: str
-    engine_reason: str
-    server: Mapping[str, object]
+    engine: str  # ``spark`` or ``processes``
+    engine_reason: str  # why it is not Spark; empty if it is, or was not asked for
+    server: Mapping[str, object]  # name, version and process of the S3 server
     main: Publication
     killed: Killed | None
     attempts: Attempts

@@ -16,12 +16,7 @@ __all__ = ["PublishedDataset", "read_back"]
 
 @dataclass(frozen=True, slots=True)
 class PublishedDataset:
-    """A dataset as a reader finds it.
-
-    Attributes:
-        content: Its rows.
-        files: How many files.
-    """
+    """A dataset as a reader finds it."""
 
     content: Fingerprint
     files: int

@@ -22,17 +22,12 @@ _DELETE_BATCH = 1000
 
 @dataclass(frozen=True)
 class Bucket:
-    """An empty bucket to write to.
-
-    Attributes:
-        name: Its name.
-        view: What is in it, by plain boto3.
-        server: Name, version and process of the server, as far as they are known.
-    """
+    """An empty bucket to write to."""
 
     name: str
-    view: BucketView
+    view: BucketView  # what is in it, by plain boto3
     server: Mapping[str, object]
+    """Name, version and process of the server, as far as they are known."""
 
     @property
     def storage_options(self) -> dict[str, Any]:
@@ -63,11 +58,7 @@ class Bucket:
 
 
 class GivenServer(BucketView):
-    """An S3 endpoint of somebody else. boto3 finds the credentials where it always does.
-
-    Args:
-        url: The endpoint.
-    """
+    """An S3 endpoint of somebody else. boto3 finds the credentials where it always does."""
 
     def __init__(self, url: str) -> None:
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or _REGION
@@ -113,8 +104,7 @@ def own_server() -> Iterator[Bucket]:
 def given_server(url: str) -> Iterator[Bucket]:
     """Create a bucket on another S3 server, with the credentials of the environment; remove it at the end.
 
-    Raises:
-        UsageError: No URL, or the server cannot be reached, or refuses.
+    Raises UsageError: no URL, or the server cannot be reached, or refuses.
     """
     from botocore.exceptions import BotoCoreError, ClientError
 

@@ -38,17 +38,12 @@ def local_session(
     inherit, and turns off PySpark's warning about pandas 3. A second call returns the session that
     runs, as it is.
 
-    Args:
-        name: The application's name.
-        cores: Tasks that run at once.
-        attempts: How often a task is tried before its job fails.
-        log: A file for all that Spark, its JVM and its workers print; by default only errors are shown, on
-            stderr. It is appended to.
-        config: Further configuration of Spark, before all else.
+    ``attempts``: how often a task is tried before its job fails. ``log``: a file for all that Spark, its JVM
+    and its workers print; by default only errors are shown, on stderr. It is appended to. ``config``: further
+    configuration of Spark, before all else.
 
-    Raises:
-        UsageError: pyspark is not installed, or the log cannot be written.
-        JavaProblem: There is no Java that Spark runs on.
+    Raises UsageError: pyspark is not installed, or the log cannot be written.
+    Raises JavaProblem: there is no Java that Spark runs on.
     """
     require_java()
     try:

@@ -35,8 +35,7 @@ _WORKER_GONE = "Python worker exited unexpectedly"
 def running(directory: Path) -> Iterator[SparkSession]:
     """Run Spark on this machine: two tasks at once, four attempts each.
 
-    Args:
-        directory: For its logs and its scratch files; the event log is complete at the end.
+    ``directory``: for its logs and its scratch files; the event log is complete at the end.
     """
     events = directory / _EVENTS
     events.mkdir()
@@ -144,8 +143,7 @@ class StageWatch:
 def read_attempts(directory: Path) -> Attempts:
     """Read the event log; Spark must have been stopped.
 
-    Args:
-        directory: What ``running`` was given.
+    ``directory``: what ``running`` was given.
     """
     killed, retried = [], 0
     for event in _events(directory / _EVENTS):

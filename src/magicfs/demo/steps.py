@@ -29,15 +29,7 @@ _DIRECTORY = "flights"
 
 @dataclass(frozen=True)
 class _Scene:
-    """What every step needs.
-
-    Attributes:
-        bucket: Where to write.
-        files: CSV files by name.
-        dataset: What must come out.
-        directory: For scratch files.
-        display: Shows progress to people.
-    """
+    """What every step needs."""
 
     bucket: Bucket
     files: Mapping[str, Path]
@@ -57,10 +49,8 @@ class _Outcome:
 def perform(engine: str, engine_reason: str, server_url: str | None) -> Report:
     """Run everything and report what was seen. Nothing is left behind.
 
-    Args:
-        engine: ``spark`` or ``processes``.
-        engine_reason: Why it is not Spark; goes into the report.
-        server_url: An S3 endpoint; None for a server of its own.
+    ``engine``: ``spark`` or ``processes``. ``engine_reason``: why it is not Spark; goes into the report.
+    ``server_url``: an S3 endpoint; None for a server of its own.
     """
     started = time.monotonic()
     with ExitStack() as stack:

@@ -35,27 +35,18 @@ _TASK = re.compile(r"-(?P<task>\d{6})-[0-9a-f]{8}-[0-9a-f-]{27}")
 
 @dataclass(frozen=True, slots=True)
 class Killed:
-    """A worker that was killed.
-
-    Attributes:
-        pid: Its process.
-        task: The number of its task, from the names of its uploads.
-        uploads: How many uploads of the task were pending when it died.
-    """
+    """A worker that was killed."""
 
     pid: int
-    task: int
-    uploads: int
+    task: int  # the number of its task, from the names of its uploads
+    uploads: int  # how many uploads of the task were pending when it died
 
 
 class Hunter:
     """Kills one worker that writes, in a thread of its own, from ``__enter__`` to ``__exit__``.
 
-    Args:
-        bucket: The store; workers are known by their connections to it.
-        directory: The destination.
-        is_worker: Whether a command line is a worker's.
-        attempts_lost: How many task attempts the engine has seen fail.
+    ``bucket``: the store; workers are known by their connections to it. ``is_worker``: whether a command line
+    is a worker's. ``attempts_lost``: how many task attempts the engine has seen fail.
     """
 
     def __init__(

@@ -18,28 +18,18 @@ _PAUSE_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one look saw.
+    """What one look saw."""
 
-    Attributes:
-        visible: Keys that readers take for data.
-        pending: Pending uploads, listed before the keys were.
-        before_commit: Whether the job commit had not begun when the listings were complete.
-    """
-
-    visible: int
-    pending: int
-    before_commit: bool
+    visible: int  # keys that readers take for data
+    pending: int  # pending uploads, listed before the keys were
+    before_commit: bool  # whether the job commit had not begun when the listings were complete
 
 
 class Watcher:
     """Looks again and again, in a thread of its own, from ``__enter__`` to ``__exit__``.
 
-    Args:
-        bucket: Where.
-        directory: The destination.
-        before_commit: Asked after each look whether the job commit has not begun yet, so that it cannot
-            have begun while the look was taken.
-        on_look: Called after every look.
+    ``before_commit``: asked after each look whether the job commit has not begun yet, so that it cannot have
+    begun while the look was taken. ``on_look``: called after every look.
     """
 
     def __init__(
@@ -79,8 +69,7 @@ class Watcher:
     def last_look(self) -> None:
         """Look once more, here and now; the caller is about to commit the job.
 
-        Raises:
-            Exception: What a look failed with.
+        Raises Exception: what a look failed with.
         """
         self._look()
         self._committing = True

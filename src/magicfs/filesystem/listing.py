@@ -30,8 +30,7 @@ PENDING_FLAG = "magic_pending"
 async def info(store: Store, path: MagicPath) -> dict[str, Any]:
     """Describe a magic path in one HEAD, or one LIST more for a directory. A marker bears its upload's size.
 
-    Raises:
-        ObjectNotFound: Nothing is there.
+    Raises ObjectNotFound: nothing is there.
     """
     try:
         head = await store.head(path.key)
@@ -56,8 +55,7 @@ async def is_directory(store: Store, path: MagicPath) -> bool:
 async def children(store: Store, path: MagicPath) -> list[dict[str, Any]]:
     """The entries of a directory, markers with size 0; no HEAD.
 
-    Raises:
-        ObjectNotFound: Nothing is there.
+    Raises ObjectNotFound: nothing is there.
     """
     prefix = paths.prefix_of(path.key)
     entries: dict[str, dict[str, Any]] = {}
@@ -128,9 +126,8 @@ def file(bucket: str, found: ObjectInfo) -> dict[str, Any]:
 async def abort_pending(store: Store, path: MagicPath, pending_key: str) -> Pending:
     """Abort the upload that a ``.pending`` file under a magic path describes.
 
-    Raises:
-        ObjectNotFound: No such file.
-        FormatError: It cannot be believed, or it names a place outside its own destination.
+    Raises ObjectNotFound: no such file.
+    Raises FormatError: it is malformed or inconsistent, or it names a place outside its own destination.
     """
     where = f"{store.bucket}/{pending_key}"
     raw = await store.get(pending_key, size_max=PENDING_SIZE_LIMIT + 1)

@@ -21,8 +21,7 @@ _HIDDEN = "(secret)"
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Refuse a value that is not among the choices.
 
-    Raises:
-        UsageError: With the choices.
+    Raises UsageError: it is none of the choices, which the message lists.
     """
     if value not in choices:
         raise UsageError(f"{name}={value!r} is unknown; choose one of {', '.join(choices)}")
@@ -33,17 +32,13 @@ def split(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Tell fsspec's options from those nested under a name of the wrapped protocol.
 
-    Args:
-        given: What is left of the keyword arguments.
-        protocol: The wrapped protocol; ``s3`` and ``s3a`` are names of one.
-        target: Its options so far.
+    ``given``: what is left of the keyword arguments. ``protocol``: the wrapped protocol; ``s3`` and ``s3a``
+    are names of one.
 
-    Returns:
-        Options of ``AsyncFileSystem``, and all options of the wrapped filesystem.
+    Returns options of ``AsyncFileSystem``, and all options of the wrapped filesystem.
 
-    Raises:
-        UsageError: Some option belongs to neither. fsspec would hand a flat ``endpoint_url`` to the wrong
-            layer, and the request would go to the real service.
+    Raises UsageError: some option belongs to neither. fsspec would hand a flat ``endpoint_url`` to the wrong
+    layer, and the request would go to the real service.
     """
     aliases = resolve.aliases(protocol) if protocol else frozenset()
     own: dict[str, Any] = {}
@@ -71,8 +66,7 @@ def wrapped(
 ) -> AbstractFileSystem:
     """The filesystem to wrap, given or made.
 
-    Raises:
-        UsageError: Neither or both were given, or an instance that works on another kind of loop.
+    Raises UsageError: neither or both were given, or an instance that works on another kind of loop.
     """
     if fs is not None and protocol is not None:
         raise UsageError("give either fs or target_protocol, not both")
@@ -95,14 +89,9 @@ def without_secrets(
 ) -> dict[str, Any]:
     """The keyword arguments with which a pickle makes the instance again.
 
-    Args:
-        filesystem: The wrapped one.
-        kwargs: Of the magic one.
-        given: Whether the wrapped one was given as an instance; it would pickle its own secrets.
-        allowed: Whether secrets may go along.
+    ``given``: whether the wrapped one was given as an instance; it would pickle its own secrets.
 
-    Raises:
-        UsageError: A wrapped instance has secrets and they are not allowed.
+    Raises UsageError: a wrapped instance has secrets and they are not allowed.
     """
     if allowed:
         return dict(kwargs)

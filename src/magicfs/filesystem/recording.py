@@ -45,17 +45,11 @@ def marker_length(value: str | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class StoreRecorder:
-    """Leaves a marker that carries the size, and then a ``.pending`` file (``S3MagicCommitTracker``).
-
-    Attributes:
-        store: The bucket.
-        path: The path that was opened.
-        etag_format: Which generation of Hadoop shall read the file.
-    """
+    """Leaves a marker that carries the size, and then a ``.pending`` file (``S3MagicCommitTracker``)."""
 
     store: Store
     path: MagicPath
-    etag_format: EtagFormat
+    etag_format: EtagFormat  # which generation of Hadoop is to read the file
 
     def began(self) -> None:
         tracker().opened(self.path.scope, self.path.path)
@@ -99,11 +93,8 @@ class MemoryRecorder:
 def described(store: Store, path: str, uploaded: Uploaded, counters: Mapping[str, int]) -> Pending:
     """What a ``.pending`` file or a pending set says of a finished upload.
 
-    Args:
-        store: The bucket.
-        path: ``bucket/key`` that the writer had in mind, for readers only.
-        uploaded: The upload.
-        counters: What the committer counts of it, beside bytes and parts.
+    ``path``: ``bucket/key`` that the writer had in mind, for readers only. ``counters``: what the committer
+    counts of it, beside bytes and parts.
     """
     scheme = _HADOOP_SCHEMES.get(store.name, store.name)
     return Pending(

@@ -19,17 +19,14 @@ __all__ = ["Scope", "Tracker", "tracker"]
 
 @dataclass(slots=True)
 class Scope:
-    """The files of one task attempt that this process wrote.
-
-    Attributes:
-        open: Paths of files that are not closed yet, with how many hold each.
-        finished: The last finished upload of each path, as it was opened.
-        replaced: Finished uploads that a later write of the same path replaced.
-    """
+    """The files of one task attempt that this process wrote."""
 
     open: dict[str, int] = field(default_factory=dict)
+    """Paths of files that are not closed yet, with how many hold each."""
     finished: dict[str, Pending] = field(default_factory=dict)
+    """The last finished upload of each path, as it was opened."""
     replaced: list[Pending] = field(default_factory=list)
+    """Finished uploads that a later write of the same path replaced."""
 
 
 class Tracker:

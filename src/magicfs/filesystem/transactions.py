@@ -23,9 +23,8 @@ __all__ = ["MagicTransaction", "Transactions"]
 class MagicTransaction(Transaction):
     """fsspec's, known to its filesystem's ``Transactions`` while it is open.
 
-    Attributes:
-        scopes: What its own thread has looked at, by the names that the tracker uses.
-        ended: Whether files can no longer join.
+    ``scopes``: what its own thread has looked at, by the names that the tracker uses. ``ended``: whether
+    files can no longer join.
     """
 
     fs: Any
@@ -93,8 +92,7 @@ class Transactions:
     def to_join(self, scope: str, path: str) -> MagicTransaction | None:
         """The transaction to which a file belongs that a thread of unknown origin opens; None for none.
 
-        Raises:
-            UsageError: Several could be meant.
+        Raises UsageError: several could be meant.
         """
         # Python's own threads say what they are; these are stand-ins for threads of C libraries.
         if self.active.get() or not isinstance(threading.current_thread(), threading._DummyThread):

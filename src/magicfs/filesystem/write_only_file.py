@@ -12,14 +12,7 @@ __all__ = ["WriteOnlyFile"]
 
 
 class WriteOnlyFile(io.BufferedIOBase):
-    """A file that is written from its begin to its end, and discarded if its ``with`` body raises.
-
-    Args:
-        path: What users call it.
-
-    Attributes:
-        path: As given.
-    """
+    """A file that is written from its begin to its end, and discarded if its ``with`` body raises."""
 
     def __init__(self, path: str) -> None:
         super().__init__()
@@ -50,8 +43,7 @@ class WriteOnlyFile(io.BufferedIOBase):
     def abort(self) -> None:
         """Discard the file. A second call does nothing.
 
-        Raises:
-            OSError: What was sent of it could not be discarded.
+        Raises OSError: what was sent of it could not be discarded.
         """
 
     def discard(self) -> None:

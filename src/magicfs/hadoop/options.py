@@ -31,11 +31,7 @@ _DEPTH: Final = 20
 
 
 class HadoopOptions:
-    """Hadoop's options by name; a name may begin with ``spark.hadoop.``. Values are trimmed.
-
-    Args:
-        conf: Option by name.
-    """
+    """Hadoop's options by name; a name may begin with ``spark.hadoop.``. Values are trimmed."""
 
     def __init__(self, conf: Mapping[str, str]) -> None:
         found = {name.removeprefix(_SPARK): conf[name] for name in conf if name.startswith(_SPARK)}
@@ -53,8 +49,7 @@ class HadoopOptions:
         ``${name}`` stands for another option, ``${env.NAME}``, ``${env.NAME-text}`` and
         ``${env.NAME:-text}`` for a variable of the environment, ``${user.name}`` for the user.
 
-        Raises:
-            UsageError: A variable has no value.
+        Raises UsageError: a variable has no value.
         """
         value = self._given.get(name, "")
         for _ in range(_DEPTH):
@@ -94,8 +89,7 @@ def text(_: str, value: str) -> str:
 def flag(name: str, value: str) -> bool:
     """A truth value.
 
-    Raises:
-        UsageError: Neither ``true`` nor ``false``, in any case.
+    Raises UsageError: neither ``true`` nor ``false``, in any case.
     """
     if value.lower() not in {"true", "false"}:
         raise UsageError(f"{name}={value} is neither true nor false")
@@ -105,8 +99,7 @@ def flag(name: str, value: str) -> bool:
 def integer(name: str, value: str) -> int:
     """A whole number.
 
-    Raises:
-        UsageError: It is none.
+    Raises UsageError: it is malformed.
     """
     try:
         return int(value)
@@ -117,8 +110,7 @@ def integer(name: str, value: str) -> int:
 def size(name: str, value: str) -> int:
     """Bytes: a number, perhaps with one of the units K, M, G, T, P, E of 1024 (``getLongBytes``).
 
-    Raises:
-        UsageError: It is none.
+    Raises UsageError: it is malformed.
     """
     match = _SIZE.fullmatch(value)
     if match is None:
@@ -130,8 +122,7 @@ def size(name: str, value: str) -> int:
 def local_directory(name: str, value: str) -> str:
     """The first directory of a list, which must be one of this machine.
 
-    Raises:
-        UsageError: Another filesystem's, or a relative one.
+    Raises UsageError: another filesystem's, or a relative one.
     """
     first = next((one.strip() for one in value.split(",") if one.strip()), "")
     if (match := _SCHEME.fullmatch(first)) is not None:

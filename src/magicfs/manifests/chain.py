@@ -6,7 +6,7 @@
     DEST/_magicfs/<job>.json     a manifest: names the job published before it
 
 A job is published for readers of manifests when the pointer is moved to it: they see exactly the old files
-before, and exactly the new ones after. What they see is told in ``magicfs.manifests.view``.
+before, and exactly the new ones after. ``magicfs.manifests.view`` says what they see.
 
 Where the store does not honour If-Match, pointer and manifests are numbered (``magicfs.stores.register``).
 """
@@ -76,14 +76,13 @@ def pointer_key(destination: str) -> str:
 def manifest_key(destination: str, job: str) -> str:
     """The key of a job's manifest.
 
-    Raises:
-        UsageError: No job id, or one whose manifest could be taken for another file of the chain.
+    Raises UsageError: no job id, or one whose manifest could be taken for another file of the chain.
     """
     ids.job_id(job)
     if job == _POINTER or job.startswith(f"{_POINTER}.") or _NUMBERED.search(job):
         raise UsageError(
             f"{job!r} is no id for a job with a manifest: {_POINTER!r} is the pointer's name, and numbers "
-            "after a dot tell versions; choose another id, such as a UUID"
+            "after a dot are versions; choose another id, such as a UUID"
         )
     return paths.join(destination, MANIFESTS, f"{job}.json")
 
@@ -93,8 +92,7 @@ async def read_pointer(
 ) -> tuple[Pointer, Entry] | None:
     """The pointer and its version; None before the first job was published.
 
-    Raises:
-        FormatError: It cannot be believed.
+    Raises FormatError: it is malformed or inconsistent.
     """
     entry = await Register(store, pointer_key(destination), conditions, lasting=True).read()
     if entry is None:
@@ -105,9 +103,8 @@ async def read_pointer(
 async def read(store: Store, destination: str, job: str, conditions: Conditions) -> Manifest | None:
     """A job's manifest; None if there is none. One that is not linked yet may still change its ``previous``.
 
-    Raises:
-        FormatError: It cannot be believed.
-        UsageError: No job id.
+    Raises FormatError: it is malformed or inconsistent.
+    Raises UsageError: no job id.
     """
     entry = await Register(store, manifest_key(destination, job), conditions, lasting=True).read()
     return None if entry is None else _manifest(store, job, entry)
@@ -116,8 +113,7 @@ async def read(store: Store, destination: str, job: str, conditions: Conditions)
 async def newest_job(store: Store, destination: str, conditions: Conditions) -> str | None:
     """The job that was published last; None before the first. A sum of older manifests is none.
 
-    Raises:
-        FormatError: Pointer or manifest cannot be believed.
+    Raises FormatError: pointer or manifest is malformed or inconsistent.
     """
     seen = await read_pointer(store, destination, conditions)
     job = seen[0].job_id if seen else None
@@ -139,15 +135,11 @@ async def chain(
 ) -> AsyncIterator[Manifest]:
     """All published jobs, the newest first, the hidden ones included. Nothing if there is no pointer.
 
-    Args:
-        store: The destination's bucket.
-        destination: The destination directory.
-        conditions: What the store honours.
-        start: The job to begin with, known to be published; by default the one that the pointer names.
-        known: Manifests of published jobs by job, which are not read again.
+    ``start``: the job to begin with, known to be published; by default the one that the pointer names.
+    ``known``: manifests of published jobs by job, which are not read again.
 
-    Raises:
-        FormatError: The chain is broken: a manifest is missing, cannot be believed, or leads in a circle.
+    Raises FormatError: the chain is broken: a manifest is missing, malformed or inconsistent, or leads in a
+    circle.
     """
     job = start
     if job is None:
@@ -167,7 +159,7 @@ async def chain(
             raise FormatError(
                 f"{store.bucket}/{manifest_key(destination, job)}",
                 "",
-                f"missing, although {after} names it; restore it from a backup: it alone tells which files "
+                f"missing, although {after} names it; restore it from a backup: only it says which files "
                 "that job published",
             )
         yield manifest
@@ -177,8 +169,7 @@ async def chain(
 async def view(store: Store, destination: str, conditions: Conditions) -> View | None:
     """What the chain shows now; None if nothing was published.
 
-    Raises:
-        FormatError: The chain is broken.
+    Raises FormatError: the chain is broken.
     """
     return await view_of(chain(store, destination, conditions))
 
@@ -186,31 +177,22 @@ async def view(store: Store, destination: str, conditions: Conditions) -> View |
 async def publish(store: Store, conditions: Conditions, destination: str, manifest: Manifest) -> bool:
     """Write a job's manifest and link it at the head of the chain.
 
-    A second call, by whomever, changes nothing. Any number of executors of one job and of others may publish
-    at once. ``previous`` is set here. It is only ever changed by who has read the manifest first and the
-    pointer afterwards, has found the job in the chain neither at the pointer nor anywhere down to the
-    ``previous`` that stands there, and replaces that very version: so a manifest that is linked never
-    changes.
+    Calling it again, from any process, changes nothing. Any number of executors of one job and of others may
+    publish at once. ``previous`` is set here. A process changes it only if it has read the manifest first and
+    the pointer afterwards, has not found the job in the chain between the pointer and that ``previous``, and
+    replaces exactly the version that it read: so a manifest that is linked never changes.
 
-    Args:
-        store: The destination's bucket.
-        conditions: What the store honours.
-        destination: The destination directory.
-        manifest: What the job brought.
+    Returns True if this call moved the pointer, False if the job was linked before.
 
-    Returns:
-        True if this call moved the pointer, False if the job was linked before.
-
-    Raises:
-        FormatError: What is there cannot be believed.
-        Unavailable: The store did not answer, or others moved the pointer all the time: call again.
-        UsageError: The job's id can have no manifest.
+    Raises FormatError: what is there is malformed or inconsistent.
+    Raises Unavailable: the store did not answer, or others moved the pointer all the time: call again.
+    Raises UsageError: the job's id can have no manifest.
     """
     job = manifest.job_id
     own = Register(store, manifest_key(destination, job), conditions, lasting=True)
     head = Register(store, pointer_key(destination), conditions, lasting=True)
     for attempt in range(_TRIES):
-        # At first it is taken for new: writing it tells, and costs no more than looking.
+        # The first try takes it for new: a write that fails says so, and costs no more than a read.
         there = await own.read() if attempt else None
         seen = await read_pointer(store, destination, conditions)
         newest = seen[0].job_id if seen else None
@@ -227,7 +209,7 @@ async def publish(store: Store, conditions: Conditions, destination: str, manife
                     await own.swap(there, replace(found, previous=newest).to_bytes())
             await _move(head, seen, manifest)
         except (ObjectExists, PreconditionFailed):
-            # Somebody was faster: at once with this job, or with another.
+            # Another process was faster, with this job or with another.
             await asyncio.sleep(random.uniform(0, min(_PAUSE_S * 2**attempt, _PAUSE_MAX_S)))  # noqa: S311
         else:
             return True
@@ -241,20 +223,14 @@ async def link(
 ) -> bool:
     """Write a manifest and link it right above the job that the pointer named, or not at all.
 
-    A second call, by whomever, with the same id and the same pointer finds the manifest of the first.
+    Calling it again, from any process, with the same id and the same pointer finds the manifest of the first.
 
-    Args:
-        store: The destination's bucket.
-        conditions: What the store honours.
-        destination: The destination directory.
-        manifest: Of a job id that nothing else has; ``previous`` is the job that the pointer named.
-        seen: The pointer and its version.
+    ``manifest``: of a job id that nothing else has; ``previous`` is the job that the pointer named.
 
-    Returns:
-        True if it is linked; False if another job was linked there, and then the manifest is removed again.
+    Returns True if it is linked; False if another job was linked there, and then the manifest is removed
+    again.
 
-    Raises:
-        Unavailable: The store did not say whether it was linked; either is sound.
+    Raises Unavailable: the store did not say whether it was linked; either is sound.
     """
     assert manifest.previous == seen[0].job_id
     own = Register(store, manifest_key(destination, manifest.job_id), conditions, lasting=True)

@@ -8,9 +8,9 @@ meets, except that
   hidden.
 * ``hides="keys"`` hides the keys in ``deleted`` from all older manifests.
 * of two files with one key the newer counts.
-* ``conflict="compact"`` is a sum: it lists what the chain right below it shows, and hides all of it. A reader
-  takes its files and is done. Only if a newer job has replaced what was there before some older job does he
-  pass it over, and takes the manifests below it one by one, as if it were not there.
+* ``conflict="compact"`` is a compaction manifest: it lists what the chain right below it shows, and hides all
+  of that. A reader takes its files and stops. A reader skips it only if a newer job replaced files older than
+  one of the jobs in it; then it reads the manifests below one by one.
 """
 
 from __future__ import annotations
@@ -32,17 +32,12 @@ COMPACT: Final = "compact"
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a reader of the chain sees.
-
-    Attributes:
-        head: The newest manifest.
-        files: Every file by its key, relative to the destination, the newest job's first.
-        older_files: Whether there may be files beside these that no manifest knows.
-    """
+    """What a reader of the chain sees."""
 
     head: Manifest
     files: Mapping[str, ManifestFile]
-    older_files: bool
+    """Every file by its key, relative to the destination, the newest job's first."""
+    older_files: bool  # whether there may be files beside these that no manifest knows
 
     @property
     def newest_job(self) -> str:
@@ -54,8 +49,7 @@ class View:
 async def view_of(manifests: AsyncIterable[Manifest]) -> View | None:
     """What a chain shows, given the newest manifest first; those that it hides are not asked for.
 
-    Raises:
-        FormatError: The chain is broken.
+    Raises FormatError: the chain is broken.
     """
     head: Manifest | None = None
     files: dict[str, ManifestFile] = {}

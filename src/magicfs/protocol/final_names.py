@@ -1,4 +1,4 @@
-"""Names of files that tasks write at the destination at once, and what they tell.
+"""Names of files that tasks write directly at the destination, and what can be read from them.
 
 ``part-0.parquet`` becomes ``part-0-<label>-<job>.parquet``. The label is the task, whose attempts then share
 their names, or the attempt, as in Stocator (``part-00000-attempt_…``; section 3 of its paper, arXiv
@@ -27,7 +27,7 @@ def final_name(relative: tuple[str, ...], label: str, job: JobId) -> tuple[str, 
     """Put ``-<label>-<job>`` before the first dot of the last element; a second call changes nothing.
 
     As ``unique_name``, which keeps a relative path that names the job; but a label that is an attempt is put
-    in all the same, because nothing else tells whose the file is.
+    in all the same, because nothing else says whose file it is.
     """
     *parents, last = relative
     if not _is_attempt(label):
@@ -39,11 +39,9 @@ def final_name(relative: tuple[str, ...], label: str, job: JobId) -> tuple[str, 
 
 
 def attempts_named(name: str, job: JobId) -> Iterator[str]:
-    """The attempts that a file may be of, as its name tells: one, unless writers use such words themselves.
+    """The attempts that a file may be of, by its name: one, unless writers use such words themselves.
 
-    Args:
-        name: The last element of a key.
-        job: The job whose file it would be.
+    ``name``: the last element of a key. ``job``: the job whose file it would be.
     """
     token = f"-{job}"
     start = name.find(token)
@@ -57,10 +55,7 @@ def attempts_named(name: str, job: JobId) -> Iterator[str]:
 def unfinished_name(random: str, label: str, job: JobId) -> str:
     """A hidden name for a file that is being written and will be renamed.
 
-    Args:
-        random: 16 hexadecimal digits.
-        label: As for ``final_name``.
-        job: The job.
+    ``random``: 16 hexadecimal digits. ``label``: as for ``final_name``.
     """
     return f".{random}-{label}-{job}.unfinished"
 

@@ -39,8 +39,7 @@ _TOKEN_CHARACTER = re.compile(r"[A-Za-z0-9]")
 def job_id(value: object) -> JobId:
     """Check a job id: text, or a random UUID.
 
-    Raises:
-        UsageError: Not safe as an element of a key.
+    Raises UsageError: not safe as an element of a key.
     """
     return JobId(_check("job id", str(value)))
 
@@ -48,8 +47,7 @@ def job_id(value: object) -> JobId:
 def task_id(value: int | str) -> TaskId:
     """Make the id of a task: a number becomes six digits, text is checked and kept.
 
-    Raises:
-        UsageError: Negative, or not safe as an element of a key.
+    Raises UsageError: negative, or not safe as an element of a key.
     """
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise UsageError(f"{value!r} is no task id; give a number or text")
@@ -78,8 +76,7 @@ def task_of_attempt(attempt: str) -> TaskId:
     Hadoop's ``attempt_202601010000_0001_m_000003_0`` belongs to ``task_202601010000_0001_m_000003``
     (``TaskAttemptID.getTaskID``).
 
-    Raises:
-        UsageError: Neither form.
+    Raises UsageError: neither form.
     """
     if match := _ATTEMPT.match(attempt):
         return TaskId(match["task"])
@@ -106,7 +103,7 @@ def contains_token(name: str, token: str) -> bool:
 def is_random(job: JobId) -> bool:
     """Whether a job id holds a UUID, so that nobody else's file name contains it by chance.
 
-    Only then may uploads be told by their names: ``daily`` is part of many a name.
+    Only then can uploads be found by their names: ``daily`` is part of many a name.
     """
     return _UUID.search(job) is not None
 

@@ -52,18 +52,11 @@ _SETS = "sets"
 
 @dataclass(frozen=True, slots=True)
 class WorkLayout:
-    """The keys of one job attempt's work, all in the bucket of its destination.
+    """The keys of one job attempt's work, all in the bucket of its destination."""
 
-    Attributes:
-        destination: The destination directory; empty for a whole bucket.
-        job: The job.
-        attempt: Number of the job attempt, from 0.
-        name: Which of Hadoop's two layouts.
-    """
-
-    destination: str
+    destination: str  # the destination directory; empty for a whole bucket
     job: JobId
-    attempt: int = 0
+    attempt: int = 0  # number of the job attempt, from 0
     name: LayoutName = "__magic_job"
 
     def __post_init__(self) -> None:
@@ -119,7 +112,7 @@ class WorkLayout:
         return f"{directory}/{BASE}" if extra is None else f"{directory}/{element_to(extra)}/{BASE}"
 
     def signpost_key(self, extra: str) -> str:
-        """What tells, in an extra destination, where the job's object is."""
+        """What says, in an extra destination, where the job's object is."""
         return replace(self, destination=extra).job_directory + f"/{SIGNPOST}"
 
     def set_key(self, attempt: AttemptId) -> str:

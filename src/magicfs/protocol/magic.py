@@ -49,22 +49,16 @@ _RELEASE = re.compile(r"(\d+)\.(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """Which elements are magic.
+    """Which elements are magic."""
 
-    Attributes:
-        plain: Whether a bare ``__magic`` counts, as in the paper and in Hadoop up to 3.3.
-        job: Whether ``__magic_job-<id>`` counts, as in Hadoop from 3.4 (HADOOP-18797).
-    """
-
-    plain: bool = True
-    job: bool = True
+    plain: bool = True  # whether a bare ``__magic`` counts, as in the paper and in Hadoop up to 3.3
+    job: bool = True  # whether ``__magic_job-<id>`` counts, as in Hadoop from 3.4 (HADOOP-18797)
 
     @classmethod
     def of_hadoop(cls, release: str | None) -> Dialect:
         """The elements that a Hadoop release takes for magic; both kinds when none is named.
 
-        Raises:
-            UsageError: The release does not read like ``3.4``.
+        Raises UsageError: the release does not read like ``3.4``.
         """
         if release is None:
             return cls()
@@ -153,8 +147,7 @@ class MagicPath:
     def destination(self) -> str:
         """The destination directory, or the extra one that the path names.
 
-        Raises:
-            UsageError: What names an extra one cannot be right.
+        Raises UsageError: what names an extra one cannot be right.
         """
         children = self.children
         if len(children) > 5 and children[2] == _TASKS and children[5] == BASE:
@@ -165,8 +158,7 @@ class MagicPath:
     def relative(self) -> tuple[str, ...]:
         """The elements of the final key below the destination directory.
 
-        Raises:
-            UsageError: Nothing follows the magic element, or ``__base`` comes last.
+        Raises UsageError: nothing follows the magic element, or ``__base`` comes last.
         """
         if not self.children:
             raise UsageError(
@@ -187,8 +179,7 @@ class MagicPath:
     def final_key(self) -> str:
         """The key at which the upload will appear.
 
-        Raises:
-            UsageError: As for ``relative``.
+        Raises UsageError: as for ``relative``.
         """
         return paths.join(self.destination, *self.relative)
 
@@ -201,8 +192,7 @@ def element_to(directory: str) -> str:
 def directory_of(element: str) -> str | None:
     """The extra destination that an element of a work path leads to; None for an ordinary element.
 
-    Raises:
-        UsageError: It names no directory that ``element_to`` could have been given.
+    Raises UsageError: it names no directory that ``element_to`` could have been given.
     """
     if not element.startswith(_TO):
         return None
@@ -216,16 +206,13 @@ def directory_of(element: str) -> str | None:
 def locate(path: str, dialect: Dialect | None = None) -> MagicPath | None:
     """Take a path apart at its first magic element.
 
-    Args:
-        path: ``bucket/key``, without a scheme, not encoded.
-        dialect: Which elements are magic; both kinds by default.
+    ``path``: ``bucket/key``, without a scheme, not encoded. ``dialect``: which elements are magic; both kinds
+    by default.
 
-    Returns:
-        None for an ordinary path.
+    Returns None for an ordinary path.
 
-    Raises:
-        UsageError: The bucket is empty or itself a magic element, or the path of a magic write contains
-            ``.``, ``..`` or ``::`` (which no chained URL could name again).
+    Raises UsageError: the bucket is empty or itself a magic element, or the path of a magic write contains
+    ``.``, ``..`` or ``::`` (which no chained URL could name again).
     """
     dialect = dialect or Dialect()
     bucket, _, key = path.partition("/")

@@ -20,27 +20,18 @@ _STEPS = 10
 
 @dataclass(frozen=True, slots=True)
 class PartLimits:
-    """What a store allows; sizes in bytes.
+    """What a store allows; sizes in bytes."""
 
-    Attributes:
-        size_min: Smallest part that is not the last.
-        size_max: Largest part.
-        count_max: Most parts in one upload.
-        object_max: Largest object.
-        equal_sizes: Whether all parts but the last must have one size (Cloudflare R2).
-    """
-
-    size_min: int = 5 * 2**20
+    size_min: int = 5 * 2**20  # smallest part that is not the last
     size_max: int = 5 * 2**30
     count_max: int = 10_000
     object_max: int = 50 * 10**12
-    equal_sizes: bool = False
+    equal_sizes: bool = False  # whether all parts but the last must have one size (Cloudflare R2)
 
     def check(self, part_size: int) -> None:
         """Refuse a part size that the store would refuse.
 
-        Raises:
-            UsageError: Too small or too large.
+        Raises UsageError: too small or too large.
         """
         if not self.size_min <= part_size <= self.size_max:
             raise UsageError(
@@ -52,8 +43,7 @@ class PartLimits:
 def part_size(number: int, first: int, limits: PartLimits) -> int:
     """Size in bytes that part ``number`` (from 1) should be filled to, given the size of the first.
 
-    Raises:
-        UsageError: The upload would need more parts than the store allows.
+    Raises UsageError: the upload would need more parts than the store allows.
     """
     if number > limits.count_max:
         raise UsageError(
@@ -69,13 +59,10 @@ def part_size(number: int, first: int, limits: PartLimits) -> int:
 def even_part_size(length: int, first: int, limits: PartLimits) -> int:
     """Size in bytes of all parts but the last of an object whose length is known.
 
-    Args:
-        length: Of the object, in bytes.
-        first: The size that was asked for; larger ones are taken where there would be too many parts.
-        limits: What the store allows.
+    ``length``: of the object, in bytes. ``first``: the size that was asked for; larger ones are taken where
+    there would be too many parts.
 
-    Raises:
-        UsageError: The object is larger than the store allows.
+    Raises UsageError: the object is larger than the store allows.
     """
     size = max(first, -(-length // limits.count_max))
     if length > limits.object_max or size > limits.size_max:

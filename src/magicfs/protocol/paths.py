@@ -31,17 +31,12 @@ _WITHOUT_BUCKETS = frozenset({"file", "local"})
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in a store.
+    """A location in a store."""
 
-    Attributes:
-        scheme: The fsspec protocol, such as ``s3``; empty for a bare path.
-        bucket: The first element of the path; empty for files of a machine, whose key is the whole path.
-        key: The rest, possibly empty for the bucket itself.
-    """
-
-    scheme: str
+    scheme: str  # the fsspec protocol, such as ``s3``; empty for a bare path
     bucket: str
-    key: str
+    """The first element of the path; empty for files of a machine, whose key is the whole path."""
+    key: str  # the rest, possibly empty for the bucket itself
 
     @property
     def path(self) -> str:
@@ -59,9 +54,8 @@ def parse_url(url: str) -> Location:
 
     ``file:///tmp/x`` has no bucket: its key is ``tmp/x``. There, several slashes in a row count as one.
 
-    Raises:
-        UsageError: No scheme, no bucket, a chained URL, or an element that is ``.`` or ``..``. Or the URL of
-            a file whose path is not absolute, or is the root.
+    Raises UsageError: no scheme, no bucket, a chained URL, or an element that is ``.`` or ``..``. Or the URL
+    of a file whose path is not absolute, or is the root.
     """
     scheme, separator, path = url.partition("://")
     if not separator or not scheme:
@@ -87,9 +81,8 @@ def _absolute(url: str, path: str) -> str:
 def parse_path(path: str) -> Location:
     """Split ``bucket/key``; slashes at the end are dropped, nothing is decoded.
 
-    Raises:
-        UsageError: No bucket, or an element that is ``.`` or ``..`` (stores take them literally, local
-            filesystems do not: such a name would mean two places).
+    Raises UsageError: no bucket, or an element that is ``.`` or ``..`` (stores take them literally, local
+    filesystems do not: such a name would mean two locations).
     """
     bucket, _, key = path.partition("/")
     key = key.rstrip("/")
@@ -134,8 +127,7 @@ def which_holds(key: str, directories: Iterable[str]) -> str | None:
 def relative_to(key: str, directory: str) -> str:
     """The key relative to a directory that it lies under.
 
-    Raises:
-        UsageError: The key lies elsewhere.
+    Raises UsageError: the key lies elsewhere.
     """
     if not is_under(key, directory):
         raise UsageError(f"{key!r} does not lie under {directory!r}; write below the destination")

@@ -32,11 +32,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TaskMessage(WriterCommitMessage):
-    """What a task tells the job.
-
-    Attributes:
-        commit: What it committed.
-    """
+    """What a task sends to the job."""
 
     commit: TaskCommit
 
@@ -44,16 +40,12 @@ class TaskMessage(WriterCommitMessage):
 def make_writer(given: Mapping[str, str], frame: StructType, overwrite: bool) -> MagicWriter:
     """Check everything that can be checked before a task runs, the destination included.
 
-    Args:
-        given: The options of the write.
-        frame: The schema of the frame.
-        overwrite: Whether ``mode("overwrite")`` was asked for.
+    ``overwrite``: whether ``mode("overwrite")`` was asked for.
 
-    Raises:
-        UsageError: An option, a column or the mode cannot be right.
-        OutputExists: ``conflict=fail``, and data is there.
-        ObjectNotFound: No such bucket; it is not created.
-        PermissionDenied: The credentials do not work.
+    Raises UsageError: an option, a column or the mode cannot be right.
+    Raises OutputExists: ``conflict=fail``, and data is there.
+    Raises ObjectNotFound: no such bucket; it is not created.
+    Raises PermissionDenied: the credentials do not work.
     """
     chosen = options.parse(given, frame.fieldNames(), overwrite=overwrite)
     schema.check(frame, chosen.partition_cols, chosen.file_format)
@@ -63,10 +55,8 @@ def make_writer(given: Mapping[str, str], frame: StructType, overwrite: bool) ->
 class MagicWriter(DataSourceArrowWriter):
     """Writes one frame as one job; Spark calls the methods, in different processes.
 
-    Args:
-        settings: The options, which the executors have from Spark, credentials and all.
-        frame: The schema of the frame.
-        job: The job, which is set up.
+    ``settings``: the options, which the executors have from Spark, credentials and all. ``job``: the job,
+    which is set up.
     """
 
     def __init__(self, settings: options.WriteOptions, frame: StructType, job: Job) -> None:
@@ -98,9 +88,8 @@ class MagicWriter(DataSourceArrowWriter):
 
         If an earlier write of the same ``runId`` is published already, what was written now is discarded.
 
-        Raises:
-            ProtocolViolation: The message of a task is missing. Spark calls ``abort`` next.
-            CommitError: The job could not be committed. Spark calls ``abort`` next.
+        Raises ProtocolViolation: the message of a task is missing. Spark calls ``abort`` next.
+        Raises CommitError: the job could not be committed. Spark calls ``abort`` next.
         """
         commits = _commits(messages)
         if len(commits) < len(messages):

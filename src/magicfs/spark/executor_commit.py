@@ -1,8 +1,8 @@
 """The job commit on Spark's executors: they complete the files, and the driver keeps the record.
 
 For jobs of more files than one process should complete. The commit point, the record, recovery and what a
-failure means are those of every job commit: an executor only tells which files it knows to be visible, and
-the driver completes by itself whatever none has told of.
+failure means are those of every job commit: an executor only reports which files it knows to be visible, and
+the driver completes by itself every file that none has reported.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def commit(
     try:
         return job.commit(commits, tasks=tasks, completer=completer)
     except (KeyboardInterrupt, SystemExit):
-        # Spark's job would keep the cluster busy; the record tells whoever comes next how far it is.
+        # Spark's job would keep the cluster busy; the record says how far the job is.
         with suppress(Exception):
             session.interruptTag(tag)
         raise

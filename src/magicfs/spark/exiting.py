@@ -21,7 +21,7 @@ SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasat
 
 
 class ToldToExit(SystemExit):
-    """The process was told to exit while a task was writing. Its code is that of a process so ended."""
+    """The process was told to exit while a task was writing. Its exit code is that of such a process."""
 
 
 class ExitSignals:

@@ -32,15 +32,11 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class FileSettings:
-    """How files of a format are written.
+    """How files of a format are written."""
 
-    Attributes:
-        compression: The codec, as pyarrow calls it.
-        row_group_size: Most rows of a row group, or of a record batch; None for pyarrow's default.
-    """
-
-    compression: str = "none"
+    compression: str = "none"  # the codec, as pyarrow calls it
     row_group_size: int | None = None
+    """Most rows of a row group, or of a record batch; None for pyarrow's default."""
 
 
 class _Encoder(Protocol):
@@ -52,42 +48,31 @@ class _Encoder(Protocol):
 
 @dataclass(frozen=True)
 class Format:
-    """A format of files.
+    """A format of files."""
 
-    Attributes:
-        name: Its name, which is how file names end.
-        codecs: Spark's name of each codec that readers know, with pyarrow's and its mark in file names.
-        default: The codec that is taken if none is asked for.
-        row_groups: Whether files have groups whose rows can be counted.
-        encoder: Makes what encodes tables into a sink.
-        codec_last: Whether the codec stands behind the format's name, as it does where it wraps the file.
-        days: The first and the last day that it keeps; None where it keeps all.
-    """
-
-    name: str
+    name: str  # its name, which is how file names end
     codecs: Mapping[str, tuple[str, str]]
-    default: str
+    """Spark's name of each codec that readers know, with pyarrow's and its mark in file names."""
+    default: str  # the codec that is taken if none is asked for
     encoder: Callable[[Sink, pa.Schema, FileSettings], _Encoder]
-    row_groups: bool = False
+    """Makes what encodes tables into a sink."""
+    row_groups: bool = False  # whether files have groups whose rows can be counted
     codec_last: bool = False
+    """Whether the codec stands behind the format's name, as it does where it wraps the file."""
     days: tuple[date, date] | None = None
+    """The first and the last day that it keeps; None where it keeps all."""
 
     def extension(self, codec: str | None = None) -> str:
         """How file names end with a codec, such as ``.snappy.parquet`` or ``.csv.gz``.
 
-        Args:
-            codec: Spark's name of it; None for the default.
+        ``codec``: Spark's name of it; None for the default.
         """
         mark = self.codecs[codec or self.default][1]
         return f".{self.name}{mark}" if self.codec_last else f"{mark}.{self.name}"
 
 
 class FileWriter:
-    """Writes tables of one schema as one file of a format. Made by ``open_writer``; for one thread at a time.
-
-    Attributes:
-        rows: The rows written so far.
-    """
+    """Writes tables of one schema as one file of a format. Made by ``open_writer``, for one thread."""
 
     def __init__(self, kind: Format, sink: _CountingSink, encoder: _Encoder) -> None:
         self.rows = 0
@@ -103,9 +88,8 @@ class FileWriter:
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
         """Add rows.
 
-        Raises:
-            UsageError: A value that the format does not keep, such as a day before 1582 in ORC.
-            StoreError: The sink refused.
+        Raises UsageError: a value that the format does not keep, such as a day before 1582 in ORC.
+        Raises StoreError: the sink refused.
         """
         table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
         if self._kind.days is not None:
@@ -129,14 +113,10 @@ class FileWriter:
 def open_writer(kind: Format, sink: Sink, schema: pa.Schema, settings: FileSettings) -> FileWriter:
     """Begin a file.
 
-    Args:
-        kind: The format.
-        sink: What it is written to; it is not closed.
-        schema: The schema of the tables, with what metadata the file shall have.
-        settings: How.
+    ``sink``: what it is written to; it is not closed. ``schema``: the schema of the tables, with what
+    metadata the file shall have.
 
-    Raises:
-        UsageError: The schema holds a type that the format does not have.
+    Raises UsageError: the schema holds a type that the format does not have.
     """
     counting = _CountingSink(sink)
     try:

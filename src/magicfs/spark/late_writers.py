@@ -1,7 +1,7 @@
 """Attempts that go on, or even begin, after their job has ended: what they upload is discarded.
 
 Spark kills the Python of tasks that it has given up with SIGKILL, 2 s between two looks plus
-``spark.python.task.killTimeout`` (2 s) later, and tells nobody. Until then they go on uploading. So once a
+``spark.python.task.killTimeout`` (2 s) later, without notice. Until then they go on uploading. So once a
 job has ended it is swept a second time, by its id: no upload of any other job is touched.
 """
 
@@ -31,14 +31,12 @@ _LOG = logging.getLogger(__name__)
 def sweep_late(job: Job, how: LateWriters) -> threading.Thread | None:
     """Discard what attempts of a job upload after its end. Troubles are logged, nothing is raised.
 
-    Args:
-        job: A job that was committed or aborted through this object or a copy of it.
-        how: ``wait`` returns when it is done, ``LATE_WRITERS_SECONDS`` later. ``background`` does it in a
-            thread, for which the process waits before it exits. ``leave`` does nothing: ``magicfs abort
-            URL --job ID`` or a lifecycle rule of the bucket will.
+    ``job``: a job that was committed or aborted through this object or a copy of it. ``how``: ``wait``
+    returns when it is done, ``LATE_WRITERS_SECONDS`` later. ``background`` does it in a thread, for which the
+    process waits before it exits. ``leave`` does nothing: ``magicfs abort URL --job ID`` or a lifecycle rule
+    of the bucket will.
 
-    Returns:
-        The thread, with ``background``.
+    Returns the thread, with ``background``.
     """
     match how:
         case "wait":
@@ -80,7 +78,7 @@ def _wait_for_all() -> None:
 def _sweep_later(job: Job) -> None:
     time.sleep(LATE_WRITERS_SECONDS)
     try:
-        # With the driver's own token: a job that somebody has set up anew meanwhile is theirs.
+        # With the driver's own token: a job that another process has set up again is left to it.
         sync(job.spec.loop, job.spec.make_committer().abort_job, (), job.found.driver)
     except CommitDenied:
         _LOG.info("job %s was taken over; its uploads are left to its new driver", job.id)

@@ -1,4 +1,4 @@
-"""Reports of jobs that Spark commits: it hands them to nobody, so they are logged."""
+"""Reports of jobs that Spark commits: it does not return them to anybody, so they are logged."""
 
 from __future__ import annotations
 

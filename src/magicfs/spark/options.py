@@ -25,54 +25,32 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, kw_only=True)
 class WriteOptions:
-    """What a write was asked to do. Pickles with the credentials in it, as Spark's own options do.
-
-    Attributes:
-        path: URL of the destination.
-        partition_cols: The partition columns, outermost first.
-        conflict: What to do about data that is there already.
-        run_id: Name of the run, by which a second one finds the first.
-        allow_empty: Whether a frame without rows may replace what is there.
-        tracking: Where finished uploads are remembered until their task commits.
-        unique_names: Whether final names carry task and job.
-        part_size: Bytes of the first parts of every upload; None for the default.
-        concurrency: Most requests at once, in tasks and in the job commit.
-        file_format: The format of the files.
-        compression: Spark's name of the codec; None for the format's default.
-        row_group_size: Most rows of a row group; None for pyarrow's default.
-        max_records_per_file: Most rows of a file; None for no limit.
-        max_open_files: Most files that a task has open.
-        input_sorted: Whether rows come sorted by the partition columns, as no text can say.
-        committer: Name of the committer.
-        committer_options: Its options.
-        late_writers: What is done about tasks that go on after their job has ended.
-        sink_id: Name of a stream's sink.
-        checkpoint: Where Spark keeps the state of a stream, if it was said as an option.
-        query_name: The name of a stream's query.
-        storage_options: Options of the wrapped filesystem.
-    """
+    """What a write was asked to do. Pickles with the credentials in it, as Spark's own options do."""
 
     path: str
     partition_cols: tuple[str, ...] = ()
-    conflict: Conflict = "append"
-    run_id: str | None = None
-    allow_empty: bool = False
-    tracking: _Tracking = "memory"
-    unique_names: bool = True
-    part_size: int | None = None
-    concurrency: int = 32
+    conflict: Conflict = "append"  # what to do about data that is there already
+    run_id: str | None = None  # name of the run, by which a second one finds the first
+    allow_empty: bool = False  # whether a frame without rows may replace what is there
+    tracking: _Tracking = "memory"  # where finished uploads are remembered until their task commits
+    unique_names: bool = True  # whether final names carry task and job
+    part_size: int | None = None  # bytes of the first parts of every upload; None for the default
+    concurrency: int = 32  # most requests at once, in tasks and in the job commit
     file_format: str = "parquet"
-    compression: str | None = None
-    row_group_size: int | None = None
-    max_records_per_file: int | None = None
-    max_open_files: int = 64
+    compression: str | None = None  # Spark's name of the codec; None for the format's default
+    row_group_size: int | None = None  # most rows of a row group; None for pyarrow's default
+    max_records_per_file: int | None = None  # most rows of a file; None for no limit
+    max_open_files: int = 64  # most files that a task has open
     input_sorted: bool = False
+    """Whether rows come sorted by the partition columns, as no text can say."""
     committer: str = "magic"
     committer_options: Mapping[str, Any] = field(default_factory=dict)
     late_writers: LateWriters = "background"
+    """What is done about tasks that go on after their job has ended."""
     sink_id: str | None = None
     checkpoint: str | None = None
-    query_name: str | None = None
+    """Where Spark keeps the state of a stream, if it was said as an option."""
+    query_name: str | None = None  # the name of a stream's query
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -92,14 +70,11 @@ def parse(
 ) -> WriteOptions:
     """Parse and check the options of one write, all of them text.
 
-    Args:
-        given: The options; the case of their names does not matter.
-        columns: The columns of the frame.
-        overwrite: Whether the mode is ``overwrite``, not ``append``: Spark lets no other mode through.
-        streaming: Whether a stream is written, which has options of its own.
+    ``given``: the options; the case of their names does not matter. ``overwrite``: whether the mode is
+    ``overwrite``, not ``append``: Spark lets no other mode through. ``streaming``: whether a stream is
+    written, which has options of its own.
 
-    Raises:
-        UsageError: An option is unknown, missing or cannot be right, or contradicts the mode.
+    Raises UsageError: an option is unknown, missing or cannot be right, or contradicts the mode.
     """
     lowered = {name.lower(): value for name, value in given.items()}
     if unknown := sorted(set(lowered) - set(_PARSERS)):
@@ -118,14 +93,10 @@ def build(
 ) -> WriteOptions:
     """Check the options of one write, given by the names that ``WriteOptions`` has for them.
 
-    Args:
-        columns: The columns of the frame.
-        overwrite: Whether what is there may be deleted.
-        streaming: Whether a stream is written.
-        attributes: Values, or their text; None stands for the default. ``partition_cols`` may be one name.
+    ``overwrite``: whether what is there may be deleted. ``attributes``: values, or their text; None stands
+    for the default. ``partition_cols`` may be one name.
 
-    Raises:
-        UsageError: A value is missing or cannot be right, or values contradict one another.
+    Raises UsageError: a value is missing or cannot be right, or values contradict one another.
     """
     parsed = {
         attribute: _value(attribute, value) for attribute, value in attributes.items() if value is not None
@@ -145,8 +116,8 @@ def build(
     _check_format(options)
     if not options.unique_names and options.tracking == "memory":
         raise UsageError(
-            "uniqueNames='false' needs tracking='store', because uploads of lost tasks could be told neither "
-            "by name nor by record; set both, or neither"
+            "uniqueNames='false' needs tracking='store', because uploads of lost tasks could be found "
+            "neither by name nor by record; set both, or neither"
         )
     return options
 

@@ -30,15 +30,10 @@ class OutputFile(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileName:
-    """How files are called: the same in every partition, with a number where one has several.
+    """How files are called: the same in every partition, with a number where one has several."""
 
-    Attributes:
-        stem: Such as ``part-00003``.
-        extension: Such as ``.snappy.parquet``.
-    """
-
-    stem: str
-    extension: str
+    stem: str  # such as ``part-00003``
+    extension: str  # such as ``.snappy.parquet``
 
     def of(self, number: int) -> str:
         """The name of a partition's file, counted from 0."""
@@ -55,8 +50,7 @@ class OpenFile:
     def finish(self) -> int:
         """End the file and hand it over, or discard it if that fails.
 
-        Returns:
-            Its bytes.
+        Returns its bytes.
         """
         try:
             self.writer.close()
@@ -78,8 +72,7 @@ class OpenFile:
 class Finishers:
     """Finishes files in the background, which is mostly waiting for the store. For one thread.
 
-    Attributes:
-        bytes: Of all the files that are known to be finished.
+    ``bytes``: of all the files that are known to be finished.
     """
 
     def __init__(self, threads: int) -> None:
@@ -91,8 +84,7 @@ class Finishers:
     def unfinished(self) -> int:
         """How many files are not finished yet.
 
-        Raises:
-            StoreError: One could not be; it is discarded.
+        Raises StoreError: one could not be; it is discarded.
         """
         while self._futures and self._futures[0].done():
             self.wait()
@@ -107,16 +99,14 @@ class Finishers:
     def finish(self, opened: OpenFile) -> None:
         """Finish a file now, in the calling thread: no thread is started for a task's only file.
 
-        Raises:
-            StoreError: It could not be finished; it is discarded.
+        Raises StoreError: it could not be finished; it is discarded.
         """
         self.bytes += opened.finish()
 
     def wait(self) -> None:
         """Wait for the file that was taken first.
 
-        Raises:
-            StoreError: It could not be finished; it is discarded.
+        Raises StoreError: it could not be finished; it is discarded.
         """
         self.bytes += self._futures.popleft().result()
 

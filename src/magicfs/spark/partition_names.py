@@ -39,12 +39,7 @@ def unescape(text: str) -> str:
 def directory(names: Sequence[str], values: Sequence[PartitionValue]) -> str:
     """The relative directory of one partition, such as ``month=1/carrier=AA``.
 
-    Args:
-        names: The columns, outermost first.
-        values: Their values.
-
-    Raises:
-        UsageError: A value that no store can have in a key.
+    Raises UsageError: a value that no store can have in a key.
     """
     return "/".join(_element(name, text_of(value)) for name, value in zip(names, values, strict=True))
 

@@ -20,10 +20,7 @@ def split(
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of each partition that a batch touches, without the partition columns.
 
-    Args:
-        batch: The rows.
-        partition_by: The partition columns, outermost first.
-        input_sorted: Whether equal rows are neighbours: then rows are not moved, and come in their order.
+    ``input_sorted``: whether equal rows are neighbours: then rows are not moved, and come in their order.
     """
     columns = [_Column.of(name, batch.column(name)) for name in partition_by]
     rows = batch.select([one for one in batch.schema.names if one not in partition_by])
@@ -81,18 +78,14 @@ def _combined(columns: Sequence[_Column]) -> pa.Array[Any] | None:
         if codes is None:
             codes = indices
             continue
-        # Numbered anew each time, so that the product stays below the square of the number of rows.
+        # Numbered again each time, so that the product stays below the square of the number of rows.
         encoded: Any = pc.dictionary_encode(codes)
         codes = pc.add(pc.multiply(encoded.indices.cast(pa.int64()), len(column.values)), indices)
     return codes
 
 
 def check_column(schema: pa.Schema, name: str) -> None:
-    """Refuse a partition column that is missing, or of a type that has no text.
-
-    Raises:
-        UsageError: It is.
-    """
+    """Refuse a partition column that is missing, or of a type that has no text."""
     found = schema.get_all_field_indices(name)
     if len(found) != 1:
         raise UsageError(

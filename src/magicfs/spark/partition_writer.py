@@ -240,7 +240,7 @@ class PartitionWriter:
                 self._finishers.take(opened)
 
     def _finish(self, partition: _Partition, *, here: bool = False) -> None:
-        """Write out what a partition holds and finish its file; if more rows come, it begins anew."""
+        """Write out what a partition holds and finish its file; if more rows come, it begins again."""
         self._write_out(partition, last=True)
         self._finish_file(partition, here=here)
         self._partitions.pop(partition.directory, None)

@@ -63,14 +63,11 @@ def check(
 ) -> None:
     """Refuse a schema before any task runs.
 
-    Args:
-        schema: The schema of the frame.
-        partition_cols: The columns that go into directories.
-        file_format: Name of the format of the files.
-        months: Whether the caller hands ``month_columns`` over as whole numbers.
+    ``partition_cols``: the columns that go into directories. ``file_format``: name of the format of the
+    files. ``months``: whether the caller hands ``month_columns`` over as whole numbers.
 
-    Raises:
-        UsageError: A column has a type that the format does not keep, or a partition column one without text.
+    Raises UsageError: a column has a type that the format does not keep, or a partition column one without
+    text.
     """
     as_numbers = month_columns(schema, file_format) if months else {}
     for place, column in enumerate(schema.fields):
@@ -106,7 +103,7 @@ def row_metadata(
 
 
 def converter(schema: StructType) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    """What makes of Spark's batches those that files shall hold.
+    """Makes of Spark's batches what the files hold.
 
     Spark reads geometries from Parquet as plain WKB and times of day in microseconds; its batches have
     structs and nanoseconds. Where a struct is null, they have nulls even in fields that may not be null,

@@ -31,13 +31,9 @@ _BATCH = "streaming.sql.batchId"
 def make_stream_writer(given: Mapping[str, str], frame: StructType, overwrite: bool) -> MagicStreamWriter:
     """Check everything that can be checked without a request.
 
-    Args:
-        given: The options of the write.
-        frame: The schema of the frame.
-        overwrite: Whether the output mode is ``complete``.
+    ``overwrite``: whether the output mode is ``complete``.
 
-    Raises:
-        UsageError: An option or a column cannot be right; no task has run.
+    Raises UsageError: an option or a column cannot be right; no task has run.
     """
     chosen = options.parse(given, frame.fieldNames(), overwrite=overwrite, streaming=True)
     schema.check(frame, chosen.partition_cols, chosen.file_format)
@@ -79,12 +75,7 @@ def _sink_of(chosen: WriteOptions) -> str:
 class MagicStreamWriter(DataSourceStreamArrowWriter):
     """Writes every batch as one job; Spark calls the methods, in different processes.
 
-    Args:
-        settings: The options, which the executors have from Spark, credentials and all.
-        frame: The schema of the frame.
-
-    Attributes:
-        sink_id: Name of the sink.
+    ``settings``: the options, which the executors have from Spark, credentials and all.
     """
 
     def __init__(self, settings: WriteOptions, frame: StructType) -> None:
@@ -100,14 +91,13 @@ class MagicStreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Write one partition of a batch; called on an executor, once for every attempt of its task.
 
-        Raises:
-            ProtocolViolation: Spark does not tell which batch it is.
+        Raises ProtocolViolation: Spark does not say which batch it is.
         """
         context = TaskContext.get()
         number = None if context is None else context.getLocalProperty(_BATCH)
         if number is None:
             raise ProtocolViolation(
-                f"Spark set no {_BATCH} for this task, so nobody knows which batch it writes; nothing was "
+                f"Spark set no {_BATCH} for this task, so it is not known which batch it writes; nothing was "
                 "written; use magicfs.spark.sink in foreachBatch"
             )
         return TaskMessage(write_partition(self.job(int(number)).spec, self.settings, self.frame, iterator))
@@ -115,10 +105,9 @@ class MagicStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
         """Publish a batch; a replay of a published one discards what it wrote.
 
-        Raises:
-            ProtocolViolation: The message of a task is missing. Spark calls ``abort`` next.
-            MagicError: The batch was not published, or not for sure. Spark calls ``abort`` next, and runs the
-                batch again when the query is started again.
+        Raises ProtocolViolation: the message of a task is missing. Spark calls ``abort`` next.
+        Raises MagicError: the batch was not published, or it is not known whether it was. Spark calls
+        ``abort`` next, and runs the batch again when the query is started again.
         """
         commits = [one.commit for one in messages if isinstance(one, TaskMessage)]
         if len(commits) < len(messages):

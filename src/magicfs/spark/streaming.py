@@ -44,7 +44,7 @@ class Batch:
 
     Attributes:
         batch_id: Spark's number of the batch.
-        job_id: The job that published it; ``magicfs.read_manifest(url, job_id)`` tells its files.
+        job_id: The job that published it; ``magicfs.read_manifest(url, job_id)`` lists its files.
         files: How many files it brought.
         bytes: Their size.
         committed_at: When it was published.

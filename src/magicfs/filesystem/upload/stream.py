@@ -22,21 +22,13 @@ PARTS_IN_FLIGHT = 4
 
 @dataclass(frozen=True, slots=True)
 class Uploaded:
-    """A finished upload that is not visible yet.
+    """A finished upload that is not visible yet."""
 
-    Attributes:
-        key: The key that it will have.
-        upload_id: The upload.
-        write_id: What identifies it in the object's metadata.
-        parts: Its parts in order.
-        length: Size in bytes.
-    """
-
-    key: str
+    key: str  # the key that it will have
     upload_id: str
-    write_id: str
+    write_id: str  # what identifies it in the object's metadata
     parts: tuple[Part, ...]
-    length: int
+    length: int  # size in bytes
 
 
 class Recorder(Protocol):
@@ -58,11 +50,8 @@ class Recorder(Protocol):
 class Upload:
     """One multipart upload while it is written. All methods run on the loop of its store.
 
-    Args:
-        store: The bucket.
-        key: The final key.
-        first_part_size: Bytes of the first part; later ones may be larger.
-        recorder: Told when the upload is finished.
+    ``first_part_size``: bytes of the first part; later ones may be larger. ``recorder``: told when the upload
+    is finished.
     """
 
     def __init__(self, store: Store, key: str, first_part_size: int, recorder: Recorder) -> None:
@@ -103,9 +92,8 @@ class Upload:
     async def send(self, body: io.BytesIO) -> None:
         """Hand a part over; waits while too many are in flight.
 
-        Raises:
-            UsageError: The object would become too large for the store.
-            StoreError: An earlier part failed.
+        Raises UsageError: the object would become too large for the store.
+        Raises StoreError: an earlier part failed.
         """
         size = body.getbuffer().nbytes
         await self._slots.acquire()
@@ -126,8 +114,7 @@ class Upload:
 
         An empty file is one empty part: an upload without parts cannot be completed.
 
-        Raises:
-            StoreError: A part failed. The upload is still pending; abort it.
+        Raises StoreError: a part failed. The upload is still pending; abort it.
         """
         async with self._ending:
             if last.getbuffer().nbytes or not self._sent:
@@ -139,8 +126,7 @@ class Upload:
     async def record(self) -> None:
         """Make the sealed upload known to the task commit. A second call records it again.
 
-        Raises:
-            StoreError: It could not be recorded. The upload is still pending; abort it.
+        Raises StoreError: it could not be recorded. The upload is still pending; abort it.
         """
         async with self._ending:
             if self._failure is not None:
