@@ -231,7 +231,7 @@ def test_what_spark_raised_comes_out_as_it_is_and_nothing_is_left(
         ({"commit": "executors"}, "commit='executors' is unknown; choose 'driver' or 'spark'"),
         ({"sort": True}, "sort=True sorts by the partition columns and there are none"),
         ({"late_writers": "later"}, "'later' is unknown"),
-        ({"partition_by": "month"}, "'month', which is no column of the frame"),
+        ({"partition_by": "month"}, "'month', which is not a column of the frame"),
     ],
 )
 def test_misuse_is_refused_before_anything_happens(
@@ -244,7 +244,7 @@ def test_misuse_is_refused_before_anything_happens(
 
 
 def test_what_is_no_plain_frame_is_refused(spark: SparkSession) -> None:
-    with pytest.raises(UsageError, match="DataFrameWriter is no DataFrame; give write"):
+    with pytest.raises(UsageError, match="DataFrameWriter is not a DataFrame; give write"):
         magicfs.spark.write(spark.range(3).write, "memory://caller/d")
     with pytest.raises(UsageError, match=r"is a stream; write its batches with magicfs\.spark\.sink"):
         magicfs.spark.write(spark.readStream.format("rate").load(), "memory://caller/d")

@@ -163,7 +163,7 @@ def test_a_pandas_udf_that_aggregates_writes_one_file_for_each_group(
 
 
 def test_a_text_that_is_no_commit_is_refused(spark: SparkSession) -> None:
-    with pytest.raises(UsageError, match=r"'\[1\]' is no commit; return commit_text\(task\)"):
+    with pytest.raises(UsageError, match=r"'\[1\]' is not a commit; return commit_text\(task\)"):
         collect_commits(spark.sql("select '[1]' as commit"))
 
 

@@ -156,9 +156,9 @@ def test_any_list_of_columns_survives_json(columns: list[str]) -> None:
         ({"foo": "1"}, r"unknown option foo; format\('magic'\) knows partitionCols, conflict, runId"),
         ({"maxopenfile": "1"}, "unknown option maxopenfile .maxopenfile looks like maxOpenFiles."),
         ({"b": "1", "a": "1"}, "unknown options a, b;"),
-        ({"partitioncols": "day"}, "'day', which is no column of the frame; the columns are id, year, month"),
-        ({"partitioncols": "YEAR"}, r"'YEAR', which is no column of the frame \(but 'year' is\)"),
-        ({"partitioncols": "a,b"}, "partitionCols names 'a', which is no column"),
+        ({"partitioncols": "day"}, "'day', which is not a column of the frame; the columns are id, year"),
+        ({"partitioncols": "YEAR"}, r"'YEAR', which is not a column of the frame \(but 'year' is\)"),
+        ({"partitioncols": "a,b"}, "partitionCols names 'a', which is not a column"),
         ({"partitioncols": "year,,month"}, "holds an empty name"),
         ({"partitioncols": ""}, "holds an empty name"),
         ({"partitioncols": "[1]"}, "holds an empty name"),
@@ -170,18 +170,18 @@ def test_any_list_of_columns_survives_json(columns: list[str]) -> None:
         ({"allowempty": "1"}, "allowEmpty='1' is unknown; choose one of true, false"),
         ({"uniquenames": "yes"}, "uniqueNames='yes' is unknown; choose one of true, false"),
         ({"uniquenames": "false"}, "uniqueNames='false' needs tracking='store', because"),
-        ({"partsize": "8MB"}, "partSize='8MB' is no positive whole number"),
-        ({"maxopenfiles": "0"}, "maxOpenFiles='0' is no positive whole number"),
-        ({"concurrency": "-1"}, "concurrency='-1' is no positive whole number"),
+        ({"partsize": "8MB"}, "partSize='8MB' is not a positive whole number"),
+        ({"maxopenfiles": "0"}, "maxOpenFiles='0' is not a positive whole number"),
+        ({"concurrency": "-1"}, "concurrency='-1' is not a positive whole number"),
         (
             {"fileformat": "avro"},
             "fileFormat='avro' is unknown; choose one of parquet, csv, json, orc, arrow",
         ),
-        ({"compression": "lzo"}, "compression='lzo' is none of parquet; choose one of snappy, zstd"),
-        ({"compression": "snappy", "fileformat": "csv"}, "'snappy' is none of csv; choose one of none"),
-        ({"rowgroupsize": "0"}, "rowGroupSize='0' is no positive whole number"),
+        ({"compression": "lzo"}, "compression='lzo' is not a codec of parquet; choose one of snappy, zstd"),
+        ({"compression": "snappy", "fileformat": "csv"}, "'snappy' is not a codec of csv; choose"),
+        ({"rowgroupsize": "0"}, "rowGroupSize='0' is not a positive whole number"),
         ({"rowgroupsize": "1", "fileformat": "orc"}, "rowGroupSize has no meaning in orc; .* or arrow"),
-        ({"maxrecordsperfile": "x"}, "maxRecordsPerFile='x' is no positive whole number"),
+        ({"maxrecordsperfile": "x"}, "maxRecordsPerFile='x' is not a positive whole number"),
         ({"committer": ""}, "committer is empty; give it a name, or leave it out"),
         ({"committeroptions": "[]"}, "committerOptions is not valid JSON"),
         ({"latewriters": "kill"}, "lateWriters='kill' is unknown; choose one of wait, background, leave"),
@@ -231,7 +231,7 @@ def test_values_are_checked_as_their_text_is() -> None:
         path="s3://bucket/dest", partition_cols=("a,b",), file_format="csv", max_records_per_file=10
     )
     for wrong in (0, True, 1.5, "x"):
-        with pytest.raises(UsageError, match=r"maxOpenFiles=.* is no positive whole number"):
+        with pytest.raises(UsageError, match=r"maxOpenFiles=.* is not a positive whole number"):
             build(COLUMNS, path="s3://bucket/dest", max_open_files=wrong)
     with pytest.raises(UsageError, match="names a column twice"):
         build(COLUMNS, path="s3://bucket/dest", partition_cols=["year", "year"])

@@ -218,7 +218,7 @@ def test_a_file_costs_three_requests_and_a_job_is_tried_out_once(
         ({"maxopenfile": "3"}, "unknown option maxopenfile (maxopenfile looks like maxOpenFiles)"),
         (
             {"partitionCols": "month"},
-            "'month', which is no column of the frame; the columns are id, ratio, raw",
+            "'month', which is not a column of the frame; the columns are id, ratio, raw",
         ),
         ({"partitionCols": "ratio"}, "partition column 'ratio' has type double"),
         ({"uniqueNames": "false"}, "uniqueNames='false' needs tracking='store'"),

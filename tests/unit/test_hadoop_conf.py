@@ -178,7 +178,7 @@ def test_sizes(given: str, expected: int) -> None:
 
 @pytest.mark.parametrize("given", ["64MB", "M", "-1", "1.5G", "0x10"])
 def test_size_that_is_none_is_refused(given: str) -> None:
-    refused({NAME: "magic", SIZE: given}, "is no size; write bytes, or a number with K, M, G")
+    refused({NAME: "magic", SIZE: given}, "is not a size; write bytes, or a number with K, M, G")
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_flag_that_is_none_is_refused(name: str, value: str) -> None:
 
 
 def test_number_that_is_none_is_refused() -> None:
-    refused({NAME: "magic", THREADS: "many"}, "threads=many is no whole number")
+    refused({NAME: "magic", THREADS: "many"}, "threads=many is not a whole number")
 
 
 # -- the job's id --------------------------------------------------------------------------------------
@@ -370,7 +370,7 @@ def test_option_of_one_committer_does_not_concern_another() -> None:
     ],
 )
 def test_unknown_option_of_committers_is_refused(name: str) -> None:
-    refused({name: "1"}, "is no option of Hadoop's committers that is known; check its name")
+    refused({name: "1"}, "is not a known option of Hadoop's committers; check its name")
 
 
 @pytest.mark.parametrize("name", ["committer.name", "committer.staging.conflict-mode", "multipart.size"])

@@ -498,17 +498,17 @@ def test_upload_that_could_not_be_aborted_stays_on_record_for_the_next_abort() -
         ({"layout": "_magic"}, "layout='_magic' is unknown; choose one of __magic_job, __magic"),
         ({"etag_format": "text"}, "etag_format='text' is unknown; choose one of string, object"),
         ({"run_id": ""}, "run_id is empty; name the run, or leave it out"),
-        ({"job_id": "current"}, "'current' is no id for a job with a manifest: 'current' is the pointer's"),
-        ({"job_id": "current.5"}, "'current.5' is no id for a job with a manifest"),
-        ({"job_id": "daily.00001"}, "'daily.00001' is no id for a job with a manifest"),
+        ({"job_id": "current"}, "'current' cannot be the id of a job with a manifest: 'current' is"),
+        ({"job_id": "current.5"}, "'current.5' cannot be the id of a job with a manifest"),
+        ({"job_id": "daily.00001"}, "'daily.00001' cannot be the id of a job with a manifest"),
         ({"extra_destinations": ["memory://b/x"]}, "'memory://b/x' lies outside memory://bucket"),
-        ({"attempt": -1}, "attempt=-1 is no job attempt; number them from 0"),
+        ({"attempt": -1}, "attempt=-1 is not a job attempt; number them from 0"),
         ({"concurrency": 0}, "concurrency=0 is out of range; choose 1 to 1024"),
         ({"concurrency": 1025}, "concurrency=1025 is out of range"),
         ({"part_size": 0}, "part_size=0 is outside what the store takes; choose between 1 and"),
         ({"part_size": 6 * 2**30}, "part_size=6442450944 is outside what the store takes"),
-        ({"job_id": "a/b"}, "'a/b' is no job id; use at most 100 letters"),
-        ({"job_id": ""}, "'' is no job id"),
+        ({"job_id": "a/b"}, "'a/b' is not a job id; use at most 100 letters"),
+        ({"job_id": ""}, "'' is not a job id"),
         ({"tracking": "memory", "unique_names": False}, "needs unique_names=True and a job id that holds"),
         ({"tracking": "memory", "job_id": "daily"}, "needs unique_names=True and a job id that holds a UUID"),
         (
@@ -561,7 +561,7 @@ def test_store_without_multipart_uploads_is_refused_by_name() -> None:
 
 @pytest.mark.parametrize("number", [-1, True, 1.5, "a/b", "", "."])
 def test_task_id_that_is_not_safe_in_a_key_is_refused(url: str, number: Any) -> None:
-    with pytest.raises(UsageError, match="no task id"):
+    with pytest.raises(UsageError, match="is not a task id"):
         make(url).setup().task(number)
 
 

@@ -256,7 +256,7 @@ def test_a_manifest_can_name_only_directories_of_the_job(scene: ManifestScene) -
 @pytest.mark.parametrize("attempt", ["../../x", "a/b", ""])
 def test_a_manifest_of_a_hostile_attempt_is_refused(scene: ManifestScene, attempt: str) -> None:
     lay(scene, 0, 0, attempt_id=attempt)
-    with pytest.raises(CommitFailed, match="no attempt id"):
+    with pytest.raises(CommitFailed, match="not an attempt id"):
         load(scene)
 
 

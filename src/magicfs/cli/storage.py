@@ -42,7 +42,7 @@ def parse_storage_options(text: str) -> dict[str, Any]:
         options = None
     if not isinstance(options, dict):
         raise UsageError(
-            '--storage-options is no JSON object; write it like \'{"endpoint_url": "http://localhost:9000"}\''
+            '--storage-options is not a JSON object; write it like \'{"endpoint_url": "http://localhost:9000"}\''
         )
     if secrets := sorted(resolve.secrets_of(options)):
         raise UsageError(

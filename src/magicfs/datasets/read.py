@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["current_view", "dataset", "read_manifest"]
 
 
-
 def read_manifest(
     url: str,
     job: str | None = None,
@@ -47,7 +46,7 @@ def read_manifest(
     Raises:
         ObjectNotFound: No job was published there, or not this one.
         FormatError: The manifest is malformed or inconsistent, or a newer magicfs wrote it.
-        UsageError: The URL or the id is none.
+        UsageError: The URL or the id is malformed.
         StoreError: The store refused, or did not answer.
     """
     destination = open_destination(url, storage_options, filesystem, for_reading=True)

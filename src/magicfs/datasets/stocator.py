@@ -40,7 +40,7 @@ def stocator_files(
 
     Raises:
         ObjectNotFound: There is no ``_SUCCESS``: no job was published.
-        UsageError: Another committer wrote it; list the destination instead. Or the URL is none.
+        UsageError: Another committer wrote it; list the destination instead. Or the URL is malformed.
         FormatError: It is malformed or inconsistent, or files that it names are gone.
         StoreError: The store refused, or did not answer.
     """

@@ -109,7 +109,7 @@ def given_server(url: str) -> Iterator[Bucket]:
     from botocore.exceptions import BotoCoreError, ClientError
 
     if not url.startswith(("http://", "https://")):
-        raise UsageError(f"--server {url!r} is no URL; write it like http://localhost:9000")
+        raise UsageError(f"--server {url!r} is not a URL; write it like http://localhost:9000")
     server = GivenServer(url)
     name = _bucket_name()
     try:

@@ -77,7 +77,7 @@ def wrapped(
         return resolve.filesystem(protocol, {**options, **extra})
     assert fs is not None
     if not isinstance(fs, AbstractFileSystem):
-        raise UsageError(f"fs={fs!r} is no fsspec filesystem")
+        raise UsageError(f"fs={fs!r} is not an fsspec filesystem")
     resolve.check(fs)
     if bool(fs.asynchronous) != asynchronous:
         raise UsageError("asynchronous must be the same for magic and the wrapped filesystem")

@@ -214,7 +214,7 @@ def _check_names(options: HadoopOptions) -> None:
         if (match := _PER_BUCKET.fullmatch(name)) is not None:
             raise UsageError(f"{name} is for one bucket; give it as fs.s3a.{match[1]} to that bucket's jobs")
         if name.startswith(_PREFIXES) and name not in _KNOWN:
-            raise UsageError(f"{name} is no option of Hadoop's committers that is known; check its name")
+            raise UsageError(f"{name} is not a known option of Hadoop's committers; check its name")
 
 
 def _check_fixed(options: HadoopOptions, committer: str) -> None:

@@ -104,7 +104,7 @@ def integer(name: str, value: str) -> int:
     try:
         return int(value)
     except ValueError:
-        raise UsageError(f"{name}={value} is no whole number") from None
+        raise UsageError(f"{name}={value} is not a whole number") from None
 
 
 def size(name: str, value: str) -> int:
@@ -114,7 +114,7 @@ def size(name: str, value: str) -> int:
     """
     match = _SIZE.fullmatch(value)
     if match is None:
-        raise UsageError(f"{name}={value} is no size; write bytes, or a number with K, M, G, T, P or E")
+        raise UsageError(f"{name}={value} is not a size; write bytes, or a number with K, M, G, T, P or E")
     unit: int = 1024 ** _UNITS.index(match[2].lower() or "_")
     return int(match[1]) * unit
 

@@ -81,8 +81,8 @@ def manifest_key(destination: str, job: str) -> str:
     ids.job_id(job)
     if job == _POINTER or job.startswith(f"{_POINTER}.") or _NUMBERED.search(job):
         raise UsageError(
-            f"{job!r} is no id for a job with a manifest: {_POINTER!r} is the pointer's name, and numbers "
-            "after a dot are versions; choose another id, such as a UUID"
+            f"{job!r} cannot be the id of a job with a manifest: {_POINTER!r} is the pointer's name, "
+            "and numbers after a dot are versions; choose another id, such as a UUID"
         )
     return paths.join(destination, MANIFESTS, f"{job}.json")
 

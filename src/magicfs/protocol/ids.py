@@ -41,7 +41,7 @@ def job_id(value: object) -> JobId:
 
     Raises UsageError: not safe as an element of a key.
     """
-    return JobId(_check("job id", str(value)))
+    return JobId(_check("a job id", str(value)))
 
 
 def task_id(value: int | str) -> TaskId:
@@ -50,24 +50,24 @@ def task_id(value: int | str) -> TaskId:
     Raises UsageError: negative, or not safe as an element of a key.
     """
     if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise UsageError(f"{value!r} is no task id; give a number or text")
+        raise UsageError(f"{value!r} is not a task id; give a number or text")
     if isinstance(value, int):
         if value < 0:
-            raise UsageError(f"{value} is no task id; number tasks from 0")
+            raise UsageError(f"{value} is not a task id; number tasks from 0")
         return TaskId(f"{value:06d}")
-    return TaskId(_check("task id", value))
+    return TaskId(_check("a task id", value))
 
 
 def attempt_id(task: TaskId, random: str) -> AttemptId:
     """Make the id of one attempt of a task from a random suffix of lower-case letters and digits."""
     if not re.fullmatch(r"[0-9a-z]+", random):
-        raise UsageError(f"{random!r} is no attempt suffix; use lower-case letters and digits")
-    return AttemptId(_check("attempt id", f"attempt-{task}-{random}"))
+        raise UsageError(f"{random!r} is not an attempt suffix; use lower-case letters and digits")
+    return AttemptId(_check("an attempt id", f"attempt-{task}-{random}"))
 
 
 def check_attempt(value: str) -> AttemptId:
     """Check an attempt id that came from elsewhere, Hadoop's own form included."""
-    return AttemptId(_check("attempt id", value))
+    return AttemptId(_check("an attempt id", value))
 
 
 def task_of_attempt(attempt: str) -> TaskId:
@@ -82,7 +82,7 @@ def task_of_attempt(attempt: str) -> TaskId:
         return TaskId(match["task"])
     if attempt.startswith("attempt_") and attempt.count("_") == 5:
         return TaskId("task_" + attempt.removeprefix("attempt_").rpartition("_")[0])
-    raise UsageError(f"{attempt!r} is no attempt id; it should read attempt-<task>-<suffix>")
+    raise UsageError(f"{attempt!r} is not an attempt id; it should read attempt-<task>-<suffix>")
 
 
 def contains_token(name: str, token: str) -> bool:
@@ -111,7 +111,7 @@ def is_random(job: JobId) -> bool:
 def _check(what: str, value: str) -> str:
     if not _SAFE.match(value) or len(value) > ID_LENGTH_MAX:
         raise UsageError(
-            f"{value!r} is no {what}; use at most {ID_LENGTH_MAX} letters, digits, '.', '_' and '-', "
+            f"{value!r} is not {what}; use at most {ID_LENGTH_MAX} letters, digits, '.', '_' and '-', "
             "not beginning with '.'"
         )
     return value

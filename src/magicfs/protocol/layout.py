@@ -65,7 +65,7 @@ class WorkLayout:
                 f"layout={self.name!r} is unknown; choose one of {', '.join(get_args(LayoutName))}"
             )
         if not 0 <= self.attempt <= 9999:
-            raise UsageError(f"attempt={self.attempt} is no job attempt; number them from 0")
+            raise UsageError(f"attempt={self.attempt} is not a job attempt; number them from 0")
 
     @property
     def magic_directory(self) -> str:

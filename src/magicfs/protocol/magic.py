@@ -64,7 +64,7 @@ class Dialect:
             return cls()
         match = _RELEASE.match(release)
         if match is None:
-            raise UsageError(f"hadoop={release!r} is no release; write it like '3.4'")
+            raise UsageError(f"hadoop={release!r} is not a release; write it like '3.4'")
         job = (int(match[1]), int(match[2])) >= (3, 4)
         return cls(plain=not job, job=job)
 

@@ -151,7 +151,7 @@ def _check_format(options: WriteOptions) -> None:
     kind = FORMATS[options.file_format]
     if options.compression is not None and options.compression not in kind.codecs:
         raise UsageError(
-            f"compression={options.compression!r} is none of {kind.name}; "
+            f"compression={options.compression!r} is not a codec of {kind.name}; "
             f"choose one of {', '.join(kind.codecs)}"
         )
     if options.row_group_size is not None and not kind.row_groups:
@@ -198,7 +198,7 @@ def _check_columns(chosen: Sequence[str], columns: Sequence[str]) -> None:
         close = [one for one in columns if one.lower() == name.lower()]
         hint = f" (but {close[0]!r} is)" if close else ""
         raise UsageError(
-            f"partitionCols names {name!r}, which is no column of the frame{hint}; "
+            f"partitionCols names {name!r}, which is not a column of the frame{hint}; "
             f"the columns are {', '.join(columns)}"
         )
     if len(set(chosen)) < len(chosen):
@@ -277,7 +277,7 @@ def _number_of(option: str, value: str | int) -> int:
     except ValueError:
         found = 0
     if found < 1:
-        raise UsageError(f"{option}={value!r} is no positive whole number; write it in digits")
+        raise UsageError(f"{option}={value!r} is not a positive whole number; write it in digits")
     return found
 
 

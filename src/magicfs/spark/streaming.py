@@ -63,8 +63,8 @@ def sink(url: str, sink_id: str, **options: Any) -> Callable[[DataFrame, int], N
     The batch's run is ``stream/<sink_id>/<batch>``. The function asks first whether that run is published,
     and then returns at once: a replay runs no task, and only cleans up after its predecessor. A batch that
     died half-way is finished or discarded by the next run of it, whichever of the two ways to write a stream
-    either of them takes. Spark's errors and ours come out of the function as they are; nothing is visible
-    then.
+    either of them takes. The function raises the errors of Spark and of magicfs as they are; nothing is
+    visible then.
 
     Args:
         url: The destination directory, such as ``s3://bucket/clicks``.

@@ -255,7 +255,7 @@ def _from_text(text: str) -> TaskCommit:
             values["content"] = b64decode(values["content"], validate=True)
         return TaskCommit(**values)
     except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{text[:50]!r} is no commit; return commit_text(task)") from error
+        raise UsageError(f"{text[:50]!r} is not a commit; return commit_text(task)") from error
 
 
 def _plain(value: Any) -> Any:

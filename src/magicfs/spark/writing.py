@@ -89,7 +89,7 @@ def write(
     progress: ProgressCallback | None = None,
     allow_empty: bool = False,
 ) -> JobReport:
-    """Publish a frame, all or nothing. Spark runs one action; job and commit are this process's.
+    """Publish a frame, all or nothing. Spark runs one action; this process sets the job up and commits it.
 
     A second call writes again, as its mode says; with the same ``run_id`` it finds the first one's files,
     runs no task and says ``published_before``.
@@ -126,11 +126,11 @@ def write(
         allow_empty: Whether a frame without rows may replace what is there.
 
     Raises:
-        UsageError: An argument, or a column, cannot be right; no task has run.
+        UsageError: An argument or a column is wrong; no task has run.
         OutputExists: ``errorifexists``, and data is there; nothing was changed.
         CommitOutcomeUnknown: The store fell silent in the job commit; run ``magicfs recover URL``.
-        MagicError: What else went wrong, in a task too; nothing is visible.
-        Exception: What Spark raised, for it was no error of ours; nothing is visible.
+        MagicError: Anything else that went wrong, in a task too; nothing is visible.
+        Exception: What Spark raised, where the cause is no error of magicfs; nothing is visible.
     """
     _check_frame(df, mode, commit)
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
@@ -342,7 +342,7 @@ def _abort(job: Job, error: BaseException) -> None:
 def _check_frame(df: DataFrame, mode: str, commit: str) -> None:
     if not hasattr(df, "mapInArrow"):
         raise UsageError(
-            f"{type(df).__name__} is no DataFrame; give write() the frame itself, not its writer"
+            f"{type(df).__name__} is not a DataFrame; give write() the frame itself, not its writer"
         )
     if df.isStreaming:
         raise UsageError("the frame is a stream; write its batches with magicfs.spark.sink and foreachBatch")

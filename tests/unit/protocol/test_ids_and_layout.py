@@ -22,15 +22,15 @@ def test_two_jobs_of_one_second_differ() -> None:
 
 @pytest.mark.parametrize("value", ["", ".", "..", "a/b", "a b", "é", "a%b", "x" * 101, "a\n", ".hidden"])
 def test_ids_that_would_not_be_one_safe_element_are_refused(value: str) -> None:
-    with pytest.raises(UsageError, match="is no job id"):
+    with pytest.raises(UsageError, match="is not a job id"):
         ids.job_id(value)
-    with pytest.raises(UsageError, match="is no task id"):
+    with pytest.raises(UsageError, match="is not a task id"):
         ids.task_id(value)
 
 
 @pytest.mark.parametrize("value", [-1, True, 1.5, None])
 def test_values_that_name_no_task_are_refused(value: object) -> None:
-    with pytest.raises(UsageError, match="no task id"):
+    with pytest.raises(UsageError, match="is not a task id"):
         ids.task_id(value)  # type: ignore[arg-type]
 
 
@@ -50,7 +50,7 @@ def test_task_of_a_hadoop_attempt() -> None:
 
 @pytest.mark.parametrize("attempt", ["", "task-1", "attempt-", "attempt_1_2", "attempt-x-"])
 def test_text_that_is_no_attempt_is_refused(attempt: str) -> None:
-    with pytest.raises(UsageError, match="is no attempt id"):
+    with pytest.raises(UsageError, match="is not an attempt id"):
         ids.task_of_attempt(attempt)
 
 
