@@ -22,8 +22,7 @@ from magicfs.errors import (
     ProtocolViolation,
     UsageError,
 )
-from magicfs.formats.success import SuccessData
-from magicfs.formats.winners import WINNERS_FIELD, Winners
+from magicfs.formats.success import WINNERS_FIELD, SuccessData, Winners
 from magicfs.protocol.final_names import unfinished_name
 from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.testing.faulty_store import Traffic

@@ -131,7 +131,7 @@ def _show_pending_set(url: str, pending_set: PendingSet) -> None:
 
 
 def _show_success(url: str, success: SuccessData) -> None:
-    from magicfs.formats.manifest_success import MANIFEST_COMMITTERS
+    from magicfs.formats.success import MANIFEST_COMMITTERS
 
     if success.committer in MANIFEST_COMMITTERS:
         show_manifest_success(url, success)

@@ -11,8 +11,7 @@ from fsspec.spec import AbstractFileSystem
 from magicfs.datasets.connection import on_destination
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound, UsageError
-from magicfs.formats.success import SUCCESS_FILE, SUCCESS_SIZE_LIMIT, SuccessData
-from magicfs.formats.winners import WINNERS_FIELD, Winners
+from magicfs.formats.success import SUCCESS_FILE, SUCCESS_SIZE_LIMIT, WINNERS_FIELD, SuccessData, Winners
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_data
 from magicfs.protocol.final_names import attempts_named, is_unfinished, uuids_in

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from magicfs.formats.document import parse, render
-from magicfs.formats.fields import Fields
-from magicfs.formats.versions import check_format
+from magicfs.formats.fields import Fields, check_format
 
 __all__ = ["CHUNK_LENGTH", "DELETIONS_FORMAT", "DELETIONS_SIZE_LIMIT", "OldObject", "read", "write"]
 

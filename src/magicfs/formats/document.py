@@ -1,7 +1,9 @@
 """Strict reading and compact writing of the JSON documents that magicfs persists.
 
 ``parse`` turns bytes into a mapping or raises ``FormatError``, ``Fields`` takes it apart, and ``render`` is
-the way back: one line of UTF-8, as Hadoop's ``JsonSerialization.toBytes`` writes it.
+the way back: one line of UTF-8, as Hadoop's ``JsonSerialization.toBytes`` writes it. ``render_indented``
+writes as Hadoop's manifest committer does, with Jackson's default pretty printer. ``java_text`` and
+``iso_text`` are the two ways in which Hadoop's files write a date.
 """
 
 from __future__ import annotations
@@ -11,14 +13,30 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
 from magicfs.errors import FormatError, UsageError
 
-__all__ = ["kind_of", "member", "parse", "render", "shown", "walk", "with_unknown"]
+__all__ = [
+    "iso_text",
+    "java_text",
+    "kind_of",
+    "member",
+    "parse",
+    "render",
+    "render_indented",
+    "shown",
+    "walk",
+    "with_unknown",
+]
 
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _SHOWN_NAME_LENGTH = 80
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def parse(path: str, raw: bytes, *, size_limit: int) -> dict[str, Any]:
@@ -74,9 +92,50 @@ def render(document: Mapping[str, object]) -> bytes:
         raise UsageError(f"JSON cannot hold this value: {error}; use finite numbers") from None
 
 
+def render_indented(document: Mapping[str, object]) -> bytes:
+    """Write a document in UTF-8 without a newline at its end, members in their order.
+
+    Members stand on lines of their own, ``"name" : value``, two blanks deeper than their object; lists stay
+    on the line that they begin on.
+
+    Raises:
+        UsageError: Text with half a surrogate pair, or a number that is not finite.
+    """
+    try:
+        return "".join(_indented(document, "\n")).encode("utf-8")
+    except ValueError:
+        render(document)  # says what is wrong, and where
+        raise
+
+
 def with_unknown(document: dict[str, object], unknown: Mapping[str, object]) -> dict[str, object]:
     """Add the fields of others behind our own, in the order in which they were read. Ours win."""
     return document | {name: value for name, value in unknown.items() if name not in document}
+
+
+def java_text(milliseconds: int) -> str:
+    """Milliseconds since the epoch as ``java.util.Date`` shows them in UTC: ``Tue Nov 14 22:13:20 UTC 2023``.
+
+    Fractions of a second are dropped. No locale changes the text.
+
+    Raises:
+        UsageError: Outside the years 1 to 9999.
+    """
+    moment = _moment(milliseconds)
+    day, month = _DAYS[moment.weekday()], _MONTHS[moment.month - 1]
+    return f"{day} {month} {moment.day:02d} {moment:%H:%M:%S} UTC {moment.year:04d}"
+
+
+def iso_text(milliseconds: int) -> str:
+    """Milliseconds since the epoch as ``java.time`` shows them in UTC: ``2023-11-14T22:13:20.007Z``.
+
+    A fraction of zero is left out.
+
+    Raises:
+        UsageError: Outside the years 1 to 9999.
+    """
+    timespec = "milliseconds" if milliseconds % 1000 else "seconds"
+    return _moment(milliseconds).isoformat(timespec=timespec).removesuffix("+00:00") + "Z"
 
 
 def kind_of(value: object) -> str:
@@ -150,3 +209,32 @@ def _unencodable(document: object) -> str | None:
         if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
             return field
     return None
+
+
+def _indented(value: object, line: str) -> Iterator[str]:
+    """The text of a value in pieces; ``line`` begins a line as deep as the value's own."""
+    if isinstance(value, Mapping):
+        before = "{" + line + "  "
+        for name, child in value.items():
+            yield f"{before}{json.dumps(name, ensure_ascii=False)} : "
+            yield from _indented(child, line + "  ")
+            before = "," + line + "  "
+        yield line + "}" if value else "{ }"
+    elif isinstance(value, list | tuple):
+        before = "[ "
+        for element in value:
+            yield before
+            yield from _indented(element, line)
+            before = ", "
+        yield " ]" if value else "[ ]"
+    else:
+        yield json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _moment(milliseconds: int) -> datetime:
+    try:
+        return _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        raise UsageError(
+            f"{milliseconds} ms is no time within the years 1 to 9999; pass milliseconds since the epoch"
+        ) from None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from magicfs.errors import FormatError
-from magicfs.formats.document import kind_of, member, walk
+from magicfs.formats.document import kind_of, member, shown, walk
 
-__all__ = ["LONG_MAX", "LONG_MIN", "UNKNOWN_DEPTH_LIMIT", "Fields"]
+__all__ = ["LONG_MAX", "LONG_MIN", "UNKNOWN_DEPTH_LIMIT", "Fields", "check_format"]
 
 LONG_MIN = -(2**63)
 LONG_MAX = 2**63 - 1
@@ -196,3 +197,18 @@ class Fields:
 
     def _mistyped(self, field: str, expected: str, found: object) -> FormatError:
         return self.error(field, f"expected {expected}, found {kind_of(found)}")
+
+
+def check_format(fields: Fields, expected: str) -> None:
+    """Check ``format``, which names the format and its version, such as ``magicfs.manifest/1``.
+
+    Raises:
+        FormatError: Another one or none. One of a newer version says so.
+    """
+    found = fields.required_text("format")
+    if found == expected:
+        return
+    name = expected.rpartition("/")[0]
+    if re.fullmatch(rf"{re.escape(name)}/[0-9]{{1,9}}", found):
+        raise fields.error("format", f"{found}, and this magicfs reads {expected}; use a newer magicfs")
+    raise fields.error("format", f"{shown(found)}, where {expected} is understood")

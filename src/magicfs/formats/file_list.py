@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from magicfs.formats.document import parse, render
-from magicfs.formats.fields import Fields
-from magicfs.formats.versions import check_format
+from magicfs.formats.fields import Fields, check_format
 
 __all__ = ["FILE_LIST_FORMAT", "FILE_LIST_SIZE_LIMIT", "FileList"]
 

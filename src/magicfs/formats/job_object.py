@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from magicfs.errors import UsageError
 from magicfs.formats.document import parse, render, shown, with_unknown
-from magicfs.formats.fields import Fields
-from magicfs.formats.versions import check_format
+from magicfs.formats.fields import Fields, check_format
 from magicfs.protocol import ids
 from magicfs.protocol.conflict import CONFLICTS
 from magicfs.protocol.ids import JobId

@@ -12,8 +12,7 @@ from typing import Final, Literal, cast, get_args
 
 from magicfs.errors import UsageError
 from magicfs.formats.document import parse, render, with_unknown
-from magicfs.formats.fields import Fields
-from magicfs.formats.versions import check_format
+from magicfs.formats.fields import Fields, check_format
 from magicfs.protocol import ids
 
 __all__ = ["MANIFEST_FORMAT", "MANIFEST_SIZE_LIMIT", "Hides", "Manifest", "ManifestFile", "PublishedRun"]

@@ -23,8 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, get_args
 
 from magicfs.errors import UsageError
-from magicfs.formats.dates import java_text
-from magicfs.formats.document import parse, render, with_unknown
+from magicfs.formats.document import java_text, parse, render, with_unknown
 from magicfs.formats.fields import LONG_MAX, Fields
 from magicfs.formats.statistics import Statistics
 

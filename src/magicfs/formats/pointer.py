@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from magicfs.errors import UsageError
 from magicfs.formats.document import parse, render, with_unknown
-from magicfs.formats.fields import Fields
-from magicfs.formats.versions import check_format
+from magicfs.formats.fields import Fields, check_format
 from magicfs.protocol import ids
 
 __all__ = ["POINTER_FORMAT", "POINTER_SIZE_LIMIT", "RUNS_KEPT", "Pointer"]

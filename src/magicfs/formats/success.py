@@ -1,7 +1,8 @@
 """The ``_SUCCESS`` file and the reports of jobs. Hadoop's ``SuccessData`` and ``ManifestSuccessData``.
 
 Both classes carry the same name and read each other's files. S3A's is one line with nulls written out, which
-is what we write; the manifest committer's is indented, in another order and without nulls.
+is what we write; the manifest committer's is indented, in another order and without nulls: see
+``manifest_success``. The stocator committer adds a field, ``Winners``.
 """
 
 from __future__ import annotations
@@ -11,14 +12,24 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
-from magicfs.errors import FormatError
-from magicfs.formats.dates import java_text
-from magicfs.formats.document import parse, render, shown, with_unknown
+from magicfs.errors import FormatError, UsageError
+from magicfs.formats.document import java_text, parse, render, render_indented, shown, with_unknown
 from magicfs.formats.fields import Fields
 from magicfs.formats.statistics import Statistics
+from magicfs.protocol import ids
 from magicfs.version import __version__
 
-__all__ = ["SUCCESS_FILE", "SUCCESS_MARKER_FILE_LIMIT", "SUCCESS_NAME", "SUCCESS_SIZE_LIMIT", "SuccessData"]
+__all__ = [
+    "MANIFEST_COMMITTERS",
+    "SUCCESS_FILE",
+    "SUCCESS_MARKER_FILE_LIMIT",
+    "SUCCESS_NAME",
+    "SUCCESS_SIZE_LIMIT",
+    "WINNERS_FIELD",
+    "SuccessData",
+    "Winners",
+    "manifest_success",
+]
 
 SUCCESS_FILE: Final = "_SUCCESS"
 SUCCESS_NAME: Final = "org.apache.hadoop.fs.s3a.commit.files.SuccessData/1"
@@ -28,6 +39,13 @@ SUCCESS_MARKER_FILE_LIMIT: Final = 100
 
 SUCCESS_SIZE_LIMIT: Final = 16 * 1024**2
 """Bytes."""
+
+MANIFEST_COMMITTERS: Final = frozenset(
+    {"manifest", "org.apache.hadoop.mapreduce.lib.output.committer.manifest.ManifestCommitter"}
+)
+"""What ``committer`` says in the files of a manifest committer: ours by its name, Hadoop's by its class."""
+
+WINNERS_FIELD: Final = "magicfs.winners"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,3 +191,81 @@ class SuccessData:
             "stage": self.stage,
         }
         return render(with_unknown(document, self.unknown))
+
+
+@dataclass(frozen=True, slots=True)
+class Winners:
+    """The attempts whose files count, as the stocator committer lists them in ``_SUCCESS``. A value.
+
+    A field of its own beside those of ``SuccessData``, which Hadoop's readers skip::
+
+        "magicfs.winners": {"<job>": {"<attempt>": <number of its files>, …}, …}
+
+    All attempts of all jobs whose files are part of the dataset, in the order in which they were published.
+
+    Attributes:
+        jobs: Number of files by attempt, by job.
+    """
+
+    jobs: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, path: str, success: SuccessData) -> Winners | None:
+        """What a ``_SUCCESS`` lists; None if it lists nothing, for another committer wrote it.
+
+        Raises:
+            FormatError: The list cannot be believed.
+        """
+        fields = Fields(path, dict(success.unknown))
+        if not fields.has(WINNERS_FIELD):
+            return None
+        jobs = {}
+        for job, attempts in fields.object_map(WINNERS_FIELD):
+            names = attempts.rest()
+            for name in names:
+                attempts.required_integer(name, minimum=0)
+            try:
+                ids.job_id(job)
+                for name in names:
+                    ids.task_of_attempt(ids.check_attempt(name))
+            except UsageError as error:
+                raise fields.error(WINNERS_FIELD, str(error)) from None
+            jobs[job] = {name: attempts.integer(name) for name in names}
+        return cls(jobs)
+
+    def added(self, job: str, attempts: Mapping[str, int]) -> Winners:
+        """The same with one more job, or with other attempts of a job."""
+        return Winners({name: one for name, one in self.jobs.items() if name != job} | {job: attempts})
+
+    def written_into(self, success: SuccessData) -> SuccessData:
+        """A ``_SUCCESS`` that lists them."""
+        return replace(success, unknown={**success.unknown, WINNERS_FIELD: self.jobs})
+
+
+def manifest_success(success: SuccessData) -> bytes:
+    """The file as Hadoop's manifest committer writes it (``ManifestSuccessData``).
+
+    Fields stand in the order in which Hadoop emits them, without those that are None.
+
+    Raises:
+        UsageError: Text that UTF-8 cannot hold.
+    """
+    document: dict[str, object] = {
+        "name": SUCCESS_NAME,
+        "timestamp": success.timestamp_ms,
+        "success": success.success,
+        "date": success.date,
+        "hostname": success.hostname,
+        "committer": success.committer,
+        "description": success.description,
+        "jobId": success.job_id,
+        "jobIdSource": success.job_id_source,
+        "metrics": dict(sorted(success.metrics.items())),
+        "diagnostics": dict(sorted(success.diagnostics.items())),
+        "filenames": success.filenames[:SUCCESS_MARKER_FILE_LIMIT],
+        "iostatistics": success.statistics.to_document(),
+        "state": success.state,
+        "stage": success.stage,
+    }
+    known = {name: value for name, value in document.items() if value is not None}
+    return render_indented(with_unknown(known, success.unknown))

@@ -12,9 +12,8 @@ from enum import IntEnum
 from typing import Final
 
 from magicfs.errors import UsageError
-from magicfs.formats.document import parse, shown, with_unknown
+from magicfs.formats.document import parse, render_indented, shown, with_unknown
 from magicfs.formats.fields import Fields
-from magicfs.formats.indented import render_indented
 from magicfs.formats.statistics import Statistics
 
 __all__ = [

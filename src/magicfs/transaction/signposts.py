@@ -11,8 +11,7 @@ from typing import Final, get_args
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound
 from magicfs.formats.document import parse, render
-from magicfs.formats.fields import Fields
-from magicfs.formats.versions import check_format
+from magicfs.formats.fields import Fields, check_format
 from magicfs.parallel import drained
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import LayoutName, WorkLayout

@@ -14,12 +14,11 @@ from magicfs.formats.hadoop_uri import encode
 from magicfs.formats.job_object import Chunk, JobObject, OldSuccess, SeenPointer
 from magicfs.formats.kinds import load
 from magicfs.formats.manifest import Manifest, ManifestFile
-from magicfs.formats.manifest_success import manifest_success
 from magicfs.formats.pending import EtagFormat, Pending, UploadedPart
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.pointer import Pointer
 from magicfs.formats.statistics import MeanStatistic, Statistics
-from magicfs.formats.success import SuccessData
+from magicfs.formats.success import SuccessData, manifest_success
 from magicfs.formats.task_manifest import DirectoryEntry, EntryStatus, FileEntry, TaskManifest
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import JobState

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magicfs.errors import FormatError, UsageError
-from magicfs.formats.dates import java_text
+from magicfs.formats.document import java_text
 from magicfs.formats.fields import LONG_MAX
 from magicfs.formats.pending import Pending, UploadedPart
 from magicfs.formats.statistics import Statistics

@@ -9,11 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magicfs.errors import FormatError, UsageError
-from magicfs.formats.document import parse
+from magicfs.formats.document import iso_text, parse, render_indented
 from magicfs.formats.hadoop_uri import decode, encode
-from magicfs.formats.indented import render_indented
-from magicfs.formats.manifest_success import iso_text, manifest_success
-from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SuccessData
+from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SuccessData, manifest_success
 from magicfs.formats.task_manifest import (
     TASK_MANIFEST_SIZE_LIMIT,
     TASK_MANIFEST_TYPE,

@@ -31,9 +31,8 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.formats.file_list import FileList
-from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData
+from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData, Winners
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.formats.winners import Winners
 from magicfs.parallel import raise_first
 from magicfs.protocol import paths
 from magicfs.protocol.final_names import attempts_named, is_unfinished

@@ -13,9 +13,9 @@ from dataclasses import replace
 from magicfs.committers.classic import Published
 from magicfs.committers.manifest.stage import StageConfig
 from magicfs.errors import StoreError
-from magicfs.formats.manifest_success import iso_text, manifest_success
+from magicfs.formats.document import iso_text
 from magicfs.formats.statistics import Statistics
-from magicfs.formats.success import SuccessData
+from magicfs.formats.success import SuccessData, manifest_success
 from magicfs.protocol import paths
 from magicfs.transaction.record import now_ms
 

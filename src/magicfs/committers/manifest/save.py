@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 from magicfs.committers.manifest.stage import Stage, StageConfig
 from magicfs.errors import CommitDenied, ObjectNotFound, StoreError
-from magicfs.formats.manifest_success import manifest_success
-from magicfs.formats.success import SuccessData
+from magicfs.formats.success import SuccessData, manifest_success
 from magicfs.formats.task_manifest import TaskManifest
 from magicfs.protocol import paths
 from magicfs.protocol.ids import AttemptId
