@@ -8,9 +8,9 @@ from typing import Any, Literal
 import pytest
 
 import magicfs
-from magicfs.committers.file.documents import Chosen, Mark
-from magicfs.committers.file.markers import CommitMarkers
+from magicfs.committers.file.markers import CommitMarkers, new_mark
 from magicfs.errors import CommitDenied, CommitFailed, FormatError, MagicError, ProtocolViolation
+from magicfs.formats.commit_marker import Chosen, Mark
 from magicfs.formats.success import SuccessData
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
@@ -432,7 +432,7 @@ class TestContact:
 class TestFormat:
     """Markers are files of others."""
 
-    MARK = Mark.new(
+    MARK = new_mark(
         JobId(JOB), "commit", "driver", 3, [Chosen(TaskId("000001"), AttemptId("attempt-1"), 2, 30, 4, 5)], 1
     )
 

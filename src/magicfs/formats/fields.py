@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from magicfs.errors import FormatError
+from magicfs.errors import FormatError, UsageError
 from magicfs.formats.document import kind_of, member, shown, walk
+from magicfs.protocol import ids
+from magicfs.protocol.ids import JobId
 
 __all__ = ["LONG_MAX", "LONG_MIN", "UNKNOWN_DEPTH_LIMIT", "Fields", "check_format"]
 
@@ -78,6 +80,25 @@ class Fields:
     def text(self, field: str) -> str:
         """Text, empty when absent."""
         return self.nullable_text(field) or ""
+
+    def required_job_id(self, field: str = "jobId", *, owner: JobId | None = None) -> JobId:
+        """A job id that must be there; with ``owner`` only this one."""
+        found = self.job_id_at(field, self.required_text(field))
+        if owner is not None and found != owner:
+            raise self.error(field, f"belongs to job {found}, not {owner}; somebody copied it here")
+        return found
+
+    def nullable_job_id(self, field: str) -> JobId | None:
+        """A job id, or None where the file has null or nothing."""
+        value = self.nullable_text(field)
+        return None if value is None else self.job_id_at(field, value)
+
+    def job_id_at(self, field: str, value: str) -> JobId:
+        """The job id ``value``, found in this object at ``field``."""
+        try:
+            return ids.job_id(value)
+        except UsageError:
+            raise self.error(field, f"{shown(value)} is no job id") from None
 
     def required_integer(self, field: str, *, minimum: int = LONG_MIN) -> int:
         """A 64-bit integer that must be there."""

@@ -12,10 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from magicfs.errors import UsageError
 from magicfs.formats.document import parse, render, shown, with_unknown
 from magicfs.formats.fields import Fields, check_format
-from magicfs.protocol import ids
 from magicfs.protocol.conflict import CONFLICTS
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import JobState
@@ -182,7 +180,7 @@ class JobObject:
         check_format(fields, JOB_FORMAT)
         partitions = fields.texts("partitions") if fields.has("partitions") else None
         return cls(
-            job_id=_job_id(fields),
+            job_id=fields.required_job_id(),
             bucket=fields.required_text("bucket"),
             destination=fields.text("destination"),
             state=JobState(_choice(fields, "state", tuple(JobState))),
@@ -256,13 +254,6 @@ class JobObject:
                 {"key": one.key, "olderFiles": one.older_files} for one in self.extra_destinations
             ]
         return render(with_unknown(document, self.unknown))
-
-
-def _job_id(fields: Fields) -> JobId:
-    try:
-        return ids.job_id(fields.required_text("jobId"))
-    except UsageError as error:
-        raise fields.error("jobId", str(error)) from error
 
 
 def _choice(fields: Fields, name: str, choices: tuple[str, ...]) -> str:

@@ -10,10 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, cast, get_args
 
-from magicfs.errors import UsageError
 from magicfs.formats.document import parse, render, with_unknown
 from magicfs.formats.fields import Fields, check_format
-from magicfs.protocol import ids
 
 __all__ = ["MANIFEST_FORMAT", "MANIFEST_SIZE_LIMIT", "Hides", "Manifest", "ManifestFile", "PublishedRun"]
 
@@ -132,12 +130,10 @@ class Manifest:
         hides = fields.required_text("hides")
         if hides not in get_args(Hides):
             raise fields.error("hides", f"none of {', '.join(get_args(Hides))}")
-        replaced = fields.nullable_text("replaced")
+        replaced = fields.nullable_job_id("replaced")
         if replaced is not None and hides != "all":
             raise fields.error("replaced", f"named, although the job hides {hides}")
-        job, previous = fields.required_text("jobId"), fields.nullable_text("previous")
-        for name, value in (("jobId", job), ("previous", previous), ("replaced", replaced)):
-            _check_job(fields, name, value)
+        job, previous = fields.required_job_id(), fields.nullable_job_id("previous")
         if job == previous:
             raise fields.error("previous", "the job itself")
         return cls(
@@ -208,11 +204,9 @@ def _run_document(run: PublishedRun) -> dict[str, object]:
 
 
 def _run(fields: Fields) -> PublishedRun:
-    job = fields.required_text("jobId")
-    _check_job(fields, "jobId", job)
     return PublishedRun(
         run_id=fields.required_text("runId"),
-        job_id=job,
+        job_id=fields.required_job_id(),
         files=fields.required_integer("files", minimum=0),
         size=fields.required_integer("size", minimum=0),
         committed_ms=fields.required_integer("committed", minimum=0),
@@ -247,11 +241,3 @@ def _problem(key: str) -> str | None:
     if any(element in {".", ".."} for element in key.split("/")):
         return "a '.' or '..' element, which leads out of the destination"
     return None
-
-
-def _check_job(fields: Fields, name: str, value: str | None) -> None:
-    try:
-        if value is not None:
-            ids.job_id(value)
-    except UsageError:
-        raise fields.error(name, "no job id") from None

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from magicfs.errors import UsageError
 from magicfs.formats.document import parse, render, with_unknown
 from magicfs.formats.fields import Fields, check_format
-from magicfs.protocol import ids
 
 __all__ = ["POINTER_FORMAT", "POINTER_SIZE_LIMIT", "RUNS_KEPT", "Pointer"]
 
@@ -82,7 +80,7 @@ class Pointer:
                 raise fields.error(f"runs[{place}]", "a run that is named before")
             seen.add(run)
         return cls(
-            job_id=_job(fields, "jobId", fields.required_text("jobId")),
+            job_id=fields.required_job_id(),
             nonce=fields.required_text("nonce"),
             changed_ms=fields.required_integer("changed", minimum=0),
             runs=runs,
@@ -110,11 +108,4 @@ def _run(fields: Fields, place: int, value: Any) -> tuple[str, str]:
     if not isinstance(value, list) or [type(one) for one in value] != [str, str]:
         raise fields.error(name, "expected a list of a run id and a job id")
     run, job = value
-    return run, _job(fields, name, job)
-
-
-def _job(fields: Fields, name: str, value: str) -> str:
-    try:
-        return ids.job_id(value)
-    except UsageError:
-        raise fields.error(name, "no job id") from None
+    return run, fields.job_id_at(name, job)

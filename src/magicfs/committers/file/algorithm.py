@@ -13,13 +13,15 @@ from typing import Protocol
 
 from magicfs.committers.classic import Published
 from magicfs.committers.file import markers
-from magicfs.committers.file.documents import Chosen, JobFile, Mark, TaskRecord
 from magicfs.committers.file.markers import CommitMarkers, MarkerName, Marks
 from magicfs.committers.file.merge import Merge, walk
 from magicfs.committers.file.records import Records
 from magicfs.committers.options import FileOptions
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, ObjectNotFound, PermissionDenied, StoreError, Unavailable
+from magicfs.formats.commit_marker import Chosen, Mark
+from magicfs.formats.file_job import JobFile
+from magicfs.formats.file_task import TaskRecord
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.parallel import drained
 from magicfs.protocol.conflict import is_reserved

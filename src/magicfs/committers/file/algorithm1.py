@@ -14,7 +14,6 @@ from contextlib import suppress
 
 from magicfs.committers.classic import Published
 from magicfs.committers.file.algorithm import FileWork, absent, chosen_of
-from magicfs.committers.file.documents import Chosen, Mark, TaskRecord
 from magicfs.committers.file.merge import Merge, walk
 from magicfs.errors import (
     CommitFailed,
@@ -26,6 +25,8 @@ from magicfs.errors import (
     Unavailable,
     Unsupported,
 )
+from magicfs.formats.commit_marker import Chosen, Mark
+from magicfs.formats.file_task import TaskRecord
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SUCCESS_SIZE_LIMIT, SuccessData
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.parallel import drained

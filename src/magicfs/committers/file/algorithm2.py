@@ -13,9 +13,10 @@ from dataclasses import replace
 
 from magicfs.committers.classic import Published
 from magicfs.committers.file.algorithm import FileWork, absent, chosen_of
-from magicfs.committers.file.documents import Chosen, Mark, TaskRecord
 from magicfs.committers.file.merge import Merge
 from magicfs.errors import CommitDenied, CommitFailed, CommitOutcomeUnknown, StoreError, Unavailable
+from magicfs.formats.commit_marker import Chosen, Mark
+from magicfs.formats.file_task import TaskRecord
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol.guarantees import Guarantees

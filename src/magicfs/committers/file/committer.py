@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +13,6 @@ from magicfs.committers.file import markers
 from magicfs.committers.file.algorithm import Algorithm, FileWork, chosen_of
 from magicfs.committers.file.algorithm1 import MovedAside
 from magicfs.committers.file.algorithm2 import MovedAtOnce
-from magicfs.committers.file.documents import Chosen, JobFile, Mark
 from magicfs.committers.file.markers import Marks
 from magicfs.committers.file.merge import walk
 from magicfs.engine import Engine
@@ -25,6 +25,8 @@ from magicfs.errors import (
     StoreError,
     UsageError,
 )
+from magicfs.formats.commit_marker import Chosen, Mark
+from magicfs.formats.file_job import JobFile
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.task_commit import Counters, TaskCommit
 from magicfs.protocol.guarantees import Guarantees
@@ -33,7 +35,7 @@ from magicfs.report import JobReport
 from magicfs.stores.conditions import remembered
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.driver import IsCurrentDriver, require_current_driver
-from magicfs.transaction.record import new_token
+from magicfs.transaction.record import new_token, now_ms
 from magicfs.transaction.setup import check_destination
 
 __all__ = ["FileCommitter"]
@@ -121,7 +123,16 @@ class FileCommitter(ClassicCommitter):
         return JobSetup(driver=driver, published=self.context.job)
 
     def _job_file(self, attempt: int, driver: str) -> JobFile:
-        return JobFile.new(self.context.job, self.algorithm, self.context.unique_names, attempt, driver)
+        """How the job is begun here and now."""
+        return JobFile(
+            self.context.job,
+            self.algorithm,
+            self.context.unique_names,
+            attempt,
+            driver,
+            now_ms(),
+            socket.gethostname(),
+        )
 
     async def _require_conditions(self, job: JobFile) -> None:
         """Find out, once in a process, whether of several writers of one name one wins."""
@@ -307,7 +318,7 @@ class FileCommitter(ClassicCommitter):
             raise
         self.check_number(len(chosen), tasks)
         await require_current_driver(is_current_driver, job.job)
-        mark = Mark.new(job.job, "commit", job.driver, self._attempt, chosen, replaced)
+        mark = markers.new_mark(job.job, "commit", job.driver, self._attempt, chosen, replaced)
         found = await self._work.start(mark)
         rival = found.driver != driver and found.attempt >= self._attempt
         if found.nonce != mark.nonce and (found.action == "abort" or rival):
@@ -388,7 +399,7 @@ class FileCommitter(ClassicCommitter):
         await self._work.clean("COMMIT_FAIL")
 
     async def _give_up(self, job: JobFile, started: Mark | None) -> None:
-        mark = Mark.new(job.job, "abort", job.driver, self._attempt)
+        mark = markers.new_mark(job.job, "abort", job.driver, self._attempt)
         found = started or await self._work.start(mark)
         if found.action == "commit":
             raise ProtocolViolation(

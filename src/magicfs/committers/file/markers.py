@@ -16,11 +16,11 @@ was cut off stops everybody else; and the loser of two writes ``COMMIT_FAIL``, w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import socket
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from magicfs.committers.file.documents import SIZE_LIMIT, JobFile, Mark
 from magicfs.errors import (
     CommitDenied,
     CommitOutcomeUnknown,
@@ -30,17 +30,20 @@ from magicfs.errors import (
     Unavailable,
     UsageError,
 )
+from magicfs.formats.commit_marker import COMMIT_MARKER_SIZE_LIMIT, Chosen, Mark
+from magicfs.formats.file_job import JobFile
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol.ids import JobId
 from magicfs.stores.tree_port import Tree
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.record import now_ms
+from magicfs.transaction.record import new_token, now_ms
 
 __all__ = [
     "CommitMarkers",
     "MarkerName",
     "Marks",
     "ended",
+    "new_mark",
     "require_driver",
     "require_heir",
     "require_not_given_up",
@@ -143,10 +146,35 @@ class CommitMarkers:
     async def _read(self, name: MarkerName) -> Mark | None:
         key = self.key(name)
         try:
-            raw = await self._tree.read(key, size_max=SIZE_LIMIT + 1)
+            raw = await self._tree.read(key, size_max=COMMIT_MARKER_SIZE_LIMIT + 1)
         except ObjectNotFound:
             return None
         return Mark.from_bytes(f"{self._tree.bucket}/{key}", raw, self._job)
+
+
+def new_mark(
+    job: JobId,
+    action: Literal["commit", "abort"],
+    driver: str,
+    attempt: int,
+    tasks: Iterable[Chosen] = (),
+    replaced: int = 0,
+) -> Mark:
+    """What is begun here and now."""
+    chosen = tuple(sorted(tasks, key=lambda one: one.task))
+    return Mark(
+        job=job,
+        action=action,
+        driver=driver,
+        attempt=attempt,
+        nonce=new_token(),
+        tasks=chosen,
+        files=sum(one.files for one in chosen),
+        bytes=sum(one.bytes for one in chosen),
+        replaced=replaced,
+        written_ms=now_ms(),
+        host=socket.gethostname(),
+    )
 
 
 def ended(context: JobContext) -> CommitDenied:

@@ -19,9 +19,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from magicfs.committers.file.documents import SIZE_LIMIT, JobFile, TaskRecord
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectExists, ObjectNotFound, UsageError
+from magicfs.formats.file_job import FILE_JOB_SIZE_LIMIT, JobFile
+from magicfs.formats.file_task import FILE_TASK_SIZE_LIMIT, TaskRecord
 from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData
 from magicfs.parallel import drained
 from magicfs.protocol import ids, paths
@@ -98,7 +99,7 @@ class Records:
         return False
 
     async def _job_file(self, key: str) -> JobFile | None:
-        raw = await self._read(key)
+        raw = await self._read(key, FILE_JOB_SIZE_LIMIT)
         return None if raw is None else JobFile.from_bytes(self._place(key), raw, self._layout.job)
 
     async def is_published(self) -> bool:
@@ -229,7 +230,7 @@ class Records:
         return f"{self._layout.job_directory}/claims/{task}{_JSON}"
 
     async def _record(self, key: str, task: TaskId, attempt: AttemptId | None) -> TaskRecord | None:
-        raw = await self._read(key)
+        raw = await self._read(key, FILE_TASK_SIZE_LIMIT)
         if raw is None:
             return None
         record = TaskRecord.from_bytes(self._place(key), raw, self._layout.job)
@@ -239,9 +240,9 @@ class Records:
             )
         return record
 
-    async def _read(self, key: str) -> bytes | None:
+    async def _read(self, key: str, size_limit: int) -> bytes | None:
         try:
-            return await self._tree.read(key, size_max=SIZE_LIMIT + 1)
+            return await self._tree.read(key, size_max=size_limit + 1)
         except ObjectNotFound:
             return None
 
