@@ -394,11 +394,11 @@ def test_the_job_object_names_them_and_show_tells(
     job.abort()
 
 
-def test_a_forged_signpost_is_not_believed(scene: JobScene) -> None:
+def test_a_forged_job_location_is_not_believed(scene: JobScene) -> None:
     job = job_of(scene)
-    signpost = next(key for key in scene.objects() if key.endswith("/elsewhere.json"))
-    scene.filesystem.pipe_file(f"{BUCKET}/{signpost}", b'{"format":"magicfs.elsewhere/1","jobId":"x"}')
-    with pytest.raises(FormatError, match="another job's"):
+    location = next(key for key in scene.objects() if key.endswith("/job-location.json"))
+    scene.filesystem.pipe_file(f"{BUCKET}/{location}", b'{"format":"magicfs.job-location/1","jobId":"x"}')
+    with pytest.raises(FormatError, match="belongs to job x, not"):
         datasets.abort(EXTRA, job=job.id, filesystem=scene.filesystem)
     job.abort()
     assert left(scene) == []

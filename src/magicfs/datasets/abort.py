@@ -22,7 +22,7 @@ from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.report import RecoveredJob, RecoverReport
-from magicfs.transaction import signposts
+from magicfs.transaction import job_location
 from magicfs.transaction.others import find_unfinished_jobs
 from magicfs.transaction.sweep import plan_sweep, sweep
 
@@ -78,7 +78,7 @@ async def abort_job(
     name = ids.job_id(job)
     if any(one.job_id == name for one in await find_unfinished_jobs(engine, location.key)):
         return await recover_jobs(engine, location, job=name, abort=True, dry_run=dry_run)
-    await _refuse_elsewhere(engine, location, name)
+    await _refuse_extra_destination(engine, location, name)
     swept = await _sweep(engine, location, name, driver_is_dead=driver_is_dead, dry_run=dry_run)
     return RecoverReport(location.url, () if swept is None else (swept,))
 
@@ -118,9 +118,9 @@ async def _sweep(
     )
 
 
-async def _refuse_elsewhere(engine: Engine, location: Location, job: JobId) -> None:
+async def _refuse_extra_destination(engine: Engine, location: Location, job: JobId) -> None:
     """Refuse if the directory is one of a living job's extra destinations."""
-    destination = await signposts.read(engine, location.key, job)
+    destination = await job_location.read(engine, location.key, job)
     if destination is None:
         return
     if any(one.job_id == job for one in await find_unfinished_jobs(engine, destination)):

@@ -9,7 +9,7 @@
     DEST/__magic_job-<job>/job-<job>/<NN>/<task>.pendingset                           its copy for Hadoop
     DEST/__magic_job-<job>/job-<job>/job.json                                         the job object
     DEST/__magic_job-<job>/job-<job>/facts/<nonce>/…                                  what it is to publish
-    EXTRA/__magic_job-<job>/job-<job>/elsewhere.json                                  where its job object is
+    EXTRA/__magic_job-<job>/job-<job>/job-location.json                               where its job object is
 
 ``layout="__magic"`` puts ``__magic`` in place of the first element, as Hadoop did before 3.4.
 """
@@ -32,8 +32,8 @@ from magicfs.protocol.magic import (
 
 __all__ = [
     "FACTS",
+    "JOB_LOCATION",
     "JOB_OBJECT",
-    "SIGNPOST",
     "SUCCESS",
     "LayoutName",
     "WorkLayout",
@@ -42,8 +42,8 @@ __all__ = [
 
 SUCCESS = "_SUCCESS"
 JOB_OBJECT = "job.json"
+JOB_LOCATION = "job-location.json"
 FACTS = "facts"
-SIGNPOST = "elsewhere.json"
 LayoutName = Literal["__magic_job", "__magic"]
 _JOB = "job-"
 _TASKS = "tasks"
@@ -111,9 +111,9 @@ class WorkLayout:
         directory = self.task_attempt_directory(attempt)
         return f"{directory}/{BASE}" if extra is None else f"{directory}/{element_to(extra)}/{BASE}"
 
-    def signpost_key(self, extra: str) -> str:
-        """What says, in an extra destination, where the job's object is."""
-        return replace(self, destination=extra).job_directory + f"/{SIGNPOST}"
+    def job_location_key(self, extra: str) -> str:
+        """The file that tells, in an extra destination, where the job's object is."""
+        return replace(self, destination=extra).job_directory + f"/{JOB_LOCATION}"
 
     def set_key(self, attempt: AttemptId) -> str:
         """The pending set of a committed task attempt."""

@@ -19,7 +19,7 @@ from magicfs.manifests import chain
 from magicfs.protocol import conflict, paths
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
-from magicfs.transaction import signposts
+from magicfs.transaction import job_location
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.context import FoundUpload, JobContext
 from magicfs.transaction.prepare import refuse_data
@@ -64,21 +64,21 @@ async def claim(
             "job or publish here at the same time"
         )
     if context.extra_destinations:
-        await _put_signposts(engine, context, record, created)
+        await _put_job_location(engine, context, record, created)
     if created is not None:
         return record, await record.move(created, JobState.OPEN, driver=new_token())
     news = taking_over(opened(context, engine), version.job)
     return record, await record.move(version, JobState.OPEN, **news)
 
 
-async def _put_signposts(
+async def _put_job_location(
     engine: Engine, context: JobContext, record: JobRecord, created: JobVersion | None
 ) -> None:
     try:
-        await signposts.put(engine, context)
+        await job_location.put(engine, context)
     except MagicError:
         if created is not None:
-            await delete_keys(engine, signposts.keys_of(context))
+            await delete_keys(engine, job_location.keys_of(context))
             await record.remove(created)
         raise
 

@@ -18,7 +18,7 @@ from magicfs.protocol import ids, paths
 from magicfs.protocol.layout import FACTS
 from magicfs.protocol.magic import PENDING, PENDING_SET
 from magicfs.protocol.steps import Abort, Batch
-from magicfs.transaction import signposts
+from magicfs.transaction import job_location
 from magicfs.transaction.attempt_output import TaskOutput, delete_keys, read_pending
 from magicfs.transaction.context import JobContext
 
@@ -78,7 +78,7 @@ async def sweep(
             break
         swept.problems += await delete_keys(engine, keys)
     if not swept.problems:
-        swept.problems += await delete_keys(engine, signposts.keys_of(context))
+        swept.problems += await delete_keys(engine, job_location.keys_of(context))
     return swept
 
 

@@ -1,0 +1,48 @@
+"""What a job leaves in its extra destinations while it is alive: where its job object is.
+
+``job-location.json``, format ``magicfs.job-location/1``. Without it, somebody who clears up in an extra
+destination would take the job's uploads for those of a job that has ended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from magicfs.formats.document import parse, render
+from magicfs.formats.fields import Fields, check_format
+from magicfs.protocol.ids import JobId
+
+__all__ = ["JOB_LOCATION_FORMAT", "JOB_LOCATION_SIZE_LIMIT", "JobLocation"]
+
+JOB_LOCATION_FORMAT: Final = "magicfs.job-location/1"
+
+JOB_LOCATION_SIZE_LIMIT: Final = 64 * 1024
+"""Bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobLocation:
+    """Where a job's object is. A value."""
+
+    job: JobId
+    destination: str  # a key in the same bucket, without a slash at its end; empty for a whole bucket
+
+    @classmethod
+    def from_bytes(cls, path: str, raw: bytes, owner: JobId | None = None) -> JobLocation:
+        """Read one. With ``owner``, another job's is refused.
+
+        Raises:
+            FormatError: It is malformed or inconsistent, or is another job's.
+        """
+        fields = Fields(path, parse(path, raw, size_limit=JOB_LOCATION_SIZE_LIMIT))
+        check_format(fields, JOB_LOCATION_FORMAT)
+        return cls(fields.required_job_id(owner=owner), fields.text("destination"))
+
+    def to_bytes(self) -> bytes:
+        """The whole file, one line.
+
+        Raises:
+            UsageError: A destination that UTF-8 cannot hold.
+        """
+        return render({"format": JOB_LOCATION_FORMAT, "jobId": self.job, "destination": self.destination})
