@@ -120,7 +120,8 @@ class Fields:
 
     def texts(self, field: str) -> tuple[str, ...]:
         """A list of texts, empty when absent."""
-        values = self._list(field, self._take(field) or [])
+        value = self._take(field)
+        values = [] if value is None else self._list(field, value)
         for index, value in enumerate(values):
             if type(value) is not str:
                 raise self._mistyped(f"{field}[{index}]", "text", value)
