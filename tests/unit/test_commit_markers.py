@@ -8,12 +8,11 @@ from typing import Any, Literal
 import pytest
 
 import magicfs
-from magicfs.committers.file.markers import CommitMarkers, new_mark
+from magicfs.committers.file.markers import CommitMarkers
 from magicfs.errors import CommitDenied, CommitFailed, FormatError, MagicError, ProtocolViolation
-from magicfs.formats.commit_marker import Chosen, Mark
 from magicfs.formats.success import SuccessData
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.protocol.ids import AttemptId, JobId, TaskId
+from magicfs.protocol.ids import JobId
 from magicfs.report import JobReport
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.object_tree import tree_of
@@ -431,31 +430,6 @@ class TestContact:
 
 class TestFormat:
     """Markers are files of others."""
-
-    MARK = new_mark(
-        JobId(JOB), "commit", "driver", 3, [Chosen(TaskId("000001"), AttemptId("attempt-1"), 2, 30, 4, 5)], 1
-    )
-
-    def test_marker_is_read_as_it_was_written(self) -> None:
-        assert Mark.from_bytes("x", self.MARK.to_bytes(), JobId(JOB)) == self.MARK
-
-    @pytest.mark.parametrize(
-        ("old", "new"),
-        [
-            (b'"action":"commit"', b'"action":"explode"'),
-            (b'"attempt":3', b'"attempt":-3'),
-            (b'"files":2', b'"files":"2"'),
-            (b"commit-marker/1", b"commit-marker/2"),
-            (JOB.encode(), b"another"),
-            (b'"nonce":', b'"once":'),
-            (b"{", b""),
-        ],
-    )
-    def test_what_cannot_be_believed_is_refused(self, old: bytes, new: bytes) -> None:
-        raw = self.MARK.to_bytes()
-        assert old in raw
-        with pytest.raises(FormatError):
-            Mark.from_bytes("x", raw.replace(old, new, 1), JobId(JOB))
 
     def test_broken_marker_stops_everybody_and_is_left(self, algorithm: Algorithm) -> None:
         async def go() -> None:

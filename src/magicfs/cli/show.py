@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from magicfs.cli.printing import human_moment, print_fields, print_json, print_table, printable, write_line
-from magicfs.cli.show_job import show_deletions, show_job
+from magicfs.cli.show_job import (
+    show_commit_marker,
+    show_deletions,
+    show_file_job,
+    show_file_task,
+    show_job,
+    show_job_location,
+)
 from magicfs.cli.show_manifest_committer import show_manifest_success, show_task_manifest
 from magicfs.cli.storage import add_storage_options, on_store, parse_storage_options
 from magicfs.errors import UsageError
@@ -24,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HELP", "configure", "run"]
 
-HELP = "show one of a job's files: .pending, .pendingset, _SUCCESS, manifests, pointer, job.json, deletions"
+HELP = "show one of the files of a job: .pending, .pendingset, _SUCCESS, manifests, job.json and all others"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         0.
 
     Raises:
-        FormatError: It is none of these files, or cannot be believed.
+        FormatError: It is none of these files, or is malformed or inconsistent.
     """
     from magicfs.formats import kinds
 
@@ -216,4 +223,8 @@ _SHOW: dict[str, Callable[[str, Any], None]] = {
     "pointer": _show_pointer,
     "job": show_job,
     "deletions": show_deletions,
+    "job location": show_job_location,
+    "file job": show_file_job,
+    "file task": show_file_task,
+    "commit marker": show_commit_marker,
 }

@@ -8,8 +8,12 @@ from typing import Any, Final
 
 from magicfs.errors import FormatError
 from magicfs.formats import deletions
+from magicfs.formats.commit_marker import COMMIT_MARKER_FORMAT, COMMIT_MARKER_SIZE_LIMIT, Mark
 from magicfs.formats.deletions import DELETIONS_FORMAT, DELETIONS_SIZE_LIMIT, OldObject
 from magicfs.formats.document import parse
+from magicfs.formats.file_job import FILE_JOB_FORMAT, JobFile
+from magicfs.formats.file_task import FILE_TASK_FORMAT, FILE_TASK_SIZE_LIMIT, TaskRecord
+from magicfs.formats.job_location import JOB_LOCATION_FORMAT, JobLocation
 from magicfs.formats.job_object import JOB_FORMAT, JOB_OBJECT_SIZE_LIMIT, JobObject
 from magicfs.formats.manifest import MANIFEST_FORMAT, MANIFEST_SIZE_LIMIT, Manifest
 from magicfs.formats.pending import PENDING_SUFFIX, Pending
@@ -26,13 +30,26 @@ from magicfs.formats.task_manifest import (
 __all__ = ["KINDS", "SIZE_LIMIT", "Content", "Kind", "detect", "load"]
 
 Content = (
-    JobObject | Manifest | Pending | PendingSet | Pointer | SuccessData | TaskManifest | tuple[OldObject, ...]
+    JobFile
+    | JobLocation
+    | JobObject
+    | Manifest
+    | Mark
+    | Pending
+    | PendingSet
+    | Pointer
+    | SuccessData
+    | TaskManifest
+    | TaskRecord
+    | tuple[OldObject, ...]
 )
 """What a file of any kind reads as."""
 
 SIZE_LIMIT: Final = max(
+    COMMIT_MARKER_SIZE_LIMIT,
     MANIFEST_SIZE_LIMIT,
     PENDINGSET_SIZE_LIMIT,
+    FILE_TASK_SIZE_LIMIT,
     JOB_OBJECT_SIZE_LIMIT,
     DELETIONS_SIZE_LIMIT,
     TASK_MANIFEST_SIZE_LIMIT,
@@ -42,20 +59,36 @@ SIZE_LIMIT: Final = max(
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A file format.
-
-    Attributes:
-        name: What it is called.
-        has_name: Whether the last element of a path is one of this kind.
-        has_content: Whether a JSON object is one of this kind, wherever it lies.
-        read: Turns path and bytes into the value.
-    """
+    """A file format."""
 
     name: str
     has_name: Callable[[str], bool]
+    """Whether the last element of a path is one of this kind."""
     has_content: Callable[[dict[str, Any]], bool]
+    """Whether a JSON object is one of this kind, wherever it lies."""
     read: Callable[[str, bytes], Content]
 
+
+def _is_version_of(named: object, format_: str) -> bool:
+    """Whether a name in a file is that of a format, in whatever version."""
+    return isinstance(named, str) and named.rpartition("/")[0] == format_.rpartition("/")[0]
+
+
+def _own(name: str, format_: str, read: Callable[[str, bytes], Content]) -> Kind:
+    """A format of ours: told by what the file says, never by what it is called."""
+    return Kind(name, lambda _: False, lambda document: _is_version_of(document.get("format"), format_), read)
+
+
+_OWN: Final[dict[str, tuple[str, Callable[[str, bytes], Content]]]] = {
+    "manifest": (MANIFEST_FORMAT, Manifest.from_bytes),
+    "pointer": (POINTER_FORMAT, Pointer.from_bytes),
+    "job": (JOB_FORMAT, JobObject.from_bytes),
+    "deletions": (DELETIONS_FORMAT, deletions.read),
+    "job location": (JOB_LOCATION_FORMAT, JobLocation.from_bytes),
+    "file job": (FILE_JOB_FORMAT, JobFile.from_bytes),
+    "file task": (FILE_TASK_FORMAT, TaskRecord.from_bytes),
+    "commit marker": (COMMIT_MARKER_FORMAT, Mark.from_bytes),
+}
 
 KINDS: Final = (
     Kind(
@@ -76,47 +109,20 @@ KINDS: Final = (
         lambda document: document.get("name") == SUCCESS_NAME,
         SuccessData.from_bytes,
     ),
-    Kind(
-        "manifest",
-        lambda name: False,  # noqa: ARG005 - any job id
-        lambda document: _is_format(document, MANIFEST_FORMAT),
-        Manifest.from_bytes,
-    ),
-    Kind(
-        "pointer",
-        lambda name: False,  # noqa: ARG005 - any file may be called current.json
-        lambda document: _is_format(document, POINTER_FORMAT),
-        Pointer.from_bytes,
-    ),
-    Kind(
-        "job",
-        lambda name: False,  # noqa: ARG005 - any file may be called job.json
-        lambda document: _is_format(document, JOB_FORMAT),
-        JobObject.from_bytes,
-    ),
-    Kind(
-        "deletions",
-        lambda name: False,  # noqa: ARG005 - the directory tells, not the name
-        lambda document: _is_format(document, DELETIONS_FORMAT),
-        deletions.read,
-    ),
+    *(_own(name, format_, read) for name, (format_, read) in _OWN.items()),
     Kind(
         "task manifest",
         lambda name: name.endswith(TASK_MANIFEST_SUFFIX),
-        lambda document: _is_type(document, TASK_MANIFEST_TYPE),
+        lambda document: _is_version_of(document.get("type"), TASK_MANIFEST_TYPE),
         TaskManifest.from_bytes,
     ),
 )
 
 
 def detect(path: str, raw: bytes) -> str:
-    """Name the kind of a file. What it contains is believed first, what it is called when that says nothing.
+    """The name of a file's kind, one of ``KINDS``. Its content decides first, its name if that says nothing.
 
     Hadoop's staging committers give their pending sets no suffix, and reports have any name.
-
-    Returns:
-        ``pending``, ``pendingset``, ``success``, ``manifest``, ``pointer``, ``job``, ``deletions`` or
-        ``task manifest``.
 
     Raises:
         FormatError: None of these.
@@ -128,21 +134,9 @@ def load(path: str, raw: bytes) -> Content:
     """Read a file of any kind.
 
     Raises:
-        FormatError: None of these, or it cannot be believed.
+        FormatError: None of these, or it is malformed or inconsistent.
     """
     return _kind(path, raw).read(path, raw)
-
-
-def _is_format(document: dict[str, Any], ours: str) -> bool:
-    """Whether a document is of one of our formats, of whatever version."""
-    named = document.get("format")
-    return isinstance(named, str) and named.rpartition("/")[0] == ours.rpartition("/")[0]
-
-
-def _is_type(document: dict[str, Any], hadoops: str) -> bool:
-    """The same of one of Hadoop's types."""
-    named = document.get("type")
-    return isinstance(named, str) and named.rpartition("/")[0] == hadoops.rpartition("/")[0]
 
 
 def _kind(path: str, raw: bytes) -> Kind:
@@ -163,7 +157,6 @@ def _kind(path: str, raw: bytes) -> Kind:
 _EXPECTED: Final = (
     f"expected a {PENDING_SUFFIX} file (it has uploadId and destinationKey), a {PENDINGSET_SUFFIX} file "
     f"(it has commits), {SUCCESS_FILE} (its name is {SUCCESS_NAME}), a task manifest (its type is "
-    f"{TASK_MANIFEST_TYPE}), or a manifest, a pointer, a job object "
-    f"or a list of deletions (its format is {MANIFEST_FORMAT}, {POINTER_FORMAT}, {JOB_FORMAT} or "
-    f"{DELETIONS_FORMAT})"
+    f"{TASK_MANIFEST_TYPE}), or a file of magicfs (its format is one of "
+    f"{', '.join(format_ for format_, _ in _OWN.values())})"
 )

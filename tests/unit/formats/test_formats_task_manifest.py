@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from typing import Any
 
 import pytest
@@ -13,9 +12,7 @@ from magicfs.formats.document import iso_text, parse, render_indented
 from magicfs.formats.hadoop_uri import decode, encode
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SuccessData, manifest_success
 from magicfs.formats.task_manifest import (
-    TASK_MANIFEST_SIZE_LIMIT,
     TASK_MANIFEST_TYPE,
-    DirectoryEntry,
     EntryStatus,
     FileEntry,
     TaskManifest,
@@ -77,35 +74,6 @@ def test_type_version_attempt_number_and_directories_may_be_missing() -> None:
     assert (found.job_attempt, found.directories, found.size) == (0, (), 1)
 
 
-@pytest.mark.parametrize(
-    ("changes", "field", "problem"),
-    [
-        ({"type": "org.example.TaskManifest/1"}, "type", "Wrong type"),
-        ({"type": TASK_MANIFEST_TYPE[:-1] + "2"}, "type", "Wrong type"),
-        ({"type": 1}, "type", "expected text"),
-        ({"version": 2}, "version", "Wrong version: 2"),
-        ({"jobAttemptNumber": -1}, "jobAttemptNumber", "outside"),
-        ({"files": ...}, "files", "required"),
-        ({"files": None}, "files", "required"),
-        ({"files": [{"d": "d", "z": 1}]}, "files[0].s", "required"),
-        ({"files": [{"s": "s", "d": None, "z": 1}]}, "files[0].d", "required"),
-        ({"files": [{"s": "s", "d": "", "z": 1}]}, "files[0].d", "empty"),
-        ({"files": [{"s": "s", "d": "d", "z": -1}]}, "files[0].z", "outside"),
-        ({"files": [{"s": "s", "d": "d"}]}, "files[0].z", "required"),
-        ({"files": [{"s": "s", "d": "d", "z": 1, "e": 7}]}, "files[0].e", "expected text"),
-        ({"directories": [{"t": 1, "l": 1}]}, "directories[0].d", "required"),
-        ({"directories": [{"d": "d", "t": -1, "l": 1}]}, "directories[0].t", "outside"),
-        ({"directories": [{"d": "d", "t": 1, "l": -1}]}, "directories[0].l", "outside"),
-        ({"extraData": {"a": 1}}, "extraData.a", "expected text"),
-        ({"iostatistics": {"counters": {"a": "1"}}}, "iostatistics.counters.a", "expected an integer"),
-    ],
-)
-def test_what_cannot_be_believed_names_its_field(changes: dict[str, Any], field: str, problem: str) -> None:
-    with pytest.raises(FormatError, match=problem) as caught:  # 152
-        read(document(**changes))
-    assert (caught.value.path, caught.value.field) == (PATH, field)
-
-
 def test_two_files_of_one_destination_are_refused() -> None:  # 152
     twice = [{"s": f"s{n}", "d": "file:///d/a", "z": 0} for n in range(2)]
     with pytest.raises(FormatError, match="written to by more than one file") as caught:
@@ -113,17 +81,6 @@ def test_two_files_of_one_destination_are_refused() -> None:  # 152
     assert caught.value.field == "files[1].d"
     with pytest.raises(UsageError, match="written to by more than one file"):
         manifest(files=(FileEntry("s0", "d", 0), FileEntry("s1", "d", 0)))
-
-
-def test_unknown_fields_are_kept_everywhere() -> None:
-    given = document()
-    given["later"] = {"a": [1]}
-    given["files"][0]["c"] = "crc"
-    given["directories"][0]["o"] = "owner"
-    again = json.loads(read(given).to_bytes())
-    assert again["later"] == {"a": [1]}
-    assert again["files"][0] == given["files"][0]
-    assert again["directories"][0] == given["directories"][0]
 
 
 def test_a_missing_etag_is_left_out_again() -> None:
@@ -144,22 +101,6 @@ def test_a_status_of_another_number_is_kept_and_counts_as_unknown() -> None:
         "DIR",
         "CREATED_DIR",
     ]
-
-
-def test_too_large_a_manifest_is_not_parsed() -> None:
-    with pytest.raises(FormatError, match="at most 10 are read"):
-        TaskManifest.from_bytes(PATH, b"{" * 11, size_limit=10)
-    assert TASK_MANIFEST_SIZE_LIMIT == 256 * 1024**2
-
-
-def test_it_pickles() -> None:
-    one = manifest(directories=(DirectoryEntry("d", 1, 1),))
-    assert pickle.loads(pickle.dumps(one)) == one
-
-
-def test_half_a_surrogate_is_named() -> None:
-    with pytest.raises(UsageError, match=r"files\[0\]\.s: half a surrogate pair"):
-        manifest(files=(FileEntry("a\udc80", "d", 1),)).to_bytes()
 
 
 _values = st.recursive(

@@ -1,0 +1,1022 @@
+"""What holds of every persisted format. ``FORMATS`` is the table of them.
+
+What is special to one format has a module of its own beside this one.
+"""
+
+from __future__ import annotations
+
+import builtins
+import collections.abc
+import contextlib
+import copy
+import inspect
+import json
+import pickle
+import re
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from magicfs.cli.main import main
+from magicfs.errors import FormatError, UsageError
+from magicfs.formats import deletions
+from magicfs.formats.commit_marker import COMMIT_MARKER_FORMAT, Chosen, Mark
+from magicfs.formats.deletions import DELETIONS_FORMAT, OldObject
+from magicfs.formats.document import member
+from magicfs.formats.fields import LONG_MAX
+from magicfs.formats.file_job import FILE_JOB_FORMAT, JobFile
+from magicfs.formats.file_list import FILE_LIST_FORMAT, FileList
+from magicfs.formats.file_task import FILE_TASK_FORMAT, TaskRecord
+from magicfs.formats.hadoop_uri import encode
+from magicfs.formats.job_location import JOB_LOCATION_FORMAT, JobLocation
+from magicfs.formats.job_object import (
+    JOB_FORMAT,
+    Chunk,
+    ExtraDestination,
+    JobObject,
+    OldSuccess,
+    SeenPointer,
+)
+from magicfs.formats.kinds import KINDS, detect, load
+from magicfs.formats.manifest import MANIFEST_FORMAT, Manifest, ManifestFile, PublishedRun
+from magicfs.formats.pending import EtagFormat, Pending, UploadedPart
+from magicfs.formats.pendingset import PendingSet
+from magicfs.formats.pointer import POINTER_FORMAT, Pointer
+from magicfs.formats.statistics import MeanStatistic, Statistics
+from magicfs.formats.success import SuccessData, Winners, manifest_success
+from magicfs.formats.task_manifest import DirectoryEntry, EntryStatus, FileEntry, TaskManifest
+from magicfs.protocol.conflict import CONFLICTS
+from magicfs.protocol.ids import AttemptId, JobId, TaskId
+from magicfs.protocol.job_state import JobState
+from magicfs.testing.strategies import keys
+
+ROOT = Path(__file__).parents[3]
+GOLDEN = ROOT / "tests" / "golden"
+PATH = "bucket/d/some file"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """One format and generation."""
+
+    golden: str
+    value: Any  # what the golden file says
+    read: Callable[..., Any]
+    write: Callable[[Any], bytes]
+    made: st.SearchStrategy[Any] | None  # any value; None where another entry of the table makes them
+    kind: str | None  # None for what is never a file of its own
+    required: tuple[str, ...]  # fields without which nothing can be read
+    refused: dict[str, list[Any]]  # values of the right type that a field may not have
+    ignored: tuple[str, ...] = ()  # fields that may hold anything
+    kept: tuple[str, ...] = ()  # objects below the top whose unknown fields are kept
+    own: str | None = None  # our name for it, with a version
+    text: str | None = None  # an attribute that any text may be in
+    forgets: bool = False  # whether unknown fields are dropped
+
+    @property
+    def raw(self) -> bytes:
+        return (GOLDEN / self.golden).read_bytes()
+
+    @property
+    def document(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.raw)
+        return found
+
+
+# -- golden values ---------------------------------------------------------------------------------------
+
+ATTEMPT = "attempt_202311142213_0001_m_000002_0"
+JOB_ID = JobId("0c9d2f7e-4a31-4f0e-9a52-6d1f0f7b8e11")
+NAMES = ("city=Zürich/50% +#1 è.parquet", "city=東京/part-0.parquet")
+STREAM = Statistics(
+    counters={"stream_write_bytes": 8388725, "stream_write_block_uploads": 2},
+    gauges={"stream_write_block_uploads_pending": 0},
+    minimums={"object_multipart_initiated.min": 31},
+    maximums={"object_multipart_initiated.max": 31},
+    meanstatistics={"object_multipart_initiated.mean": MeanStatistic(1, 31)},
+)
+
+
+def pending(etag_format: EtagFormat, name: str, parts: int, length: int, **ids: str) -> Pending:
+    checksums = ("CRC32C", "yZRlqg==") if etag_format == "object" else (None, None)
+    first, rest = UploadedPart('"11cafe"', *checksums), (UploadedPart('"22cafe"'),)
+    return Pending(
+        uri=encode(f"s3a://lake/trips/__magic_job-5f1e/job-5f1e/00/tasks/{ATTEMPT}/__base/{name}"),
+        upload_id=f"upload-{parts}",
+        bucket="lake",
+        destination_key=f"trips/{name}",
+        parts=(first, *rest[: parts - 1]),
+        length=length,
+        **ids,
+    ).touched(1700000000000)
+
+
+def pending_file(etag_format: EtagFormat) -> Pending:
+    return replace(pending(etag_format, NAMES[0], 2, 8388725), statistics=STREAM)
+
+
+def pending_set(etag_format: EtagFormat) -> PendingSet:
+    ids = {"job_id": "5f1e", "task_id": ATTEMPT}
+    large, empty = (
+        pending(etag_format, NAMES[0], 2, 8388725, **ids),
+        pending(etag_format, NAMES[1], 1, 0, **ids),
+    )
+    return PendingSet(job_id="5f1e", commits=(large, empty), statistics=STREAM)
+
+
+S3A_SUCCESS = SuccessData(
+    hostname="driver-7/10.1.2.3",
+    committer="magic",
+    description="Task committer attempt_202311142213_0001_m_000000_0",
+    job_id="5f1e",
+    job_id_source="spark.sql.sources.writeJobUUID",
+    metrics={"object_put_requests": 9, "op_create": 2},
+    diagnostics={
+        "fs.s3a.committer.threads": "8",
+        "fs.s3a.connection.maximum": "500",
+        "fs.s3a.threads.max": "96",
+    },
+    filenames=tuple(f"/trips/{name}" for name in NAMES),
+    statistics=Statistics(
+        counters={"committer_commits_completed": 2, "committer_bytes_committed": 8388725},
+        minimums={"committer_commit_job.min": 812},
+        maximums={"committer_commit_job.max": 812},
+        meanstatistics={"committer_commit_job.mean": MeanStatistic(1, 812)},
+    ),
+).touched(1700000100000)
+
+WINNERS = Winners({"5f1e": {ATTEMPT: 2}, JOB_ID: {"attempt-000000-a1": 1, "attempt-000001-b2": 0}})
+STOCATOR_SUCCESS = WINNERS.written_into(
+    SuccessData(hostname="driver-7", committer="stocator", job_id=JOB_ID, filenames=("/trips/part-0.csv",))
+).touched(1700000100000)
+
+MANIFEST_SUCCESS = SuccessData(
+    timestamp_ms=1767225700000,
+    date="2026-01-01T00:01:40Z",
+    hostname="driver-1/10.0.0.5",
+    committer="org.apache.hadoop.mapreduce.lib.output.committer.manifest.ManifestCommitter",
+    job_id="7d0c",
+    job_id_source="JobID",
+    diagnostics={
+        "mapreduce.manifest.committer.io.threads": "32",
+        "principal": "alice",
+        "stage": "committer_commit_job",
+    },
+    filenames=("abfs://data@demoacct/sales/year=2026/part%20three.csv",),
+    statistics=Statistics(
+        counters={"committer_tasks_completed": 1, "committer_bytes_committed": 5242999},
+        gauges={"stage.setup.heap.memory": 104857600},
+        minimums={"op_rename.min": 12},
+        maximums={"op_rename.max": 12},
+        meanstatistics={"op_rename.mean": MeanStatistic(1, 12)},
+    ),
+)
+
+_SALES = "abfs://data@demoacct/sales"
+_TASK_WORK = f"{_SALES}/_temporary/7d0c/00/tasks/attempt_202601010000_0001_m_000003_0"
+_RENAMED = ("year=2026/part three.csv", "year=2026/city=Zürich/50% +#1.csv")
+TASK_MANIFEST = TaskManifest(
+    job_id="7d0c",
+    task_id="task_202601010000_0001_m_000003",
+    attempt_id="attempt_202601010000_0001_m_000003_0",
+    attempt_directory=_TASK_WORK,
+    files=(
+        FileEntry(
+            encode(f"{_TASK_WORK}/{_RENAMED[0]}"), encode(f"{_SALES}/{_RENAMED[0]}"), 5242999, "0x8DC0FFEE"
+        ),
+        FileEntry(encode(f"{_TASK_WORK}/{_RENAMED[1]}"), encode(f"{_SALES}/{_RENAMED[1]}"), 0),
+    ),
+    directories=(
+        DirectoryEntry(f"{_SALES}/year=2026", EntryStatus.DIR, 1),
+        DirectoryEntry(f"{_SALES}/year=2026/city=Zürich", EntryStatus.NOT_FOUND, 2),
+    ),
+    statistics=Statistics(
+        counters={"task_stage_scan_directory": 1},
+        minimums={"task_stage_scan_directory.min": 12},
+        maximums={"task_stage_scan_directory.max": 12},
+        meanstatistics={"committer_task_file_size": MeanStatistic(2, 5242999)},
+    ),
+)
+
+MANIFEST = Manifest(
+    job_id=JOB_ID,
+    run_id="día 1/2026-01-31",
+    bucket="lake",
+    destination="trips",
+    conflict="replace_partitions",
+    committed_ms=1700000100000,
+    previous="5f1e",
+    hides="keys",
+    deleted=(NAMES[0],),
+    partitions=("city=Zürich", "city=東京"),
+    older_files=True,
+    files=(
+        ManifestFile(
+            key=f"city=Zürich/part-0-000000-{JOB_ID}.parquet",
+            size=8388725,
+            etag='"11cafe-2"',
+            checksum="CRC64NVME:AAAAAAAAAAA=",
+            write_id="8a5c",
+        ),
+        ManifestFile(key="city=東京/part 1.parquet", size=0, etag=""),
+    ),
+)
+SUM = replace(
+    MANIFEST,
+    run_id=None,
+    conflict="compact",
+    hides="all",
+    replaced="5f1e",
+    deleted=(),
+    partitions=None,
+    runs=(
+        PublishedRun(run_id="día 1", job_id="5f1e", files=2, size=8388725, committed_ms=1700000000000),
+        PublishedRun(run_id="día 0", job_id="4e0d", files=0, size=0, committed_ms=1600000000000),
+    ),
+)
+
+POINTER = Pointer(
+    job_id=JOB_ID,
+    nonce="77aa",
+    changed_ms=1700000100001,
+    runs=(("día 0", "5f1e"), ("día 1/2026-01-31", JOB_ID)),
+)
+
+_FACTS = f"trips/__magic_job-{JOB_ID}/job-{JOB_ID}/facts"
+JOB = JobObject(
+    job_id=JOB_ID,
+    bucket="lake",
+    destination="trips",
+    state=JobState.COMMITTING,
+    nonce="77aa",
+    driver="88bb",
+    attempt=1,
+    conflict="replace_partitions",
+    unique_names=False,
+    tracking="memory",
+    run_id="día 1/2026-01-31",
+    created_ms=1700000000000,
+    changed_ms=1700000100000,
+    host="driver-7",
+    tasks=2,
+    files=3,
+    size=8388725,
+    chunks=(Chunk(f"{_FACTS}/66cc/00000.json", "ab" * 32, 3, 8388725),),
+    deletions=(Chunk(f"{_FACTS}/55dd/deletions-00000.json", "cd" * 32, 2, 4096),),
+    partitions=("city=Zürich", "city=東京"),
+    pointer=SeenPointer("5f1e", '"11cafe"'),
+    older_files=True,
+    old_success=OldSuccess(f"{_FACTS}/66cc/_SUCCESS", "ef" * 32, '"22cafe"'),
+    equal_keys=(f"trips/{NAMES[0]}",),
+    irreversible=True,
+    reason="",
+    unknown={"later": [1, None]},
+)
+JOB_OF_EXTRA_DESTINATIONS = replace(
+    JOB,
+    extra_destinations=(ExtraDestination("trips-csv"), ExtraDestination("trips raw/ü", older_files=True)),
+    unknown={},
+)
+
+DELETIONS = (
+    OldObject(f"trips/{NAMES[0]}", '"11cafe-2"', 4096),
+    OldObject(f"trips/{NAMES[1]}", '"22cafe"', 0),
+)
+JOB_LOCATION = JobLocation(JOB_ID, "trips/city=Zürich")
+FILE_LIST = FileList(JOB_ID, "000000", "attempt-000000-a1", ((NAMES[0], 4096), (NAMES[1], 0)))
+FILE_JOB = JobFile(JOB_ID, 2, False, 1, "88bb", 1700000000000, "driver-7")
+FILE_TASK = TaskRecord(
+    *(JOB_ID, TaskId("000000"), AttemptId("attempt-000000-a1"), ((NAMES[0], 4096), (NAMES[1], 0))),
+    committed_ms=1700000000000,
+    finished=False,
+    number=1,
+    renames=2,
+    copied=4096,
+)
+COMMIT_MARKER = Mark(
+    job=JOB_ID,
+    action="commit",
+    driver="88bb",
+    attempt=1,
+    nonce="77aa",
+    tasks=(
+        Chosen(TaskId("000000"), AttemptId("attempt-000000-a1"), 2, 4096, 2, 4096),
+        Chosen(TaskId("000001"), AttemptId("attempt-000001-b2"), 0, 0),
+    ),
+    files=2,
+    bytes=4096,
+    replaced=1,
+    reason="1 of 2 files are nowhere",
+    written_ms=1700000100000,
+    host="driver-7",
+)
+
+# -- any values ------------------------------------------------------------------------------------------
+
+_numbers = st.integers(0, LONG_MAX)
+_hostile = st.text() | st.sampled_from(
+    [*'#?%+\\"\x00\u2028é😀', "a b", "50%", "%2F", "Zürich", "東京", "../x", "e\u0301"]
+)
+_some = _hostile.filter(bool)
+_ids = st.from_regex(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,8}", fullmatch=True).map(JobId)
+_key = st.builds("{}/{}".format, st.sampled_from(["dataset1", "dataset10", "d"]), _hostile)
+_TYPES: dict[Any, st.SearchStrategy[Any]] = {
+    JobId: _ids,
+    int: _numbers,
+    bool: st.booleans(),
+    object: _hostile,
+    type(None): st.none(),
+    **dict.fromkeys((str, TaskId, AttemptId), _some),
+}
+_ATTRIBUTES: dict[str, st.SearchStrategy[Any]] = {
+    "job_id": _ids,
+    "key": keys(),
+    "sha256": st.just("0123456789abcdef" * 4),
+    "unknown": st.dictionaries(_hostile.map("x-{}".format), _hostile, max_size=3),
+    "statistics": st.builds(Statistics, st.dictionaries(_hostile, _numbers, max_size=2)),
+    "JobObject.conflict": st.sampled_from(CONFLICTS),
+    "JobObject.tracking": st.sampled_from(["store", "memory"]),
+    "JobObject.layout": st.sampled_from(["__magic_job", "__magic"]),
+    "Manifest.job_id": _ids.map("j{}".format),
+    "Manifest.previous": st.none() | _ids.map("p{}".format),
+    "Manifest.hides": st.just("all"),
+    "Manifest.replaced": st.none() | _ids,
+    "Pending.destination_key": _key,
+    "Pointer.runs": st.lists(st.tuples(_hostile, _ids), max_size=3, unique_by=lambda one: one[0]).map(tuple),
+    "FileList.files": st.dictionaries(keys(), _numbers, max_size=3).map(lambda found: tuple(found.items())),
+}
+_UNIQUE = {Pending: "destination_key", ManifestFile: "key", FileEntry: "destination"}
+
+
+def any_value(made: type) -> st.SearchStrategy[Any]:
+    """Any value of a class, whatever its type hints allow: a field that is added is tried here, too."""
+    given: dict[str, st.SearchStrategy[Any]] = {}
+    hints = get_type_hints(made)
+    for one in fields(made):
+        given[one.name] = _hostile if one.default == "" else _any_of(hints[one.name])
+        for name in (one.name, f"{made.__name__}.{one.name}"):
+            given[one.name] = _ATTRIBUTES.get(name, given[one.name])
+    return st.builds(made, **given)
+
+
+def _any_of(hint: Any) -> st.SearchStrategy[Any]:
+    if hint in _TYPES:
+        return _TYPES[hint]
+    if is_dataclass(hint):
+        return any_value(hint)
+    inner = get_args(hint)
+    match get_origin(hint):
+        case typing.Literal:
+            return st.sampled_from(inner)
+        case types.UnionType:
+            return st.one_of(map(_any_of, inner))
+        case collections.abc.Mapping:
+            return st.dictionaries(_hostile, _any_of(inner[1]), max_size=3)
+        case builtins.tuple if inner[-1] is ...:
+            name = _UNIQUE.get(inner[0])
+            by = (lambda one: getattr(one, name)) if name is not None else None
+            least = 1 if inner[0] is UploadedPart else 0
+            return st.lists(_any_of(inner[0]), min_size=least, max_size=3, unique_by=by).map(tuple)
+        case builtins.tuple:
+            return st.tuples(*map(_any_of, inner))
+    return st.sampled_from(hint)
+
+
+def etags_alone(value: Pending) -> Pending:
+    """A pending upload with nothing of its parts that the older generation lacks."""
+    return replace(value, parts=tuple(UploadedPart(part.etag) for part in value.parts))
+
+
+# -- the table -------------------------------------------------------------------------------------------
+
+_NO_JOB = ["", "../x", "a/b", ".."]
+_NO_SIZE = [-1]
+_STATISTICS = ("iostatistics",)
+_PENDING: dict[str, list[Any]] = {
+    "version": [1, 3],
+    "uploadId": [""],
+    "bucket": [""],
+    "destinationKey": ["", "/d/x"],
+    "etags": [[], None],
+    "etags[0]": ["", None, 2],
+    "length": _NO_SIZE,
+    "created": _NO_SIZE,
+    "saved": _NO_SIZE,
+}
+G3_PENDING = Format(
+    kind="pending",
+    golden="g3.pending",
+    value=pending_file("object"),
+    read=Pending.from_bytes,
+    write=lambda value: value.to_bytes("object"),
+    made=any_value(Pending),
+    required=("uploadId", "bucket", "destinationKey", "etags", "length"),
+    refused=_PENDING | {"etags[0].etag": ["", None]},
+    ignored=("partCount",),
+    kept=("etags[0]", *_STATISTICS, 'iostatistics.meanstatistics["object_multipart_initiated.mean"]'),
+    text="destination_key",
+)
+G3_PENDINGSET = Format(
+    kind="pendingset",
+    golden="g3.pendingset",
+    value=pending_set("object"),
+    read=PendingSet.from_bytes,
+    write=lambda value: value.to_bytes("object"),
+    made=any_value(PendingSet),
+    required=("commits", *(f"commits[1].{field}" for field in G3_PENDING.required)),
+    refused={f"commits[0].{field}": values for field, values in G3_PENDING.refused.items()}
+    | {"version": [2], "commits[1].destinationKey": [f"trips/{NAMES[0]}"]},
+    ignored=("commits[0].partCount", "commits[1].partCount"),
+    kept=("commits[1]", "commits[0].etags[0]", *_STATISTICS),
+    text="job_id",
+)
+SUCCESS = Format(
+    kind="success",
+    golden="s3a_SUCCESS.json",
+    value=S3A_SUCCESS,
+    read=SuccessData.from_bytes,
+    write=SuccessData.to_bytes,
+    made=any_value(SuccessData).map(lambda one: replace(one, filenames=one.filenames[:100])),
+    required=("name",),
+    refused={"name": ["", "org.example.Other/1"], "timestamp": _NO_SIZE},
+    kept=_STATISTICS,
+    text="committer",
+)
+PUBLISHED = Format(
+    kind="manifest",
+    own=MANIFEST_FORMAT,
+    golden="magicfs_manifest_1.json",
+    value=MANIFEST,
+    read=Manifest.from_bytes,
+    write=Manifest.to_bytes,
+    made=any_value(Manifest),
+    required=(
+        *("format", "jobId", "bucket", "conflict", "committed", "hides", "files"),
+        *("files[0].key", "files[0].size"),
+    ),
+    refused={
+        "jobId": [*_NO_JOB, "x" * 101],
+        "bucket": [""],
+        "conflict": [""],
+        "committed": _NO_SIZE,
+        "previous": ["a/b", JOB_ID],
+        "hides": ["some", ""],
+        "replaced": ["5f1e", "."],
+        "files[0].key": ["", "../other/x", "a/./x", ".."],
+        "files[0].size": _NO_SIZE,
+        "files[1].key": [f"city=Zürich/part-0-000000-{JOB_ID}.parquet"],
+    },
+    kept=("files[0]",),
+    text="destination",
+)
+STATE = Format(
+    kind="job",
+    own=JOB_FORMAT,
+    golden="magicfs_job_1.json",
+    value=JOB,
+    read=JobObject.from_bytes,
+    write=JobObject.to_bytes,
+    made=any_value(JobObject),
+    required=(
+        *("format", "jobId", "bucket", "state", "nonce", "driver", "committer", "conflict", "tracking"),
+        *("layout", "chunks", "deletions"),
+        *(
+            f"{name}[0].{field}"
+            for name in ("chunks", "deletions")
+            for field in ("key", "sha256", "files", "bytes")
+        ),
+        *("pointer.jobId", "pointer.etag", "oldSuccess.key", "oldSuccess.sha256", "oldSuccess.etag"),
+    ),
+    refused={
+        "jobId": _NO_JOB,
+        **{
+            name: [""] for name in ("bucket", "nonce", "driver", "committer", "chunks[0].key", "pointer.etag")
+        },
+        **dict.fromkeys(("attempt", "created", "changed", "tasks", "files", "bytes"), _NO_SIZE),
+        "state": ["ended", "", "OPEN"],
+        "conflict": ["overwrite"],
+        "tracking": ["disk"],
+        "layout": ["_magic"],
+        "chunks[0].sha256": ["AB" * 32, "ab" * 31, "ab" * 32 + "\n"],
+        "chunks[0].files": _NO_SIZE,
+        "chunks[0].bytes": _NO_SIZE,
+        "oldSuccess.etag": [""],
+    },
+    ignored=("later",),
+    text="run_id",
+)
+FORMATS = [
+    replace(
+        G3_PENDING,
+        golden="g2.pending",
+        value=pending_file("string"),
+        write=lambda value: value.to_bytes("string"),
+        made=any_value(Pending).map(etags_alone),
+        refused=_PENDING,
+        kept=_STATISTICS,
+    ),
+    G3_PENDING,
+    replace(
+        G3_PENDINGSET,
+        golden="g2.pendingset",
+        value=pending_set("string"),
+        write=lambda value: value.to_bytes("string"),
+        made=None,
+        refused={f"commits[0].{field}": values for field, values in _PENDING.items()},
+        kept=("commits[1]", *_STATISTICS),
+    ),
+    G3_PENDINGSET,
+    SUCCESS,
+    replace(
+        SUCCESS,
+        golden="stocator_SUCCESS.json",
+        value=STOCATOR_SUCCESS,
+        made=None,
+        ignored=('["magicfs.winners"]',),
+    ),
+    replace(
+        SUCCESS, golden="manifest_committer_SUCCESS.json", value=MANIFEST_SUCCESS, write=manifest_success
+    ),
+    Format(
+        kind="task manifest",
+        golden="manifest_committer_task-manifest.json",
+        value=TASK_MANIFEST,
+        read=TaskManifest.from_bytes,
+        write=TaskManifest.to_bytes,
+        made=any_value(TaskManifest),
+        required=("files", *(f"files[0].{field}" for field in "sdz"), "directories[0].d"),
+        refused={
+            "type": ["org.example.TaskManifest/1", "org.apache.TaskManifest/2"],
+            "version": [2],
+            "jobAttemptNumber": _NO_SIZE,
+            "files[0].s": [""],
+            "files[0].d": [""],
+            "files[0].z": _NO_SIZE,
+            "directories[0].t": _NO_SIZE,
+            "directories[0].l": _NO_SIZE,
+        },
+        kept=("files[0]", "directories[0]", *_STATISTICS),
+        text="task_id",
+    ),
+    PUBLISHED,
+    replace(
+        PUBLISHED,
+        golden="magicfs_manifest_1_sum.json",
+        value=SUM,
+        made=None,
+        required=tuple(f"runs[0].{field}" for field in ("runId", "jobId", "files", "size", "committed")),
+        refused={
+            "replaced": ["."],
+            "runs[0].jobId": _NO_JOB,
+            "runs[0].runId": [""],
+            **{f"runs[1].{field}": _NO_SIZE for field in ("files", "size", "committed")},
+        },
+        kept=("files[0]", "runs[1]"),
+    ),
+    Format(
+        kind="pointer",
+        own=POINTER_FORMAT,
+        golden="magicfs_pointer_1.json",
+        value=POINTER,
+        read=Pointer.from_bytes,
+        write=Pointer.to_bytes,
+        made=any_value(Pointer),
+        required=("format", "jobId", "nonce", "changed", "runs"),
+        refused={
+            "jobId": _NO_JOB,
+            "nonce": [""],
+            "changed": _NO_SIZE,
+            "runs[0]": [["r"], ["r", "j", "x"], [1, "j"], ["r", None], ["r", ".."]],
+            "runs[1]": [["día 0", "4e0d"]],
+        },
+        text="nonce",
+    ),
+    STATE,
+    replace(
+        STATE,
+        golden="magicfs_job_1_extra_destinations.json",
+        value=JOB_OF_EXTRA_DESTINATIONS,
+        required=("extraDestinations[0].key",),
+        refused={"extraDestinations[1].key": [""]},
+        ignored=(),
+        made=None,
+    ),
+    Format(
+        kind="deletions",
+        own=DELETIONS_FORMAT,
+        golden="magicfs_deletions_1.json",
+        value=DELETIONS,
+        read=deletions.read,
+        write=deletions.write,
+        made=st.lists(any_value(OldObject), max_size=5).map(tuple),
+        required=("format", "objects", "objects[1].key", "objects[1].etag", "objects[1].size"),
+        refused={"objects[0].key": [""], "objects[0].etag": [""], "objects[0].size": _NO_SIZE},
+        forgets=True,
+    ),
+    Format(
+        kind=None,
+        own=FILE_LIST_FORMAT,
+        golden="magicfs_files_1.json",
+        value=FILE_LIST,
+        read=FileList.from_bytes,
+        write=FileList.to_bytes,
+        made=any_value(FileList),
+        required=("format", "jobId", "taskId", "attemptId", "files", "files[0].key", "files[0].size"),
+        refused={
+            "files[0].key": ["", "../x", "a//b", "a/./b", "/a", "a/"],
+            "files[1].key": [NAMES[0]],
+            "files[0].size": _NO_SIZE,
+        },
+        text="task_id",
+        forgets=True,
+    ),
+    Format(
+        kind="job location",
+        own=JOB_LOCATION_FORMAT,
+        golden="magicfs_job-location_1.json",
+        value=JOB_LOCATION,
+        read=JobLocation.from_bytes,
+        write=JobLocation.to_bytes,
+        made=any_value(JobLocation),
+        required=("format", "jobId"),
+        refused={"jobId": _NO_JOB},
+        text="destination",
+        forgets=True,
+    ),
+    Format(
+        kind="file job",
+        own=FILE_JOB_FORMAT,
+        golden="magicfs_file-job_1.json",
+        value=FILE_JOB,
+        read=JobFile.from_bytes,
+        write=JobFile.to_bytes,
+        made=any_value(JobFile),
+        required=("format", "jobId", "algorithm", "attempt", "driver"),
+        refused={"jobId": _NO_JOB, "attempt": _NO_SIZE, "driver": [""]},
+        text="host",
+        forgets=True,
+    ),
+    Format(
+        kind="file task",
+        own=FILE_TASK_FORMAT,
+        golden="magicfs_file-task_1.json",
+        value=FILE_TASK,
+        read=TaskRecord.from_bytes,
+        write=TaskRecord.to_bytes,
+        made=any_value(TaskRecord),
+        required=("format", "jobId", "taskId", "attemptId", "files", "files[1].path", "files[1].size"),
+        refused={
+            "jobId": _NO_JOB,
+            "taskId": [""],
+            "files[0].path": [""],
+            **dict.fromkeys(("files[0].size", "jobAttempt", "renames", "bytesCopied"), _NO_SIZE),
+        },
+        text="task",
+        forgets=True,
+    ),
+    Format(
+        kind="commit marker",
+        own=COMMIT_MARKER_FORMAT,
+        golden="magicfs_commit-marker_1.json",
+        value=COMMIT_MARKER,
+        read=Mark.from_bytes,
+        write=Mark.to_bytes,
+        made=any_value(Mark),
+        required=(
+            *("format", "jobId", "action", "driver", "attempt", "nonce", "tasks", "files", "bytes"),
+            *(f"tasks[1].{field}" for field in ("taskId", "attemptId", "files", "bytes")),
+        ),
+        refused={
+            "jobId": _NO_JOB,
+            "action": ["explode", ""],
+            "nonce": [""],
+            "tasks[0].taskId": [""],
+            **dict.fromkeys(("attempt", "files", "bytes", "replaced", "tasks[0].renames"), _NO_SIZE),
+        },
+        text="reason",
+        forgets=True,
+    ),
+]
+FILES = [one for one in FORMATS if one.kind is not None]
+OWN = [one for one in FORMATS if one.own is not None]
+OWNED = [one for one in FORMATS if "owner" in inspect.signature(one.read).parameters]
+
+
+def id_of(value: object) -> str | None:
+    return value.golden if isinstance(value, Format) else None
+
+
+def each(formats: list[Format]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("one", formats, ids=id_of)
+
+
+def ways(value: object, name: str = "", way: tuple[Any, ...] = ()) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Every value below one: what an error calls it, and the steps that lead to it."""
+    if isinstance(value, dict):
+        below = [(member(name, key), key, child) for key, child in value.items()]
+    elif isinstance(value, list):
+        below = [(f"{name}[{place}]", place, child) for place, child in enumerate(value)]
+    else:
+        return
+    for field, step, child in below:
+        yield field, (*way, step)
+        yield from ways(child, field, (*way, step))
+
+
+def at(document: Any, way: Iterable[Any]) -> Any:
+    for step in way:
+        document = document[step]
+    return document
+
+
+def changed(document: dict[str, Any], way: tuple[Any, ...], value: object) -> bytes:
+    """A document with another value in one place; ``...`` takes the old one away."""
+    copied = copy.deepcopy(document)
+    holder = at(copied, way[:-1])
+    if value is ...:
+        del holder[way[-1]]
+    else:
+        holder[way[-1]] = value
+    return json.dumps(copied).encode()
+
+
+def assert_refused(one: Format, field: str, value: object, match: str = "^") -> None:
+    document = one.document
+    with pytest.raises(FormatError, match=match) as caught:
+        one.read(PATH, changed(document, dict(ways(document))[field], value))
+    assert caught.value.path == PATH
+    # A run of a pointer is judged as a whole.
+    assert caught.value.field == field or field.startswith(f"{caught.value.field}[")
+
+
+# -- golden files ----------------------------------------------------------------------------------------
+
+
+@each(FORMATS)
+def test_golden_file_is_read_and_written_byte_by_byte(one: Format) -> None:
+    assert one.read(PATH, one.raw) == one.value
+    assert one.write(one.value) == one.raw
+    assert one.write(one.read(PATH, one.raw)) == one.raw
+
+
+def test_no_golden_file_is_left_out() -> None:
+    assert sorted(path.name for path in GOLDEN.iterdir()) == sorted(one.golden for one in FORMATS)
+
+
+def test_every_kind_is_in_the_table() -> None:
+    assert {one.kind for one in FILES} == {kind.name for kind in KINDS}
+
+
+def test_every_format_of_ours_is_defined_in_formats_and_has_a_golden_file() -> None:
+    named = {
+        (name, path.parent)
+        for path in (ROOT / "src").rglob("*.py")
+        for name in re.findall(r"[\"'](magicfs\.[a-z-]+/[0-9]+)[\"']", path.read_text())
+    }
+    assert {room for _, room in named} == {ROOT / "src" / "magicfs" / "formats"}
+    assert {name for name, _ in named} == {one.own for one in OWN}
+    for name, _ in named:
+        golden = GOLDEN / f"{name.replace('.', '_').replace('/', '_')}.json"
+        assert json.loads(golden.read_bytes())["format"] == name
+
+
+@each(FILES)
+def test_golden_file_is_shown(one: Format, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", str(GOLDEN / one.golden)]) == 0
+    shown = capsys.readouterr().out
+    assert one.golden in shown
+    assert one.document.get("jobId", "") in shown
+    assert main(["--json", "show", str(GOLDEN / one.golden)]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["kind"], told["document"]) == (one.kind, one.document)
+
+
+@each(FORMATS)
+def test_cut_off_anywhere_it_is_refused(one: Format) -> None:
+    raw = one.raw
+    for length in range(len(raw)):
+        with pytest.raises(FormatError):
+            one.read(PATH, raw[:length])
+
+
+@pytest.mark.parametrize("path", ["b/x.pending", "b/t.pendingset", "b/d/_SUCCESS", "report.json", "b/task_3"])
+@each(FILES)
+def test_the_content_tells_the_kind_under_any_name(one: Format, path: str) -> None:
+    assert detect(path, one.raw) == one.kind
+    assert load(path, one.raw) == one.value
+
+
+# -- what is written is read back ------------------------------------------------------------------------
+
+
+@each([one for one in FORMATS if one.made is not None])
+@given(data=st.data())
+def test_what_is_written_is_read_back(one: Format, data: st.DataObject) -> None:
+    assert one.made is not None
+    value = data.draw(one.made)
+    raw = one.write(value)
+    assert one.read(PATH, raw) == value
+    assert one.write(one.read(PATH, raw)) == raw
+    assert b"\n" not in raw or one.raw.startswith(b"{\n"), "one line, but for the manifest committer's"
+
+
+@each(FORMATS)
+def test_it_pickles(one: Format) -> None:
+    assert pickle.loads(pickle.dumps(one.value)) == one.value
+
+
+@each([one for one in FORMATS if one.text])
+def test_text_that_utf8_cannot_hold_is_not_written(one: Format) -> None:
+    with pytest.raises(UsageError, match="half a surrogate pair"):
+        one.write(replace(one.value, **{str(one.text): "x\udc80"}))
+
+
+@each(FORMATS)
+def test_unknown_fields_are_kept_and_written_last(one: Format) -> None:
+    others: dict[str, Any] = {"zz": [1, {"a": None}], "alpha": {"é": "é"}}
+    raw = json.dumps(one.document | others).encode()
+    if one.forgets:
+        assert one.read(PATH, raw) == one.value
+        return
+    written = json.loads(one.write(one.read(PATH, raw)))
+    assert written == one.document | others
+    assert list(written)[-2:] == ["zz", "alpha"]
+
+
+@pytest.mark.parametrize(("one", "place"), [(one, place) for one in FORMATS for place in one.kept], ids=id_of)
+def test_unknown_fields_are_kept_further_down(one: Format, place: str) -> None:
+    way = dict(ways(one.document))[place]
+    raw = changed(one.document, (*way, "zz"), [1, {"a": None}])
+    written = json.loads(one.write(one.read(PATH, raw)))
+    assert written == json.loads(raw)
+    assert list(at(written, way))[-1] == "zz"
+
+
+# -- what is malformed or inconsistent is refused, and the field is named --------------------------------
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"null", b"\xff", b"{}{}"])
+@each(FORMATS)
+def test_what_is_no_object_is_refused(one: Format, raw: bytes) -> None:
+    with pytest.raises(FormatError, match=re.escape(PATH)):
+        one.read(PATH, raw)
+
+
+@each(FORMATS)
+def test_a_file_beyond_its_limit_is_not_parsed(one: Format, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "size_limit" in inspect.signature(one.read).parameters:
+        read: Callable[..., Any] = partial(one.read, size_limit=len(one.raw))
+    else:
+        module = sys.modules[one.read.__module__]
+        [limit] = [name for name in vars(module) if name.endswith("_SIZE_LIMIT")]
+        monkeypatch.setattr(module, limit, len(one.raw))
+        read = one.read
+    assert read(PATH, one.raw) == one.value
+    with pytest.raises(FormatError, match=f"at most {len(one.raw)} are read"):
+        read(PATH, b"{" * (len(one.raw) + 1))
+
+
+@each(FORMATS)
+def test_only_the_required_fields_are_needed(one: Format) -> None:
+    needed = {field: one.document[field] for field in one.required if field in one.document}
+    if needed:
+        one.read(PATH, json.dumps(needed).encode())
+
+
+@pytest.mark.parametrize(
+    ("one", "field"), [(one, field) for one in FORMATS for field in one.required], ids=id_of
+)
+def test_each_required_field_is_missed_by_name(one: Format, field: str) -> None:
+    match = "no 'name' field" if field == "name" else "required"
+    assert_refused(one, field, ..., match)
+    assert_refused(one, field, None, match)
+
+
+@pytest.mark.parametrize(
+    ("one", "field", "value"),
+    [(one, field, value) for one in FORMATS for field, values in one.refused.items() for value in values],
+    ids=id_of,
+)
+def test_a_value_that_cannot_be_true_is_refused_by_name(one: Format, field: str, value: object) -> None:
+    assert_refused(one, field, value)
+
+
+_WRONG: dict[type, list[object]] = {
+    str: [7, True, []],
+    int: ["7", True, 1.5, [], 2**63],
+    bool: [1, "true", []],
+    list: ["x", {}, 7],
+    dict: [7, []],
+    type(None): [7],
+}
+
+
+@each(FORMATS)
+def test_a_value_of_another_type_is_refused_by_name(one: Format) -> None:
+    for field, way in ways(one.document):
+        if not field.startswith(one.ignored):
+            for wrong in _WRONG[type(at(one.document, way))]:
+                assert_refused(one, field, wrong)
+
+
+@pytest.mark.parametrize("found", ["", "magicfs.other/1", "{name}", "{name}/x", "{name}.x", "{name}/"])
+@each(OWN)
+def test_another_format_is_refused(one: Format, found: str) -> None:
+    assert_refused(one, "format", found.format(name=str(one.own).rpartition("/")[0]))
+
+
+@each(OWN)
+def test_a_newer_version_asks_for_a_newer_magicfs(one: Format) -> None:
+    newer = str(one.own).replace("/1", "/12")
+    told = rf"{re.escape(newer)}, and this magicfs reads {re.escape(str(one.own))}; use a newer magicfs"
+    assert_refused(one, "format", newer, told)
+    if one.kind is not None:
+        assert detect("x.json", changed(one.document, ("format",), newer)) == one.kind
+
+
+@each(OWNED)
+def test_the_file_of_another_job_is_refused(one: Format) -> None:
+    assert one.read(PATH, one.raw, JOB_ID) == one.value
+    with pytest.raises(FormatError, match=f"belongs to job {JOB_ID}, not 5f1e; somebody copied") as caught:
+        one.read(PATH, one.raw, JobId("5f1e"))
+    assert caught.value.field == "jobId"
+
+
+# -- whatever a bucket holds, reading it gives a value that can be written back, or a FormatError --------
+
+_scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.text(st.characters(codec=None))
+    | st.sampled_from([0, -1, 2, 3, 2**63, "", "/", "1", True])
+)
+_json = st.recursive(
+    _scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+# Text as ETags, the older generation, holds nothing else of a part.
+_any_format = st.sampled_from([one for one in FORMATS if not one.golden.startswith("g2")])
+
+
+def read_or_refuse(one: Format, raw: bytes) -> None:
+    try:
+        found = one.read(PATH, raw)
+    except FormatError as error:
+        refused = error
+    else:
+        write_back(one, found)
+        return
+    assert refused.path == PATH
+    assert str(refused).encode()
+
+
+def write_back(one: Format, found: Any) -> None:
+    assert one.read(PATH, one.write(found)) == found
+    if isinstance(found, Pending | PendingSet):
+        found.to_bytes("string")
+
+
+@given(data=st.data(), one=_any_format, value=_json)
+def test_any_value_in_any_place(data: st.DataObject, one: Format, value: object) -> None:
+    _, way = data.draw(st.sampled_from(list(ways(one.document))))
+    read_or_refuse(one, changed(one.document, way, value))
+
+
+@given(data=st.data(), one=_any_format)
+def test_any_value_taken_away(data: st.DataObject, one: Format) -> None:
+    _, way = data.draw(st.sampled_from(list(ways(one.document))))
+    read_or_refuse(one, changed(one.document, way, ...))
+
+
+@given(data=st.data(), one=_any_format)
+def test_any_byte_changed(data: st.DataObject, one: Format) -> None:
+    raw = bytearray(json.dumps(one.document, ensure_ascii=False).encode())
+    raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    read_or_refuse(one, bytes(raw))
+
+
+@given(
+    path=st.sampled_from(["x.pending", "t.pendingset", "_SUCCESS", "x-manifest.json", "x"]), raw=st.binary()
+)
+def test_any_bytes_under_any_name(path: str, raw: bytes) -> None:
+    with contextlib.suppress(FormatError):
+        load(path, raw)
+
+
+@given(one=_any_format, document=_json)
+def test_any_json(one: Format, document: object) -> None:
+    with pytest.raises(FormatError):
+        one.read(PATH, json.dumps(document).encode())
