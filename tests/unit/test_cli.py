@@ -52,6 +52,7 @@ def pending_document(capsys: pytest.CaptureFixture[str], url: str) -> tuple[int,
     return code, json.loads(line)
 
 
+@pytest.mark.process
 class TestProgram:
     def test_version_is_printed_by_the_program(self):
         done = run_program("--version")

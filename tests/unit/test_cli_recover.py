@@ -180,6 +180,7 @@ class TestCommit:
         assert set(data.values()) == NEW
         assert not bucket.uploads()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("state", [JobState.PREPARED, *DECIDED])
     def test_a_job_whose_driver_died_later_is_published_too(self, bucket, url, run, state):
         job = died_in(state, url, completed=1)

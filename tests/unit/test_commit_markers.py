@@ -66,6 +66,7 @@ def paused(number: int) -> list[Fault]:
     return [Fault(Kind.DELAY, number=number, seconds=1000.0)]
 
 
+@pytest.mark.slow
 def test_of_two_drivers_at_once_exactly_one_commits(algorithm: Algorithm) -> None:
     """The first pauses before each of its requests in turn, and the second comes and goes meanwhile."""
 
@@ -162,6 +163,7 @@ def test_driver_that_rises_from_the_dead_changes_nothing(algorithm: Algorithm) -
     assert virtual_time.run(go()) > 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attempt", [0, 1], ids=["a-rival", "an-heir"])
 def test_driver_that_goes_on_while_another_one_is_at_work(algorithm: Algorithm, attempt: int) -> None:
     """The second pauses before each of its requests in turn; the first, stopped anywhere, runs meanwhile."""

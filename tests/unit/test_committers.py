@@ -52,6 +52,7 @@ def test_every_option_is_told() -> None:
 EXAMPLES = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("code", EXAMPLES, ids=range(len(EXAMPLES)))
 def test_an_example_runs_as_it_stands(code: str) -> None:
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)

@@ -32,6 +32,8 @@ from magicfs.testing.store_faults import Fault, Kind, Request
 from magicfs.transaction import prepare
 from proofs.scenes.job_scene import JobScene
 
+pytestmark = pytest.mark.slow
+
 NUMBERED = frozenset({"put_if_match"})
 DEST = "sales"
 

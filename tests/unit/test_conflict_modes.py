@@ -215,6 +215,7 @@ def test_replace_removes_data_and_never_what_is_no_data(scene: JobScene) -> None
     assert "replaced    5 old files" in str(job.report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [999, 1000, 1001])
 def test_replace_of_more_than_one_chunk(scene: JobScene, number: int) -> None:
     for each in range(number):
@@ -679,6 +680,7 @@ def test_store_without_conditional_writes_is_refused_unless_vouched_for() -> Non
     assert scene.work() == []
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.parametrize("ignores", ["put_if_match", "delete", "bulk_delete", "complete_if_absent"])
 def test_every_mode_on_stores_that_honour_less(mode: str, ignores: str) -> None:

@@ -17,6 +17,7 @@ from magicfs.stores.register import KEPT
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 SPARK = "from pyspark"
 
 
@@ -30,6 +31,7 @@ def test_the_readme_has_an_example_of_ten_lines() -> None:
     assert "magicfs.Job" in "\n".join(first)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("code", [code for code in blocks("python") if SPARK not in code])
 def test_python_of_the_readme_runs_as_it_stands(code: str) -> None:
     shown = subprocess.run(
@@ -38,6 +40,7 @@ def test_python_of_the_readme_runs_as_it_stands(code: str) -> None:
     assert shown.returncode == 0, shown.stderr
 
 
+@pytest.mark.process
 def test_the_first_example_publishes_every_row_twice_when_run_twice() -> None:
     code = blocks("python")[0]
     # From buffers, and only the footers: when Arrow's threads still hold a Python file as the interpreter
@@ -66,14 +69,15 @@ def test_ci_runs_the_commands_of_the_readme() -> None:
 def test_tox_knows_every_environment_that_the_documents_name() -> None:
     tox = configparser.ConfigParser()
     tox.read(ROOT / "tox.ini")
-    texts = [README, *(path.read_text() for path in (ROOT / "docs").rglob("*.md"))]
-    named = {name for text in texts for name in re.findall(r"tox run (?:-qq )?-e (\w+)", text)}
+    named = {
+        name for path in DOCUMENTS for name in re.findall(r"tox run (?:-qq )?-e ([\w-]+)", path.read_text())
+    }
     assert named
     assert named <= {section.removeprefix("testenv:") for section in tox.sections()}
 
 
 def test_links_between_the_documents_lead_somewhere() -> None:
-    for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+    for path in DOCUMENTS:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text()):
             assert (path.parent / target).exists(), f"{path.name} links to {target}"
 

@@ -194,6 +194,7 @@ def test_a_task_that_is_aborted_takes_its_files_along(scene: JobScene) -> None:
     job.abort()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
 def test_a_driver_may_die_at_any_request_of_its_commit(scene: JobScene, kind: Kind) -> None:
     for number in itertools.count(1):
@@ -217,6 +218,7 @@ def test_a_driver_may_die_at_any_request_of_its_commit(scene: JobScene, kind: Ki
     assert number > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
 def test_a_job_that_is_rolled_back_removes_its_files_elsewhere(scene: JobScene, kind: Kind) -> None:
     seen = 0

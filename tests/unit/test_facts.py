@@ -140,6 +140,7 @@ def test_key_outside_the_destination_is_never_deleted() -> None:
     assert (scene.data(), scene.objects()["sales10/a.bin"]) == before
 
 
+@pytest.mark.slow
 def test_facts_are_chunks_of_a_thousand_files() -> None:
     scene = JobScene()
     job = scene.job("append")

@@ -18,6 +18,8 @@ from magicfs.testing import virtual_time
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.file_scene import JOB, FileScene, Process, attempt_of, run
 
+pytestmark = pytest.mark.slow
+
 FILES = {"a.txt": b"a", "day=1/b.txt": b"bb"}
 OLD = {"old.txt": b"old", "day=1/old.txt": b"older"}
 NEW = {name.replace(".txt", f"-00000{n}.txt"): body for n in range(2) for name, body in FILES.items()}

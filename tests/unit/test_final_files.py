@@ -312,6 +312,7 @@ OPEN: dict[str, Callable[[FinalFileSystem, str], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", OPEN)
 def test_a_body_that_raises_publishes_nothing(files: FinalFileSystem, way: str) -> None:
     with pytest.raises(RuntimeError, match="bad row"), OPEN[way](files, f"{files.root}/a") as file:
@@ -429,6 +430,7 @@ def test_a_directory_in_the_way_of_a_local_file_fails_its_close(tmp_path: Path) 
     final_tracker().clear()
 
 
+@pytest.mark.process
 def test_a_file_of_the_parent_is_not_the_childs(files: FinalFileSystem) -> None:
     file = files.open(f"{files.root}/a", "wb")
     file.write(b"row")

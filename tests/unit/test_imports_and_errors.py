@@ -32,6 +32,7 @@ def modules_after(code: str) -> set[str]:
     return {name.split(".")[0] for name in shown.stdout.split()}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "code",
     ["import magicfs", "import magicfs.errors", "from magicfs import UsageError", "import magicfs.cli.main"],
@@ -40,11 +41,13 @@ def test_importing_pulls_in_nothing_heavy(code: str) -> None:
     assert not modules_after(code) & set(HEAVY)
 
 
+@pytest.mark.process
 def test_the_protocol_and_the_formats_need_nothing_heavy() -> None:
     code = "import magicfs.protocol.steps, magicfs.protocol.readback, magicfs.formats.kinds"
     assert not modules_after(code) & set(HEAVY)
 
 
+@pytest.mark.process
 def test_memory_jobs_need_no_sdk() -> None:
     code = "import magicfs; magicfs.Job('memory://b/d', conflict='append').setup()"
     assert not modules_after(code) & (set(HEAVY) - {"fsspec"})

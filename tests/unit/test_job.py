@@ -641,6 +641,7 @@ def test_commit_of_a_small_task_is_small_and_pickles(url: str) -> None:
     assert commit.set_key is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tracking", ["store", "memory"])
 def test_commit_of_a_large_task_stays_in_the_store(url: str, tracking: Any) -> None:
     job = make(url, tracking=tracking).setup()

@@ -140,6 +140,7 @@ local_files.write(Path(sys.argv[1]), Path(sys.argv[2]), die, "key")
 """
 
 
+@pytest.mark.process
 def test_writer_that_is_killed_leaves_the_old_file_and_nothing_that_is_seen(
     tmp_path: Path, store: LocalStore, tree: Tree
 ) -> None:
@@ -195,6 +196,7 @@ asyncio.run(refused())
 """
 
 
+@pytest.mark.process
 def test_filesystem_that_takes_no_more_leaves_the_old_file(tmp_path: Path, store: LocalStore) -> None:
     run(store.put("file", b"old"))
     run(store.put("large", b"y" * 2000))
@@ -226,6 +228,7 @@ asyncio.run(race())
 """
 
 
+@pytest.mark.process
 def test_race_of_processes_for_names_has_one_winner_for_each(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _RACE, str(tmp_path)]
     racers = [subprocess.Popen([*command, f"{n}"], stdout=subprocess.PIPE, text=True) for n in range(3)]

@@ -16,6 +16,8 @@ from magicfs.protocol import ids
 from magicfs.testing.store_faults import Crash, Fault, Kind
 from proofs.scenes.manifest_scene import ManifestScene
 
+pytestmark = pytest.mark.slow
+
 OLD = {"day=1/old": b"old", "old": b"old"}
 NEW = {"day=1/a": b"1", "day=2/b": b"22", "c": b"333"}
 
@@ -202,6 +204,7 @@ asyncio.run(driver.committer.commit_job(commits))
 
 
 # The claim, six files, ``_SUCCESS``, the mark.
+@pytest.mark.process
 @pytest.mark.parametrize("number", range(1, 10))
 def test_a_driver_that_is_killed_between_renames_is_followed_by_another(tmp_path: Path, number: int) -> None:
     scene, commits = job(tmp_path / "data")

@@ -33,6 +33,7 @@ def read(directory: Path) -> Counter[tuple[int, int]]:
 EXPECTED = Counter((n % 3, task * ROWS + n) for task in range(TASKS) for n in range(ROWS))
 
 
+@pytest.mark.process
 def test_a_dataset_that_processes_write_with_arrow(tmp_path: Path) -> None:
     destination = tmp_path / "sal es%20"
     seen: list[Progress] = []

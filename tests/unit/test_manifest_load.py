@@ -89,6 +89,7 @@ def test_151_more_than_200_manifests(scene: ManifestScene) -> None:
     assert {key.rpartition("/")[2] for key in loaded.directories} == {f"d={one}" for one in range(6)}
 
 
+@pytest.mark.slow
 def test_151_memory_stays_flat(tmp_path: Path) -> None:
     """Ten times the files, in ten times the manifests: about as much memory, and far less than they take."""
     peaks = {}
@@ -119,6 +120,7 @@ def test_151_memory_stays_flat(tmp_path: Path) -> None:
     assert peaks[120] < 120 * 100 * held_per_entry / 5
 
 
+@pytest.mark.slow
 def test_151_one_manifest_is_taken_apart_at_a_time(scene: ManifestScene) -> None:
     for number in range(8):
         lay(scene, number, 3 * LIST_LENGTH)
@@ -333,6 +335,7 @@ def test_153_a_queue_needs_room(capacity: int) -> None:
         Spill(capacity)
 
 
+@pytest.mark.slow
 def test_153_a_hundred_thousand_entries_come_back_in_order() -> None:
     async def work(spill: Spill) -> int:
         for first in range(0, 100_000, LIST_LENGTH):

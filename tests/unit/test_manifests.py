@@ -356,6 +356,7 @@ def all_orders(limit: int, play: Any) -> int:
 
 
 class TestAtOnce:
+    @pytest.mark.slow
     @pytest.mark.parametrize(("conditions", "there"), [(MATCH, ()), (MATCH, ("z",)), (NUMBERED, ())])
     @pytest.mark.parametrize("case", ["two jobs", "one job twice"])
     def test_all_orders_of_two_executors(self, conditions, case: str, there: tuple[str, ...]):
@@ -367,6 +368,7 @@ class TestAtOnce:
         loop.close()
         assert 20 <= played < 3000, "all of them"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("conditions", SAFE)
     @pytest.mark.parametrize("case", CASES)
     @settings(max_examples=40)

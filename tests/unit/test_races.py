@@ -33,6 +33,8 @@ from magicfs.testing.store_faults import Crash, Fault, Kind, Request
 from magicfs.transaction import prepare
 from proofs.scenes.job_scene import BUCKET, JobScene
 
+pytestmark = pytest.mark.slow
+
 OLD = {"p=1/old.bin": b"old"}
 NEW = [{"p=1/a.bin": b"new 0"}, {"p=1/b.bin": b"new 1"}, {"p=1/c.bin": b"new 2"}]
 WHOLE = [b"new 0", b"new 1", b"new 2", b"old"]

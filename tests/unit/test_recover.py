@@ -17,6 +17,8 @@ from magicfs.testing.store_faults import Fault, Kind
 from magicfs.transaction import prepare
 from proofs.scenes.job_scene import Files, JobScene
 
+pytestmark = pytest.mark.slow
+
 TASKS: tuple[Files, ...] = (
     {"p=0/a.bin": b"new 0", "p=1/a.bin": b"new 1"},
     {"p=0/b.bin": b"new 2"},

@@ -145,6 +145,7 @@ def test_a_newer_job_object_is_not_committed_either(
         abort(url, job=job.id)
 
 
+@pytest.mark.slow
 def test_a_newer_job_in_the_way_of_replace_is_named(bucket: Bucket, url: str) -> None:
     bucket.put("sales/old.bin", b"old")
     newer = written(url)

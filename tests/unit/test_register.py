@@ -392,6 +392,7 @@ async def interleave(gate: Gate, works: dict[str, Coroutine[Any, Any, Any]], ord
     return [task.exception() or task.result() for task in tasks]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("conditions", SAFE)
 @given(order=st.lists(st.integers(0, 2), max_size=40), numbers=st.integers(0, 2))
 def test_of_many_movers_one_wins_each_step(conditions: Conditions, order: list[int], numbers: int) -> None:
@@ -410,6 +411,7 @@ def test_of_many_movers_one_wins_each_step(conditions: Conditions, order: list[i
     run(whole())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("conditions", SAFE)
 @given(order=st.lists(st.integers(0, 1), max_size=30))
 def test_moving_against_removing(conditions: Conditions, order: list[int]) -> None:

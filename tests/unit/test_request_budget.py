@@ -165,6 +165,7 @@ def test_empty_file_has_one_part(filesystem: CountingFileSystem) -> None:
     assert filesystem.since() == {"create_upload": 1, "put_part": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("files", [0, 1, 7, 499, 500, 501, 1001])
 def test_task_commit_reads_each_pending_file_once_and_writes_one_set(
     filesystem: CountingFileSystem, files: int
@@ -205,6 +206,7 @@ def test_task_commit_of_memory_tracking_puts_a_set_that_is_too_large_to_travel(
     assert filesystem.since() == {"put": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tasks", "files"), [(1, 1), (3, 4), (1, 0), (2, 501)])
 def test_job_commit_of_carried_sets_completes_each_file(
     filesystem: CountingFileSystem, tasks: int, files: int
@@ -218,6 +220,7 @@ def test_job_commit_of_carried_sets_completes_each_file(
     assert filesystem.since() == plus(COMMIT, {"complete_upload": tasks * files}, chunks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tasks", "files"), [(1, 1), (3, 4), (1001, 1)])
 def test_job_commit_by_listing_reads_each_set_once_more(
     filesystem: CountingFileSystem, tasks: int, files: int
@@ -245,6 +248,7 @@ def test_job_commit_of_memory_tracking_has_only_its_facts_to_delete(filesystem: 
     assert filesystem.since() == plus(COMMIT, {"complete_upload": 12})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("losers", [1, 1001])
 def test_loser_costs_one_abort_each(filesystem: CountingFileSystem, losers: int) -> None:
     job = make(filesystem, tracking="memory")
@@ -368,6 +372,7 @@ def test_table_of_the_documents_is_what_is_counted() -> None:
     assert table in DOCUMENT.read_text(), f"docs/architecture.md must hold:\n{table}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("files", [3, 501])
 def test_task_abort_aborts_each_upload_and_deletes_in_bulk(
     filesystem: CountingFileSystem, files: int

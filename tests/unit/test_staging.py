@@ -90,6 +90,7 @@ def test_two_attempts_have_two_directories(scene: StagedScene) -> None:
     assert scene.local() == []
 
 
+@pytest.mark.process
 def test_every_local_writer_may_be_used(scene: StagedScene) -> None:
     import fsspec
     import pandas as pd
@@ -433,6 +434,7 @@ assert scene.uploads() == [] and scene.local() == []
 """
 
 
+@pytest.mark.process
 def test_writer_that_hid_its_error_on_a_full_disk_cannot_commit(tmp_path: Path) -> None:
     soft, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     assert soft == resource.RLIM_INFINITY

@@ -124,6 +124,7 @@ def test_task_that_commits_after_its_job_has_ended_publishes_nothing(directory: 
     assert directory.local() == []
 
 
+@pytest.mark.slow
 def test_many_sets_are_committed_and_a_hundred_names_are_told(directory: StagedScene) -> None:
     job = directory.job()
     commits = directory.wrote(job, *({f"{n}.txt": b"x" for n in range(10)} for _ in range(60)))
@@ -348,6 +349,7 @@ def test_prepared_jobs_exclude_each_other_only_where_their_partitions_overlap(
     assert b"other" in partitioned.bodies()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", range(1, 40))
 def test_recovery_finishes_or_leaves_a_job_that_fails_per_partition(tmp_path: Path, cut: int) -> None:
     scene = StagedScene(tmp_path, "partitioned")

@@ -18,6 +18,8 @@ from magicfs.errors import ProtocolViolation, UsageError
 from magicfs.job.task import Task
 from proofs.scenes.staged_scene import StagedScene, write
 
+pytestmark = pytest.mark.process
+
 WORKER = """
 import os, sys
 from magicfs.committers.staging import attempts as local_attempts

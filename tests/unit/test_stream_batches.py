@@ -39,6 +39,8 @@ from magicfs.transaction import prepare
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from proofs.scenes.job_scene import JobScene
 
+pytestmark = pytest.mark.slow
+
 SINK = "clicks/día"
 MODES = pytest.mark.parametrize("mode", ["append", "replace"])
 DEATHS = pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
@@ -488,6 +490,7 @@ def test_batches_are_listed_behind_a_sum_and_above_it(scene: JobScene) -> None:
 # -- names --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 def test_ids_of_batches_are_the_same_everywhere_and_no_other_batches() -> None:
     first = job_id_of("s3://b/x", "s", 1)
     assert first == job_id_of("s3://b/x/", "s", 1)
@@ -559,6 +562,7 @@ def test_a_sink_asks_before_it_looks_at_the_frame_and_pickles() -> None:
     sink(url, "s")(None, 4)  # type: ignore[arg-type] - no frame is needed
 
 
+@pytest.mark.process
 def test_importing_the_streams_imports_no_pyspark() -> None:
     code = "import magicfs.spark, sys; magicfs.spark.sink, magicfs.spark.batches; print(*sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

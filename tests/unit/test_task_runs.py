@@ -193,6 +193,7 @@ def die_while_moving(task: Task) -> None:
     LocalTree.rename = die  # type: ignore[method-assign,assignment]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("algorithm", [1, 2])
 def test_process_that_dies_in_its_commit(algorithm: int, tmp_path: Path) -> None:
     job = Job(

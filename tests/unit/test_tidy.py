@@ -8,6 +8,8 @@ import re
 import tokenize
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 SHIPPED = sorted((ROOT / "src").rglob("*.py"))
 MODULES = [*SHIPPED, *sorted((ROOT / "proofs").rglob("*.py"))]
@@ -27,11 +29,13 @@ def named(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@pytest.mark.slow
 def test_modules_are_small_enough_to_see() -> None:
     sizes = {named(path): _code_lines(path.read_text()) for path in MODULES}
     assert not {name: size for name, size in sizes.items() if size > CODE_LINES_MAX}
 
 
+@pytest.mark.slow
 def test_functions_are_small_enough_to_see() -> None:
     assert not [
         f"{named(path)}:{node.lineno} {node.name}"

@@ -12,6 +12,8 @@ from magicfs.demo.fingerprint import fingerprint
 from magicfs.demo.process_engine import joined_flights
 from magicfs.errors import UsageError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:

@@ -88,6 +88,7 @@ def test_body_that_raises_aborts(scene: MemoryScene, way: str) -> None:
     assert (scene.uploads(), scene.objects()) == ([], {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ABANDONED)
 def test_file_that_is_collected_unclosed_publishes_nothing(scene: MemoryScene, way: str) -> None:
     file = ({**BINARY, **TEXTUAL})[way](scene.filesystem, FILE)
@@ -118,6 +119,7 @@ WRAPPERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrapper", WRAPPERS)
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # what Python says of files that nobody closed
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

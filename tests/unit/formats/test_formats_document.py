@@ -184,6 +184,7 @@ _json = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(), _json))
 def test_what_is_rendered_is_parsed(document: dict[str, object]) -> None:
     raw = render(document)

@@ -60,6 +60,7 @@ def test_what_is_data_and_what_is_replaced(key: str, data: bool, replaced: bool)
     assert (is_data(key, "d"), is_replaced(key, "d")) == (data, replaced)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("element", UNTOUCHABLE)
 @given(directory=DIRECTORIES, before=st.none() | keys(), after=st.none() | keys())
 def test_nothing_below_work_and_manifests_is_ever_replaced(
