@@ -25,3 +25,14 @@ def test_java_home_and_npm_pass_and_credentials_never_do() -> None:
 
 def test_a_plain_run_is_lint_types_imports_and_tests() -> None:
     assert TOX["tox"]["env_list"] == "lint, types, imports, tests"
+
+
+def test_the_fast_lane_leaves_out_what_is_slow_and_installs_no_spark() -> None:
+    quick = TOX["testenv:quick"]
+    assert '-m "not long and not process and not slow"' in quick["commands"]
+    assert not {"spark", "demo", "test"} & set(quick["extras"].split())
+
+
+def test_coverage_is_measured_over_the_tests_of_every_day() -> None:
+    measured = TOX["testenv:coverage"]["commands"].strip().splitlines()[0]
+    assert measured.removeprefix("coverage run -m ") == TOX["testenv"]["commands"]
