@@ -1,6 +1,6 @@
 """What direct, stocator and task-completing have in common: files are visible before the job commit."""
 
-# ruff: noqa: S301 - the names of tests are sentences; they read only what they have pickled
+# ruff: noqa: S301 - they read only what they have pickled
 
 from __future__ import annotations
 
