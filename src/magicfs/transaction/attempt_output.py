@@ -18,17 +18,11 @@ __all__ = ["TaskOutput", "abort_uploads", "delete_keys", "load", "read_pending",
 
 @dataclass(slots=True)
 class TaskOutput:
-    """The files of one attempt.
+    """The files of one attempt."""
 
-    Attributes:
-        pendings: Those that can be committed.
-        problems: Why the others cannot.
-        keys: Everything that lies in the attempt's directory.
-    """
-
-    pendings: list[Pending] = field(default_factory=list)
-    problems: list[MagicError] = field(default_factory=list)
-    keys: list[str] = field(default_factory=list)
+    pendings: list[Pending] = field(default_factory=list)  # those that can be committed
+    problems: list[MagicError] = field(default_factory=list)  # why the others cannot
+    keys: list[str] = field(default_factory=list)  # everything that lies in the attempt's directory
 
 
 async def load(engine: Engine, directory: str, bucket: str, destinations: Sequence[str]) -> TaskOutput:
@@ -59,10 +53,8 @@ async def load(engine: Engine, directory: str, bucket: str, destinations: Sequen
 async def read_pending(
     engine: Engine, keys: Sequence[str], bucket: str, destinations: Sequence[str], output: TaskOutput
 ) -> None:
-    """Read ``.pending`` files into ``output``: uploads in the order of their keys, and problems.
-
-    Raises:
-        StoreError: The store failed; ``output`` holds what was read.
+    """Read ``.pending`` files into ``output``, in the order of their keys, and problems; also when it
+    raises.
     """
     found: dict[str, Pending] = {}
 

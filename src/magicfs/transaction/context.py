@@ -19,41 +19,25 @@ __all__ = ["FoundJob", "FoundUpload", "JobContext", "JobSetup"]
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """The facts of one job attempt, the same in every process.
-
-    Attributes:
-        url: URL of the destination.
-        layout: Where the job keeps its work.
-        conflict: What to do about data that is there already.
-        unique_names: Whether final names carry task and job.
-        tracking: Where finished uploads are remembered until their task commits.
-        etag_format: Which generation of Hadoop shall read the files.
-        hadoop_sets: Whether pending sets are copied to where Hadoop's job commit looks for them.
-        run_id: Name of the run, by which a second one finds the first.
-        allow_empty: Whether a job without files may replace what is there.
-        single_driver: Whether the caller vouches that nobody else moves the job, where the store cannot.
-        options: What else the committer was told: a value of its own class of options.
-        committer: Name of the committer.
-        part_size: Bytes of the first parts of uploads that the committer itself makes.
-        extra_destinations: Further directories of the bucket that tasks write to, as keys.
-        inline_limit: Bytes of the largest pending set inside a task commit; None for the default.
-    """
+    """The facts of one job attempt, the same in every process."""
 
     url: str
-    layout: WorkLayout
-    conflict: Conflict
-    unique_names: bool
-    tracking: Literal["store", "memory"]
-    etag_format: EtagFormat
-    hadoop_sets: bool = False
-    run_id: str | None = None
-    allow_empty: bool = False
+    layout: WorkLayout  # where the job keeps its work
+    conflict: Conflict  # what to do about data that is there already
+    unique_names: bool  # whether final names carry task and job
+    tracking: Literal["store", "memory"]  # where finished uploads are remembered until their task commits
+    etag_format: EtagFormat  # which generation of Hadoop shall read the files
+    hadoop_sets: bool = False  # whether pending sets are copied to where Hadoop's job commit looks for them
+    run_id: str | None = None  # name of the run, by which a second one finds the first
+    allow_empty: bool = False  # whether a job without files may replace what is there
     single_driver: bool = False
-    options: object = None
+    """Whether the caller vouches that nobody else moves the job, where the store cannot."""
+    options: object = None  # what else the committer was told: a value of its own class of options
     committer: str = "magic"
-    part_size: int = DEFAULT_PART_SIZE
-    extra_destinations: tuple[str, ...] = ()
+    part_size: int = DEFAULT_PART_SIZE  # bytes of the first parts of uploads that the committer itself makes
+    extra_destinations: tuple[str, ...] = ()  # further directories of the bucket that tasks write to, as keys
     inline_limit: int | None = None
+    """Bytes of the largest pending set inside a task commit; None for the default."""
 
     @property
     def destinations(self) -> tuple[str, ...]:
@@ -103,54 +87,32 @@ class JobContext:
 
 @dataclass(frozen=True, slots=True)
 class FoundUpload:
-    """An upload that was pending under the destination before the job began.
+    """An upload that was pending under the destination before the job began."""
 
-    Attributes:
-        key: The key that it will have.
-        upload_id: The upload.
-        initiated: Seconds since the epoch.
-    """
-
-    key: str
+    key: str  # the key that it will have
     upload_id: str
-    initiated: float
+    initiated: float  # seconds since the epoch
 
 
 @dataclass(frozen=True, slots=True)
 class FoundJob:
-    """A job that has not ended, at the same destination.
-
-    Attributes:
-        job_id: The job.
-        state: Its state; None if its object cannot be read.
-        created: When it was set up, in seconds since the epoch; 0 if that is not known.
-        changed: When it was moved last.
-        host: Where that happened.
-        run_id: Name of its run.
-        problem: Why its object cannot be read; empty otherwise.
-    """
+    """A job that has not ended, at the same destination."""
 
     job_id: str
-    state: str | None
-    created: float
-    changed: float
-    host: str
+    state: str | None  # its state; None if its object cannot be read
+    created: float  # when it was set up, in seconds since the epoch; 0 if that is not known
+    changed: float  # when it was moved last
+    host: str  # where that happened
     run_id: str | None
-    problem: str = ""
+    problem: str = ""  # why its object cannot be read; empty otherwise
 
 
 @dataclass(frozen=True, slots=True)
 class JobSetup:
-    """What setting a job up found.
+    """What setting a job up found."""
 
-    Attributes:
-        driver: Token of the one who may commit the job.
-        jobs: Other jobs at the destination that have not ended.
-        uploads: Uploads that were pending there; None where listing them is not allowed.
-        published: The job that has published the same run already; None if none has.
-    """
-
-    driver: str
-    jobs: tuple[FoundJob, ...] = ()
+    driver: str  # token of the one who may commit the job
+    jobs: tuple[FoundJob, ...] = ()  # other jobs at the destination that have not ended
     uploads: tuple[FoundUpload, ...] | None = ()
-    published: str | None = None
+    """Uploads that were pending there; None where listing them is not allowed."""
+    published: str | None = None  # the job that has published the same run already; None if none has

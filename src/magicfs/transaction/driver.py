@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from itertools import islice
+from typing import Any
 
 from magicfs.engine import Engine
 from magicfs.errors import (
@@ -22,14 +22,13 @@ from magicfs.errors import (
 )
 from magicfs.formats.manifest import Manifest
 from magicfs.formats.pending import Pending
-from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
 from magicfs.manifests import chain
 from magicfs.parallel import raise_first
 from magicfs.protocol import paths
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import BEFORE_COMMIT, Decision, JobState, Wish, decide
 from magicfs.protocol.steps import Abort, Batch
-from magicfs.report import JobReport
+from magicfs.report import JobReport, job_report
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
 from magicfs.transaction import outcome, publish, setup
 from magicfs.transaction.context import JobContext, JobSetup
@@ -66,12 +65,7 @@ async def require_current_driver(is_current_driver: IsCurrentDriver | None, job:
 
 
 class JobTransaction:
-    """One job's life. Any process may have one, several at once; the job object decides.
-
-    Args:
-        engine: Bound to the job's bucket.
-        context: The job.
-    """
+    """One job's life. Any process may have one, several at once; the job object decides."""
 
     def __init__(self, engine: Engine, context: JobContext) -> None:
         self.engine = engine
@@ -163,10 +157,8 @@ class JobTransaction:
     ) -> JobReport:
         """See ``Committer.commit_job``.
 
-        Args:
-            load: Finds and checks what is to be published.
-            driver: What ``set_up`` returned; None commits whoever set the job up.
-            complete_remotely: How other processes complete the files; None completes them in this one.
+        ``load`` finds and checks what is to be published. ``driver`` is what ``set_up`` returned; None
+        commits whoever set the job up. ``complete_remotely`` has other processes complete the files.
         """
         started = time.monotonic()
         record, version = await self._read(self.engine)
@@ -235,48 +227,39 @@ class JobTransaction:
         """Bring the job to its end, as its state and the wish say; None if it has ended before.
 
         An open job is left to its driver, unless the wish is to abort it. Calling it again, from any process,
-        finds the job ended. The job's other facts are taken from its job object.
+        finds the job ended. The job's other facts are taken from its job object. ``dry_run`` changes nothing,
+        and only raises what would keep the job from being taken back. ``settled`` are ids of uploads that are
+        known to be completed or aborted.
 
-        Args:
-            wish: What the caller wants of the job.
-            reason: Why, for whoever reads the job object.
-            dry_run: Change nothing; only raise what would keep the job from being taken back.
-            settled: Ids of uploads that are known to be completed or aborted.
-
-        Raises:
-            CommitDenied: The job is past the point where the wish could be fulfilled; nothing was changed.
-            CommitFailed: The job cannot be brought to an end; the message says what to do.
-            CommitOutcomeUnknown: The store did not say what became of a file; nothing was removed.
-            FormatError: The job object, or a fact that it names, is malformed; nothing was changed.
-            StoreError: The store failed; call again.
+        Raises what ``Executor.run`` does, and ``CommitDenied`` if the job is past the point where the wish
+        could be fulfilled; then nothing was changed.
         """
         record, version = await self._read(self.engine, probe=not dry_run)
         if version is None:
             return None
-        context = self.context.of(version.job)
-        executor = Executor(self.engine, self._cleanup, context, record)
+        executor = Executor(self.engine, self._cleanup, self.context.of(version.job), record)
         executor.settled.update(settled)
-        match decide(version.job.state, wish):
-            case Decision.LEAVE:
-                return JobOutcome(JobEnd.LEFT)
-            case Decision.REFUSE:
-                raise outcome.refusal(context.job, version.job.state, wish)
-            case Decision.MOVE_TO_REVERTING:
-                version = await executor.take_back(version, reason, dry_run=dry_run)
-            case Decision.MOVE_TO_ABORTING if not dry_run:
-                version = await record.move(version, JobState.ABORTING, reason=reason)
-            case _:
-                pass
+        if decide(version.job.state, wish) is Decision.LEAVE:
+            return JobOutcome(JobEnd.LEFT)
+        version = await self._take(executor, version, wish, reason, dry_run=dry_run)
         return JobOutcome(JobEnd.LEFT) if dry_run else await executor.run(version)
 
-    async def abort(self, pendings: Sequence[Pending], driver: str | None, *, given: bool) -> None:
-        """See ``Committer.abort_job``.
+    async def _take(
+        self, executor: Executor, version: JobVersion, wish: Wish, reason: str, *, dry_run: bool = False
+    ) -> JobVersion:
+        """Move the job's state to where the wish leads, before anything is touched."""
+        match decide(version.job.state, wish):
+            case Decision.REFUSE:
+                raise outcome.refusal(version.job.job_id, version.job.state, wish)
+            case Decision.MOVE_TO_REVERTING:
+                return await executor.take_back(version, reason, dry_run=dry_run)
+            case Decision.MOVE_TO_ABORTING if not dry_run:
+                return await executor.record.move(version, JobState.ABORTING, reason=reason)
+            case _:
+                return version
 
-        Args:
-            pendings: Uploads that commits known here carry.
-            driver: What ``set_up`` returned; None aborts whoever set the job up.
-            given: Whether any commits were handed over.
-        """
+    async def abort(self, pendings: Sequence[Pending], driver: str | None, *, given: bool) -> None:
+        """See ``Committer.abort_job``; ``given`` says whether any commits were handed over."""
         record, version = await self._read(self._cleanup)
         if version is None:
             if given and await self._manifest(self._cleanup, record) is not None:
@@ -286,15 +269,9 @@ class JobTransaction:
         self._check_driver(version, driver)
         executor = Executor(self._cleanup, self._cleanup, self.context, record)
         wish = Wish.ROLLBACK if version.job.state is JobState.COMMITTING else Wish.ABORT
-        match decide(version.job.state, wish):
-            case Decision.REFUSE:
-                raise outcome.published(self.context)
-            case Decision.MOVE_TO_ABORTING:
-                version = await record.move(version, JobState.ABORTING, reason="aborted by its driver")
-            case Decision.MOVE_TO_REVERTING:
-                version = await executor.take_back(version, "aborted by its driver")
-            case _:
-                pass
+        if decide(version.job.state, wish) is Decision.REFUSE:
+            raise outcome.published(self.context)
+        version = await self._take(executor, version, wish, "aborted by its driver")
         await self._abort_uploads(pendings)
         executor.settled.update(pending.upload_id for pending in pendings)
         done = await executor.run(version)
@@ -363,46 +340,37 @@ class JobTransaction:
             for extra in self.context.extra_destinations
         ]
         manifests = [manifest, *(one for one in others if one is not None)]
-        keys = [paths.join(each.destination, one.key) for each in manifests for one in each.files]
-        return JobReport(
-            job_id=self.context.job,
-            destination=self.context.url,
-            committer=self.context.committer,
-            conflict=self.context.conflict,
+        files = [
+            (paths.join(each.destination, one.key), one.size) for each in manifests for one in each.files
+        ]
+        return self._report_of(
+            started=started,
             tasks=0,
-            files=len(keys),
-            bytes=sum(one.size for each in manifests for one in each.files),
-            seconds=time.monotonic() - started,
-            filenames=self._urls(keys),
+            files=len(files),
+            size=sum(size for _, size in files),
+            keys=(key for key, _ in files),
             warnings=("another process finished the job",),
-            manifest=self._manifest_url(),
         )
 
     def _report(self, done: JobOutcome, started: float) -> JobReport:
         output = done.output
-        keys = [p.destination_key for p in islice(output.pendings(), SUCCESS_MARKER_FILE_LIMIT)]
-        return JobReport(
-            job_id=self.context.job,
-            destination=self.context.url,
-            committer=self.context.committer,
-            conflict=self.context.conflict,
+        return self._report_of(
+            started=started,
             tasks=output.tasks,
             files=output.files,
-            bytes=output.bytes,
-            seconds=time.monotonic() - started,
+            size=output.bytes,
+            keys=(pending.destination_key for pending in output.pendings()),
+            warnings=done.warnings,
+            statistics=publish.job_statistics(output),
             uploads_aborted=done.aborted,
             files_deleted=done.deleted,
-            filenames=self._urls(keys),
-            warnings=tuple(done.warnings),
-            statistics=publish.job_statistics(output),
-            manifest=self._manifest_url(),
         )
 
-    def _manifest_url(self) -> str:
-        return self._url(chain.manifest_key(self._destination, self.context.job))
-
-    def _urls(self, keys: Sequence[str]) -> tuple[str, ...]:
-        return tuple(self._url(key) for key in keys[:SUCCESS_MARKER_FILE_LIMIT])
-
-    def _url(self, key: str) -> str:
-        return paths.Location(paths.parse_url(self.context.url).scheme, self.engine.store.bucket, key).url
+    def _report_of(self, **figures: Any) -> JobReport:
+        context = self.context
+        manifest_key = chain.manifest_key(self._destination, context.job)
+        return job_report(
+            *(context.job, context.url, context.committer, context.conflict),
+            manifest_key=manifest_key,
+            **figures,
+        )

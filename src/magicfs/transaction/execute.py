@@ -45,12 +45,8 @@ _LOOKS = 3
 class Executor:
     """Runs one job from any state after ``prepared`` to its end.
 
-    Args:
-        engine: Bound to the job's bucket; completes files.
-        cleaner: The same, for cleanup: it gives a silent store up.
-        context: The job.
-        record: Its object.
-        call: How other processes complete the files; None completes them in this one.
+    ``engine`` completes files; ``cleaner`` is the same engine for cleanup, which gives a silent store up.
+    ``call`` has other processes complete the files; None completes them in this one.
     """
 
     def __init__(
@@ -82,11 +78,9 @@ class Executor:
     async def run(self, version: JobVersion | None) -> JobOutcome:
         """Do what the job object says until the job has ended.
 
-        Raises:
-            CommitOutcomeUnknown: The store did not say what became of a file; nothing was removed.
-            CommitFailed: Files could not be published, and the job cannot be taken back.
-            FormatError: A fact of the job was altered; nothing was done.
-            StoreError: The store failed before the job's fate was settled.
+        Raises CommitOutcomeUnknown if the store did not say what became of a file: nothing was removed.
+        CommitFailed if files could not be published and the job cannot be taken back. FormatError if a fact
+        was altered: nothing was done. StoreError if the store failed before the job's fate was settled.
         """
         while version is not None:
             try:
@@ -116,12 +110,9 @@ class Executor:
         return self._done
 
     async def take_back(self, version: JobVersion, reason: str, *, dry_run: bool = False) -> JobVersion:
-        """Move a committing job to ``reverting``, if it can be taken back; ``dry_run`` only tells whether.
+        """Move a committing job to ``reverting``, if it can be taken back; ``dry_run`` only checks that.
 
-        Raises:
-            CommitDenied: It can only go forward; nothing was changed.
-            CommitFailed: A fact is gone; nothing was changed.
-            JobMoved: Another process moved it.
+        Raises CommitDenied if it can only go forward, CommitFailed if a fact is gone; nothing was changed.
         """
         try:
             output = await facts.read_output(self.cleaner, self.context, version.job)
@@ -225,21 +216,15 @@ class Executor:
         return version
 
     async def _failed(self, version: JobVersion, output: JobOutput, result: BatchResult) -> JobVersion:
-        done = [step.key for step in result.completed]
-        failed = [failure.step.key for failure in result.failures]
-        tried = {*done, *failed}
-        lists = {
-            "done": done,
-            "failed": failed,
-            "not_started": [p.destination_key for p in output.pendings() if p.destination_key not in tried],
-        }
+        lists = result.lists(pending.destination_key for pending in output.pendings())
+        done, failed = lists["done"], lists["failed"]
         undecided = next((one for one in result.failures if not self._is_definite(one)), None)
         if undecided is not None:
             with suppress(StoreError):
                 if not await self._is_unmoved(version):
                     raise JobMoved(f"job {self.context.job} was moved meanwhile") from undecided.error
             raise CommitOutcomeUnknown(
-                f"{len(done)} of {output.files} files are published, and it is not known what became of "
+                f"{len(lists['done'])} of {output.files} files are published, and it is not known what became of "
                 f"{undecided.step.key}; nothing was removed; commit again, or run magicfs recover "
                 f"{self.context.url}: {undecided.error}",
                 **lists,
@@ -248,7 +233,7 @@ class Executor:
         no_way_back = revert.no_way_back(version.job, output.pendings())
         if no_way_back is not None:
             raise CommitFailed(
-                f"{failed[0]} could not be published, and job {self.context.job} can only go forward: "
+                f"{lists['failed'][0]} could not be published, and job {self.context.job} can only go forward: "
                 f"{no_way_back}; nothing was removed; mend the cause and run magicfs recover "
                 f"{self.context.url}: {first}",
                 **lists,

@@ -91,12 +91,7 @@ async def copy_success(engine: Engine, context: JobContext, nonce: str) -> OldSu
 
 
 async def read_output(engine: Engine, context: JobContext, job: JobObject) -> JobOutput:
-    """Read back the files that a job publishes, every chunk checked before anything is done with one.
-
-    Raises:
-        ObjectNotFound: A chunk is gone.
-        FormatError: A chunk is altered, or lies outside the job.
-    """
+    """Read back the files that a job publishes. Every chunk is checked before anything is done with one."""
     read = await _read(engine, context, job.chunks, PENDINGSET_SIZE_LIMIT)
     output = job_output.checked(engine, context, [(chunk.key, read[chunk.key]) for chunk in job.chunks])
     output.tasks = job.tasks
@@ -104,23 +99,13 @@ async def read_output(engine: Engine, context: JobContext, job: JobObject) -> Jo
 
 
 async def read_chunk(engine: Engine, context: JobContext, chunk: Chunk) -> JobOutput:
-    """Read back one chunk of the files that a job publishes.
-
-    Raises:
-        ObjectNotFound: It is gone.
-        FormatError: It is altered, or lies outside the job.
-    """
+    """Read back one chunk of the files that a job publishes."""
     read = await _read(engine, context, [chunk], PENDINGSET_SIZE_LIMIT)
     return job_output.checked(engine, context, [(chunk.key, read[chunk.key])])
 
 
 async def read_deletions(engine: Engine, context: JobContext, job: JobObject) -> list[OldObject]:
-    """Read back the old objects that a job deletes.
-
-    Raises:
-        ObjectNotFound: A chunk is gone.
-        FormatError: A chunk is altered, or lies outside the job, or names a key outside the destination.
-    """
+    """Read back the old objects that a job deletes; each key must lie under the destination."""
     read = await _read(engine, context, job.deletions, DELETIONS_SIZE_LIMIT)
     found: list[OldObject] = []
     for chunk in job.deletions:

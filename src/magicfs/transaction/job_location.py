@@ -22,11 +22,7 @@ def keys_of(context: JobContext) -> list[str]:
 
 
 async def put(engine: Engine, context: JobContext) -> None:
-    """Write a job's location into all extra destinations. A second call writes the same again.
-
-    Raises:
-        StoreError: The store refused one.
-    """
+    """Write a job's location into all extra destinations. A second call writes the same again."""
     raw = JobLocation(context.job, context.layout.destination).to_bytes()
 
     async def one(key: str) -> bool:
@@ -37,11 +33,7 @@ async def put(engine: Engine, context: JobContext) -> None:
 
 
 async def read(engine: Engine, directory: str, job: JobId) -> str | None:
-    """The destination of a job that has left its location in a directory; None if it has left none.
-
-    Raises:
-        FormatError: The file is malformed or inconsistent, or is another job's.
-    """
+    """The destination of a job that has left its location in a directory; None if it has left none."""
     names: Sequence[LayoutName] = get_args(LayoutName)
     for name in names:
         key = WorkLayout("", job, 0, name).job_location_key(directory)

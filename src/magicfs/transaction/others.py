@@ -25,17 +25,11 @@ _STEM = f"{JOB_OBJECT.removesuffix('.json')}."
 
 @dataclass(frozen=True, slots=True)
 class OtherJob:
-    """A job whose object lies under a destination.
-
-    Attributes:
-        layout: Where it keeps its work.
-        job: What its object says; None if that cannot be believed.
-        problem: Why not.
-    """
+    """A job whose object lies under a destination."""
 
     layout: WorkLayout
-    job: JobObject | None
-    problem: FormatError | None = None
+    job: JobObject | None  # what its object says; None if that cannot be believed
+    problem: FormatError | None = None  # why not
 
     def found(self) -> FoundJob:
         """The same for people."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from magicfs.engine import BatchLists
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
@@ -50,7 +51,9 @@ class JobOutcome:
     deleted: int = 0  # old files that were removed
     warnings: list[str] = field(default_factory=list)  # after the files were published; recover finishes
     failure: Exception | None = None  # why a job that could not be published was taken back
-    lists: dict[str, list[str]] = field(default_factory=dict)  # keys done, failed and not started then
+    lists: BatchLists = field(
+        default_factory=lambda: BatchLists(done=[], failed=[], not_started=[])
+    )  # keys done, failed and not started then
 
 
 def refusal(job: str, state: JobState, wish: Wish) -> CommitDenied:

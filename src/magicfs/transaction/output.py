@@ -35,21 +35,14 @@ _Named = tuple[str, bytes]
 
 @dataclass(slots=True)
 class JobOutput:
-    """The checked pending sets of a job, packed, in the order of their tasks.
-
-    Attributes:
-        sets: Name of each, and its files as this process has packed them, checked.
-        tasks: How many tasks wrote them.
-        files: How many files they hold.
-        bytes: Their size.
-        statistics: Sum of what the tasks counted.
-    """
+    """The checked pending sets of a job, packed, in the order of their tasks."""
 
     sets: list[_Named] = field(default_factory=list)
-    tasks: int = 0
-    files: int = 0
+    """Name of each, and its files as this process has packed them, checked."""
+    tasks: int = 0  # how many tasks wrote them
+    files: int = 0  # how many files they hold
     bytes: int = 0
-    statistics: Statistics = field(default_factory=Statistics)
+    statistics: Statistics = field(default_factory=Statistics)  # sum of what the tasks counted
 
     def pendings(self) -> Iterator[Pending]:
         """Every file, unpacking one set at a time."""
@@ -111,18 +104,10 @@ async def load(
     commits: Sequence[TaskCommit] | None,
     tasks: int | None,
 ) -> JobOutput:
-    """Take what a job commit was told to publish.
+    """Take what a job commit was told to publish; without commits, all that a listing shows.
 
-    Args:
-        engine: Bound to the job's bucket.
-        context: The job.
-        sets: Where its pending sets are.
-        commits: Those that an engine accepted; None for all that a listing shows.
-        tasks: How many tasks there must be, if that is known.
-
-    Raises:
-        ProtocolViolation: The commits do not belong together, or are not as many as there must be.
-        CommitFailed: A set cannot be believed, or two tasks write one key; nothing was published.
+    Raises ProtocolViolation if the commits do not belong together or are not all; CommitFailed if a set is
+    malformed or two tasks write one key. Nothing was published.
     """
     if commits is None and context.tracking == "memory":
         raise ProtocolViolation(
@@ -144,12 +129,7 @@ async def load(
 async def load_commits(
     engine: Engine, context: JobContext, sets: TaskSets, commits: Sequence[TaskCommit]
 ) -> JobOutput:
-    """Take the pending sets that an engine's accepted commits carry or name.
-
-    Raises:
-        ProtocolViolation: The commits do not belong together.
-        CommitFailed: A set cannot be believed, or two tasks write one key; nothing was published.
-    """
+    """Take the pending sets that an engine's accepted commits carry or name. Raises as ``load``."""
     check_attempts(context.job, (Attempt(c.job_id, c.task_id, c.attempt_id) for c in commits))
     read = await sets.read([_set_key(context, sets, c) for c in commits if c.content is None])
     found = []
@@ -167,10 +147,8 @@ async def load_commits(
 
 
 async def load_listed(engine: Engine, context: JobContext, sets: TaskSets | None = None) -> JobOutput:
-    """Take the last committed pending set of every task, found by listing (Hadoop's way).
-
-    Raises:
-        CommitFailed: As for ``load_commits``, or a file is named like a pending set, but after no task.
+    """Take the last committed pending set of every task, found by listing (Hadoop's way). Raises as
+    ``load``.
     """
     sets = sets or StoreSets(engine, context)
     chosen = last_committed(await sets.listed())
@@ -189,11 +167,7 @@ def _set_key(context: JobContext, sets: TaskSets, commit: TaskCommit) -> str:
 
 
 def checked(engine: Engine, context: JobContext, sets: Sequence[_Named]) -> JobOutput:
-    """Parse and check pending sets, and keep them packed.
-
-    Raises:
-        CommitFailed: One cannot be believed, or a key is outside the destination or named twice.
-    """
+    """Parse and check pending sets, and keep them packed; one that is malformed raises CommitFailed."""
     output = JobOutput(tasks=len(sets))
     keys = KeyCheck(engine.store.bucket, *_places(context))
     output.statistics = Statistics.aggregate([_take(output, name, raw, context, keys) for name, raw in sets])

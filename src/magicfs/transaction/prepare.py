@@ -48,15 +48,11 @@ class _Found:
 async def prepare(
     engine: Engine, context: JobContext, record: JobRecord, version: JobVersion, output: JobOutput
 ) -> JobVersion:
-    """Move an open or prepared job to ``committing``.
+    """Move an open or prepared job to ``committing``. Nothing is visible yet.
 
-    Returns:
-        The job at its commit point. Nothing is visible yet.
-
-    Raises:
-        OutputExists: The conflict mode forbids to publish onto what is there.
-        CommitDenied: Another job is changing the same files, or another driver moved this one.
-        UsageError: ``replace_partitions`` and a file in no partition, or ``replace`` without any file.
+    Raises OutputExists if the conflict mode forbids to publish onto what is there; CommitDenied if another
+    job is changing the same files, or another driver moved this one; UsageError if nobody could tell what is
+    replaced.
     """
     check_empty(context, output)
     nonce = new_token()
@@ -105,11 +101,7 @@ async def _extra_destinations(
 
 
 def check_empty(context: JobContext, output: JobOutput) -> None:
-    """Refuse a job without files whose mode would delete what is there.
-
-    Raises:
-        UsageError: It has no files, and ``allow_empty`` was not given.
-    """
+    """Refuse a job without files whose mode would delete what is there, unless ``allow_empty`` was given."""
     if not context.conflict.startswith("replace") or context.allow_empty:
         return
     destination = context.layout.destination
@@ -183,12 +175,9 @@ async def _list(engine: Engine, directory: str, found: Replacement) -> None:
 
 
 def touched_by(context: JobContext, keys: Iterable[str]) -> tuple[str, ...] | None:
-    """The partitions that a job minds, given its files' keys; None for the whole destination.
+    """The partitions that a job checks or replaces, given its files' keys; None for the whole destination.
 
     Files for extra destinations lie in none: nothing is ever replaced there.
-
-    Raises:
-        UsageError: Nobody could tell what ``replace_partitions`` would replace.
     """
     destination = context.layout.destination
     keys = (key for key in keys if paths.is_under(key, destination))
@@ -232,16 +221,7 @@ def output_exists(context: JobContext, key: str) -> OutputExists:
 
 
 async def refuse_data(engine: Engine, context: JobContext, partitions: tuple[str, ...] | None) -> None:
-    """Refuse data that is there in any of the partitions, for ``conflict="fail"``.
-
-    Args:
-        engine: Bound to the job's bucket.
-        context: The job.
-        partitions: Relative to the destination; None for all of it.
-
-    Raises:
-        OutputExists: There is some.
-    """
+    """Raise OutputExists if data is there in any of the partitions; None looks at all of the destination."""
     destination = context.layout.destination
 
     async def look(partition: str) -> bool:

@@ -39,18 +39,11 @@ async def publish_manifest(
     old: Sequence[OldObject],
     etags: dict[str, str],
 ) -> None:
-    """Write the job's manifest and move the pointer to it. A second call, by whomever, changes nothing.
+    """Write the job's manifest and move the pointer to it. Calling it again, from any process, changes
+    nothing.
 
-    Extra destinations get manifests of their own before, each with the job's files there.
-
-    Args:
-        engine: Bound to the job's bucket.
-        context: The job.
-        conditions: What the store honours.
-        job: Its object, ``completed``.
-        output: Its files.
-        old: What it replaces.
-        etags: ETags of files whose completion this process saw; the others are looked at.
+    Extra destinations get manifests of their own before, each with the job's files there. ``etags`` are those
+    of files whose completion this process saw; the others are looked at.
     """
     await _look_up(engine, output, etags)
     for extra in job.extra_destinations:
@@ -97,8 +90,7 @@ async def republish(engine: Engine, context: JobContext, conditions: Conditions)
 async def delete_old(engine: Engine, conditions: Conditions, old: Sequence[OldObject]) -> list[str]:
     """Delete the old files that a job replaces, each only if it is still the one that was listed.
 
-    Returns:
-        Keys that hold another object by now, untouched.
+    Returns the keys that hold another object by now, untouched.
     """
     objects = [(one.key, one.etag) for one in old]
     return await remove_matching(engine.store, conditions, objects, engine.concurrency)

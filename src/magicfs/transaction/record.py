@@ -27,25 +27,14 @@ class JobMoved(CommitDenied):
 
 @dataclass(frozen=True, slots=True)
 class JobVersion:
-    """A version of the job object, and the right to replace exactly that one.
+    """A version of the job object, and the right to replace exactly that one."""
 
-    Attributes:
-        job: What it says.
-        entry: Which version.
-    """
-
-    job: JobObject
+    job: JobObject  # what it says
     entry: Entry
 
 
 class JobRecord:
-    """One job's object.
-
-    Args:
-        store: The job's bucket.
-        layout: Where the job keeps its work.
-        conditions: What the store honours.
-    """
+    """One job's object."""
 
     def __init__(self, store: Store, layout: WorkLayout, conditions: Conditions) -> None:
         self.store = store
@@ -58,10 +47,8 @@ class JobRecord:
         self._register = Register(self.store, self.layout.job_object_key, conditions)
 
     async def read(self) -> JobVersion | None:
-        """What the job says now; None once it has ended, or before it was set up.
-
-        Raises:
-            FormatError: It cannot be believed, or is another job's.
+        """What the job says now; None once it has ended, or before it was set up. Another job's is
+        refused.
         """
         entry = await self._register.read()
         if entry is None:
@@ -79,24 +66,14 @@ class JobRecord:
         return JobVersion(job, entry)
 
     async def create(self, job: JobObject, *, tried: bool = True) -> JobVersion:
-        """Write the first version.
+        """Write the first version; ObjectExists if the job was set up already.
 
-        Args:
-            job: What it says.
-            tried: Whether it is known what the store honours.
-
-        Raises:
-            ObjectExists: The job was set up already.
+        ``tried`` says whether it is known what the store honours.
         """
         return JobVersion(job, await self._register.create(job.to_bytes(), tried=tried))
 
     async def move(self, version: JobVersion, state: JobState, **changes: Any) -> JobVersion:
-        """Replace this version by one of another state.
-
-        Raises:
-            JobMoved: Another process was faster; nothing was changed.
-            ProtocolViolation: The table of states has no such move.
-        """
+        """Replace this version by one of another state. Raises JobMoved if another process was faster."""
         check_move(version.job.state, state)
         news: dict[str, Any] = {
             "state": state,

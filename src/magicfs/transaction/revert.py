@@ -45,14 +45,7 @@ async def revert_files(
     """Abort every upload of a job that is ``reverting``, remove its files, put the old ``_SUCCESS`` back.
 
     Uploads go first: afterwards no request that is still on its way can make a file visible. A second call
-    does the same again.
-
-    Returns:
-        What could not be done; call again.
-
-    Raises:
-        FormatError: A fact was altered.
-        StoreError: A fact cannot be read.
+    does the same again. Returns what could not be done.
     """
     old_success = await facts.read_success(engine, context, job)
     result = await engine.run(Batch("abort", job_output.aborts(output)), stop_on_failure=False)
@@ -94,10 +87,7 @@ async def remove_files(engine: Engine, conditions: Conditions, output: JobOutput
     """Delete those of a job's files that are visible and bear the write id of their upload.
 
     A complete that was on its way when its upload was aborted may still win on some stores, so it looks until
-    a whole round finds nothing.
-
-    Returns:
-        What could not be done.
+    a whole round finds nothing. Returns what could not be done.
     """
     for _ in range(_LOOKS):
         ours, problems = await _visible(engine, output)

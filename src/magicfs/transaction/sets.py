@@ -37,15 +37,10 @@ ATTEMPT = "task.attempt.id"
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A persisted pending set.
+    """A persisted pending set."""
 
-    Attributes:
-        commit: For the job.
-        pending_set: What is persisted, which an earlier call for the same attempt may have written.
-    """
-
-    commit: TaskCommit
-    pending_set: PendingSet
+    commit: TaskCommit  # for the job
+    pending_set: PendingSet  # what is persisted, which an earlier call for the same attempt may have written
 
 
 class TaskSets(Protocol):
@@ -54,30 +49,23 @@ class TaskSets(Protocol):
     async def keep(self, task: TaskId, attempt: AttemptId, pending_set: PendingSet) -> Kept:
         """Persist the set of an attempt, unless there is one already.
 
-        Raises:
-            CommitOutcomeUnknown: It is not known whether the set was persisted.
-            MagicError: It was not.
+        Raises CommitOutcomeUnknown if it is not known whether it was persisted; after any other error it was
+        not.
         """
 
     async def find(self, task: TaskId, attempt: AttemptId) -> TaskCommit | None:
         """What an earlier ``keep`` for the same attempt has persisted; None if that is nothing."""
 
     async def listed(self) -> list[StoredSet]:
-        """The sets of this job attempt.
-
-        Raises:
-            CommitFailed: A file is named like a pending set, but after no task.
+        """The sets of this job attempt. A file that is named like one, but after no task, raises
+        CommitFailed.
         """
 
     async def earlier(self) -> list[StoredSet]:
         """The sets of the job attempts before this one."""
 
     async def read(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """Read sets, in parallel.
-
-        Raises:
-            CommitFailed: One is gone.
-        """
+        """Read sets, in parallel; one that is gone raises CommitFailed."""
 
     def where(self, key: str) -> str:
         """What messages call a set."""
@@ -90,12 +78,7 @@ class TaskSets(Protocol):
 
 
 class StoreSets:
-    """Pending sets in the destination's store: one object an attempt, never replaced.
-
-    Args:
-        engine: Bound to the job's bucket.
-        context: The job.
-    """
+    """Pending sets in the destination's store: one object an attempt, never replaced."""
 
     def __init__(self, engine: Engine, context: JobContext) -> None:
         self._engine = engine
@@ -216,11 +199,7 @@ def merged(
     pendings: Sequence[Pending],
     counters: Counters | None = None,
 ) -> PendingSet:
-    """The files of an attempt as one set.
-
-    Raises:
-        UsageError: Two of them have one destination key.
-    """
+    """The files of an attempt as one set; UsageError if two have one destination key."""
     named = [replace(p, job_id=context.job, task_id=attempt) for p in pendings]
     pending_set = PendingSet.merge(context.job, named, {ATTEMPT: attempt, "task.id": task})
     ours = {"committer_tasks_completed": 1, "committer_commits_created": len(named)}

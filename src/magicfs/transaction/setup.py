@@ -39,9 +39,8 @@ async def claim(
     of the request that created it may arrive after the job has ended; because of this swap it then has no
     effect.
 
-    Raises:
-        CommitDenied: The job is past its commit point, or has ended, or is not there and may not be created.
-        UsageError: The store ignores conditional writes.
+    Raises CommitDenied if the job is past its commit point, has ended, or may not be created; UsageError if
+    the store ignores conditional writes.
     """
     store, layout = engine.store, context.layout
     known = remembered(store)
@@ -118,13 +117,7 @@ async def refuse_published(
 
 
 async def check_destination(engine: Engine, context: JobContext) -> None:
-    """Refuse a destination that is a file, belongs to a table format, or holds data that the mode forbids.
-
-    Raises:
-        UsageError: It is a file, or a table format's.
-        OutputExists: ``conflict="fail"`` and data is there.
-        ObjectNotFound: No such bucket.
-    """
+    """Refuse a destination that is a file, a table of a table format, or holds data that the mode forbids."""
     await check_place(engine, context.layout.destination)
     if context.must_be_empty and context.run_id is None:
         await refuse_data(engine, context, None)

@@ -29,17 +29,13 @@ _ROUNDS = 3
 
 @dataclass(slots=True)
 class Swept:
-    """What a sweep did.
+    """What a sweep did."""
 
-    Attributes:
-        aborted: Uploads that were discarded.
-        unlisted: Why uploads that nothing records could not be looked for; None if they were.
-        problems: What could not be done; the sweep can be repeated.
-    """
-
-    aborted: int = 0
+    aborted: int = 0  # uploads that were discarded
     unlisted: MagicError | None = None
+    """Why uploads that nothing records could not be looked for; None if they were."""
     problems: list[MagicError] = field(default_factory=list)
+    """What could not be done; the sweep can be repeated."""
 
 
 async def sweep(
@@ -48,17 +44,9 @@ async def sweep(
     """Abort every upload of the job that is still pending, then delete its work objects but the job object.
 
     Afterwards the work is listed once more: a task that was still alive may have left something meanwhile.
-    Work objects stay as long as an upload could not be aborted, so that a repetition finds it.
-
-    Args:
-        engine: Bound to the job's bucket.
-        context: The job.
-        settled: Ids of uploads that are completed or aborted already.
-        read_documents: Whether to read the job's own files for upload ids even where final names carry the
-            job's id and a listing of uploads tells as much. Some servers list only one page of uploads.
-
-    Raises:
-        StoreError: The store failed; the sweep can be repeated.
+    Work objects stay as long as an upload could not be aborted, so that a repetition finds it. Uploads in
+    ``settled`` are completed or aborted already. With ``read_documents`` the job's own files are read for
+    upload ids even where final names carry the job's id: some servers list only one page of uploads.
     """
     swept = Swept()
     done = set(settled)
@@ -157,11 +145,7 @@ async def _recorded(engine: Engine, context: JobContext, keys: list[str]) -> set
 
 
 async def plan_sweep(engine: Engine, context: JobContext) -> tuple[set[tuple[str, str]], list[str]]:
-    """What a sweep would abort and delete: keys and ids of pending uploads, and keys. Nothing is changed.
-
-    Raises:
-        StoreError: The store failed, or listing uploads is not allowed.
-    """
+    """What a sweep would abort and delete: keys and ids of pending uploads, and keys. Nothing is changed."""
     keys = await _work(engine, context)
     recorded = await _recorded(engine, context, keys)
     uploads = set()
