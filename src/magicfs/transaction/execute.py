@@ -224,7 +224,7 @@ class Executor:
                 if not await self._is_unmoved(version):
                     raise JobMoved(f"job {self.context.job} was moved meanwhile") from undecided.error
             raise CommitOutcomeUnknown(
-                f"{len(lists['done'])} of {output.files} files are published, and it is not known what became of "
+                f"{len(done)} of {output.files} files are published, and it is not known what became of "
                 f"{undecided.step.key}; nothing was removed; commit again, or run magicfs recover "
                 f"{self.context.url}: {undecided.error}",
                 **lists,
@@ -233,7 +233,7 @@ class Executor:
         no_way_back = revert.no_way_back(version.job, output.pendings())
         if no_way_back is not None:
             raise CommitFailed(
-                f"{lists['failed'][0]} could not be published, and job {self.context.job} can only go forward: "
+                f"{failed[0]} could not be published, and job {self.context.job} can only go forward: "
                 f"{no_way_back}; nothing was removed; mend the cause and run magicfs recover "
                 f"{self.context.url}: {first}",
                 **lists,
