@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import socket
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from magicfs.committers.file.algorithm1 import MovedAside
 from magicfs.committers.file.algorithm2 import MovedAtOnce
 from magicfs.committers.file.markers import Marks
 from magicfs.committers.file.merge import walk
+from magicfs.committers.file.records import new_job_file
 from magicfs.engine import Engine
 from magicfs.errors import (
     CommitDenied,
@@ -35,7 +35,7 @@ from magicfs.report import JobReport
 from magicfs.stores.conditions import remembered
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.driver import IsCurrentDriver, require_current_driver
-from magicfs.transaction.record import new_token, now_ms
+from magicfs.transaction.record import new_token
 from magicfs.transaction.setup import check_destination
 
 __all__ = ["FileCommitter"]
@@ -123,16 +123,7 @@ class FileCommitter(ClassicCommitter):
         return JobSetup(driver=driver, published=self.context.job)
 
     def _job_file(self, attempt: int, driver: str) -> JobFile:
-        """How the job is begun here and now."""
-        return JobFile(
-            self.context.job,
-            self.algorithm,
-            self.context.unique_names,
-            attempt,
-            driver,
-            now_ms(),
-            socket.gethostname(),
-        )
+        return new_job_file(self.context.job, self.algorithm, self.context.unique_names, attempt, driver)
 
     async def _require_conditions(self, job: JobFile) -> None:
         """Find out, once in a process, whether of several writers of one name one wins."""

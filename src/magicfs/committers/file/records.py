@@ -14,6 +14,7 @@ before, and says afterwards that it has finished.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -26,15 +27,20 @@ from magicfs.formats.file_task import FILE_TASK_SIZE_LIMIT, TaskRecord
 from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData
 from magicfs.parallel import drained
 from magicfs.protocol import ids, paths
-from magicfs.protocol.ids import AttemptId, TaskId
+from magicfs.protocol.ids import AttemptId, JobId, TaskId
 from magicfs.protocol.layout import SUCCESS
 from magicfs.protocol.temporary import TemporaryLayout
 from magicfs.stores.tree_port import Tree
 from magicfs.transaction.record import now_ms
 
-__all__ = ["Records"]
+__all__ = ["Records", "new_job_file"]
 
 _JSON: Final = ".json"
+
+
+def new_job_file(job: JobId, algorithm: int, unique_names: bool, attempt: int, driver: str) -> JobFile:
+    """A job that is set up here and now."""
+    return JobFile(job, algorithm, unique_names, attempt, driver, now_ms(), socket.gethostname())
 
 
 class Records:
