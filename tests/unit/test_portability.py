@@ -48,12 +48,14 @@ def without_posix(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("options", [{}, {"tracking": "memory"}, {"committer": "file"}], ids=str)
 def test_job_on_memory_needs_no_posix(options: dict[str, str]) -> None:
     done = without_posix(f"options = {options!r}\n{_JOB}")
     assert (done.stdout.split()[:1], done.stderr) == (["2"], "")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("committer", ["directory", "partitioned"])
 def test_staging_committers_say_what_to_use_before_anything_is_changed(committer: str) -> None:
     code = f"""
@@ -71,6 +73,7 @@ except magicfs.UsageError as error:
         assert words in done.stdout
 
 
+@pytest.mark.process
 def test_every_room_can_be_imported_without_posix() -> None:
     assert without_posix(_MODULES).stderr == ""
 
