@@ -424,7 +424,7 @@ def test_observer_is_told_of_every_finished_step() -> None:
         steps = [await upload(store, name) for name in "abc"]
         store.before = only("complete_upload", "c", PermissionDenied("complete_upload", "bucket/c", "no"))
         await Engine(store, 1, seen.append).run(Batch("complete", steps))
-        assert [(event.stage, event.step.key, event.outcome) for event in seen] == [
+        assert [(event.batch, event.step.key, event.outcome) for event in seen] == [
             ("complete", "a", Outcome.DONE),
             ("complete", "b", Outcome.DONE),
             ("complete", "c", Outcome.FAILED),

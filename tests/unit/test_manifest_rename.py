@@ -76,7 +76,7 @@ def test_every_file_is_renamed_and_told(scene: ManifestScene) -> None:
     assert {event.step for event in driver.told} == {
         Rename(one.source, one.key, one.size, one.etag) for one in files
     }
-    assert {(event.stage, event.outcome) for event in driver.told} == {("rename", Outcome.DONE)}
+    assert {(event.batch, event.outcome) for event in driver.told} == {("rename", Outcome.DONE)}
 
 
 def test_145_one_failure_of_a_hundred_stops_and_drains(scene: ManifestScene) -> None:
