@@ -1,7 +1,7 @@
 """The three markers of a job commit of the file committer: ``magicfs.commit-marker/1``.
 
 ``COMMIT_STARTED``, ``COMMIT_SUCCESS`` and ``COMMIT_FAIL`` have the names that Hadoop's application master
-gives them. What each of them allows is told in ``magicfs.committers.file.markers``.
+gives them. ``magicfs.committers.file.markers`` says what each of them allows.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Mark:
     action: Literal["commit", "abort"]  # what was begun
     driver: str  # token of the driver that began it
     attempt: int  # number of its job attempt
-    nonce: str  # tells this write from all others
+    nonce: str  # another one in every write
     tasks: tuple[Chosen, ...] = ()  # what is published, in order of tasks
     files: int = 0
     bytes: int = 0
@@ -53,11 +53,7 @@ class Mark:
 
     @classmethod
     def from_bytes(cls, path: str, raw: builtins.bytes, owner: JobId | None = None) -> Mark:
-        """Read one. With ``owner``, another job's is refused.
-
-        Raises:
-            FormatError: It is malformed or inconsistent, or is another job's.
-        """
+        """Read one. With ``owner``, another job's raises FormatError."""
         fields = Fields(path, parse(path, raw, size_limit=COMMIT_MARKER_SIZE_LIMIT))
         check_format(fields, COMMIT_MARKER_FORMAT)
         if (action := fields.required_text("action")) not in ("commit", "abort"):
@@ -78,7 +74,6 @@ class Mark:
         )
 
     def to_bytes(self) -> builtins.bytes:
-        """The whole file, one line."""
         return render(
             {
                 "format": COMMIT_MARKER_FORMAT,

@@ -21,16 +21,10 @@ DELETIONS_SIZE_LIMIT: Final = 8 * 1024**2
 
 @dataclass(frozen=True, slots=True)
 class OldObject:
-    """An object as a listing showed it.
-
-    Attributes:
-        key: Its key.
-        etag: Its ETag then; another one by now is another object, and stays.
-        size: Its length in bytes.
-    """
+    """An object as a listing showed it."""
 
     key: str
-    etag: str
+    etag: str  # as listed; an object that has another one by now stays
     size: int
 
 
@@ -41,11 +35,7 @@ def write(objects: Sequence[OldObject]) -> bytes:
 
 
 def read(path: str, raw: bytes) -> tuple[OldObject, ...]:
-    """Read one chunk.
-
-    Raises:
-        FormatError: It cannot be believed.
-    """
+    """Read one chunk."""
     fields = Fields(path, parse(path, raw, size_limit=DELETIONS_SIZE_LIMIT))
     check_format(fields, DELETIONS_FORMAT)
     return tuple(

@@ -40,17 +40,11 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 def parse(path: str, raw: bytes, *, size_limit: int) -> dict[str, Any]:
-    """Read one JSON object, believing nothing.
+    """Read one JSON object. Nothing of it is trusted. ``path``: where it lies, for the error.
 
-    Args:
-        path: Where ``raw`` was read from, for the error.
-        raw: The whole file.
-        size_limit: The most bytes that are looked at.
-
-    Raises:
-        FormatError: Too large, empty ("No data", as Hadoop says), not UTF-8, not JSON, nested too deeply, a
-            number that is not finite, a name that occurs twice in one object, text that UTF-8 cannot hold, or
-            anything but an object at the top.
+    Raises FormatError if it has more than ``size_limit`` bytes, is empty ("No data", as Hadoop says), not
+    UTF-8, not JSON or nested too deeply, has a number that is not finite, a name that occurs twice in one
+    object or text that UTF-8 cannot hold, or has anything but an object at the top.
     """
     if len(raw) > size_limit:
         raise FormatError(path, "", f"{len(raw)} bytes, and at most {size_limit} are read")
@@ -77,8 +71,7 @@ def parse(path: str, raw: bytes, *, size_limit: int) -> dict[str, Any]:
 def render(document: Mapping[str, object]) -> bytes:
     """Write one compact line of UTF-8 without a newline at its end, members in their order.
 
-    Raises:
-        UsageError: Text with half a surrogate pair, or a number that is not finite.
+    Raises UsageError for text with half a surrogate pair, and for a number that is not finite.
     """
     try:
         text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -96,10 +89,7 @@ def render_indented(document: Mapping[str, object]) -> bytes:
     """Write a document in UTF-8 without a newline at its end, members in their order.
 
     Members stand on lines of their own, ``"name" : value``, two blanks deeper than their object; lists stay
-    on the line that they begin on.
-
-    Raises:
-        UsageError: Text with half a surrogate pair, or a number that is not finite.
+    on the line that they begin on. Raises UsageError as ``render`` does.
     """
     try:
         return "".join(_indented(document, "\n")).encode("utf-8")
@@ -114,12 +104,11 @@ def with_unknown(document: dict[str, object], unknown: Mapping[str, object]) -> 
 
 
 def java_text(milliseconds: int) -> str:
-    """Milliseconds since the epoch as ``java.util.Date`` shows them in UTC: ``Tue Nov 14 22:13:20 UTC 2023``.
+    """Milliseconds since the epoch as ``java.util.Date`` shows them in UTC: ``Tue Nov 14 22:13:20 UTC
+    2023``.
 
-    Fractions of a second are dropped. No locale changes the text.
-
-    Raises:
-        UsageError: Outside the years 1 to 9999.
+    Fractions of a second are dropped. No locale changes the text. Raises UsageError outside the years 1 to
+    9999.
     """
     moment = _moment(milliseconds)
     day, month = _DAYS[moment.weekday()], _MONTHS[moment.month - 1]

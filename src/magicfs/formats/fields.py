@@ -27,9 +27,6 @@ class Fields:
     Each getter raises ``FormatError`` with the dotted and indexed name of the field when the value has
     another type: a boolean is no integer, a number is no text. In a field that is not required null means
     absent, as in Jackson. ``rest`` returns whatever no getter asked for.
-
-    Attributes:
-        path: Where the file was read from.
     """
 
     __slots__ = ("_members", "_prefix", "_taken", "path")
@@ -45,11 +42,7 @@ class Fields:
         return FormatError(self.path, self._name(field), problem)
 
     def version(self, expected: int) -> None:
-        """Check ``version``: absent is accepted, as Hadoop's readers do.
-
-        Raises:
-            FormatError: "Wrong version: N".
-        """
+        """Check ``version``: absent is accepted, as Hadoop's readers do. Any other is refused."""
         self._taken.add("version")
         found = self._members.get("version", expected)
         if type(found) is not int:
@@ -224,8 +217,7 @@ class Fields:
 def check_format(fields: Fields, expected: str) -> None:
     """Check ``format``, which names the format and its version, such as ``magicfs.manifest/1``.
 
-    Raises:
-        FormatError: Another one or none. One of a newer version says so.
+    Raises FormatError for another one or none; the message says so if it is of a newer version.
     """
     found = fields.required_text("format")
     if found == expected:

@@ -31,11 +31,7 @@ class JobFile:
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes, owner: JobId | None = None) -> JobFile:
-        """Read one. With ``owner``, another job's is refused.
-
-        Raises:
-            FormatError: It is malformed or inconsistent, or is another job's.
-        """
+        """Read one. With ``owner``, another job's raises FormatError."""
         fields = Fields(path, parse(path, raw, size_limit=FILE_JOB_SIZE_LIMIT))
         check_format(fields, FILE_JOB_FORMAT)
         return cls(
@@ -49,7 +45,6 @@ class JobFile:
         )
 
     def to_bytes(self) -> bytes:
-        """The whole file, one line."""
         return render(
             {
                 "format": FILE_JOB_FORMAT,

@@ -21,19 +21,12 @@ FILE_LIST_SIZE_LIMIT: Final = 64 * 1024**2
 
 @dataclass(frozen=True, slots=True)
 class FileList:
-    """The files of one attempt. A value.
-
-    Attributes:
-        job_id: The job.
-        task_id: The task.
-        attempt_id: The attempt.
-        files: Key relative to the destination, and size in bytes, of each.
-    """
+    """The files of one attempt. A value."""
 
     job_id: str
     task_id: str
     attempt_id: str
-    files: tuple[tuple[str, int], ...] = ()
+    files: tuple[tuple[str, int], ...] = ()  # key relative to the destination, and size in bytes, of each
 
     @property
     def size(self) -> int:
@@ -42,11 +35,7 @@ class FileList:
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes) -> FileList:
-        """Read a list.
-
-        Raises:
-            FormatError: It cannot be believed: a key twice, or one that leads out of the destination.
-        """
+        """Read a list. A key twice, or one that leads out of the destination, is a FormatError."""
         fields = Fields(path, parse(path, raw, size_limit=FILE_LIST_SIZE_LIMIT))
         check_format(fields, FILE_LIST_FORMAT)
         files: dict[str, int] = {}
@@ -65,11 +54,6 @@ class FileList:
         )
 
     def to_bytes(self) -> bytes:
-        """The list as one line.
-
-        Raises:
-            UsageError: A key that UTF-8 cannot hold.
-        """
         return render(
             {
                 "format": FILE_LIST_FORMAT,

@@ -41,11 +41,7 @@ class TaskRecord:
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes, owner: JobId | None = None) -> TaskRecord:
-        """Read one. With ``owner``, another job's is refused.
-
-        Raises:
-            FormatError: It is malformed or inconsistent, or is another job's.
-        """
+        """Read one. With ``owner``, another job's raises FormatError."""
         fields = Fields(path, parse(path, raw, size_limit=FILE_TASK_SIZE_LIMIT))
         check_format(fields, FILE_TASK_FORMAT)
         return cls(
@@ -64,11 +60,6 @@ class TaskRecord:
         )
 
     def to_bytes(self) -> bytes:
-        """The whole file, one line.
-
-        Raises:
-            UsageError: The name of a file is not valid Unicode.
-        """
         return render(
             {
                 "format": FILE_TASK_FORMAT,

@@ -22,8 +22,8 @@ def encode(path: str) -> str:
     """Escape a path, with or without ``scheme://authority``, as Hadoop's ``Path`` does.
 
     Percent signs are always escaped; letters of any script stay raw, spaces and control characters of any
-    script do not. Runs of slashes become one and a slash at the end goes, as in Hadoop, so a key that has
-    them is not told by its URI. Unlike Hadoop, elements ``.`` and ``..`` are names like any other.
+    script do not. Runs of slashes become one and a slash at the end goes, as in Hadoop, so
+    the URI does not show them. Unlike Hadoop, elements ``.`` and ``..`` are names like any other.
     """
     head = _SCHEME_AND_AUTHORITY.match(path)
     start = head.end() if head else 0

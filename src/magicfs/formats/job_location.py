@@ -30,19 +30,10 @@ class JobLocation:
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes, owner: JobId | None = None) -> JobLocation:
-        """Read one. With ``owner``, another job's is refused.
-
-        Raises:
-            FormatError: It is malformed or inconsistent, or is another job's.
-        """
+        """Read one. With ``owner``, another job's raises FormatError."""
         fields = Fields(path, parse(path, raw, size_limit=JOB_LOCATION_SIZE_LIMIT))
         check_format(fields, JOB_LOCATION_FORMAT)
         return cls(fields.required_job_id(owner=owner), fields.text("destination"))
 
     def to_bytes(self) -> bytes:
-        """The whole file, one line.
-
-        Raises:
-            UsageError: A destination that UTF-8 cannot hold.
-        """
         return render({"format": JOB_LOCATION_FORMAT, "jobId": self.job, "destination": self.destination})

@@ -39,129 +39,78 @@ _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """An immutable object with facts of the job.
+    """An immutable object with facts of the job."""
 
-    Attributes:
-        key: Where it lies, in the job's bucket.
-        sha256: Of its bytes, in hexadecimal.
-        files: How many files or objects it lists.
-        size: Bytes of all of them.
-    """
-
-    key: str
-    sha256: str
-    files: int
-    size: int
+    key: str  # in the job's bucket
+    sha256: str  # of its bytes, in hexadecimal
+    files: int  # how many files or objects it lists
+    size: int  # bytes of all of them
 
 
 @dataclass(frozen=True, slots=True)
 class OldSuccess:
-    """The ``_SUCCESS`` that was there before the job.
+    """The ``_SUCCESS`` that was there before the job."""
 
-    Attributes:
-        key: Where its copy lies.
-        sha256: Of the copy.
-        etag: Of the original: only that one is deleted.
-    """
-
-    key: str
-    sha256: str
-    etag: str
+    key: str  # where its copy lies
+    sha256: str  # of the copy, in hexadecimal
+    etag: str  # of the original: only that one is deleted
 
 
 @dataclass(frozen=True, slots=True)
 class SeenPointer:
-    """The manifest pointer as the job saw it when it looked at what it replaces.
+    """The manifest pointer as the job saw it when it looked at what it replaces."""
 
-    Attributes:
-        job: The job that it named.
-        etag: Its version.
-    """
-
-    job: str
-    etag: str
+    job: str  # that it named
+    etag: str  # its version
 
 
 @dataclass(frozen=True, slots=True)
 class ExtraDestination:
-    """A further directory that the job publishes to.
+    """A further directory that the job publishes to."""
 
-    Attributes:
-        key: The directory, a key without a slash at its end.
-        older_files: Whether data was there that no manifest knows.
-    """
-
-    key: str
-    older_files: bool = False
+    key: str  # the directory, without a slash at its end
+    older_files: bool = False  # whether data was there that no manifest knows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobObject:
-    """A job. A value: every move makes a new one, with a fresh nonce.
-
-    Attributes:
-        job_id: The job.
-        bucket: Where its destination lies.
-        destination: The destination directory, a key without a slash at its end.
-        state: What may be done with it.
-        nonce: Another one in every version, so that a writer can tell its own from another's.
-        driver: Who may commit the job while it is open; a take-over sets another.
-        attempt: Number of the job attempt.
-        committer: Name of the committer.
-        conflict: The conflict mode.
-        unique_names: Whether final names carry task and job.
-        tracking: Where finished uploads are remembered until their task commits.
-        layout: Which of Hadoop's directory layouts.
-        run_id: Name of the run; None if it has none.
-        created_ms: When it was set up, in milliseconds since the epoch.
-        changed_ms: When it was moved last.
-        host: Where that happened.
-        tasks: How many tasks are published.
-        files: How many files.
-        size: Bytes of all of them.
-        chunks: Pending sets of at most 1,000 files each: what is published.
-        deletions: Lists of old objects: what is deleted once every file is visible.
-        partitions: Partitions that the mode is about, relative to the destination: they are replaced, or with
-            ``partitioned`` and ``fail`` must hold no data; None for the whole destination.
-        pointer: What the manifest pointer said when the job looked; None if there was none.
-        older_files: Whether data was there that no manifest knows.
-        old_success: The ``_SUCCESS`` before the job; None if there was none.
-        equal_keys: Old keys that new files replace in place: there is no way back from the first of them.
-        irreversible: Whether replacing those has begun.
-        reason: Why it is aborted or reverted; empty otherwise.
-        extra_destinations: Further directories that the job publishes to; the field is left out if empty.
-        unknown: Fields of others, written back behind ours.
-    """
+    """A job. A value: every move makes a new one, with a fresh nonce."""
 
     job_id: JobId
-    bucket: str
-    destination: str
+    bucket: str  # where its destination lies
+    destination: str  # the directory, a key without a slash at its end
     state: JobState
-    nonce: str
-    driver: str
-    attempt: int = 0
+    nonce: str  # another one in every version, so that a writer recognises its own
+    driver: str  # who may commit the job while it is open; a take-over sets another
+    attempt: int = 0  # number of the job attempt
     committer: str = "magic"
     conflict: str = "append"
-    unique_names: bool = True
+    unique_names: bool = True  # whether final names carry task and job
     tracking: str = "store"
-    layout: str = "__magic_job"
+    """Where finished uploads are remembered until their task commits: ``store`` or ``memory``."""
+    layout: str = "__magic_job"  # which of Hadoop's directory layouts
     run_id: str | None = None
-    created_ms: int = 0
-    changed_ms: int = 0
-    host: str = ""
-    tasks: int = 0
-    files: int = 0
-    size: int = 0
-    chunks: tuple[Chunk, ...] = ()
-    deletions: tuple[Chunk, ...] = ()
+    created_ms: int = 0  # when it was set up
+    changed_ms: int = 0  # when its state was last moved
+    host: str = ""  # where it was last moved
+    tasks: int = 0  # how many tasks are published
+    files: int = 0  # how many files
+    size: int = 0  # bytes of all of them
+    chunks: tuple[Chunk, ...] = ()  # pending sets of at most 1,000 files each: what is published
+    deletions: tuple[Chunk, ...] = ()  # lists of old objects: what is deleted once every file is visible
     partitions: tuple[str, ...] | None = None
-    pointer: SeenPointer | None = None
-    older_files: bool = False
-    old_success: OldSuccess | None = None
+    """Partitions that the mode is about, relative to the destination: they are replaced, or with
+    ``partitioned`` and ``fail`` must hold no data; None for the whole destination.
+    """
+    pointer: SeenPointer | None = None  # the manifest pointer when the job looked; None if there was none
+    older_files: bool = False  # whether data was there that no manifest knows
+    old_success: OldSuccess | None = None  # the ``_SUCCESS`` before the job
     equal_keys: tuple[str, ...] = ()
-    irreversible: bool = False
-    reason: str = ""
+    """Old keys that new files replace in place: there is no way back from the first of them."""
+    irreversible: bool = False  # whether replacing those has begun
+    reason: str = ""  # why it is aborted or reverted
     extra_destinations: tuple[ExtraDestination, ...] = ()
+    """Further directories that the job publishes to; the field is left out if empty."""
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -171,11 +120,6 @@ class JobObject:
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes) -> JobObject:
-        """Read a job object.
-
-        Raises:
-            FormatError: It cannot be believed, or a newer magicfs wrote it.
-        """
         fields = Fields(path, parse(path, raw, size_limit=JOB_OBJECT_SIZE_LIMIT))
         check_format(fields, JOB_FORMAT)
         partitions = fields.texts("partitions") if fields.has("partitions") else None
@@ -213,11 +157,7 @@ class JobObject:
         )
 
     def to_bytes(self) -> bytes:
-        """The whole file, one line.
-
-        Raises:
-            UsageError: Text that UTF-8 cannot hold.
-        """
+        """The whole file, one line."""
         document: dict[str, object] = {
             "format": JOB_FORMAT,
             "jobId": self.job_id,

@@ -75,7 +75,7 @@ def _is_version_of(named: object, format_: str) -> bool:
 
 
 def _own(name: str, format_: str, read: Callable[[str, bytes], Content]) -> Kind:
-    """A format of ours: told by what the file says, never by what it is called."""
+    """A format of ours: recognised by what the file says, never by its name."""
     return Kind(name, lambda _: False, lambda document: _is_version_of(document.get("format"), format_), read)
 
 
@@ -120,22 +120,17 @@ KINDS: Final = (
 
 
 def detect(path: str, raw: bytes) -> str:
-    """The name of a file's kind, one of ``KINDS``. Its content decides first, its name if that says nothing.
+    """The name of a file's kind, one of ``KINDS``. Its content decides first, its name if that says
+    nothing.
 
-    Hadoop's staging committers give their pending sets no suffix, and reports have any name.
-
-    Raises:
-        FormatError: None of these.
+    Hadoop's staging committers give their pending sets no suffix, and reports have any name. Raises
+    FormatError if it is none of these.
     """
     return _kind(path, raw).name
 
 
 def load(path: str, raw: bytes) -> Content:
-    """Read a file of any kind.
-
-    Raises:
-        FormatError: None of these, or it is malformed or inconsistent.
-    """
+    """Read a file of any kind. Raises FormatError if it is none of these."""
     return _kind(path, raw).read(path, raw)
 
 

@@ -1,7 +1,7 @@
 """The manifest of a published job: exactly which files it brought, and what it hid. ``magicfs.manifest/1``.
 
-Manifests form a chain, each naming the job published before it; the pointer names the newest. What a reader
-of the chain sees is told in ``magicfs.manifests.chain``; ``docs/manifests.md`` describes every field.
+Manifests form a chain, each naming the job published before it; the pointer names the newest.
+``magicfs.manifests.chain`` says what a reader of the chain sees; ``docs/manifests.md`` describes every field.
 """
 
 from __future__ import annotations
@@ -25,107 +25,65 @@ Hides = Literal["nothing", "all", "keys"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFile:
-    """One file of a job.
+    """One file of a job."""
 
-    Attributes:
-        key: Relative to the destination.
-        size: Length in bytes.
-        etag: As the store gave it, quotes included; empty if nobody saw it.
-        checksum: Of the whole file, as ``algorithm:base64``; None if it is not known.
-        write_id: The upload's, in the object's metadata; None if it has none.
-        unknown: Fields of others, written back behind ours.
-    """
-
-    key: str
-    size: int
-    etag: str
-    checksum: str | None = None
-    write_id: str | None = None
+    key: str  # relative to the destination
+    size: int  # in bytes
+    etag: str  # as the store gave it, quotes included; empty if nobody saw it
+    checksum: str | None = None  # of the whole file, as ``algorithm:base64``
+    write_id: str | None = None  # the upload's, in the object's metadata; None if it has none
     unknown: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedRun:
-    """A run that an older manifest published, in a manifest that sums older ones up.
-
-    Attributes:
-        run_id: Name of the run.
-        job_id: The job that published it.
-        files: How many files the job brought.
-        size: Their bytes.
-        committed_ms: When it was published, in milliseconds since the epoch.
-        unknown: Fields of others, written back behind ours.
-    """
+    """A run that an older manifest published, in a manifest that sums older ones up."""
 
     run_id: str
-    job_id: str
-    files: int
-    size: int
-    committed_ms: int
+    job_id: str  # the job that published it
+    files: int  # how many files the job brought
+    size: int  # their bytes
+    committed_ms: int  # when it was published
     unknown: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """A published job. A value; once the pointer leads to it, it never changes again.
-
-    Attributes:
-        job_id: The job.
-        run_id: Name of the run; None if it has none.
-        bucket: Where the destination lay.
-        destination: The destination directory, a key without a slash at its end; empty for a whole bucket.
-        conflict: The conflict mode; ``adopt`` for files that are older than the chain, ``compact`` for a sum
-            of older manifests.
-        committed_ms: When the job was published, in milliseconds since the epoch.
-        previous: The job published before it; None for the first.
-        hides: ``all`` hides what was there when the job looked, ``keys`` what ``deleted`` names.
-        replaced: With ``all``, the newest job that is hidden, all before it included; None if there was none.
-        deleted: Keys, relative to the destination, that no older manifest brings any more.
-        partitions: Replaced partitions, relative to the destination; None unless that is the mode.
-        older_files: Whether visible files were there that no manifest knows, when the chain began.
-        files: What the job brought; no two have the same key.
-        runs: The runs of older manifests, the newest first, in one that sums them up; else none.
-        unknown: Fields of others, written back behind ours.
-    """
+    """A published job. A value; once the pointer leads to it, it never changes again."""
 
     job_id: str
     run_id: str | None = None
-    bucket: str
-    destination: str
+    bucket: str  # where the destination lay
+    destination: str  # a key without a slash at its end; empty for a whole bucket
     conflict: str
-    committed_ms: int
-    previous: str | None = None
+    """The conflict mode; ``adopt`` for files that are older than the chain, ``compact`` for a sum of older
+    manifests.
+    """
+    committed_ms: int  # when the job was published
+    previous: str | None = None  # the job published before it
     hides: Hides = "nothing"
-    replaced: str | None = None
-    deleted: tuple[str, ...] = ()
+    """``all`` hides what was there when the job looked, ``keys`` what ``deleted`` names."""
+    replaced: str | None = None  # with ``all``, the newest job that is hidden, all before it included
+    deleted: tuple[str, ...] = ()  # keys, relative to the destination, that no older manifest brings any more
     partitions: tuple[str, ...] | None = None
+    """Replaced ones, relative to the destination; None in other modes."""
     older_files: bool = False
-    files: tuple[ManifestFile, ...] = ()
+    """Whether visible files were there that no manifest knows, when the chain began."""
+    files: tuple[ManifestFile, ...] = ()  # no two have the same key
     runs: tuple[PublishedRun, ...] = ()
+    """The runs of older manifests, the newest first, in one that sums them up; else none."""
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
-        """Size of all files."""
         return sum(file.size for file in self.files)
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes, *, size_limit: int = MANIFEST_SIZE_LIMIT) -> Manifest:
-        """Read a manifest.
-
-        Raises:
-            FormatError: It cannot be believed, or a newer magicfs wrote it; a file's field is named
-                ``files[i].x``.
-        """
         return cls.from_fields(Fields(path, parse(path, raw, size_limit=size_limit)))
 
     @classmethod
     def from_fields(cls, fields: Fields) -> Manifest:
-        """Read the JSON object.
-
-        Raises:
-            FormatError: As for ``from_bytes``.
-        """
         check_format(fields, MANIFEST_FORMAT)
         hides = fields.required_text("hides")
         if hides not in get_args(Hides):
@@ -155,11 +113,7 @@ class Manifest:
         )
 
     def to_bytes(self) -> bytes:
-        """The whole file, one line.
-
-        Raises:
-            UsageError: Text that UTF-8 cannot hold.
-        """
+        """The whole file, one line."""
         document: dict[str, object] = {
             "format": MANIFEST_FORMAT,
             "jobId": self.job_id,

@@ -50,19 +50,12 @@ PENDING_SIZE_LIMIT: Final = 16 * 1024**2
 
 @dataclass(frozen=True, slots=True)
 class UploadedPart:
-    """One acknowledged part (Hadoop's ``UploadEtag``). Its number is its place in the list, from 1.
+    """One acknowledged part (Hadoop's ``UploadEtag``). Its number is its place in the list, from 1."""
 
-    Attributes:
-        etag: As the store returned it, so with quotation marks from S3.
-        checksum_algorithm: ``CRC32``, ``CRC32C``, ``SHA1`` or ``SHA256``; None without a checksum.
-        checksum: In base64, as the store returned it.
-        unknown: Fields of others; only the ``object`` form holds them.
-    """
-
-    etag: str
-    checksum_algorithm: str | None = None
-    checksum: str | None = None
-    unknown: Mapping[str, object] = field(default_factory=dict)
+    etag: str  # as the store returned it, so with quotation marks from S3
+    checksum_algorithm: str | None = None  # ``CRC32``, ``CRC32C``, ``SHA1`` or ``SHA256``
+    checksum: str | None = None  # in base64, as the store returned it
+    unknown: Mapping[str, object] = field(default_factory=dict)  # only the ``object`` form holds them
 
     def __post_init__(self) -> None:
         if not self.etag:
@@ -85,42 +78,25 @@ class Pending:
     """One upload whose parts are all there and which becomes an object when it is completed.
 
     A value: the mappings are never changed in place. What cannot be true cannot be made.
-
-    Attributes:
-        upload_id: The store's name for the multipart upload.
-        bucket: Where the object will be.
-        destination_key: Its key: raw text, no leading slash; nothing in it is interpreted, ``..`` included.
-        parts: At least one, in the order of their numbers.
-        length: Bytes of the object.
-        filename: The path of the ``.pending`` file as the file tells it; Hadoop's loader replaces it
-            by the one that it read.
-        uri: The path that the application opened, encoded as ``hadoop_uri`` does, for readers only.
-        created_ms: When it was made, in milliseconds since the epoch.
-        saved_ms: When it was saved, the same.
-        date: The same as text, never parsed.
-        job_id: Empty until the task commit.
-        task_id: The task *attempt*; empty until the task commit.
-        text: Notes.
-        extra_data: Free for committers; Hadoop's own leave it empty.
-        statistics: Of the stream that wrote it.
-        unknown: Fields of others, written back behind ours.
     """
 
-    upload_id: str
-    bucket: str
-    destination_key: str
-    parts: tuple[UploadedPart, ...]
-    length: int
+    upload_id: str  # the store's name for the multipart upload
+    bucket: str  # where the object will be
+    destination_key: str  # raw text, no leading slash; nothing in it is interpreted, ``..`` included
+    parts: tuple[UploadedPart, ...]  # at least one, in the order of their numbers
+    length: int  # bytes of the object
     filename: str | None = None
-    uri: str = ""
+    """Path of the ``.pending`` file as the file gives it; Hadoop's loader puts the one that it read."""
+    uri: str = ""  # the path that the application opened, as ``hadoop_uri`` encodes it; for readers only
     created_ms: int = 0
     saved_ms: int = 0
-    date: str = ""
-    job_id: str = ""
-    task_id: str = ""
-    text: str = ""
+    date: str = ""  # ``saved_ms`` as text, never parsed
+    job_id: str = ""  # empty until the task commit
+    task_id: str = ""  # the task *attempt*; empty until the task commit
+    text: str = ""  # notes
     extra_data: Mapping[str, str] = field(default_factory=dict)
-    statistics: Statistics = field(default_factory=Statistics)
+    """Free for committers; Hadoop's own leave it empty."""
+    statistics: Statistics = field(default_factory=Statistics)  # of the stream that wrote it
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -138,30 +114,17 @@ class Pending:
             raise UsageError("a length or time is out of range; pass bytes, and milliseconds since the epoch")
 
     def touched(self, now_ms: int) -> Pending:
-        """The same, created and saved at this moment, ``date`` included; Hadoop's ``touch``.
-
-        Args:
-            now_ms: Milliseconds since the epoch.
-        """
+        """The same, created and saved at this moment, ``date`` included; Hadoop's ``touch``."""
         return replace(self, created_ms=now_ms, saved_ms=now_ms, date=java_text(now_ms))
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes, *, size_limit: int = PENDING_SIZE_LIMIT) -> Pending:
-        """Read a ``.pending`` file of any generation.
-
-        Raises:
-            FormatError: It cannot be believed.
-        """
+        """Read a ``.pending`` file of any generation."""
         return cls.from_fields(Fields(path, parse(path, raw, size_limit=size_limit)))
 
     @classmethod
     def from_fields(cls, fields: Fields) -> Pending:
-        """Read the JSON object. ``partCount`` is ignored, as in Hadoop.
-
-        Raises:
-            FormatError: Another version; no ``uploadId``, ``bucket``, ``destinationKey``, ``etags`` or
-                ``length``; a value that cannot be true, such as an empty list of parts.
-        """
+        """Read the JSON object. ``partCount`` is ignored, as in Hadoop; no parts are a FormatError."""
         fields.version(PENDING_VERSION)
         fields.skip("partCount")
         return cls(
@@ -184,11 +147,7 @@ class Pending:
         )
 
     def to_bytes(self, etag_format: EtagFormat = DEFAULT_ETAG_FORMAT) -> bytes:
-        """The whole file, fields in the order in which Hadoop emits them.
-
-        Raises:
-            UsageError: No such format, or text that UTF-8 cannot hold.
-        """
+        """The whole file, fields in the order in which Hadoop emits them."""
         return render(self.to_document(etag_format))
 
     def to_document(self, etag_format: EtagFormat = DEFAULT_ETAG_FORMAT) -> dict[str, object]:

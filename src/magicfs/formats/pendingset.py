@@ -27,20 +27,14 @@ PENDINGSET_SIZE_LIMIT: Final = 256 * 1024**2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingSet:
-    """What a task attempt persists so that the job can publish it. A value, as ``Pending`` is.
+    """What a task attempt persists so that the job can publish it. A value, as ``Pending`` is."""
 
-    Attributes:
-        job_id: The job's id; Hadoop's staging committers leave it empty.
-        commits: One per file; no two have the same destination key. Empty for a task that wrote nothing.
-        statistics: Sum of the commits' statistics.
-        extra_data: Written when not empty. Hadoop neither writes nor reads it.
-        unknown: Fields of others, written back behind ours.
-    """
-
-    job_id: str = ""
+    job_id: str = ""  # Hadoop's staging committers leave it empty
     commits: tuple[Pending, ...] = ()
-    statistics: Statistics = field(default_factory=Statistics)
+    """One per file; no two have one destination key; none if nothing was written."""
+    statistics: Statistics = field(default_factory=Statistics)  # sum of the commits' statistics
     extra_data: Mapping[str, str] = field(default_factory=dict)
+    """Written when not empty; Hadoop neither writes nor reads it."""
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -54,10 +48,10 @@ class PendingSet:
     def merge(
         cls, job_id: str, commits: Iterable[Pending], extra_data: Mapping[str, str] | None = None
     ) -> PendingSet:
-        """Make a set into whose statistics those of the commits are moved, as by Hadoop's ``PendingSet.add``.
+        """Make a set into whose statistics those of the commits are moved, as by Hadoop's
+        ``PendingSet.add``.
 
-        Raises:
-            UsageError: Two commits with one destination key.
+        Raises UsageError if two commits have one destination key.
         """
         given = tuple(commits)
         return cls(
@@ -69,20 +63,11 @@ class PendingSet:
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes, *, size_limit: int = PENDINGSET_SIZE_LIMIT) -> PendingSet:
-        """Read a pending set.
-
-        Raises:
-            FormatError: It cannot be believed; a commit's field is named ``commits[i].x``.
-        """
         return cls.from_fields(Fields(path, parse(path, raw, size_limit=size_limit)))
 
     @classmethod
     def from_fields(cls, fields: Fields) -> PendingSet:
-        """Read the JSON object.
-
-        Raises:
-            FormatError: Another version, no ``commits``, a wrong commit, two with one destination key.
-        """
+        """Read the JSON object. Two commits with one destination key are a FormatError."""
         fields.version(PENDINGSET_VERSION)
         commits = tuple(Pending.from_fields(child) for child in fields.objects("commits"))
         if (twice := _written_twice(commits)) is not None:
@@ -101,11 +86,7 @@ class PendingSet:
         )
 
     def to_bytes(self, etag_format: EtagFormat = DEFAULT_ETAG_FORMAT) -> bytes:
-        """The whole file, fields in the order in which Hadoop emits them.
-
-        Raises:
-            UsageError: No such format, or text that UTF-8 cannot hold.
-        """
+        """The whole file, fields in the order in which Hadoop emits them."""
         document: dict[str, object] = {
             "version": PENDINGSET_VERSION,
             "jobId": self.job_id,

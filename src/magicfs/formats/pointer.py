@@ -22,31 +22,17 @@ POINTER_SIZE_LIMIT: Final = 16 * 1024**2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pointer:
-    """The head of a destination's chain of manifests. A value: every move makes a new one.
+    """The head of a destination's chain of manifests. A value: every move makes a new one."""
 
-    Attributes:
-        job_id: The newest published job.
-        nonce: Another one in every version, so that a writer can tell its own from another's.
-        changed_ms: When it was moved, in milliseconds since the epoch.
-        runs: Run id and job id of the last published jobs that had a run id, the newest last; no run twice.
-        unknown: Fields of others, written back behind ours.
-    """
-
-    job_id: str
-    nonce: str
-    changed_ms: int
+    job_id: str  # the newest published job
+    nonce: str  # another one in every version, so that a writer recognises its own
+    changed_ms: int  # when it was moved
     runs: tuple[tuple[str, str], ...] = ()
+    """Run id and job id of the last published jobs that had a run id, the newest last; no run twice."""
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     def moved(self, job_id: str, run_id: str | None, nonce: str, now_ms: int) -> Pointer:
-        """The pointer after another job was published.
-
-        Args:
-            job_id: The job.
-            run_id: Its run; None if it has none.
-            nonce: A fresh one.
-            now_ms: Milliseconds since the epoch.
-        """
+        """The pointer after another job was published, with a fresh nonce."""
         runs = self.runs
         if run_id is not None:
             runs = (*((run, job) for run, job in runs if run != run_id), (run_id, job_id))
@@ -58,20 +44,10 @@ class Pointer:
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes, *, size_limit: int = POINTER_SIZE_LIMIT) -> Pointer:
-        """Read a pointer.
-
-        Raises:
-            FormatError: It cannot be believed, or a newer magicfs wrote it.
-        """
         return cls.from_fields(Fields(path, parse(path, raw, size_limit=size_limit)))
 
     @classmethod
     def from_fields(cls, fields: Fields) -> Pointer:
-        """Read the JSON object.
-
-        Raises:
-            FormatError: As for ``from_bytes``.
-        """
         check_format(fields, POINTER_FORMAT)
         runs = tuple(_run(fields, place, one) for place, one in enumerate(fields.elements("runs")))
         seen: set[str] = set()
@@ -88,11 +64,7 @@ class Pointer:
         )
 
     def to_bytes(self) -> bytes:
-        """The whole file, one line.
-
-        Raises:
-            UsageError: Text that UTF-8 cannot hold.
-        """
+        """The whole file, one line."""
         document: dict[str, object] = {
             "format": POINTER_FORMAT,
             "jobId": self.job_id,

@@ -22,16 +22,10 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class MeanStatistic:
-    """A mean that can be added to others (Hadoop's class of this name). The mean itself is not stored.
+    """A mean that can be added to others (Hadoop's class of this name). The mean itself is not stored."""
 
-    Attributes:
-        samples: How many values were added up; none means that ``sum`` says nothing.
-        sum: Their sum, in the unit of the statistic.
-        unknown: Fields of others.
-    """
-
-    samples: int = 0
-    sum: int = 0
+    samples: int = 0  # how many values were added up; with none ``sum`` says nothing
+    sum: int = 0  # in the unit of the statistic
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     def __add__(self, other: MeanStatistic) -> MeanStatistic:
@@ -56,20 +50,12 @@ class Statistics:
     zero; gauges add; minimums and maximums take the lesser and the greater, and ``UNSET`` yields; means add
     samples and sums. A name that one side lacks takes the other's value. Sums stay within 64 bits. Unknown
     fields cannot be aggregated: the left side's win.
-
-    Attributes:
-        counters: Events by name.
-        gauges: Levels by name.
-        minimums: Least values by name, ``UNSET`` possible.
-        maximums: Greatest values by name, ``UNSET`` possible.
-        meanstatistics: Means by name.
-        unknown: Fields of others.
     """
 
-    counters: Mapping[str, int] = field(default_factory=dict)
-    gauges: Mapping[str, int] = field(default_factory=dict)
-    minimums: Mapping[str, int] = field(default_factory=dict)
-    maximums: Mapping[str, int] = field(default_factory=dict)
+    counters: Mapping[str, int] = field(default_factory=dict)  # events by name
+    gauges: Mapping[str, int] = field(default_factory=dict)  # levels by name
+    minimums: Mapping[str, int] = field(default_factory=dict)  # ``UNSET`` possible
+    maximums: Mapping[str, int] = field(default_factory=dict)  # ``UNSET`` possible
     meanstatistics: Mapping[str, MeanStatistic] = field(default_factory=dict)
     unknown: Mapping[str, object] = field(default_factory=dict)
 
@@ -91,11 +77,7 @@ class Statistics:
 
     @classmethod
     def from_fields(cls, fields: Fields) -> Statistics:
-        """Read a snapshot; what is missing is empty. Negative sample counts read as zero, as in Hadoop.
-
-        Raises:
-            FormatError: A value that is no 64-bit integer.
-        """
+        """Read a snapshot; what is missing is empty. Negative sample counts read as zero, as in Hadoop."""
         return cls(
             counters=fields.integer_map("counters"),
             gauges=fields.integer_map("gauges"),

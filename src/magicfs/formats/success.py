@@ -50,41 +50,25 @@ WINNERS_FIELD: Final = "magicfs.winners"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuccessData:
-    """How a job ended. A value, as ``Pending`` is.
+    """How a job ended. A value, as ``Pending`` is."""
 
-    Attributes:
-        success: Whether it succeeded: reports tell of failed jobs too.
-        timestamp_ms: When it ended, in milliseconds since the epoch.
-        date: The same as text: ``java.util.Date``'s from S3A, ISO 8601 from the manifest committer.
-        hostname: Where the job was committed.
-        committer: A short name from S3A (``magic``), a class from the manifest committer.
-        description: The role of the one who wrote it.
-        job_id: The job's id.
-        job_id_source: Where that came from.
-        metrics: Counts of the whole process.
-        diagnostics: Free text by name.
-        filenames: Some of the files: ``/`` and the raw key from S3A, URIs from the manifest committer. Only
-            the first ``SUCCESS_MARKER_FILE_LIMIT`` are written.
-        statistics: Of the job.
-        state: Where a report says so.
-        stage: Where a report says so.
-        unknown: Fields of others, written back behind ours.
-    """
-
-    success: bool = True
-    timestamp_ms: int = 0
-    date: str = ""
-    hostname: str = ""
-    committer: str = ""
-    description: str | None = None
+    success: bool = True  # False in the report of a failed job
+    timestamp_ms: int = 0  # when it ended
+    date: str = ""  # the same as text: ``java.util.Date``'s from S3A, ISO 8601 from the manifest committer
+    hostname: str = ""  # where the job was committed
+    committer: str = ""  # a short name from S3A (``magic``), a class from the manifest committer
+    description: str | None = None  # the role of the one who wrote it
     job_id: str = ""
-    job_id_source: str = ""
-    metrics: Mapping[str, int] = field(default_factory=dict)
-    diagnostics: Mapping[str, str] = field(default_factory=dict)
+    job_id_source: str = ""  # where the job's id came from
+    metrics: Mapping[str, int] = field(default_factory=dict)  # counts of the whole process
+    diagnostics: Mapping[str, str] = field(default_factory=dict)  # free text by name
     filenames: tuple[str, ...] = ()
-    statistics: Statistics = field(default_factory=Statistics)
-    state: str | None = None
-    stage: str | None = None
+    """Some of the files: ``/`` and the raw key from S3A, URIs from the manifest committer. Only the first
+    ``SUCCESS_MARKER_FILE_LIMIT`` are written.
+    """
+    statistics: Statistics = field(default_factory=Statistics)  # of the job
+    state: str | None = None  # where a report says so
+    stage: str | None = None  # where a report says so
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
@@ -115,33 +99,21 @@ class SuccessData:
         return success.touched(ended_ms)
 
     def touched(self, now_ms: int) -> SuccessData:
-        """The same at this moment, ``date`` included.
-
-        Args:
-            now_ms: Milliseconds since the epoch.
-        """
+        """The same at this moment, ``date`` included."""
         return replace(self, timestamp_ms=now_ms, date=java_text(now_ms))
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes, *, size_limit: int = SUCCESS_SIZE_LIMIT) -> SuccessData:
-        """Read what either of Hadoop's committers, or magicfs, wrote.
-
-        Raises:
-            FormatError: It cannot be believed, or it is empty.
-        """
+        """Read what either of Hadoop's committers, or magicfs, wrote. An empty file is a FormatError."""
         if not raw:
             raise FormatError(
-                path, "", "No data: the classic FileOutputCommitter wrote it, and tells only that it ended"
+                path, "", "No data: the classic FileOutputCommitter wrote it, and says only that it ended"
             )
         return cls.from_fields(Fields(path, parse(path, raw, size_limit=size_limit)))
 
     @classmethod
     def from_fields(cls, fields: Fields) -> SuccessData:
-        """Read the JSON object. A diagnostic that is null reads as empty.
-
-        Raises:
-            FormatError: Another ``name`` or none, or a value of the wrong type.
-        """
+        """Read the JSON object. A diagnostic that is null reads as empty."""
         name = fields.nullable_text("name")
         if name is None:
             raise fields.error("name", "Incompatible file format: no 'name' field")
@@ -168,11 +140,7 @@ class SuccessData:
         )
 
     def to_bytes(self) -> bytes:
-        """The whole file as S3A writes it, fields in the order in which Hadoop emits them.
-
-        Raises:
-            UsageError: Text that UTF-8 cannot hold.
-        """
+        """The whole file as S3A writes it, fields in the order in which Hadoop emits them."""
         document: dict[str, object] = {
             "name": SUCCESS_NAME,
             "success": self.success,
@@ -202,20 +170,13 @@ class Winners:
         "magicfs.winners": {"<job>": {"<attempt>": <number of its files>, …}, …}
 
     All attempts of all jobs whose files are part of the dataset, in the order in which they were published.
-
-    Attributes:
-        jobs: Number of files by attempt, by job.
     """
 
-    jobs: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    jobs: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # number of files by attempt, by job
 
     @classmethod
     def of(cls, path: str, success: SuccessData) -> Winners | None:
-        """What a ``_SUCCESS`` lists; None if it lists nothing, for another committer wrote it.
-
-        Raises:
-            FormatError: The list cannot be believed.
-        """
+        """What a ``_SUCCESS`` lists; None if it lists nothing, for another committer wrote it."""
         fields = Fields(path, dict(success.unknown))
         if not fields.has(WINNERS_FIELD):
             return None
@@ -246,9 +207,6 @@ def manifest_success(success: SuccessData) -> bytes:
     """The file as Hadoop's manifest committer writes it (``ManifestSuccessData``).
 
     Fields stand in the order in which Hadoop emits them, without those that are None.
-
-    Raises:
-        UsageError: Text that UTF-8 cannot hold.
     """
     document: dict[str, object] = {
         "name": SUCCESS_NAME,

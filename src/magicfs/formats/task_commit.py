@@ -57,15 +57,10 @@ class TaskCommit:
         set_key: str | None,
         inline_limit: int | None = None,
     ) -> TaskCommit:
-        """Describe a pending set. It travels inside if it is small enough, or stored nowhere else.
+        """Describe a pending set. ``set_key`` says where it is stored; None if it is not.
 
-        Args:
-            job: The job.
-            task: The task.
-            attempt: The attempt.
-            pending_set: What it wrote.
-            set_key: Where the set is stored; None if it is not.
-            inline_limit: Bytes of the largest packed set that travels; None for ``INLINE_LIMIT``.
+        It travels inside if it is stored nowhere else, or has at most ``inline_limit`` bytes when packed
+        (``INLINE_LIMIT`` if None).
         """
         limit = INLINE_LIMIT if inline_limit is None else inline_limit
         packed = pack(pending_set.to_bytes("object"))
@@ -81,11 +76,7 @@ def pack(raw: bytes) -> bytes:
 
 
 def unpack(path: str, packed: bytes) -> bytes:
-    """Undo ``pack``.
-
-    Raises:
-        FormatError: Not packed bytes, or more of them than a pending set may have.
-    """
+    """Undo ``pack``. Raises FormatError for what is not packed, or larger than a pending set may be."""
     decompressor = zlib.decompressobj()
     try:
         raw = decompressor.decompress(packed, PENDINGSET_SIZE_LIMIT + 1)

@@ -1,7 +1,7 @@
 """The manifest of a committed task: which files go where. Hadoop's ``TaskManifest``.
 
-Version 1. Paths are URIs, percent-encoded as ``formats.hadoop_uri`` says; what a manifest names is believed
-only by ``committers.manifest.places``, which knows the job.
+Version 1. Paths are URIs, percent-encoded as ``formats.hadoop_uri`` says. They are not checked here:
+``committers.manifest.places``, which knows the job, does that.
 """
 
 from __future__ import annotations
@@ -52,29 +52,16 @@ class EntryStatus(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """A file to be renamed.
+    """A file to be renamed."""
 
-    Attributes:
-        source: URI of what the attempt wrote.
-        destination: URI of what it becomes.
-        size: Length in bytes.
-        etag: As the store gave it; None where it gives none.
-        unknown: Fields of others, written back behind ours.
-    """
-
-    source: str
-    destination: str
-    size: int
-    etag: str | None = None
+    source: str  # URI of what the attempt wrote
+    destination: str  # URI of what it becomes
+    size: int  # in bytes
+    etag: str | None = None  # as the store gave it; None where it gives none
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
     def from_fields(cls, fields: Fields) -> FileEntry:
-        """Read one entry.
-
-        Raises:
-            FormatError: No source, no destination, or a size that is negative.
-        """
         return cls(
             source=fields.required_text("s"),
             destination=fields.required_text("d"),
@@ -93,27 +80,15 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryEntry:
-    """A directory that has to be there before files are renamed into it.
+    """A directory that has to be there before files are renamed into it."""
 
-    Attributes:
-        path: URI of the directory.
-        status: Number of an ``EntryStatus``, kept as it was written.
-        level: How deep below the destination, from 1.
-        unknown: Fields of others, written back behind ours.
-    """
-
-    path: str
-    status: int
-    level: int
+    path: str  # URI of the directory
+    status: int  # number of an ``EntryStatus``, kept as it was written
+    level: int  # how deep below the destination, from 1
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
     def from_fields(cls, fields: Fields) -> DirectoryEntry:
-        """Read one entry.
-
-        Raises:
-            FormatError: No path, or a status or level that is negative.
-        """
         return cls(
             path=fields.required_text("d"),
             status=fields.integer("t", minimum=0),
@@ -122,36 +97,23 @@ class DirectoryEntry:
         )
 
     def to_document(self) -> dict[str, object]:
-        """The entry."""
         return with_unknown({"d": self.path, "t": self.status, "l": self.level}, self.unknown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskManifest:
-    """What a task attempt persists so that the job can publish it. A value, as ``Pending`` is.
-
-    Attributes:
-        job_id: The job.
-        job_attempt: Number of the job attempt.
-        task_id: The task.
-        attempt_id: The attempt that was committed.
-        attempt_directory: URI of what it wrote in.
-        files: No two have the same destination. Empty for a task that wrote nothing.
-        directories: Those below the destination that the files need, parents before children.
-        statistics: What the task counted.
-        extra_data: Whatever its writer wants to keep.
-        unknown: Fields of others, written back behind ours.
-    """
+    """What a task attempt persists so that the job can publish it. A value, as ``Pending`` is."""
 
     job_id: str
     job_attempt: int = 0
     task_id: str
-    attempt_id: str
-    attempt_directory: str
-    files: tuple[FileEntry, ...] = ()
+    attempt_id: str  # that was committed
+    attempt_directory: str  # URI of what it wrote in
+    files: tuple[FileEntry, ...] = ()  # no two have the same destination; empty for a task that wrote nothing
     directories: tuple[DirectoryEntry, ...] = ()
-    statistics: Statistics = field(default_factory=Statistics)
-    extra_data: Mapping[str, str] = field(default_factory=dict)
+    """Those below the destination that the files need, parents before children."""
+    statistics: Statistics = field(default_factory=Statistics)  # what the task counted
+    extra_data: Mapping[str, str] = field(default_factory=dict)  # whatever its writer wants to keep
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -163,25 +125,15 @@ class TaskManifest:
 
     @property
     def size(self) -> int:
-        """Size of all files."""
         return sum(file.size for file in self.files)
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes, *, size_limit: int = TASK_MANIFEST_SIZE_LIMIT) -> TaskManifest:
-        """Read a manifest.
-
-        Raises:
-            FormatError: It cannot be believed; a file's field is named ``files[i].x``.
-        """
         return cls.from_fields(Fields(path, parse(path, raw, size_limit=size_limit)))
 
     @classmethod
     def from_fields(cls, fields: Fields) -> TaskManifest:
-        """Read the JSON object. A manifest without ``type`` or ``version`` is accepted, as by Hadoop.
-
-        Raises:
-            FormatError: Another type or version, no ``files``, a wrong entry, two of one destination.
-        """
+        """Read the JSON object. A manifest without ``type`` or ``version`` is accepted, as by Hadoop."""
         if fields.has("type") and (found := fields.text("type")) != TASK_MANIFEST_TYPE:
             raise fields.error("type", f"Wrong type: {shown(found)}")
         fields.version(TASK_MANIFEST_VERSION)
@@ -208,11 +160,7 @@ class TaskManifest:
         )
 
     def to_bytes(self) -> bytes:
-        """The whole file, fields in the order in which Hadoop emits them.
-
-        Raises:
-            UsageError: Text that UTF-8 cannot hold.
-        """
+        """The whole file, fields in the order in which Hadoop emits them."""
         document: dict[str, object] = {
             "extraData": self.extra_data,
             "type": TASK_MANIFEST_TYPE,
