@@ -104,7 +104,7 @@ class Engine:
         return Engine(StallTimeoutStore(self.store, STALL_TIMEOUT_S), self.concurrency)
 
     def tell(self, event: Event) -> None:
-        """Tell the observer of work that the engine does not do itself."""
+        """Report work to the observer that the engine does not do itself."""
         if self._observer is not None:
             self._observer(event)
 

@@ -77,7 +77,7 @@ class UploadedPart:
 class Pending:
     """One upload whose parts are all there and which becomes an object when it is completed.
 
-    A value: the mappings are never changed in place. What cannot be true cannot be made.
+    A value: the mappings are never changed in place. Impossible values raise UsageError.
     """
 
     upload_id: str  # the store's name for the multipart upload
@@ -86,7 +86,7 @@ class Pending:
     parts: tuple[UploadedPart, ...]  # at least one, in the order of their numbers
     length: int  # bytes of the object
     filename: str | None = None
-    """Path of the ``.pending`` file as the file gives it; Hadoop's loader puts the one that it read."""
+    """Path of the ``.pending`` file as the file gives it; Hadoop's loader sets it to the one it read."""
     uri: str = ""  # the path that the application opened, as ``hadoop_uri`` encodes it; for readers only
     created_ms: int = 0
     saved_ms: int = 0

@@ -81,7 +81,7 @@ def is_replaced(key: str, directory: str) -> bool:
 
 
 def table_format_of(key: str, directory: str) -> str | None:
-    """The table format that a key betrays: such a directory has a catalogue that plain files would bypass."""
+    """The table format that a key belongs to: its catalogue would not know plain files written beside it."""
     if not paths.is_under(key, directory):
         return None
     first, _, rest = paths.relative_to(key, directory).partition("/")
@@ -95,9 +95,8 @@ def table_format_of(key: str, directory: str) -> str | None:
 def touched_partitions(keys: Iterable[str], directory: str) -> tuple[str, ...]:
     """The partitions that files lie in: their directories, relative to the destination, sorted.
 
-    Raises:
-        UsageError: A file at the root, or directories of different depths: then nobody could tell which
-            files a partition replaces.
+    Raises UsageError for a file at the root, and for directories of different depths: then it is not clear
+    which files a partition replaces.
     """
     found = set()
     for key in keys:

@@ -39,9 +39,9 @@ def final_name(relative: tuple[str, ...], label: str, job: JobId) -> tuple[str, 
 
 
 def attempts_named(name: str, job: JobId) -> Iterator[str]:
-    """The attempts that a file may be of, by its name: one, unless writers use such words themselves.
+    """The attempts that a file of the job may be of, by the last element of its key.
 
-    ``name``: the last element of a key. ``job``: the job whose file it would be.
+    One, unless writers use such words themselves.
     """
     token = f"-{job}"
     start = name.find(token)

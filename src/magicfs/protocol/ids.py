@@ -37,17 +37,14 @@ _TOKEN_CHARACTER = re.compile(r"[A-Za-z0-9]")
 
 
 def job_id(value: object) -> JobId:
-    """Check a job id: text, or a random UUID.
-
-    Raises UsageError: not safe as an element of a key.
-    """
+    """Check a job id: text, or a random UUID. Raises UsageError if it is not safe as an element of a key."""
     return JobId(_check("a job id", str(value)))
 
 
 def task_id(value: int | str) -> TaskId:
     """Make the id of a task: a number becomes six digits, text is checked and kept.
 
-    Raises UsageError: negative, or not safe as an element of a key.
+    Raises UsageError if it is negative, or not safe as an element of a key.
     """
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise UsageError(f"{value!r} is not a task id; give a number or text")
@@ -71,12 +68,10 @@ def check_attempt(value: str) -> AttemptId:
 
 
 def task_of_attempt(attempt: str) -> TaskId:
-    """The task that an attempt belongs to, in our form or in Hadoop's.
+    """The task that an attempt belongs to, in our form or in Hadoop's; else UsageError.
 
     Hadoop's ``attempt_202601010000_0001_m_000003_0`` belongs to ``task_202601010000_0001_m_000003``
     (``TaskAttemptID.getTaskID``).
-
-    Raises UsageError: neither form.
     """
     if match := _ATTEMPT.match(attempt):
         return TaskId(match["task"])

@@ -144,9 +144,8 @@ def end_of(state: JobState, decision: Decision) -> End:
 def no_way_back(*, irreversible: bool, write_ids: bool) -> str | None:
     """Why a job that is committing can only go forward; None if it can be taken back.
 
-    Args:
-        irreversible: Whether it has begun to replace files of equal names.
-        write_ids: Whether every upload carries a write id; Hadoop's have none.
+    ``irreversible``: whether it has begun to replace files of equal names. ``write_ids``: whether every
+    upload carries one; Hadoop's do not.
     """
     if irreversible:
         return "old files have been replaced by new ones of the same name, and their content is gone"
@@ -156,11 +155,7 @@ def no_way_back(*, irreversible: bool, write_ids: bool) -> str | None:
 
 
 def check_move(old: JobState, new: JobState) -> None:
-    """Refuse a move that the table does not have.
-
-    Raises:
-        ProtocolViolation: No such move.
-    """
+    """Refuse a move that the table does not have, with ProtocolViolation."""
     if new not in NEXT[old]:
         raise ProtocolViolation(f"a job that is {old} cannot become {new}; read its job object again")
 

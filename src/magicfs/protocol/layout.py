@@ -94,7 +94,6 @@ class WorkLayout:
 
     @property
     def attempt_directory(self) -> str:
-        """The job attempt's directory."""
         return f"{self.job_directory}/{self.attempt:02d}"
 
     @property
@@ -112,7 +111,7 @@ class WorkLayout:
         return f"{directory}/{BASE}" if extra is None else f"{directory}/{element_to(extra)}/{BASE}"
 
     def job_location_key(self, extra: str) -> str:
-        """The file that tells, in an extra destination, where the job's object is."""
+        """The file in an extra destination that says where the job's object is."""
         return replace(self, destination=extra).job_directory + f"/{JOB_LOCATION}"
 
     def set_key(self, attempt: AttemptId) -> str:
@@ -138,11 +137,11 @@ class WorkLayout:
 
 
 def unique_name(relative: tuple[str, ...], task: TaskId, job: JobId) -> tuple[str, ...]:
-    """Put ``-<task>-<job>`` before the first dot of the last element.
+    """Put ``-<task>-<job>`` before the first dot of the last element; a second call changes nothing.
 
-    Writers call their files ``part-0.parquet`` in every task of every job; without this the last one to
-    be completed would be all that is left. A relative path that names the job already is kept, so a
-    second call changes nothing (``Paths.addUUID`` of Hadoop, plus the task).
+    Writers call their files ``part-0.parquet`` in every task of every job; without this the last one to be
+    completed would be all that is left. A relative path that names the job already is kept (``Paths.addUUID``
+    of Hadoop, plus the task).
     """
     if any(job in element for element in relative):
         return relative

@@ -56,10 +56,7 @@ class Dialect:
 
     @classmethod
     def of_hadoop(cls, release: str | None) -> Dialect:
-        """The elements that a Hadoop release takes for magic; both kinds when none is named.
-
-        Raises UsageError: the release does not read like ``3.4``.
-        """
+        """The elements that a Hadoop release (``3.4``) takes for magic; both kinds when none is named."""
         if release is None:
             return cls()
         match = _RELEASE.match(release)
@@ -147,7 +144,7 @@ class MagicPath:
     def destination(self) -> str:
         """The destination directory, or the extra one that the path names.
 
-        Raises UsageError: what names an extra one cannot be right.
+        Raises UsageError for an extra one that ``element_to`` did not make.
         """
         children = self.children
         if len(children) > 5 and children[2] == _TASKS and children[5] == BASE:
@@ -158,7 +155,7 @@ class MagicPath:
     def relative(self) -> tuple[str, ...]:
         """The elements of the final key below the destination directory.
 
-        Raises UsageError: nothing follows the magic element, or ``__base`` comes last.
+        Raises UsageError if nothing follows the magic element, or ``__base`` comes last.
         """
         if not self.children:
             raise UsageError(
@@ -177,10 +174,7 @@ class MagicPath:
 
     @property
     def final_key(self) -> str:
-        """The key at which the upload will appear.
-
-        Raises UsageError: as for ``relative``.
-        """
+        """The key at which the upload will appear. Raises UsageError as ``relative`` does."""
         return paths.join(self.destination, *self.relative)
 
 
@@ -192,7 +186,7 @@ def element_to(directory: str) -> str:
 def directory_of(element: str) -> str | None:
     """The extra destination that an element of a work path leads to; None for an ordinary element.
 
-    Raises UsageError: it names no directory that ``element_to`` could have been given.
+    Raises UsageError if it names no directory that ``element_to`` could have been given.
     """
     if not element.startswith(_TO):
         return None
@@ -204,14 +198,12 @@ def directory_of(element: str) -> str | None:
 
 
 def locate(path: str, dialect: Dialect | None = None) -> MagicPath | None:
-    """Take a path apart at its first magic element.
+    """Take a path apart at its first magic element; None for an ordinary path.
 
     ``path``: ``bucket/key``, without a scheme, not encoded. ``dialect``: which elements are magic; both kinds
     by default.
 
-    Returns None for an ordinary path.
-
-    Raises UsageError: the bucket is empty or itself a magic element, or the path of a magic write contains
+    Raises UsageError if the bucket is empty or itself a magic element, or the path of a magic write contains
     ``.``, ``..`` or ``::`` (which no chained URL could name again).
     """
     dialect = dialect or Dialect()

@@ -29,10 +29,7 @@ class PartLimits:
     equal_sizes: bool = False  # whether all parts but the last must have one size (Cloudflare R2)
 
     def check(self, part_size: int) -> None:
-        """Refuse a part size that the store would refuse.
-
-        Raises UsageError: too small or too large.
-        """
+        """Raise UsageError for a part size that the store would refuse."""
         if not self.size_min <= part_size <= self.size_max:
             raise UsageError(
                 f"part_size={part_size} is outside what the store takes; "
@@ -43,7 +40,7 @@ class PartLimits:
 def part_size(number: int, first: int, limits: PartLimits) -> int:
     """Size in bytes that part ``number`` (from 1) should be filled to, given the size of the first.
 
-    Raises UsageError: the upload would need more parts than the store allows.
+    Raises UsageError if the upload would need more parts than the store allows.
     """
     if number > limits.count_max:
         raise UsageError(
@@ -57,12 +54,10 @@ def part_size(number: int, first: int, limits: PartLimits) -> int:
 
 
 def even_part_size(length: int, first: int, limits: PartLimits) -> int:
-    """Size in bytes of all parts but the last of an object whose length is known.
+    """Size in bytes of all parts but the last of an object whose length (in bytes) is known.
 
-    ``length``: of the object, in bytes. ``first``: the size that was asked for; larger ones are taken where
-    there would be too many parts.
-
-    Raises UsageError: the object is larger than the store allows.
+    It is ``first``, or more where there would be too many parts. Raises UsageError if the object is larger
+    than the store allows.
     """
     size = max(first, -(-length // limits.count_max))
     if length > limits.object_max or size > limits.size_max:

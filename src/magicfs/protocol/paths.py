@@ -54,8 +54,8 @@ def parse_url(url: str) -> Location:
 
     ``file:///tmp/x`` has no bucket: its key is ``tmp/x``. There, several slashes in a row count as one.
 
-    Raises UsageError: no scheme, no bucket, a chained URL, or an element that is ``.`` or ``..``. Or the URL
-    of a file whose path is not absolute, or is the root.
+    Raises UsageError for no scheme, no bucket, a chained URL, an element that is ``.`` or ``..``, and for a
+    file whose path is not absolute or is the root.
     """
     scheme, separator, path = url.partition("://")
     if not separator or not scheme:
@@ -81,8 +81,8 @@ def _absolute(url: str, path: str) -> str:
 def parse_path(path: str) -> Location:
     """Split ``bucket/key``; slashes at the end are dropped, nothing is decoded.
 
-    Raises UsageError: no bucket, or an element that is ``.`` or ``..`` (stores take them literally, local
-    filesystems do not: such a name would mean two locations).
+    Raises UsageError for no bucket, and for an element that is ``.`` or ``..`` (stores take them literally,
+    local filesystems do not: such a name would mean two locations).
     """
     bucket, _, key = path.partition("/")
     key = key.rstrip("/")
@@ -125,10 +125,7 @@ def which_holds(key: str, directories: Iterable[str]) -> str | None:
 
 
 def relative_to(key: str, directory: str) -> str:
-    """The key relative to a directory that it lies under.
-
-    Raises UsageError: the key lies elsewhere.
-    """
+    """The key relative to a directory that it lies under; UsageError if it lies elsewhere."""
     if not is_under(key, directory):
         raise UsageError(f"{key!r} does not lie under {directory!r}; write below the destination")
     return key[len(prefix_of(directory)) :]

@@ -1,8 +1,8 @@
-"""What to believe after a request to complete an upload was not plainly confirmed.
+"""What became of an upload when the request to complete it was not plainly confirmed.
 
 No single answer proves anything: a repeated complete may answer 200 for an object that has since been
 deleted, 404 after it won, 412 against its own object. Every upload carries a write id in its metadata from
-the moment it is created, so one HEAD of the destination tells whether *this* upload landed. (Icechunk's
+the moment it is created, so one HEAD of the destination shows whether *this* upload landed. (Icechunk's
 design 017 and FoundationDB's S3 client reached the same rule.)
 """
 
@@ -35,27 +35,19 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a HEAD of the destination showed.
-
-    Attributes:
-        exists: Whether an object is there.
-        write_id: Its write id; None when it bears none.
-        size: Its length in bytes.
-        etag: Its ETag.
-    """
+    """What a HEAD of the destination showed."""
 
     exists: bool
-    write_id: str | None = None
-    size: int | None = None
+    write_id: str | None = None  # None when it bears none
+    size: int | None = None  # in bytes
     etag: str | None = None
 
 
 def etag_of_parts(etags: Iterable[str]) -> str | None:
     """The ETag that S3 gives the object of an upload: the MD5 of its parts' MD5s, and their number.
 
-    Returns:
-        It, without quotation marks; None if the parts' ETags are no MD5s. Where parts are encrypted with keys
-        of KMS theirs look like MD5s and are none; then no object has the ETag that is returned.
+    Without quotation marks; None if the parts' ETags are no MD5s. Where parts are encrypted with keys of KMS,
+    their ETags look like MD5s and are none; then no object has the ETag that is returned.
     """
     plain = [etag.strip('"') for etag in etags]
     if not plain or not all(_MD5.fullmatch(one) for one in plain):
@@ -67,18 +59,14 @@ def etag_of_parts(etags: Iterable[str]) -> str | None:
 def resolve(error: StoreError, write_id: str | None, found: Found | None, etag: str | None = None) -> Outcome:
     """Decide what became of a complete that ended in an error.
 
-    Args:
-        error: The answer to the complete, or the lack of one.
-        write_id: The upload's own; None for uploads that bear none (Hadoop's).
-        found: What a HEAD showed afterwards; None if the HEAD failed too.
-        etag: For uploads without a write id, what ``etag_of_parts`` says; None if that is not known.
+    ``write_id`` and ``etag`` are the upload's own; an upload without a write id (Hadoop's) has what
+    ``etag_of_parts`` says. ``found`` is what a HEAD showed afterwards; None if the HEAD failed too.
 
-    Returns:
-        DONE only if the object bears our write id; or, for an upload that bears none, if the object's ETag
-        says that it consists of exactly this upload's parts: whoever completed it, it is what was to become
-        visible. CONFLICT if a conditional complete met somebody else's
-        object. FAILED only if the answer itself rules the upload out. UNKNOWN otherwise: silence, even
-        together with a missing object, does not prove that the request will not land yet.
+    DONE only if the object bears our write id; or, for an upload that bears none, if the object's ETag says
+    that it consists of exactly this upload's parts: whoever completed it, it is what was to become visible.
+    CONFLICT if a conditional complete met somebody else's object. FAILED only if the answer itself rules the
+    upload out. UNKNOWN otherwise: silence, even together with a missing object, does not prove that the
+    request will not land yet.
     """
     if found is not None and found.exists and write_id is not None and found.write_id == write_id:
         return Outcome.DONE

@@ -21,7 +21,7 @@ class OldFile:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The part of a destination whose old files a job replaces, or minds."""
+    """The part of a destination whose old files a job replaces, or which must hold none."""
 
     destination: str
     whole: bool = False  # everything below the destination
@@ -34,8 +34,8 @@ class Replacement:
 
     scope: Scope
     ours: Mapping[str, str | None] = field(default_factory=dict)
-    """Keys that the job will write, and the ETags that tell those which a driver of Hadoop's has published
-    already; empty where names are the job's own, so that none can be taken."""
+    """Keys that the job will write, and the ETags by which files that a driver of Hadoop's has published
+    already are recognised; empty where names are the job's own, so that none can be taken."""
 
     deleted: list[OldFile] = field(default_factory=list)
     """Old files in the scope."""

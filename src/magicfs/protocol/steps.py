@@ -14,25 +14,16 @@ __all__ = ["Abort", "Batch", "Complete", "Delete", "Rename", "Step"]
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """Make a pending upload visible at its key.
+    """Make a pending upload visible at its key."""
 
-    Attributes:
-        key: The final key.
-        upload_id: The upload.
-        etags: ETags of its parts, in order.
-        length: Size of the object in bytes.
-        write_id: Identity in the object's metadata; None for uploads of Hadoop.
-        checksums: Algorithm and value of each part; empty if the upload was opened without.
-        if_absent: Whether it must not replace an object.
-    """
-
-    key: str
+    key: str  # the final one
     upload_id: str
-    etags: tuple[str, ...]
-    length: int
-    write_id: str | None = None
+    etags: tuple[str, ...]  # of its parts, in order
+    length: int  # of the object, in bytes
+    write_id: str | None = None  # identity in the object's metadata; None for uploads of Hadoop
     checksums: tuple[tuple[str, str] | None, ...] = ()
-    if_absent: bool = False
+    """Algorithm and value of each part; empty if the upload was opened without."""
+    if_absent: bool = False  # whether it must not replace an object
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +48,14 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """Move a file to its final key. Committers that rename carry it out themselves: see ``Engine.tell``.
-
-    Attributes:
-        source: Where it lies.
-        key: The final key.
-        length: Its size in bytes.
-        etag: Its ETag; empty if that is not known.
+    """Move a file to its final key. Committers that rename do it themselves and report it to
+    ``Engine.tell``.
     """
 
-    source: str
-    key: str
-    length: int
-    etag: str = ""
+    source: str  # where it lies
+    key: str  # the final one
+    length: int  # in bytes
+    etag: str = ""  # empty if it is not known
 
 
 Step = Complete | Abort | Delete

@@ -28,17 +28,11 @@ TEMPORARY: Final = "_temporary"
 
 @dataclass(frozen=True, slots=True)
 class TemporaryLayout:
-    """The directories of one job attempt's work.
+    """The directories of one job attempt's work."""
 
-    Attributes:
-        destination: The destination directory; empty for a whole bucket.
-        job: The job.
-        attempt: Number of the job attempt, from 0.
-    """
-
-    destination: str
+    destination: str  # the directory; empty for a whole bucket
     job: JobId
-    attempt: int = 0
+    attempt: int = 0  # number of the job attempt, from 0
 
     @property
     def temporary(self) -> str:
@@ -68,7 +62,6 @@ class TemporaryLayout:
         return f"{self.attempt_directory(number)}/committed"
 
     def committed_task_directory(self, task: TaskId, number: int | None = None) -> str:
-        """One of these."""
         return f"{self.committed_directory(number)}/{task}"
 
     @property
@@ -77,5 +70,4 @@ class TemporaryLayout:
         return f"{self.attempt_directory()}/manifests"
 
     def manifest_key(self, task: TaskId) -> str:
-        """The manifest of a committed task."""
         return f"{self.manifests_directory}/{task}-manifest.json"

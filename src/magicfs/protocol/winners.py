@@ -15,39 +15,26 @@ __all__ = ["Attempt", "KeyCheck", "StoredSet", "check_attempts", "last_committed
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A committed attempt, as its engine reports it.
+    """A committed attempt, as its engine reports it."""
 
-    Attributes:
-        job: The job it says it belongs to.
-        task: Its task.
-        attempt: Itself.
-    """
-
-    job: JobId
+    job: JobId  # the one that it says it belongs to
     task: TaskId
     attempt: AttemptId
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSet:
-    """A pending set that a listing showed.
-
-    Attributes:
-        key: Its key.
-        task: The task.
-        modified: When it was written, in seconds since the epoch.
-    """
+    """A pending set that a listing showed."""
 
     key: str
     task: TaskId
-    modified: float
+    modified: float  # when it was written, in seconds since the epoch
 
 
 def check_attempts(job: JobId, attempts: Iterable[Attempt]) -> None:
     """Refuse what no engine may accept together.
 
-    Raises:
-        ProtocolViolation: An attempt of another job, one attempt twice, or two attempts of one task.
+    Raises ProtocolViolation for an attempt of another job, one attempt twice, or two attempts of one task.
     """
     chosen: dict[TaskId, AttemptId] = {}
     for one in attempts:
@@ -65,7 +52,7 @@ def check_attempts(job: JobId, attempts: Iterable[Attempt]) -> None:
 def last_committed(sets: Iterable[StoredSet]) -> list[StoredSet]:
     """For each task the set that was written last (HADOOP-17258: an earlier attempt may have died silently).
 
-    Of two that were written at the same time, as the store tells it, the one of the greater key.
+    Of two that the store dates equal, the one of the greater key.
     """
     latest: dict[TaskId, StoredSet] = {}
     for one in sets:
@@ -77,25 +64,18 @@ def last_committed(sets: Iterable[StoredSet]) -> list[StoredSet]:
 
 @dataclass(slots=True)
 class KeyCheck:
-    """Checks the destination keys of a job, one by one, in 16 bytes of memory each.
-
-    Attributes:
-        bucket: The job's bucket.
-        destination: The directory that every key must lie under.
-        extra: Or one of these.
-    """
+    """Checks the destination keys of a job, one by one, in 16 bytes of memory each."""
 
     bucket: str
-    destination: str
-    extra: tuple[str, ...] = ()
+    destination: str  # the directory that every key must lie under
+    extra: tuple[str, ...] = ()  # or one of these
     _seen: set[bytes] = field(default_factory=set)
 
     def add(self, bucket: str, key: str, source: str) -> None:
         """Check one more key.
 
-        Raises:
-            CommitFailed: It lies outside the destination, or another task writes it too. Nothing was
-                published.
+        Raises CommitFailed if it lies outside the destination, or another task writes it too. Nothing was
+        published.
         """
         if bucket != self.bucket or paths.which_holds(key, (self.destination, *self.extra)) is None:
             places = " and ".join(f"{self.bucket}/{one}" for one in (self.destination, *self.extra))
