@@ -161,8 +161,7 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
     def final_key(self, path: MagicPath) -> str:
         """The key at which a file written to a magic path will appear.
 
-        Raises:
-            UsageError: No file is named, or unique names are asked for outside a committer's layout.
+        Raises UsageError if no file is named, or unique names are asked for outside a committer's layout.
         """
         if not self._unique_names:
             return path.final_key

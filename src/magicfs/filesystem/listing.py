@@ -28,9 +28,9 @@ PENDING_FLAG = "magic_pending"
 
 
 async def info(store: Store, path: MagicPath) -> dict[str, Any]:
-    """Describe a magic path in one HEAD, or one LIST more for a directory. A marker bears its upload's size.
+    """Describe a magic path in one HEAD, or one LIST more for a directory; else ObjectNotFound.
 
-    Raises ObjectNotFound: nothing is there.
+    A marker has the size of its upload.
     """
     try:
         head = await store.head(path.key)
@@ -53,10 +53,7 @@ async def is_directory(store: Store, path: MagicPath) -> bool:
 
 
 async def children(store: Store, path: MagicPath) -> list[dict[str, Any]]:
-    """The entries of a directory, markers with size 0; no HEAD.
-
-    Raises ObjectNotFound: nothing is there.
-    """
+    """The entries of a directory, markers with size 0; no HEAD. ObjectNotFound if nothing is there."""
     prefix = paths.prefix_of(path.key)
     entries: dict[str, dict[str, Any]] = {}
     async for found in store.list(prefix):
@@ -126,8 +123,8 @@ def file(bucket: str, found: ObjectInfo) -> dict[str, Any]:
 async def abort_pending(store: Store, path: MagicPath, pending_key: str) -> Pending:
     """Abort the upload that a ``.pending`` file under a magic path describes.
 
-    Raises ObjectNotFound: no such file.
-    Raises FormatError: it is malformed or inconsistent, or it names a place outside its own destination.
+    Raises ObjectNotFound if there is no such file, and FormatError if it is malformed or inconsistent or
+    names a place outside its own destination.
     """
     where = f"{store.bucket}/{pending_key}"
     raw = await store.get(pending_key, size_max=PENDING_SIZE_LIMIT + 1)

@@ -19,10 +19,7 @@ _HIDDEN = "(secret)"
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Refuse a value that is not among the choices.
-
-    Raises UsageError: it is none of the choices, which the message lists.
-    """
+    """Raise UsageError, which lists the choices, for a value that is none of them."""
     if value not in choices:
         raise UsageError(f"{name}={value!r} is unknown; choose one of {', '.join(choices)}")
 
@@ -30,15 +27,13 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
 def split(
     given: Mapping[str, Any], protocol: str | None, target: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Tell fsspec's options from those nested under a name of the wrapped protocol.
+    """Separate fsspec's options from those nested under a name of the wrapped protocol.
 
     ``given``: what is left of the keyword arguments. ``protocol``: the wrapped protocol; ``s3`` and ``s3a``
-    are names of one.
+    are names of one. Returns options of ``AsyncFileSystem``, and all options of the wrapped filesystem.
 
-    Returns options of ``AsyncFileSystem``, and all options of the wrapped filesystem.
-
-    Raises UsageError: some option belongs to neither. fsspec would hand a flat ``endpoint_url`` to the wrong
-    layer, and the request would go to the real service.
+    Raises UsageError if some option belongs to neither. fsspec would hand a flat ``endpoint_url`` to the
+    wrong layer, and the request would go to the real service.
     """
     aliases = resolve.aliases(protocol) if protocol else frozenset()
     own: dict[str, Any] = {}
@@ -66,7 +61,7 @@ def wrapped(
 ) -> AbstractFileSystem:
     """The filesystem to wrap, given or made.
 
-    Raises UsageError: neither or both were given, or an instance that works on another kind of loop.
+    Raises UsageError if neither or both were given, or an instance that works on another kind of loop.
     """
     if fs is not None and protocol is not None:
         raise UsageError("give either fs or target_protocol, not both")
@@ -89,9 +84,8 @@ def without_secrets(
 ) -> dict[str, Any]:
     """The keyword arguments with which a pickle makes the instance again.
 
-    ``given``: whether the wrapped one was given as an instance; it would pickle its own secrets.
-
-    Raises UsageError: a wrapped instance has secrets and they are not allowed.
+    ``given``: whether the wrapped one was given as an instance; it would pickle its own secrets. Raises
+    UsageError if that has secrets and they are not allowed.
     """
     if allowed:
         return dict(kwargs)

@@ -112,19 +112,15 @@ class Reading(Connection):
         return str(info["size"]).encode() if info.get(listing.PENDING_FLAG) else None
 
     def created(self, path: str) -> Any:
-        """As the wrapped filesystem's."""
         return self.fs.created(self._strip_protocol(path))
 
     def modified(self, path: str, **kwargs: Any) -> Any:
-        """As the wrapped filesystem's."""
         return self.fs.modified(self._strip_protocol(path), **kwargs)
 
     def checksum(self, path: str, **kwargs: Any) -> Any:
-        """As the wrapped filesystem's."""
         return self.fs.checksum(self._strip_protocol(path), **kwargs)
 
     def sign(self, path: str, expiration: int = 100, **kwargs: Any) -> Any:
-        """As the wrapped filesystem's."""
         return self.fs.sign(self._strip_protocol(path), expiration=expiration, **kwargs)
 
     def _in_memory(self, path: MagicPath) -> Pending | None:

@@ -71,7 +71,7 @@ class StoreRecorder:
 
 @dataclass(frozen=True, slots=True)
 class MemoryRecorder:
-    """Tells only the tracker of this process (``InMemoryMagicCommitTracker``)."""
+    """Records only in the tracker of this process (``InMemoryMagicCommitTracker``)."""
 
     store: Store
     path: MagicPath
@@ -93,8 +93,8 @@ class MemoryRecorder:
 def described(store: Store, path: str, uploaded: Uploaded, counters: Mapping[str, int]) -> Pending:
     """What a ``.pending`` file or a pending set says of a finished upload.
 
-    ``path``: ``bucket/key`` that the writer had in mind, for readers only. ``counters``: what the committer
-    counts of it, beside bytes and parts.
+    ``path``: ``bucket/key`` that the writer opened, for readers only. ``counters``: what the committer counts
+    of it, beside bytes and parts.
     """
     scheme = _HADOOP_SCHEMES.get(store.name, store.name)
     return Pending(

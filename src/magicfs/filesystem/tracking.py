@@ -2,7 +2,7 @@
 
 Files are kept by *scope*: the directory of their task attempt, or the magic directory where the layout is
 not a committer's. With ``tracking="memory"`` this is the only place that knows a finished upload, as in
-Hadoop's ``InMemoryMagicCommitTracker``; with ``tracking="store"`` it tells which files are still open and
+Hadoop's ``InMemoryMagicCommitTracker``; with ``tracking="store"`` it knows which files are still open and
 which upload a second write of the same path replaced.
 """
 
@@ -37,13 +37,11 @@ class Tracker:
         self._lock = threading.Lock()
 
     def opened(self, scope: str, path: str) -> None:
-        """A file was opened."""
         with self._lock:
             counts = self._scopes.setdefault(scope, Scope()).open
             counts[path] = counts.get(path, 0) + 1
 
     def closed(self, scope: str, path: str) -> None:
-        """A file was closed or aborted."""
         with self._lock:
             found = self._scopes.get(scope)
             if found is None:
@@ -73,7 +71,6 @@ class Tracker:
                 self._drop_if_empty(scope)
 
     def find(self, scope: str, path: str) -> Pending | None:
-        """The finished upload of a path."""
         with self._lock:
             found = self._scopes.get(scope)
             return found.finished.get(path) if found else None

@@ -35,7 +35,6 @@ class MagicTransaction(Transaction):
         self.ended = False
 
     def start(self) -> None:
-        """Begin to collect files."""
         super().start()
         self.ended = False
         self.fs.transactions.opened(self)
@@ -75,12 +74,11 @@ class Transactions:
         self._lock = threading.Lock()
 
     def opened(self, transaction: MagicTransaction) -> None:
-        """A transaction has begun."""
         with self._lock:
             self._open.append(transaction)
 
     def closed(self, transaction: MagicTransaction) -> None:
-        """A transaction ends; one that has ended already counts as ended."""
+        """A second call does nothing."""
         with self._lock, contextlib.suppress(ValueError):
             self._open.remove(transaction)
 
@@ -92,7 +90,7 @@ class Transactions:
     def to_join(self, scope: str, path: str) -> MagicTransaction | None:
         """The transaction to which a file belongs that a thread of unknown origin opens; None for none.
 
-        Raises UsageError: several could be meant.
+        Raises UsageError if it could be any of several.
         """
         # Python's own threads say what they are; these are stand-ins for threads of C libraries.
         if self.active.get() or not isinstance(threading.current_thread(), threading._DummyThread):

@@ -54,7 +54,6 @@ class _Tap(io.RawIOBase):
         self._file = file
 
     def writable(self) -> bool:
-        """True."""
         return True
 
     def write(self, data: Any) -> int:
@@ -76,11 +75,9 @@ class _CompressedFile(io.BufferedIOBase):
         return self._file.closed
 
     def writable(self) -> bool:
-        """True until the file is closed."""
         return not self._file.closed
 
     def write(self, data: Any) -> int:
-        """Compress and write."""
         self._compressor.write(data)
         return memoryview(data).nbytes
 
@@ -92,7 +89,6 @@ class _CompressedFile(io.BufferedIOBase):
             self._compressor.close()
 
     def abort(self) -> None:
-        """As ``DelayedFile.abort``."""
         self._file.abort()
 
     def __exit__(
@@ -117,7 +113,6 @@ class _TextFile(io.TextIOWrapper):
         self._delayed = file
 
     def abort(self) -> None:
-        """As ``DelayedFile.abort``."""
         self._delayed.abort()
 
     def __enter__(self) -> Self:
@@ -140,9 +135,7 @@ class Deferred:
         self._loop = loop
 
     def commit(self) -> None:
-        """Record the upload."""
         sync(self._loop, self._file.commit)
 
     def discard(self) -> None:
-        """Abort the upload."""
         sync(self._loop, self._file.abort)

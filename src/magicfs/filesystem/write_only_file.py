@@ -25,7 +25,6 @@ class WriteOnlyFile(io.BufferedIOBase):
         return False
 
     def writable(self) -> bool:
-        """True until the file is closed."""
         return not self.closed
 
     def seekable(self) -> bool:
@@ -33,7 +32,6 @@ class WriteOnlyFile(io.BufferedIOBase):
         return False
 
     def tell(self) -> int:
-        """Bytes written so far."""
         return self._position
 
     def flush(self) -> None:
@@ -41,9 +39,8 @@ class WriteOnlyFile(io.BufferedIOBase):
 
     @abstractmethod
     def abort(self) -> None:
-        """Discard the file. A second call does nothing.
-
-        Raises OSError: what was sent of it could not be discarded.
+        """Discard the file; OSError if what was sent of it could not be discarded. A second call does
+        nothing.
         """
 
     def discard(self) -> None:

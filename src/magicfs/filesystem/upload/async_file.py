@@ -29,7 +29,6 @@ class AsyncDelayedFile:
         return self
 
     async def write(self, data: Body) -> int:
-        """As ``DelayedFile.write``."""
         if self.closed or self._buffer is None:
             raise UsageError(f"{self._upload.path} is closed; open it again to write")
         try:
@@ -42,14 +41,12 @@ class AsyncDelayedFile:
         return memoryview(data).nbytes
 
     def tell(self) -> int:
-        """Bytes written so far."""
         return self._position
 
     async def flush(self, force: bool = False) -> None:
-        """Nothing to do, as for ``DelayedFile.flush``."""
+        """Nothing to do."""
 
     async def close(self) -> None:
-        """As ``DelayedFile.close``."""
         if self.closed or self._buffer is None:
             return
         self.closed = True
@@ -62,12 +59,10 @@ class AsyncDelayedFile:
             raise
 
     async def commit(self) -> None:
-        """As ``DelayedFile.commit``."""
         await self.close()
         await self._upload.record()
 
     async def abort(self) -> None:
-        """As ``DelayedFile.abort``."""
         self.closed = True
         await self._upload.abort()
 

@@ -50,8 +50,8 @@ class Recorder(Protocol):
 class Upload:
     """One multipart upload while it is written. All methods run on the loop of its store.
 
-    ``first_part_size``: bytes of the first part; later ones may be larger. ``recorder``: told when the upload
-    is finished.
+    ``first_part_size``: bytes of the first part; later ones may be larger. ``recorder`` is called when the
+    upload is finished.
     """
 
     def __init__(self, store: Store, key: str, first_part_size: int, recorder: Recorder) -> None:
@@ -92,8 +92,8 @@ class Upload:
     async def send(self, body: io.BytesIO) -> None:
         """Hand a part over; waits while too many are in flight.
 
-        Raises UsageError: the object would become too large for the store.
-        Raises StoreError: an earlier part failed.
+        Raises UsageError if the object would become too large for the store, and the error of an earlier
+        part.
         """
         size = body.getbuffer().nbytes
         await self._slots.acquire()
@@ -112,9 +112,8 @@ class Upload:
     async def seal(self, last: io.BytesIO) -> None:
         """Send what is left and wait until the store has every part. A second call sends nothing.
 
-        An empty file is one empty part: an upload without parts cannot be completed.
-
-        Raises StoreError: a part failed. The upload is still pending; abort it.
+        An empty file is one empty part: an upload without parts cannot be completed. After a StoreError the
+        upload is still pending; abort it.
         """
         async with self._ending:
             if last.getbuffer().nbytes or not self._sent:
@@ -126,7 +125,7 @@ class Upload:
     async def record(self) -> None:
         """Make the sealed upload known to the task commit. A second call records it again.
 
-        Raises StoreError: it could not be recorded. The upload is still pending; abort it.
+        After a StoreError the upload is still pending; abort it.
         """
         async with self._ending:
             if self._failure is not None:

@@ -25,11 +25,8 @@ class DelayedFile(WriteOnlyFile):
     exception aborts. So does garbage collection, also through a text or buffering wrapper. After an abort
     ``close()`` does nothing. Any error in writing or closing aborts the upload and is raised.
 
-    Args:
-        upload: Not yet created.
-        loop: The loop of its store.
-        autocommit: Whether ``close`` records the upload; otherwise ``commit`` does, as fsspec's transactions
-            ask.
+    ``upload`` is not created yet; ``loop`` is that of its store. Without ``autocommit`` only ``commit``
+    records the upload, as fsspec's transactions ask.
     """
 
     def __init__(self, upload: Upload, loop: asyncio.AbstractEventLoop, *, autocommit: bool = True) -> None:
@@ -45,19 +42,12 @@ class DelayedFile(WriteOnlyFile):
 
     @property
     def closed(self) -> bool:
-        """Whether the file takes no more data."""
         return self._state in {"closed", "committed", "aborted"}
 
     def write(self, data: Any) -> int:
-        """Take data in; full parts are sent in the background.
+        """Take all the data in; full parts are sent in the background.
 
-        Returns:
-            The number of bytes, always all of them.
-
-        Raises:
-            ValueError: The file is closed.
-            UsageError: The file outgrows what the store takes.
-            StoreError: A part could not be sent; the upload is aborted.
+        Raises UsageError, a ValueError, if the file is closed or outgrows what the store takes.
         """
         with self._lock:
             if self.closed:
@@ -74,8 +64,7 @@ class DelayedFile(WriteOnlyFile):
     def close(self) -> None:
         """Finish the upload and record it; a second call, or one after an abort, does nothing.
 
-        Raises:
-            StoreError: Something could not be sent; the upload is aborted and nothing is recorded.
+        After a StoreError the upload is aborted and nothing is recorded.
         """
         with self._lock:
             if self._state != "open":
@@ -89,9 +78,7 @@ class DelayedFile(WriteOnlyFile):
     def commit(self) -> None:
         """Record the upload; ``close`` does so by itself outside transactions. A second call does nothing.
 
-        Raises:
-            UsageError: The file was aborted.
-            StoreError: As for ``close``.
+        Raises UsageError if the file was aborted.
         """
         with self._lock:
             if self._state == "committed":
@@ -106,8 +93,7 @@ class DelayedFile(WriteOnlyFile):
     def abort(self) -> None:
         """Discard the upload and what was recorded of it. A second call does nothing.
 
-        Raises:
-            StoreError: The store did not take the abort; the upload may be pending until it is swept.
+        After a StoreError the upload may be pending until it is swept.
         """
         with self._lock:
             if self._state in {"aborted", "abandoned"}:
