@@ -81,7 +81,9 @@ async def conditions_of(store: Store, directory: str) -> Conditions:
 
 
 def remembered(store: Store) -> Conditions | None:
-    """What ``conditions_of`` has found out, or was told; None if it has to try. No request is made."""
+    """What ``conditions_of`` has found out or ``assume`` has set; None if it has to try. No request is
+    made.
+    """
     return _known.get(store.identity)
 
 
@@ -209,7 +211,7 @@ class _Probe:
             await self.store.delete([self.key])
 
     async def _search_and_tidy_up(self) -> None:
-        # A request whose answer was lost may have left what nobody told.
+        # A request whose answer was lost may have left something.
         try:
             await self.store.delete([self.key])
         finally:

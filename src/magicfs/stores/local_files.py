@@ -96,12 +96,9 @@ def is_possible(key: str) -> bool:
 
 
 def describe(path: Path, key: str) -> ObjectInfo | None:
-    """The object at a path; None for a directory.
+    """The object at a path; None for a directory; OSError if nothing is there.
 
     A symbolic link is an object: what it leads to if that is a file, and else only itself.
-
-    Raises:
-        OSError: Nothing is there.
     """
     found = path.lstat()
     return None if stat.S_ISDIR(found.st_mode) else _info(key, _followed(found, path.stat))
@@ -125,11 +122,7 @@ def _info(key: str, found: os.stat_result) -> ObjectInfo:
 
 
 def opened(path: Path) -> BufferedReader:
-    """Open a file to be read.
-
-    Raises:
-        OSError: It cannot be opened; ``FileNotFoundError`` for what is no file, such as a directory.
-    """
+    """Open a file to be read. What is no file, such as a directory, raises FileNotFoundError."""
     # Nobody may ever write into a named pipe: do not wait for it.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -201,11 +194,9 @@ def _link(temporary: Path, path: Path) -> None:
 
 
 def make_directories(path: Path, root: Path) -> None:
-    """Make a directory and its parents below a root that must be there; those that are there stay.
+    """Make a directory and its parents below a root; those that are there stay.
 
-    Raises:
-        FileNotFoundError: The root is not there.
-        NotADirectoryError: A file is there, or in the place of a parent.
+    Raises FileNotFoundError if the root is not there, NotADirectoryError for a file in the place of one.
     """
     if not root.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such directory", str(root))
@@ -292,8 +283,7 @@ def _names(path: Path) -> list[str]:
 def walk(root: Path, prefix: str) -> Iterator[ObjectInfo]:
     """Every object whose key begins with a prefix, in order of the bytes of keys.
 
-    Raises:
-        OSError: A directory cannot be read. What is deleted meanwhile may be left out.
+    What is deleted meanwhile may be left out. OSError if a directory cannot be read.
     """
     start, slash, beginning = prefix.rpartition("/")
     if slash and not is_possible(start):

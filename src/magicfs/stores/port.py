@@ -185,7 +185,7 @@ class Store(Protocol):
 
         Afterwards the key holds exactly these parts and the metadata given at creation, replacing what
         was there, and the upload is no longer listed. A second call either succeeds without change or
-        raises ``UploadNotFound``: only a HEAD that shows the write id tells what happened.
+        raises ``UploadNotFound``: only a HEAD that shows the write id says what happened.
         With ``if_absent`` it succeeds only if the key was free. Some stores ignore that, and a few let
         several conditional completes win: ``stores.conditions`` probes whether it is honoured. A second
         such call may also meet the caller's own object.
@@ -224,7 +224,7 @@ class Store(Protocol):
 
         Afterwards the key holds the body, replacing what was there. A second call does the same again, but
         with ``CREATE`` and ``Update`` it meets the caller's own object. So if a reply was lost, read the
-        object back before believing a refusal.
+        object back before it counts a refusal as true.
 
         Raises:
             ObjectExists: The mode is ``CREATE`` and something is there; nothing changed.

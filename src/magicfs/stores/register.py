@@ -98,10 +98,7 @@ class Register:
         """Write the first version. A second call with the same body finds its own and returns it.
 
         If the conditions have not been tried, only If-None-Match is asked for, and the next writer decides
-        whether versions are numbered.
-
-        Raises:
-            ObjectExists: There is one; nothing changed.
+        whether versions are numbered. Raises ObjectExists if there is one; nothing changed.
         """
         conditions = self._conditions
         numbered = not tried or (conditions.put_if_absent and not conditions.put_if_match)
@@ -123,8 +120,7 @@ class Register:
     async def swap(self, entry: Entry, body: bytes) -> Entry:
         """Put another version in place of the one that was read, created or swapped in.
 
-        Raises:
-            PreconditionFailed: Somebody else changed the register, or it is gone.
+        Raises PreconditionFailed if somebody else changed the register, or it is gone.
         """
         conditions = self._conditions
         plain = conditions.put_if_match or not conditions.put_if_absent
@@ -145,10 +141,8 @@ class Register:
         """Remove the register. One that is not there counts as removed, so a second call does nothing.
 
         For states that nobody leaves any more: where versions are numbered, a swap that begins after this has
-        looked may succeed, and is removed with the rest.
-
-        Raises:
-            PreconditionFailed: Another version is there by now; nothing changed.
+        looked may succeed, and is removed with the rest. Raises PreconditionFailed if another version is
+        there by now; nothing changed.
         """
         if not entry.numbered:
             if await remove_matching(self._store, self._conditions, [(self.key, entry.etag)], 1):
@@ -209,8 +203,7 @@ class Register:
     async def _ours(self, key: str, body: bytes, number: int, error: StoreError) -> Entry:
         """What is there, if it is what we wrote: a lost reply, and the store or its client sent it again.
 
-        Raises:
-            StoreError: ``error``, if it is not; or the answer to the question.
+        Raises ``error`` if it is not.
         """
         try:
             info = await self._store.head(key)

@@ -45,10 +45,9 @@ _SECRETS = _IRREPLACEABLE | {
 
 
 def filesystem(protocol: str, options: Mapping[str, Any]) -> AbstractFileSystem:
-    """The fsspec filesystem of a protocol that has a store; ``check`` tells whether it can delay an upload.
+    """The fsspec filesystem of a protocol that has a store; ``check`` says whether it can delay an upload.
 
-    Raises:
-        UsageError: The protocol has no store here, or its package is missing.
+    Raises UsageError if the protocol has no store here, or its package is missing.
     """
     if protocol == "memory":
         from magicfs.stores.memory_filesystem import MemoryFileSystem
@@ -72,13 +71,10 @@ def filesystem(protocol: str, options: Mapping[str, Any]) -> AbstractFileSystem:
 
 
 def open_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
-    """The store of one bucket behind a filesystem.
+    """The store of one bucket behind a filesystem; UsageError if it has none here.
 
     On S3 its requests are repeated as ``stores.retrying.RETRIES`` says; of the filesystem's own options only
     ``config_kwargs={"retries": {"total_max_attempts": …}}`` changes that. On local files nothing is repeated.
-
-    Raises:
-        UsageError: The filesystem has no store here.
     """
     fork_safety.keep_inherited_filesystems()
     if callable(maker := getattr(filesystem, "store", None)):
@@ -107,11 +103,7 @@ def loop_of(filesystem: AbstractFileSystem) -> AbstractEventLoop:
 
 
 def check(filesystem: AbstractFileSystem) -> None:
-    """Refuse a filesystem that cannot delay an upload, by its name.
-
-    Raises:
-        UsageError: It cannot.
-    """
+    """Raise UsageError for a filesystem that cannot delay an upload, by its name."""
     protocols = _protocols(filesystem)
     if "magic" in protocols:
         raise UsageError("this filesystem is magic's already; wrap the one that it wraps, its attribute fs")
@@ -142,8 +134,7 @@ def secrets_of(options: Mapping[str, Any]) -> frozenset[str]:
 def without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that may be written down: endpoint, region, addressing, but no credentials.
 
-    Raises:
-        UsageError: One of them cannot be left out: without its key, data would be written in the clear.
+    Raises UsageError if one of them cannot be left out: without its key, data would be written in the clear.
     """
     if found := secrets_of(options) & _IRREPLACEABLE:
         raise UsageError(

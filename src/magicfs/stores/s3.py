@@ -87,7 +87,7 @@ class S3Store:
             if if_absent and s3_errors.code_of(error) == s3_errors.CONFLICT:
                 raise StoreError("complete_upload", error.key, error.problem, hint=_AGAIN) from error
             raise
-        # Ceph's gateway answers without an ETag; the size is never told.
+        # Ceph's gateway answers without an ETag; the size is in no answer.
         return ObjectInfo(key, -1, str(answer.get("ETag", "")))
 
     async def abort_upload(self, key: str, upload_id: str) -> None:

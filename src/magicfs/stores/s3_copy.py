@@ -24,7 +24,7 @@ PART_SIZE = 512 * 2**20
 """Bytes of a part of a larger object; more where there would be too many of them."""
 
 _CONCURRENCY = 8
-# What else of an object CreateMultipartUpload can be told.
+# What else of an object CreateMultipartUpload takes.
 _HEADERS = (
     *("CacheControl", "ContentDisposition", "ContentEncoding", "ContentLanguage", "ContentType"),
     *("Expires", "WebsiteRedirectLocation"),

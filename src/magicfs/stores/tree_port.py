@@ -4,9 +4,9 @@ A tree is bound to one bucket. A *path* is a key without a slash at its end; the
 itself, which is always a directory. Paths are raw text. All methods are coroutines that run on fsspec's
 loop. As in ``stores.port`` each docstring says what is true afterwards, what a second identical call does,
 which errors there are, and what is true after each; any method may raise ``PermissionDenied``,
-``Unavailable`` and ``StoreError`` as told there.
+``Unavailable`` and ``StoreError`` as described there.
 
-Trees differ in one thing, which ``atomic`` tells:
+Trees differ in one thing, which ``atomic`` says:
 
 * Where it is true, directories are real. The parents of a destination must be there, a file in the place of
   a parent is in the way, and of several renames that exclude each other exactly one succeeds.
