@@ -150,7 +150,7 @@ def no_way_back(*, irreversible: bool, write_ids: bool) -> str | None:
     if irreversible:
         return "old files have been replaced by new ones of the same name, and their content is gone"
     if not write_ids:
-        return "its uploads carry no write id, so its files cannot be told from somebody else's"
+        return "its uploads carry no write id, so its files cannot be distinguished from somebody else's"
     return None
 
 

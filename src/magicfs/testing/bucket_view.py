@@ -9,13 +9,7 @@ __all__ = ["BucketView"]
 
 
 class BucketView(ABC):
-    """Clients of one S3 endpoint and the questions that tests ask about its buckets.
-
-    Attributes:
-        access_key: The access key that the server accepts.
-        secret_key: The secret key that the server accepts.
-        region: The region that requests are signed for.
-    """
+    """Clients of one S3 endpoint and the questions that tests ask about its buckets."""
 
     def __init__(self, *, access_key: str, secret_key: str, region: str) -> None:
         self.access_key = access_key
@@ -38,7 +32,7 @@ class BucketView(ABC):
         }
 
     def environment(self) -> dict[str, str]:
-        """Return the environment in which a program that is told nothing reaches this server."""
+        """Return the environment in which a program without options reaches this server."""
         return {
             "AWS_ACCESS_KEY_ID": self.access_key,
             "AWS_SECRET_ACCESS_KEY": self.secret_key,

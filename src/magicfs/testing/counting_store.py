@@ -19,7 +19,6 @@ class CountingStore(DelegatingStore):
     """Counts the requests that reach the store within.
 
     Args:
-        inner: The store.
         counts: Requests by the port's names; a listing counts one for every page of
             ``capabilities.list_page_max`` entries that it begins.
         bytes_copied: Bytes that ``copy`` has copied, by source.

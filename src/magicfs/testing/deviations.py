@@ -1,6 +1,6 @@
 """Where test servers are known to break the contract of the store port: one table per server.
 
-A row does not skip its test. The test must fail as the row says, so that a server that was mended, or that
+A row does not skip its test. The test must fail as the row says, so that a server that was repaired, or that
 breaks in another way, shows up. No row may stand for ``memory``, which is the definition.
 """
 
@@ -16,19 +16,12 @@ __all__ = ["DEVIATIONS", "HONOURED", "Deviation"]
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """One test that one server fails.
+    """One test that one server fails."""
 
-    Attributes:
-        test: Name of the test in the exam.
-        server: Name of the server.
-        what: What the server does instead, for the reader.
-        seen: Regular expression that is found in the failure, written ``Type: message``.
-    """
-
-    test: str
+    test: str  # its name in the exam
     server: str
-    what: str
-    seen: str
+    what: str  # what the server does instead, for the reader
+    seen: str  # regular expression found in the failure, written ``Type: message``
 
 
 _MINISTACK = (

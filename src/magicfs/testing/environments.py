@@ -101,13 +101,13 @@ def _create(directory: Path) -> None:
     made = _run(sys.executable, "-m", "virtualenv", str(directory))
     if made.returncode != 0:
         raise EnvironmentNotMade(
-            f"virtualenv could not create {directory}; install the system package python3-venv, or mend "
-            f"what virtualenv says.\n{_tail(made.stdout)}"
+            f"virtualenv could not create {directory}; install the system package python3-venv, or fix "
+            f"what virtualenv reports.\n{_tail(made.stdout)}"
         )
 
 
 def _install(directory: Path, requirements: tuple[str, ...]) -> None:
-    # -I, because a PYTHONPATH meant for us would make pip believe that its packages are installed there.
+    # -I, because a PYTHONPATH meant for us would make pip count packages there as installed.
     pip = (str(directory / "bin" / "python"), "-I", "-m", "pip")
     installed = _run(*pip, "install", "--disable-pip-version-check", "--no-input", *requirements)
     if installed.returncode != 0:

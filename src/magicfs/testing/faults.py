@@ -60,20 +60,14 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class RequestSeen:
-    """One request that reached the proxy, in the order in which they ended; path and query are raw.
+    """One request that reached the proxy, in the order in which they ended; path and query are raw."""
 
-    Attributes:
-        operation: The S3 operation.
-        status: What the client was answered; None if the connection was cut instead.
-        action: What a rule did to it, or None.
-    """
-
-    operation: str
+    operation: str  # as boto3's service model names it
     method: str
     path: str
     query: str
-    status: int | None
-    action: Action | None
+    status: int | None  # what the client was answered; None if the connection was cut instead
+    action: Action | None  # what a rule did to it
 
 
 class ArmedRule:

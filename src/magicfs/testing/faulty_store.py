@@ -1,8 +1,8 @@
 """A store that fails on request: generated from the port, so that no method can be forgotten.
 
 Every request of every actor passes its ``Traffic``, which numbers it, asks its faults what to do to it, and
-tells whoever watches. An *actor* is one process: when a request of it crashes, the whole process is dead, and
-nothing that it still tries reaches the store, whatever handlers run on the way down.
+reports it to ``before`` and ``after``. An *actor* is one process: when a request of it crashes, the whole
+process is dead, and nothing that it still tries reaches the store, whatever handlers run on the way down.
 """
 
 from __future__ import annotations

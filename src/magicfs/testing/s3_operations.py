@@ -1,4 +1,4 @@
-"""The names of S3 operations, told from requests as they travel (path-style addressing)."""
+"""The names of S3 operations, recognised from requests as they travel (path-style addressing)."""
 
 from __future__ import annotations
 

@@ -78,23 +78,14 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request, which is also every page of a listing.
+    """One request, which is also every page of a listing."""
 
-    Attributes:
-        number: Among all of its traffic, from 1.
-        actor: Who sent it.
-        operation: The port's name of it.
-        key: Its key or prefix; of many keys the first.
-        condition: ``if_absent`` (``PutMode.CREATE``) or ``if_match`` (``Update``); empty without.
-        target: Where a copy or a rename leads; empty for other requests.
-    """
-
-    number: int
-    actor: str
-    operation: str
-    key: str
-    condition: str = ""
-    target: str = ""
+    number: int  # among all of its traffic, from 1
+    actor: str  # who sent it
+    operation: str  # the port's name of it
+    key: str  # its key or prefix; of many keys the first
+    condition: str = ""  # ``if_absent`` (``PutMode.CREATE``) or ``if_match`` (``Update``)
+    target: str = ""  # where a copy or a rename leads
 
     @property
     def changes(self) -> bool:
