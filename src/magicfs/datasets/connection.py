@@ -66,7 +66,7 @@ def open_destination(
     Raises UsageError: the URL, or how the store is given, cannot be right.
     """
     if filesystem is not None and storage_options:
-        raise UsageError("give either storage_options or filesystem, not both")
+        raise UsageError("give either filesystem or storage_options, not both")
     location = location_of(url, any_scheme=filesystem is not None)
     if filesystem is None:
         uncached = {"use_listings_cache": False} if for_reading else {}
