@@ -44,7 +44,7 @@ class Committer(Protocol):
     async def setup_job(self) -> JobSetup:
         """Check the destination and write the job object. Old data and ``_SUCCESS`` stay as they are.
 
-        A second call, by whomever, takes the job over: only the newest driver may commit it.
+        A second call, from any process, takes the job over: only the newest driver may commit it.
 
         Raises:
             UsageError: The destination is a file, or a table of Delta Lake or Apache Iceberg.
@@ -97,7 +97,7 @@ class Committer(Protocol):
     ) -> JobReport:
         """Publish the given commits, or those that a listing of the job attempt shows.
 
-        A second call goes on where the first one stopped, by whatever it was stopped.
+        A second call goes on where the first one stopped, whatever stopped it.
 
         Args:
             commits: Those that an engine accepted.
@@ -126,7 +126,7 @@ class Committer(Protocol):
 
         Raises:
             UsageError: ``is_recovery_supported`` is false; run the tasks again.
-            FormatError: Something committed cannot be believed; nothing was changed.
+            FormatError: Something committed is malformed; nothing was changed.
         """
 
     async def abort_job(

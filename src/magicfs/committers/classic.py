@@ -81,13 +81,7 @@ class ClassicCommitter:
         return True
 
     async def setup_job(self) -> JobSetup:
-        """Check the destination; nothing there is changed. A second call checks again.
-
-        Raises:
-            UsageError: The destination is a file, or a table of Delta Lake or Apache Iceberg.
-            OutputExists: ``conflict="fail"``, and data is there.
-            ObjectNotFound: No such bucket.
-        """
+        """Check the destination; nothing is written. A second call checks again."""
         await check_destination(self.engine, self.context)
         return JobSetup(driver=new_token())
 
@@ -105,20 +99,12 @@ class ClassicCommitter:
         return paths.join(self.context.layout.destination, *elements)
 
     def check_commits(self, commits: Sequence[TaskCommit], tasks: int | None) -> None:
-        """Refuse commits that do not belong together.
-
-        Raises:
-            ProtocolViolation: Two of one task, another job's, or not as many as there must be.
-        """
+        """Raise ProtocolViolation for two commits of a task, another job's, or a wrong number of them."""
         check_attempts(self.context.job, (Attempt(c.job_id, c.task_id, c.attempt_id) for c in commits))
         self.check_number(len(commits), tasks)
 
     def check_number(self, committed: int, tasks: int | None) -> None:
-        """Refuse another number of committed tasks than there must be.
-
-        Raises:
-            ProtocolViolation: It is another.
-        """
+        """Raise ProtocolViolation if the number of committed tasks is not the expected one."""
         if tasks is not None and committed != tasks:
             raise ProtocolViolation(
                 f"{committed} tasks of job {self.context.job} are committed and {tasks} are expected; "
@@ -144,9 +130,8 @@ class ClassicCommitter:
         await self.engine.store.put(self.context.layout.success_key, self.success_of(published).to_bytes())
 
     async def is_published(self) -> bool:
-        """Whether ``_SUCCESS`` names the job. A later job's takes its place, and then nothing tells.
-
-        One that is not JSON, as Hadoop's empty one, names no job.
+        """Whether ``_SUCCESS`` names the job: not after a later job replaced it, nor if it is not JSON
+        (Hadoop's is empty).
         """
         key = self.context.layout.success_key
         with suppress(ObjectNotFound, FormatError):
@@ -163,11 +148,7 @@ class ClassicCommitter:
         )
 
     async def decide(self, write: Awaitable[object]) -> None:
-        """Write ``_SUCCESS``; if the store is silent, nobody knows whether it was written.
-
-        Raises:
-            CommitOutcomeUnknown: The store did not answer; nothing is to be removed.
-        """
+        """Write ``_SUCCESS``. After CommitOutcomeUnknown (no answer) nothing may be removed."""
         try:
             await write
         except Unavailable as error:

@@ -39,12 +39,7 @@ DRIVEN = Guarantees(
 
 
 class DrivenCommitter:
-    """A committer whose job is a ``JobTransaction``: it only says how tasks write and what they persist.
-
-    Args:
-        context: The job.
-        engine: Bound to the job's bucket.
-    """
+    """A committer whose job is a ``JobTransaction``: it only says how tasks write and what they persist."""
 
     name = ""
 

@@ -34,7 +34,7 @@ class MagicCommitter(DrivenCommitter):
 
     @property
     def guarantees(self) -> Guarantees:
-        # What nobody but the first driver was told, no second one can publish.
+        # What only the first driver was given, no second one can publish.
         return replace(DRIVEN, recoverable_job=self.is_recovery_supported)
 
     @property

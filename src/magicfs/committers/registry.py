@@ -38,7 +38,9 @@ __all__ = [
     "options_of",
 ]
 
+# Uploads through ``MagicFileSystem``; files on the task's machine; below ``_temporary``; at the destination.
 Writes = Literal["delayed uploads", "local files", "work files", "final files"]
+# Multipart uploads that another process can complete; a rename that is one step.
 Needs = Literal["uploads", "rename", "nothing"]
 
 _ADDING: Final[tuple[Conflict, ...]] = ("fail", "append")
@@ -46,25 +48,14 @@ _ADDING: Final[tuple[Conflict, ...]] = ("fail", "append")
 
 @dataclass(frozen=True, slots=True)
 class CommitterInfo:
-    """A committer from outside.
+    """A committer from outside."""
 
-    Attributes:
-        home: Module and class.
-        writes: What task attempts write: ``delayed uploads`` through ``MagicFileSystem``; ``local files``
-            on their machine; ``work files`` below ``_temporary``; or ``final files`` at the destination.
-        needs: What the store must have: multipart ``uploads`` that another process can complete, or a
-            ``rename`` that is one step.
-        conflicts: The conflict modes that it has.
-        options: Its options.
-        driven: Whether it works under a job object.
-    """
-
-    home: str
-    writes: Writes
-    needs: Needs
+    home: str  # module and class
+    writes: Writes  # what task attempts write
+    needs: Needs  # what the store must have
     conflicts: tuple[Conflict, ...]
     options: type[CommitterOptions]
-    driven: bool = False
+    driven: bool = False  # whether it works under a job object
 
 
 COMMITTERS: Final[Mapping[str, CommitterInfo]] = MappingProxyType(
@@ -126,11 +117,7 @@ COMMITTERS: Final[Mapping[str, CommitterInfo]] = MappingProxyType(
 
 
 def committer_info(name: str) -> CommitterInfo:
-    """What is known of a committer.
-
-    Raises:
-        UsageError: No such committer, with the choices.
-    """
+    """What is known of a committer. Raises UsageError for an unknown name, with the choices."""
     try:
         return COMMITTERS[name]
     except KeyError:
@@ -158,11 +145,7 @@ def names() -> tuple[str, ...]:
 
 
 def check_store(name: str, store: Store) -> None:
-    """Refuse a committer that a store cannot carry.
-
-    Raises:
-        UsageError: With the ones that it can.
-    """
+    """Raise UsageError, with the possible ones, for a committer that the store cannot carry."""
     needs = committer_info(name).needs
     if needs == "nothing" or _has(store, needs):
         return
@@ -197,11 +180,7 @@ def _has(store: Store, needs: str) -> bool:
 
 
 def make(name: str, context: JobContext, engine: Engine) -> Committer:
-    """The committer of a name for one job.
-
-    Raises:
-        UsageError: Unknown name, or the store cannot carry it.
-    """
+    """The committer of a name for one job. Raises UsageError as ``committer_info`` and ``check_store`` do."""
     module, _, kind = committer_info(name).home.partition(":")
     check_store(name, engine.store)
     committer: Committer = getattr(import_module(module), kind)(context, engine)

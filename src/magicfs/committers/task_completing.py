@@ -5,7 +5,7 @@ output location upon task commit", Amazon EMR Release Guide). Nothing of an unco
 and the job commit is one request whatever the number of files; but everything of a committed task is:
 
 * A job that fails or is aborted leaves what its committed tasks have published. ``abort_job`` removes what
-  the commits that it is given tell of; EMR's removes nothing.
+  the commits that it is given name; EMR's removes nothing.
 * A task commit that dies leaves some of its files visible. The next attempt replaces those whose names it
   gives again.
 * Of two attempts that commit, the later one replaces the files of the other.
@@ -95,15 +95,10 @@ class TaskCompletingCommitter(ClassicCommitter):
     ) -> TaskCommit:
         """Write down what the attempt uploaded, as the magic committer does, and complete it: it is visible.
 
-        A second call completes what the first has left, and returns the same; with ``tracking="memory"``
-        only if the first ended in ``CommitOutcomeUnknown``, else it returns an empty commit.
-
-        Raises:
-            CommitFailed: A file is unreadable, incomplete or still open, or could not be completed; what had
-                become visible of the attempt was removed again.
-            CommitOutcomeUnknown: The store fell silent; files may be visible and nothing was removed; call
-                again, or run the task again.
-            StoreError: The store refused or failed before anything became visible.
+        A second call completes what the first has left, and returns the same; with ``tracking="memory"`` only
+        if the first ended in ``CommitOutcomeUnknown``, else it returns an empty commit. After CommitFailed
+        what had become visible of the attempt was removed again. After CommitOutcomeUnknown files may be
+        visible and nothing was removed; call again, or run the task again.
         """
         before = tracker().snapshot(self._scope(attempt))
         commit = await self._magic.commit_task(task, attempt, counters)
@@ -115,11 +110,7 @@ class TaskCompletingCommitter(ClassicCommitter):
         raise await self._not_completed(commit, output, result, before)
 
     async def abort_task(self, attempt: AttemptId) -> None:
-        """Abort an attempt's uploads. What its commit has made visible stays. A second call does nothing.
-
-        Raises:
-            StoreError: Something could not be aborted; the job's cleanup tries again.
-        """
+        """Abort an attempt's uploads. What its commit has made visible stays."""
         await self._magic.abort_task(attempt)
 
     async def _not_completed(
@@ -151,7 +142,7 @@ class TaskCompletingCommitter(ClassicCommitter):
         return error
 
     async def _take_back(self, commit: TaskCommit, output: JobOutput) -> list[MagicError]:
-        """Abort a task's uploads and delete those of its files that bear their write ids."""
+        """Abort a task's uploads and delete those of its files that have their write ids."""
         engine = self.engine.for_cleanup()
         result = await engine.run(Batch("abort", job_output.aborts(output)), stop_on_failure=False)
         problems = [f.error for f in result.failures if isinstance(f.error, MagicError)]
@@ -176,14 +167,9 @@ class TaskCompletingCommitter(ClassicCommitter):
     ) -> JobReport:
         """Write ``_SUCCESS``, then abort uploads of attempts that did not commit. Files are not looked at.
 
-        A second call does the same again.
-
-        Raises:
-            ProtocolViolation: No commits are given, or they do not belong together.
-            CommitFailed: A commit is malformed, or two tasks wrote one key; no ``_SUCCESS`` was
-                written, and the files of committed tasks stay visible.
-            CommitOutcomeUnknown: It is not known whether ``_SUCCESS`` was written; call again.
-            StoreError: The commits could not be read; call again.
+        A second call does the same again. Raises ProtocolViolation without commits; CommitFailed if one is
+        malformed, or two tasks wrote one key: no ``_SUCCESS`` was written, and the files of committed tasks
+        stay visible.
         """
         await require_current_driver(is_current_driver, self.context.job)
         started = time.monotonic()
@@ -222,14 +208,10 @@ class TaskCompletingCommitter(ClassicCommitter):
         *,
         is_current_driver: IsCurrentDriver | None = None,
     ) -> None:
-        """Delete the files that the commits tell of, and abort every upload of the job. Other files stay.
+        """Delete the files that the commits name, and abort every upload of the job.
 
-        Those are of tasks whose commits are not given, or died. A second call does nothing more. For a
-        published job and without commits it only aborts uploads that tasks have left.
-
-        Raises:
-            ProtocolViolation: ``_SUCCESS`` names the job, and commits are given; nothing was removed.
-            StoreError: Something could not be removed; call again.
+        Files of tasks that died, or whose commits are not given, stay. For a published job and without
+        commits it only aborts uploads that tasks have left.
         """
         await require_current_driver(is_current_driver, self.context.job)
         if commits and await self.is_published():

@@ -16,21 +16,13 @@ __all__ = ["WorkPlace", "local_directory", "local_extra", "local_filesystem"]
 
 @dataclass(frozen=True, slots=True)
 class WorkPlace:
-    """A directory whose relative paths become the destination's.
+    """A directory whose relative paths become the destination's."""
 
-    Attributes:
-        path: Without a scheme, as ``filesystem`` takes it.
-        prefix: What stands before ``path`` in a URL, such as ``magic::s3://``.
-        filesystem: Makes the filesystem; the same instance for all attempts of a process where it can be.
-        storage_options: What fsspec needs beside the URL; None if no URL leads here.
-        prepare: Makes the directory, where it must be there before somebody writes.
-    """
-
-    path: str
-    prefix: str
-    filesystem: Callable[[], AbstractFileSystem]
-    storage_options: dict[str, Any] | None
-    prepare: Callable[[], None] = lambda: None
+    path: str  # without a scheme, as ``filesystem`` takes it
+    prefix: str  # what stands before ``path`` in a URL, such as ``magic::s3://``
+    filesystem: Callable[[], AbstractFileSystem]  # the same for all attempts of a process where it can be
+    storage_options: dict[str, Any] | None  # what fsspec needs beside the URL; None if no URL leads here
+    prepare: Callable[[], None] = lambda: None  # makes the directory, if it must be there before a write
 
     def url(self, name: str = "") -> str:
         """The URL of a file of a relative name, or of the directory."""

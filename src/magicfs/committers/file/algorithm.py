@@ -55,28 +55,18 @@ class Algorithm(Protocol):
         """The tasks of which an attempt has committed."""
 
     async def choose(self, commits: Sequence[TaskCommit] | None) -> tuple[list[Chosen], int]:
-        """The attempts that are to be published: the given ones, or those that a listing shows.
-
-        Also returns how many of their files others replace.
-
-        Raises:
-            CommitFailed: They cannot be published; nothing was changed.
+        """The attempts to publish, given or listed, and how many of their files others replace. Raises
+        CommitFailed if they cannot be published; nothing was changed.
         """
 
     async def publish(self, started: Mark, published: Published) -> list[str]:
-        """Make the attempts that ``started`` names visible. A second call does the rest.
-
-        Returns final keys of files that are nowhere.
-
-        Raises:
-            CommitOutcomeUnknown: It stopped half-way; nothing was removed.
+        """Make the attempts that ``started`` names visible; returns final keys of files that are nowhere. A
+        second call does the rest. Raises CommitOutcomeUnknown if it stopped half-way; nothing was removed.
         """
 
     async def recover(self) -> list[Chosen]:
-        """Take over what earlier job attempts have committed. A second call returns the same.
-
-        Raises:
-            CommitFailed: It cannot be used.
+        """Take over what earlier job attempts have committed. A second call returns the same. Raises
+        CommitFailed if it cannot be used.
         """
 
     async def visible_files(self) -> int:
@@ -114,10 +104,8 @@ class FileWork:
         markers.require_driver(job, driver, self.context.layout.attempt)
 
     async def start(self, mark: Mark) -> Mark:
-        """Write ``COMMIT_STARTED`` into a job that has not ended meanwhile; returns what it says then.
-
-        Raises:
-            CommitDenied: It has ended, or a later attempt has taken it over, which carries on.
+        """Write ``COMMIT_STARTED`` into a job that has not ended meanwhile; returns what it says then. Raises
+        CommitDenied if the job has ended, or a later attempt has taken it over, which carries on.
         """
         found = await self.markers.start(mark)
         if found.nonce == mark.nonce:
@@ -137,10 +125,8 @@ class FileWork:
         return lambda relative: self.final_key(relative, task)
 
     async def written(self, task: TaskId, attempt: AttemptId) -> tuple[tuple[str, int], ...]:
-        """Relative path and size of every file that an attempt has written and not moved yet.
-
-        Raises:
-            CommitFailed: A file bears a name that is kept for committers, or that no path can have.
+        """Relative path and size of every file that an attempt has written and not moved yet. Raises
+        CommitFailed for a name that is kept for committers, or that no path can have.
         """
         directory = self.layout.task_attempt_directory(attempt)
         found = tuple([one async for one in walk(self.engine.store, directory) if one[0] != SUCCESS])
@@ -184,13 +170,9 @@ class FileWork:
     # -- removing it ---------------------------------------------------------------------------------------
 
     async def clean(self, last: MarkerName) -> None:
-        """Remove the job's directory, and nothing else. A second call does the rest.
-
-        The job's file goes first, so that attempts that nobody waits for do not commit any more; the marker
-        that tells how the job has ended goes last.
-
-        Raises:
-            StoreError: Something could not be removed.
+        """Remove the job's directory, and nothing else. A second call does the rest. The job's file goes
+        first, so that attempts that nobody waits for do not commit any more; the marker that says how the job
+        has ended goes last.
         """
         tree, directory, marker = self.tree, self.layout.job_directory, self.markers.key(last)
 
@@ -208,7 +190,7 @@ class FileWork:
         await self.prune()
 
     async def clean_published(self) -> list[str]:
-        """Remove the work of the published job; returns what to tell the caller if that fails."""
+        """Remove the work of the published job; returns a warning if that fails."""
         try:
             await self.clean("COMMIT_SUCCESS")
         except StoreError as error:
@@ -216,11 +198,7 @@ class FileWork:
         return []
 
     async def prune(self) -> None:
-        """Remove the directories above the job's work that are empty; those of other jobs stay.
-
-        Raises:
-            StoreError: The store refused, or failed.
-        """
+        """Remove the directories above the job's work that are empty; those of other jobs stay."""
         layout = self.layout
         above = [layout.tasks_directory, layout.attempt_directory(), layout.job_directory, layout.temporary]
         for directory in above:
@@ -248,11 +226,7 @@ class NameCheck:
         self._check = KeyCheck(self._work.engine.store.bucket, context.layout.destination)
 
     def add(self, record: TaskRecord) -> None:
-        """Look at one more task.
-
-        Raises:
-            CommitFailed: With ``unique_names=True``, another task has a file of the same name.
-        """
+        """Look at one more task; a second file of one name raises CommitFailed with ``unique_names=True``."""
         bucket, unique = self._work.engine.store.bucket, self._work.context.unique_names
         for relative, _ in record.files:
             key = self._work.final_key(relative, record.task)

@@ -233,7 +233,7 @@ class MovedAside:
         return await absent(self._work.engine, left.items())
 
     def _numbers(self, started: Mark) -> range:
-        """The job attempts in which published work may lie: an heir may have moved it before it knew."""
+        """The job attempts in which published work may lie: a successor may have moved it before it knew."""
         return range(started.attempt, max(started.attempt, self._number) + 1)
 
     def _aside(self, task: TaskId, attempt: AttemptId, number: int | None = None) -> str:

@@ -77,16 +77,11 @@ class FileCommitter(ClassicCommitter):
     async def setup_job(self) -> JobSetup:
         """Check the destination and write whose the job is; nothing else is changed.
 
-        Calling it again, from any process, takes the job over: only the newest driver may commit it. A driver
-        with a greater number of the job attempt vouches that earlier ones are dead, and may carry on what
-        they began. If the job is published already, it learns so.
-
-        Raises:
-            UsageError: The destination is a file, or a table of Delta Lake or Apache Iceberg; or the job was
-                begun in another way; or the store ignores conditional writes.
-            OutputExists: ``conflict="fail"``, and data was there when the job began.
-            CommitDenied: The job has ended, or its commit has begun, or a later attempt has taken it over.
-            ObjectNotFound: No such bucket.
+        A second call, from any process, takes the job over: only the newest driver may commit it. With a
+        greater number of the job attempt earlier drivers count as dead: a driver may carry on what they
+        began. If the job is published already, it learns so. Raises UsageError also if the job was begun in
+        another way, or the store ignores conditional writes; CommitDenied also if its commit has begun or a
+        later attempt has taken it over.
         """
         attempt, driver = self._attempt, new_token()
         marks, job, published = await self._work.look()
@@ -150,15 +145,11 @@ class FileCommitter(ClassicCommitter):
     ) -> TaskCommit:
         """Move what an attempt wrote: aside with algorithm 1, to the destination with algorithm 2.
 
-        A second call for the same attempt goes on where the first one stopped, and returns the same.
-
-        Raises:
-            CommitDenied: The job has ended, or a later attempt of it has begun, or with algorithm 2 another
-                attempt has committed the task; nothing of this one is visible, and its files were removed.
-            CommitFailed: A file bears a name that is kept for committers. Or, with algorithm 2, a part of the
-                task's files may be visible: the job must be aborted.
-            CommitOutcomeUnknown: The store did not say whether the commit took place; call again.
-            StoreError: The store refused or failed; the attempt has not committed.
+        A second call goes on where the first one stopped, and returns the same. Raises CommitDenied if the
+        job has ended, a later attempt of it has begun, or with algorithm 2 another attempt has committed the
+        task; nothing of this one is visible then, and its files were removed. CommitFailed: a name is kept
+        for committers, or with algorithm 2 a part of the task's files may be visible and the job must be
+        aborted.
         """
         job = await self._records.job()
         try:
@@ -197,13 +188,8 @@ class FileCommitter(ClassicCommitter):
         """What earlier attempts of the job have committed, as commits of this one.
 
         Where an earlier attempt has begun to commit the job it is exactly what that one was publishing.
-        A second call returns the same.
-
-        Raises:
-            UsageError: This is attempt 0, so there is no earlier one.
-            CommitFailed: A task's files are gone, or with algorithm 2 a task commit began and did not end.
-            CommitDenied: The job has ended.
-            FormatError: A committed record is malformed; nothing was changed.
+        Raises UsageError for attempt 0; CommitFailed if a task's files are gone, or with algorithm 2 a task
+        commit began and did not end; CommitDenied if the job has ended.
         """
         if self._attempt == 0:
             raise UsageError("this is attempt 0 of the job, so no earlier one has committed anything")
@@ -229,18 +215,11 @@ class FileCommitter(ClassicCommitter):
     ) -> JobReport:
         """Publish the given commits, or those that a listing of the job attempt shows.
 
-        A second call goes on where the first one stopped, by whatever it was stopped, and publishes what the
-        first one was publishing; after the end it returns that the job is published.
-
-        Raises:
-            ProtocolViolation: The commits do not belong together; nothing was changed.
-            CommitDenied: Another driver has taken the job over or was faster, the engine does not want this
-                one any more, or the job has ended; nothing was changed here.
-            CommitFailed: An accepted attempt has not committed, or with algorithm 2 something else than the
-                accepted attempts is visible; nothing was changed. Or files were removed while the job
-                committed: it can only be aborted.
-            CommitOutcomeUnknown: It stopped half-way; nothing was removed; call again.
-            StoreError: The commits could not be read; nothing was changed; call again or abort.
+        A second call publishes what the first one was publishing; after the end it returns that the job is
+        published. Nothing is taken back. CommitFailed means that an accepted attempt has not committed, or
+        with algorithm 2 something else than the accepted attempts is visible: nothing was changed; or that
+        files were removed while the job committed: it can only be aborted. CommitOutcomeUnknown: it stopped
+        half-way; call again. After any other error nothing was changed here.
         """
         if commits is not None:
             self.check_commits(commits, tasks)
@@ -365,15 +344,9 @@ class FileCommitter(ClassicCommitter):
     ) -> None:
         """Discard everything of the job that is not visible, of all its attempts.
 
-        With algorithm 2 what tasks have committed is visible and stays so; the log ``magicfs`` tells how
-        much. Once a job commit has begun the job is not aborted: whoever commits it again finishes it. A
-        second call does nothing; for a job that has ended it removes what attempts have left since.
-
-        Raises:
-            ProtocolViolation: The job is published, or its commit has begun; nothing was removed.
-            CommitDenied: Another driver has taken the job over, or the engine does not want this one any
-                more; nothing was removed.
-            StoreError: Something could not be removed; call again.
+        With algorithm 2 what tasks have committed is visible and stays so; the log ``magicfs`` says how much.
+        Once a job commit has begun it raises ProtocolViolation and removes nothing: whoever commits again
+        finishes it.
         """
         marks, job, published = await self._work.look()
         if published:

@@ -1,6 +1,6 @@
 """Who may end a job of the file committer: the markers of its commit, and what they allow.
 
-By the markers a driver that was started again learns how far its predecessor came. They bear the names that
+By the markers a driver that was started again learns how far its predecessor came. They have the names that
 Hadoop's application master gives them, and lie in the job's directory:
 
 * ``COMMIT_STARTED`` is written before the first file is published, only where none is: of several drivers at
@@ -61,13 +61,7 @@ _FAIL: Final = "COMMIT_FAIL"
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The markers that are there.
-
-    Attributes:
-        started: ``COMMIT_STARTED``.
-        success: ``COMMIT_SUCCESS``.
-        failed: ``COMMIT_FAIL``.
-    """
+    """The markers that are there."""
 
     started: Mark | None = None
     success: Mark | None = None
@@ -75,13 +69,7 @@ class Marks:
 
 
 class CommitMarkers:
-    """The markers of one job.
-
-    Args:
-        tree: The tree of its bucket.
-        job: The job.
-        directory: Where they lie.
-    """
+    """The markers of one job."""
 
     def __init__(self, tree: Tree, job: JobId, directory: str) -> None:
         self._tree = tree
@@ -93,21 +81,15 @@ class CommitMarkers:
         return f"{self._directory}/{name}"
 
     async def read(self) -> Marks:
-        """Look at all three.
-
-        Raises:
-            FormatError: One of them cannot be believed.
-        """
+        """Look at all three. Raises FormatError if one is malformed."""
         # In this order: what begins and ends between two of the looks is seen to have ended.
         started = await self._read(_STARTED)
         success = await self._read(_SUCCESS)
         return Marks(started, success, await self._read(_FAIL))
 
     async def start(self, mark: Mark) -> Mark:
-        """Begin, unless somebody has; returns what ``COMMIT_STARTED`` says then.
-
-        Raises:
-            CommitOutcomeUnknown: The store did not say whether the marker was written.
+        """Begin, unless somebody has; returns what ``COMMIT_STARTED`` says then. Raises CommitOutcomeUnknown
+        if the store did not say whether the marker was written.
         """
         try:
             await self._tree.write(self.key(_STARTED), mark.to_bytes(), if_absent=True)
@@ -185,11 +167,7 @@ def ended(context: JobContext) -> CommitDenied:
 
 
 def require_driver(job: JobFile, driver: str | None, attempt: int) -> None:
-    """Refuse a driver whose job another one has taken over; None stands for whoever set the attempt up.
-
-    Raises:
-        CommitDenied: It is not the newest.
-    """
+    """Raise CommitDenied unless the driver is the newest; None stands for whoever set the attempt up."""
     if job.attempt > attempt or driver not in (None, job.driver):
         raise CommitDenied(
             f"job {job.job} was taken over by attempt {job.attempt} on {job.host}; nothing was changed here; "
@@ -198,11 +176,7 @@ def require_driver(job: JobFile, driver: str | None, attempt: int) -> None:
 
 
 def require_same_way(job: JobFile, context: JobContext, algorithm: int) -> None:
-    """Refuse to go on with a job in another way than it was begun in.
-
-    Raises:
-        UsageError: The algorithm differs, or whether final names carry task and job.
-    """
+    """Raise UsageError if the job was begun with another algorithm, or another choice of ``unique_names``."""
     if (job.algorithm, job.unique_names) != (algorithm, context.unique_names):
         raise UsageError(
             f"job {job.job} was begun with algorithm={job.algorithm} and unique_names={job.unique_names}; go "
@@ -211,11 +185,7 @@ def require_same_way(job: JobFile, context: JobContext, algorithm: int) -> None:
 
 
 def require_not_given_up(marks: Marks) -> None:
-    """Refuse a job that was aborted, or can never be published.
-
-    Raises:
-        CommitDenied: It is one.
-    """
+    """Raise CommitDenied for a job that was aborted, or can never be published."""
     mark = marks.failed or marks.started
     if mark is not None and (marks.failed is not None or mark.action == "abort"):
         why = f" ({mark.reason})" if mark.reason else ""
@@ -226,11 +196,8 @@ def require_not_given_up(marks: Marks) -> None:
 
 
 def require_not_over(job: JobFile, marks: Marks, context: JobContext, algorithm: int) -> None:
-    """Refuse to take a job over from a later attempt, or one whose commit somebody is about who may live.
-
-    Raises:
-        UsageError: It was begun in another way.
-        CommitDenied: It may not be taken over.
+    """Raise CommitDenied if the job is a later attempt's, or its commit has begun and that driver may be
+    alive; UsageError if the job was begun in another way.
     """
     attempt = context.layout.attempt
     require_same_way(job, context, algorithm)
@@ -248,12 +215,8 @@ def require_not_over(job: JobFile, marks: Marks, context: JobContext, algorithm:
 
 
 def require_heir(started: Mark, job: JobFile, driver: str | None, attempt: int) -> None:
-    """Refuse to carry on a job commit that another driver began, unless the engine vouches that it is dead.
-
-    A greater number of the job attempt does: the engine has started this driver in the other one's place.
-
-    Raises:
-        CommitDenied: The other driver may be alive.
+    """Raise CommitDenied if another driver began the job commit and may be alive. A greater number of the job
+    attempt means that it is dead: the engine has started this driver in its place.
     """
     if started.attempt < attempt:
         require_driver(job, driver, attempt)
@@ -265,13 +228,8 @@ def require_heir(started: Mark, job: JobFile, driver: str | None, attempt: int) 
 
 
 def same_tasks(started: Mark, commits: Sequence[TaskCommit] | None) -> list[str]:
-    """Compare what a job commit that began is publishing with what its heir was given.
-
-    Returns:
-        What to tell the caller, if other attempts of the same tasks are published.
-
-    Raises:
-        CommitDenied: Other tasks are.
+    """Compare what the job commit that began is publishing with what its next driver was given. Returns a
+    warning if other attempts of the same tasks are published; raises CommitDenied if other tasks are.
     """
     if commits is None:
         return []

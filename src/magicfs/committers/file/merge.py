@@ -81,14 +81,10 @@ class Merge:
         return Statistics(counters={"op_rename": self.renames, "files_copied_bytes": self.copied})
 
     async def merge(self, source: str, final: Callable[[str], str] | None = None) -> int:
-        """Merge one directory; one that is not there counts as empty.
+        """Merge one directory; one that is not there counts as empty. Returns how many files were moved.
 
-        It returns how many files were moved. ``final`` gives the key for a relative path; by default that is
-        the same path below the destination.
-
-        Raises:
-            CommitFailed: A directory is in the way that holds the work of a job.
-            StoreError: The store refused or failed.
+        ``final`` gives the key for a relative path; by default that is the same path below the destination.
+        Raises CommitFailed if a directory is in the way that holds the work of a job.
         """
         try:
             if final is None and self.tree.atomic:

@@ -44,13 +44,7 @@ def new_job_file(job: JobId, algorithm: int, unique_names: bool, attempt: int, d
 
 
 class Records:
-    """The records of one job.
-
-    Args:
-        tree: The tree of its bucket.
-        engine: Bound to the same.
-        layout: Where the job attempt keeps its work.
-    """
+    """The records of one job."""
 
     def __init__(self, tree: Tree, engine: Engine, layout: TemporaryLayout) -> None:
         self._tree = tree
@@ -70,22 +64,14 @@ class Records:
         return f"{self._layout.job_directory}/driver{_JSON}"
 
     async def job(self) -> JobFile | None:
-        """How the job was begun, and whose it is now; None if it has ended, or was never set up.
-
-        Raises:
-            FormatError: That cannot be believed.
-        """
+        """How the job was begun, and whose it is now; None if it has ended, or was never set up."""
         job, heir = [await self._job_file(key) for key in (self.job_key, self.driver_key)]
         if job is None or heir is None:
             return job
         return replace(job, attempt=heir.attempt, driver=heir.driver, host=heir.host)
 
     async def set_up(self, job: JobFile) -> bool:
-        """Begin the job.
-
-        Returns:
-            False if it has begun already; nothing was changed.
-        """
+        """Begin the job; False if it has begun already, and nothing was changed."""
         try:
             await self._tree.write(self.job_key, job.to_bytes(), if_absent=True)
         except ObjectExists:
@@ -93,11 +79,7 @@ class Records:
         return True
 
     async def take_over(self, job: JobFile) -> bool:
-        """Make the job another driver's.
-
-        Returns:
-            False if it has ended meanwhile; nothing was changed.
-        """
+        """Make the job another driver's; False if it has ended meanwhile, and nothing was changed."""
         await self._tree.write(self.driver_key, job.to_bytes())
         if await self._job_file(self.job_key) is not None:
             return True
@@ -118,11 +100,7 @@ class Records:
             return False
 
     async def require_place(self) -> None:
-        """Refuse a destination where no work can be kept.
-
-        Raises:
-            UsageError: A file is in the place of the directory.
-        """
+        """Raise UsageError if a file is in the place of the directory for work."""
         there = await self._tree.look(self._layout.temporary)
         if there is not None and there.kind == "file":
             raise UsageError(
@@ -137,11 +115,7 @@ class Records:
         return f"{self._directory(number)}/{task}/{attempt}{_JSON}"
 
     async def read(self, task: TaskId, attempt: AttemptId, number: int | None = None) -> TaskRecord | None:
-        """The record of an attempt; None if it has not committed.
-
-        Raises:
-            FormatError: It cannot be believed.
-        """
+        """The record of an attempt; None if it has not committed."""
         return await self._record(self.key(task, attempt, number), task, attempt)
 
     async def write(self, record: TaskRecord) -> None:
@@ -193,11 +167,7 @@ class Records:
         return replace(record, finished=False)
 
     async def claimed(self, task: TaskId) -> TaskRecord | None:
-        """Who has claimed a task; None if nobody has.
-
-        Raises:
-            FormatError: The claim cannot be believed.
-        """
+        """Who has claimed a task; None if nobody has."""
         return await self._record(self._claim_key(task), task, None)
 
     async def finish(self, record: TaskRecord) -> TaskRecord:

@@ -35,11 +35,9 @@ __all__ = ["FinalFilesCommitter", "files_of", "sweep_after", "sweep_uploads"]
 class FinalFilesCommitter(ClassicCommitter):
     """Base of the committers whose tasks write final files through ``FinalFileSystem``.
 
-    Only the process that ran a task attempt knows what it wrote, until its ``TaskCommit`` tells. Nothing is
-    stored beside the files, so no listing shows what tasks have committed.
-
-    Raises:
-        UsageError: ``unique_names=False``: files of equal names would replace each other before any commit.
+    Only the process that ran a task attempt knows what it wrote, until it returns its ``TaskCommit``. Nothing
+    is stored beside the files, so no listing shows what tasks have committed. Raises UsageError for
+    ``unique_names=False``: files of equal names would replace each other before any commit.
     """
 
     def __init__(self, context: JobContext, engine: Engine) -> None:
@@ -67,14 +65,12 @@ class FinalFilesCommitter(ClassicCommitter):
     async def commit_task(
         self, task: TaskId, attempt: AttemptId, counters: Counters | None = None
     ) -> TaskCommit:
-        """Look at every file that this process wrote for the attempt, and tell their names and sizes.
+        """Look at every file that this process wrote for the attempt, and return their names and sizes.
 
-        The files are visible already; nothing is stored. A second call returns an empty commit, for the
-        first has forgotten the files: engines must not ask twice.
-
-        Raises:
-            CommitFailed: A file is still open, failed to be written, or is gone; the others were deleted.
-            StoreError: The store refused or failed; the files were deleted as far as it let us.
+        The files are visible already; nothing is stored. A second call returns an empty commit, for the first
+        has forgotten the files: engines must not ask twice. Raises CommitFailed if a file is still open,
+        failed to be written, or is gone; the others were deleted. After StoreError they were deleted as far
+        as possible.
         """
         scope = self.scope(attempt)
         try:
@@ -91,13 +87,7 @@ class FinalFilesCommitter(ClassicCommitter):
         return self.commit_of(task, attempt, len(files), one.size, None, content, counters)
 
     async def abort_task(self, attempt: AttemptId) -> None:
-        """Delete what this process wrote for an attempt. A second call does nothing more.
-
-        Files that are still open can no longer be published.
-
-        Raises:
-            StoreError: Something could not be deleted; call again.
-        """
+        """Delete what this process wrote for an attempt. Files still open can no longer be published."""
         raise_first(await self.discard(self.scope(attempt)))
 
     # -- jobs ------------------------------------------------------------------------------------------
@@ -107,11 +97,8 @@ class FinalFilesCommitter(ClassicCommitter):
         return []
 
     def load(self, commits: Sequence[TaskCommit] | None, tasks: int | None) -> list[FileList]:
-        """What commits tell, in the order of their tasks.
-
-        Raises:
-            ProtocolViolation: None are given, or they do not belong together.
-            CommitFailed: One is malformed, or two tasks wrote one file; no ``_SUCCESS`` was written.
+        """The file lists of commits, in the order of their tasks. Raises ProtocolViolation if none are given
+        or they do not belong together; CommitFailed if one is malformed, or two tasks wrote one file.
         """
         if commits is None:
             raise ProtocolViolation(
@@ -218,11 +205,7 @@ class FinalFilesCommitter(ClassicCommitter):
 
 
 def files_of(commit: TaskCommit) -> FileList:
-    """What a commit tells of the attempt's files.
-
-    Raises:
-        FormatError: It is malformed.
-    """
+    """The list of an attempt's files in its commit; raises FormatError if it is malformed."""
     name = f"commit of task {commit.task_id}"
     if commit.content is None:
         raise FormatError(name, "content", "missing: another committer made it")
@@ -233,11 +216,7 @@ def files_of(commit: TaskCommit) -> FileList:
 
 
 async def sweep_uploads(engine: Engine, context: JobContext) -> Swept:
-    """Abort pending uploads that bear the job's id, such as those of writers that were killed.
-
-    Raises:
-        StoreError: The store failed; call again.
-    """
+    """Abort pending uploads with the job's id in their names, such as those of writers that were killed."""
     if not engine.store.capabilities.multipart:
         return Swept()
     return await sweep(engine.for_cleanup(), context)

@@ -70,16 +70,12 @@ class DirectCommitter(FinalFilesCommitter):
         *,
         is_current_driver: IsCurrentDriver | None = None,
     ) -> JobReport:
-        """Look whether the files are there that the commits tell of, and write ``_SUCCESS``.
+        """Check that the files of the commits are there, and write ``_SUCCESS``. A second call does the same
+        again.
 
-        A second call does the same again.
-
-        Raises:
-            ProtocolViolation: No commits are given, or they do not belong together.
-            CommitFailed: A file is gone or has another size, which other attempts of its task may cause, or
-                a commit is malformed. No ``_SUCCESS`` was written; files stay.
-            CommitOutcomeUnknown: It is not known whether ``_SUCCESS`` was written; call again.
-            StoreError: The files could not be looked at; call again.
+        Raises ProtocolViolation without commits; CommitFailed if a file is gone or has another size, which
+        other attempts of its task may cause, or a commit is malformed: no ``_SUCCESS`` was written, and files
+        stay.
         """
         await require_current_driver(is_current_driver, self.context.job)
         started = time.monotonic()
@@ -96,15 +92,10 @@ class DirectCommitter(FinalFilesCommitter):
         *,
         is_current_driver: IsCurrentDriver | None = None,
     ) -> None:
-        """Delete the files that the commits tell of, and those that this process knows. Others stay.
+        """Delete the files of the commits, and those that this process knows. Others stay.
 
-        Those of tasks that ran elsewhere and did not commit, or whose commits are not given, are not known.
-        A second call does nothing more. For a published job and without commits it only aborts uploads that
-        tasks have left.
-
-        Raises:
-            ProtocolViolation: ``_SUCCESS`` names the job, and commits are given; nothing was removed.
-            StoreError: Something could not be deleted; call again.
+        Files of tasks that ran elsewhere and did not commit, or whose commits are not given, are not known.
+        For a published job and without commits it only aborts uploads that tasks have left.
         """
         await require_current_driver(is_current_driver, self.context.job)
         if await self.is_published():

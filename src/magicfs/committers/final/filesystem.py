@@ -33,22 +33,19 @@ _VERSION = "?versionId="
 class FinalFileSystem(AbstractFileSystem):  # type: ignore[misc]
     """What a task sees of its destination: nothing but what it writes there, visible to all at once.
 
-    Paths are full ones below the destination. A file that is written gets ``-<label>-<job>`` into its name;
-    directories keep theirs, and a hidden name stays hidden. In this process a file can be read, described
-    and removed under the name that it was given, too; listings show final names. Other files can be read
-    under their names, but are neither listed nor removed: a task that clears its directory first, as
-    ``pyarrow.dataset.write_dataset`` may be told to, must not clear the destination.
+    Paths are full ones below the destination, ``root`` (``bucket/key``). A file that is written gets
+    ``suffix``, ``-<label>-<job>``, into its name; with None names stay, and do not show their task.
+    Directories keep their names, and a hidden name stays hidden. In this process a file can be read,
+    described and removed under the name that it was given, too; listings show final names. Other files can be
+    read under their names, but are neither listed nor removed: a task that clears its directory first, as
+    ``pyarrow.dataset.write_dataset`` can, must not clear the destination.
 
-    A file is published when it is closed, whole: on object stores by the request that ends it, on local
-    disks by renaming a hidden file. One whose own ``with`` body raises, in text mode and compressed, too, is
+    A file is published when it is closed, whole: on object stores by the request that ends it, on local disks
+    by renaming a hidden file. One whose own ``with`` body raises, in text mode and compressed, too, is
     discarded; so is one that is collected unclosed. Wrappers that only call ``close()`` (pandas, pyarrow)
     publish what they have written so far, though their source has failed: only ``abort`` removes that.
 
-    Args:
-        fs: The filesystem of the store: sync, or async with a loop of its own.
-        root: ``bucket/key`` of the destination.
-        suffix: Label and job; None leaves names as they are, and then nobody can tell tasks apart.
-        **kwargs: Passed to fsspec.
+    ``fs`` is the filesystem of the store: sync, or async with a loop of its own.
     """
 
     protocol = "final"
@@ -92,10 +89,8 @@ class FinalFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return str(self.fs.unstrip_protocol(self._strip_protocol(name)))
 
     def final_path(self, path: Any) -> str:
-        """Where a file goes that is written to a path.
-
-        Raises:
-            UsageError: The path names no file below the destination, or one that cannot be written.
+        """Where a file goes that is written to a path. Raises UsageError if that is no file below the
+        destination, or one that cannot be written.
         """
         path = self._strip_protocol(path)
         elements = paths.elements(paths.relative_to(path, self.root))
@@ -127,10 +122,7 @@ class FinalFileSystem(AbstractFileSystem):  # type: ignore[misc]
     # -- writing ---------------------------------------------------------------------------------------
 
     def open(self, path: Any, mode: str = "rb", **kwargs: Any) -> Any:
-        """Open a file: ``r``, or to publish it ``w`` or ``x``, in text mode or binary.
-
-        One that is written in text mode or compressed is discarded, too, when its ``with`` body raises.
-        """
+        """Open a file: ``r``, or to publish it ``w`` or ``x``, in text mode or binary."""
         if "r" in mode or ("b" in mode and kwargs.get("compression") is None):
             return super().open(path, mode, **kwargs)
         return wrapped_files.open_wrapped(super().open, self._strip_protocol(path), mode, kwargs)
@@ -204,12 +196,7 @@ class FinalFileSystem(AbstractFileSystem):  # type: ignore[misc]
     # -- removing --------------------------------------------------------------------------------------
 
     def rm_file(self, path: Any) -> None:
-        """Delete a file that was written here.
-
-        Raises:
-            FileNotFoundError: There is none.
-            UsageError: It is not this task's.
-        """
+        """Delete a file that was written here. Raises UsageError if it is not this task's."""
         final = self._own(path)
         if final is None:
             self.info(path)
@@ -239,7 +226,6 @@ class FinalFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return found
 
     def exists(self, path: Any, **kwargs: Any) -> bool:
-        """Whether something is there."""
         return bool(self.fs.exists(self._real(path), **kwargs))
 
     def ls(self, path: Any, detail: bool = True, **kwargs: Any) -> list[Any]:  # noqa: ARG002
@@ -261,32 +247,25 @@ class FinalFileSystem(AbstractFileSystem):  # type: ignore[misc]
         ]
 
     def cat_file(self, path: Any, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
-        """Read a file, or a range of it."""
         body: bytes = self.fs.cat_file(self._real(path), start=start, end=end, **kwargs)
         return body
 
     def get_file(self, rpath: Any, lpath: Any, **kwargs: Any) -> None:
-        """Copy a file to a local path."""
         self.fs.get_file(self._real(rpath), lpath, **kwargs)
 
     def created(self, path: Any) -> Any:
-        """As the wrapped filesystem's."""
         return self.fs.created(self._real(path))
 
     def modified(self, path: Any) -> Any:
-        """As the wrapped filesystem's."""
         return self.fs.modified(self._real(path))
 
     def checksum(self, path: Any) -> Any:
-        """As the wrapped filesystem's."""
         return self.fs.checksum(self._real(path))
 
     def sign(self, path: Any, expiration: int = 100, **kwargs: Any) -> Any:
-        """As the wrapped filesystem's."""
         return self.fs.sign(self._real(path), expiration=expiration, **kwargs)
 
     def invalidate_cache(self, path: Any = None) -> None:
-        """Drop cached listings of the wrapped filesystem."""
         self.fs.invalidate_cache(path)
 
 

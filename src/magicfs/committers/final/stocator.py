@@ -60,9 +60,7 @@ class _Found:
 
 class StocatorCommitter(FinalFilesCommitter):
     """See ``magicfs.committers.base.Committer`` for the contract, and ``guarantees`` for how far it goes.
-
-    Raises:
-        UsageError: ``unique_names=False``, or a job id that other files may bear by chance.
+    Raises UsageError for ``unique_names=False``, or a job id that names of other files may contain by chance.
     """
 
     name = "stocator"
@@ -94,13 +92,7 @@ class StocatorCommitter(FinalFilesCommitter):
         )
 
     async def abort_task(self, attempt: AttemptId) -> None:
-        """Delete the attempt's files: those that this process wrote, or else all that a listing shows.
-
-        The listing is of the whole destination. A second call does nothing more.
-
-        Raises:
-            StoreError: Something could not be deleted; call again.
-        """
+        """Delete what this process wrote for an attempt, or else what a listing of the destination shows."""
         scope = self.scope(attempt)
         if final_tracker().snapshot(scope):
             raise_first(await self.discard(scope))
@@ -119,15 +111,9 @@ class StocatorCommitter(FinalFilesCommitter):
         """Check by a listing that the winners' files are there, write ``_SUCCESS``, delete the losers' files.
 
         With ``conflict="append"`` the winners of earlier jobs are taken over from the ``_SUCCESS`` that is
-        there. A second call does the same again.
-
-        Raises:
-            ProtocolViolation: No commits are given, or they do not belong together.
-            CommitFailed: A file is gone, a commit or the old list is malformed, or the list grows too
-                long; ``_SUCCESS`` is as it was, and so are all files.
-            CommitDenied: Other jobs wrote ``_SUCCESS`` each time; call again.
-            CommitOutcomeUnknown: It is not known whether ``_SUCCESS`` was written; call again.
-            StoreError: The files could not be listed; call again.
+        there. A second call does the same again. Raises ProtocolViolation without commits; CommitFailed if a
+        file is gone, a commit or the old list is malformed, or the list grows too long: ``_SUCCESS`` is as it
+        was, and so are all files; CommitDenied if other jobs wrote ``_SUCCESS`` each time: call again.
         """
         await require_current_driver(is_current_driver, self.context.job)
         started = time.monotonic()
@@ -151,12 +137,8 @@ class StocatorCommitter(FinalFilesCommitter):
         """Delete all files whose names carry the job, whoever wrote them, and abort its uploads.
 
         A second call deletes what tasks that were still alive have left since. For a published job and
-        without commits, that is all it does: files of winners stay.
-
-        Raises:
-            ProtocolViolation: ``_SUCCESS`` lists the job, and commits are given; nothing was removed.
-            FormatError: The list in ``_SUCCESS`` is malformed; nothing was removed.
-            StoreError: Something could not be deleted; call again.
+        without commits, that is all it does: files of winners stay. Raises FormatError if the list in
+        ``_SUCCESS`` is malformed; nothing was removed.
         """
         await require_current_driver(is_current_driver, self.context.job)
         engine = self.engine.for_cleanup()

@@ -21,7 +21,7 @@ class Scope(NamedTuple):
     """Whose files they are."""
 
     root: str  # ``bucket/key`` of the destination
-    job: str = ""  # empty for names that tell none
+    job: str = ""  # empty for names that contain none
     label: str = ""  # what stands before the job in the names: a task, or an attempt
 
 
@@ -59,7 +59,6 @@ class FinalTracker:
             return ticket in self._scopes.get(scope, Written()).open
 
     def finished(self, scope: Scope, ticket: int, path: str) -> None:
-        """A file was published."""
         with self._lock:
             found = self._scopes.setdefault(scope, Written())
             found.open.pop(ticket, None)
@@ -67,7 +66,6 @@ class FinalTracker:
             found.doubtful.discard(path)
 
     def discarded(self, scope: Scope, ticket: int) -> None:
-        """A file was not published."""
         with self._lock:
             if (found := self._scopes.get(scope)) is not None:
                 found.open.pop(ticket, None)
@@ -80,7 +78,6 @@ class FinalTracker:
             self._drop_if_empty(scope)
 
     def removed(self, scope: Scope, path: str) -> None:
-        """A file was deleted again."""
         with self._lock:
             if (found := self._scopes.get(scope)) is not None:
                 found.finished.discard(path)

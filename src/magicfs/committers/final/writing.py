@@ -73,11 +73,8 @@ class StoreTarget:
 class LocalTarget:
     """A hidden file beside the final one, renamed over it at the end: readers never see a part.
 
-    Its directory is made. Label and job go into the hidden name.
-
-    Raises:
-        FileExistsError: With ``if_absent``, a file is there.
-        OSError: No file can be written there.
+    Its directory is made. Label and job go into the hidden name. With ``if_absent`` it raises FileExistsError
+    if a file is there.
     """
 
     def __init__(self, path: str, label: str, job: str, *, if_absent: bool) -> None:
@@ -134,12 +131,7 @@ class FinalFile(WriteOnlyFile):
         return self._state != "open"
 
     def write(self, data: Any) -> int:
-        """Take data in; returns the number of bytes, always all of them.
-
-        Raises:
-            ValueError: The file is closed.
-            OSError: They could not be written; the file is discarded.
-        """
+        """Take data in; returns the number of bytes, always all of them. An OSError discards the file."""
         view = memoryview(data).cast("B")
         if self._state == "abandoned":
             return view.nbytes
@@ -154,9 +146,8 @@ class FinalFile(WriteOnlyFile):
     def close(self) -> None:
         """Publish the file; a second call, or one after it was discarded, does nothing.
 
-        Raises:
-            UsageError: Its task has ended; nothing was published.
-            OSError: It could not be published; it may be there all the same, and the task cannot commit.
+        Raises UsageError if its task has ended; nothing was published. After an OSError it may be there all
+        the same, and the task cannot commit.
         """
         if self._state != "open":
             return
@@ -169,11 +160,8 @@ class FinalFile(WriteOnlyFile):
             self.commit()
 
     def commit(self) -> None:
-        """Publish the file, where ``close`` has not; a second call does nothing.
-
-        Raises:
-            UsageError: The file was discarded, or its task has ended.
-            OSError: As for ``close``.
+        """Publish the file, where ``close`` has not; a second call does nothing. Raises UsageError if it was
+        discarded or its task has ended, OSError as ``close`` does.
         """
         if self._state == "committed":
             return
@@ -187,10 +175,8 @@ class FinalFile(WriteOnlyFile):
         final_tracker().finished(self._scope, self._ticket, self.path)
 
     def abort(self) -> None:
-        """Discard the file. A second call, or one after it was published, does nothing.
-
-        Raises:
-            OSError: The upload could not be aborted; nothing is published, the job's cleanup tries again.
+        """Discard the file. A second call, or one after it was published, does nothing. After an OSError
+        nothing is published either; the job's cleanup aborts the upload.
         """
         if self._state not in {"open", "closed"}:
             return

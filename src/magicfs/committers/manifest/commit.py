@@ -50,10 +50,8 @@ class CleanedUp:
 class CleanupJob(Stage[None, CleanedUp]):
     """Delete the job's directory, as the options say; then ``_temporary``, if nothing is left in it.
 
-    Hadoop's deletes all of ``_temporary``, the work of other jobs too.
-
-    Raises:
-        StoreError: The job's directory could not be deleted, and ``cleanup_failures_ignored`` is not set.
+    Hadoop's deletes all of ``_temporary``, the work of other jobs too. With ``cleanup_failures_ignored`` it
+    does not raise if the job's directory could not be deleted.
     """
 
     name = "job_stage_cleanup"
@@ -142,7 +140,7 @@ class Committed:
     """What was published."""
 
     published: Published
-    success: SuccessData | None  # what ``_SUCCESS`` says; None if nobody can tell any more
+    success: SuccessData | None  # what ``_SUCCESS`` says; None if that is not known any more
     cleaned_up: CleanedUp | None = None
     diagnostics: dict[str, str] = field(default_factory=dict)  # more for the job's report
 
@@ -151,15 +149,11 @@ class CommitJob(Stage[Wanted, Committed]):
     """Publish what tasks have committed.
 
     Until the manifests are checked nothing is changed. A second stage, in whatever process, goes on where a
-    dead one stopped, with the manifests that were chosen by the first.
-
-    Raises:
-        CommitDenied: The job attempt cannot be published any more; nothing was changed.
-        ProtocolViolation: There are not as many tasks as there must be; nothing was changed.
-        CommitFailed: Before the first rename: nothing was changed. After it: as ``RenameFiles`` says.
-        CommitOutcomeUnknown: As ``RenameFiles`` says.
-        OutputExists: ``target_directories="fail"``, and data is there; nothing was changed.
-        StoreError: The store refused or failed; nothing was removed; call again.
+    dead one stopped, with the manifests that were chosen by the first. Raises CommitDenied if the job attempt
+    cannot be published any more, ProtocolViolation for a wrong number of tasks, OutputExists for
+    ``target_directories="fail"`` and old data: nothing was changed. CommitFailed: nothing was changed before
+    the first rename; after it, and for CommitOutcomeUnknown, see ``RenameFiles``. After a StoreError nothing
+    was removed; call again.
     """
 
     name = "committer_commit_job"

@@ -43,9 +43,7 @@ _NAME_BYTES_MAX = 255
 
 class ManifestCommitter(ClassicCommitter):
     """See ``magicfs.committers.base.Committer`` for the contract, and ``guarantees`` for what it is worth.
-
-    Raises:
-        UsageError: The store does not rename in one step.
+    Raises UsageError if the store does not rename in one step.
     """
 
     name = "manifest"
@@ -72,7 +70,7 @@ class ManifestCommitter(ClassicCommitter):
             # There is one manifest a task: a lost attempt that commits late, but before the job does, makes
             # the commit of the given attempts fail, or is what a listing shows.
             partitioned_executor_resilience=False,
-            # The first driver claims the manifests; ETags tell what it has renamed.
+            # The first driver claims the manifests; ETags show what it has renamed.
             repeatable_job_commit=True,
             survives_driver_loss=True,
         )
@@ -86,14 +84,9 @@ class ManifestCommitter(ClassicCommitter):
     async def setup_job(self) -> JobSetup:
         """Check the destination, and make the directories of the job attempt. ``_SUCCESS`` stays as it is.
 
-        A second call for the same attempt is refused. Setting up a later attempt shuts earlier ones: their
-        tasks and their drivers can commit no more.
-
-        Raises:
-            UsageError: The destination is a file, or a table of Delta Lake or Apache Iceberg.
-            OutputExists: ``conflict="fail"``, and data is there.
-            CommitDenied: The attempt or a later one has been set up, or an earlier one has begun to publish.
-            ObjectNotFound: No such bucket.
+        A second call for the same attempt raises CommitDenied, as it does when a later attempt has been set
+        up, or an earlier one has begun to publish. Setting up a later attempt shuts earlier ones: their tasks
+        and their drivers can commit no more.
         """
         setup = await super().setup_job()
         await SetupJob(self.config()).run(None)
@@ -130,15 +123,9 @@ class ManifestCommitter(ClassicCommitter):
         """Look through what an attempt wrote, and save its manifest; no file is moved.
 
         A second call does the same again: the attempt is then the last of its task to commit. Once the job
-        commit has begun it returns what the first has saved.
-
-        Raises:
-            CommitFailed: A file cannot be published under its name, or two have one final name; the
-                attempt's files are deleted.
-            CommitDenied: The job is being committed, or has ended; the attempt's files are deleted.
-            CommitOutcomeUnknown: The store did not say whether the manifest was saved; nothing is deleted;
-                call again.
-            StoreError: The store refused or failed; the attempt's files are deleted as far as possible.
+        commit has begun it returns what the first has saved. Raises CommitDenied if the job is being
+        committed, or has ended. An error deletes the attempt's files, a StoreError as far as possible;
+        CommitOutcomeUnknown deletes nothing: call again.
         """
         config = self.config()
         for name, number in (counters or {}).items():
@@ -149,10 +136,7 @@ class ManifestCommitter(ClassicCommitter):
 
     async def abort_task(self, attempt: AttemptId) -> None:
         """Delete what an attempt wrote, and its manifest if it is its task's. A second call does nothing.
-
-        Raises:
-            ProtocolViolation: The attempt is being published; nothing was deleted.
-            StoreError: Something could not be deleted; the job's cleanup tries again.
+        Raises ProtocolViolation if the attempt is being published; nothing was deleted.
         """
         await AbortTask(self.config()).run(attempt)
 
@@ -187,15 +171,11 @@ class ManifestCommitter(ClassicCommitter):
         anything was changed. A second call goes on where the first stopped, in whatever process; give it the
         same commits, or none. For a job that is published it removes what is left of its work.
 
-        Raises:
-            ProtocolViolation: The commits do not belong together, or are not all; nothing was changed.
-            OutputExists: ``target_directories="fail"``, and data is there; nothing was changed.
-            CommitDenied: The job attempt was aborted, superseded, or never set up; nothing was changed.
-            CommitFailed: A commit's manifest is another attempt's by now, is gone, or is malformed, or
-                two tasks write one file: nothing was changed. Or a file could not be renamed: what has been
-                renamed stays, and is named in ``done``; call again, or abort.
-            CommitOutcomeUnknown: A file could not be renamed, and may yet be; call again.
-            StoreError: The store refused or failed; nothing was removed; call again.
+        Raises OutputExists for ``target_directories="fail"`` and old data; CommitDenied if the job attempt
+        was aborted, superseded, or never set up; CommitFailed if a commit's manifest is another attempt's by
+        now, is gone, or is malformed, or two tasks write one file: nothing was changed. If a file could not
+        be renamed, CommitFailed names in ``done`` what has been renamed, and that stays: call again, or
+        abort; with CommitOutcomeUnknown it may yet be renamed: call again.
         """
         await require_current_driver(is_current_driver, self.context.job)
         started = time.monotonic()
@@ -243,15 +223,9 @@ class ManifestCommitter(ClassicCommitter):
     ) -> None:
         """Remove all work of the job, of all its attempts; no task and no driver of it can commit any more.
 
-        What a job commit that failed has renamed stays at the destination: the error of that commit names
-        it. A second call does nothing. For a job that has ended it removes, if no commits are given, what
-        attempts have left since.
-
-        Raises:
-            ProtocolViolation: The job is published; nothing was removed.
-            CommitDenied: A later attempt of the job has been set up; nothing was removed.
-            StoreError: The work could not be removed, and ``cleanup_failures_ignored`` is not set; call
-                again.
+        What a job commit that failed has renamed stays at the destination: the error of that commit names it.
+        Raises CommitDenied if a later attempt of the job has been set up; nothing was removed. With
+        ``cleanup_failures_ignored`` it does not raise if the work could not be removed.
         """
         await require_current_driver(is_current_driver, self.context.job)
         config = self.config()

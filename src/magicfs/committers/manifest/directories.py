@@ -35,10 +35,7 @@ class CreateDirectories(Stage[Mapping[str, Directory], Created]):
     """Delete files that are in the way, then make the deepest directories, in parallel.
 
     Afterwards all directories are there; a second stage on the same makes nothing new. A directory that was
-    there when its task committed is not looked at.
-
-    Raises:
-        StoreError: A file could not be deleted or a directory not be made. Others may have been.
+    there when its task committed is not looked at. After a StoreError some may have been deleted or made.
     """
 
     name = "job_stage_create_target_dirs"
@@ -107,14 +104,10 @@ class CreateDirectories(Stage[Mapping[str, Directory], Created]):
 
 
 class FindOldData(Stage[tuple[Sequence[str], Spill], int]):
-    """Look for visible files in directories, below them too, that are not the job's own.
+    """Look for visible files in directories, below them too, that are not the job's own; returns how many.
 
-    With ``target_directories="delete"`` their keys go into the spill. Nothing is changed at the destination.
-
-    It returns how many there are.
-
-    Raises:
-        OutputExists: ``target_directories="fail"``, and there is one.
+    With ``target_directories="delete"`` their keys go into the spill; with ``"fail"`` one raises
+    OutputExists. Nothing is changed at the destination.
     """
 
     name = "job_stage_find_old_data"
@@ -167,14 +160,9 @@ class FindOldData(Stage[tuple[Sequence[str], Spill], int]):
 
 
 class DeleteOldData(Stage[Spill, int]):
-    """Delete the files that ``FindOldData`` has found; directories stay.
+    """Delete the files that ``FindOldData`` has found, and return how many; directories stay.
 
     A file that is gone already counts as deleted. What cannot be deleted does not keep the others.
-
-    It returns how many were deleted.
-
-    Raises:
-        StoreError: One could not be deleted.
     """
 
     name = "job_stage_delete_old_data"

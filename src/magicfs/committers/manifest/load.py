@@ -52,12 +52,9 @@ class LoadManifests(Stage[ToLoad, Loaded]):
     """Load manifests in parallel, and stream their files into a spill.
 
     At any moment at most ``concurrency`` manifests are held as bytes and one taken apart, whatever their
-    number; only directories are kept, each once. The first failure ends it, after what is under way.
-
-    Raises:
-        CommitFailed: A manifest is missing, is another attempt's, malformed, or names what is not
-            the job's; or the local file cannot be written. Nothing was changed.
-        ObjectNotFound: There is no such directory.
+    number; only directories are kept, each once. The first failure ends it, after what is under way. Raises
+    CommitFailed if a manifest is missing, another attempt's, malformed, or names what is not the job's, or
+    the local file cannot be written; ObjectNotFound if the directory is missing. Nothing was changed.
     """
 
     name = "job_stage_load_manifests"

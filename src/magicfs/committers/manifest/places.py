@@ -35,9 +35,7 @@ class Places:
 
     @property
     def open_manifests(self) -> str:
-        """Where tasks commit their manifests. It is gone once the job commit has begun, and with it every
-        chance of a task to commit: see ``setup``.
-        """
+        """Where tasks commit their manifests. The job commit removes it and so stops them: see ``setup``."""
         return self.layout.manifests_directory
 
     @property
@@ -59,10 +57,8 @@ class Places:
         return f"{task}{TASK_MANIFEST_SUFFIX}"
 
     def task_of(self, name: str) -> TaskId | None:
-        """The task whose manifest has this name; None for a file of another kind.
-
-        Raises:
-            UsageError: It is named like a manifest, but after no task.
+        """The task whose manifest has this name; None for a file of another kind. Raises UsageError if it is
+        named like a manifest, but after no task.
         """
         if not name.endswith(TASK_MANIFEST_SUFFIX):
             return None
@@ -80,10 +76,8 @@ class Places:
         return encode(paths.Location(self.scheme, self.bucket, key).url)
 
     def key(self, uri: str) -> str:
-        """The key that a manifest means. Hadoop writes ``file:/tmp/x`` for ``file:///tmp/x``.
-
-        Raises:
-            UsageError: It lies in another store or bucket, or has an element that is empty, ``.`` or ``..``.
+        """The key that a manifest means. Hadoop writes ``file:/tmp/x`` for ``file:///tmp/x``. Raises
+        UsageError for another store or bucket, or an element that is empty, ``.`` or ``..``.
         """
         text, short = decode(uri), f"{self.scheme}:/"
         if text.startswith(short) and not text.startswith(f"{short}/"):
@@ -98,10 +92,8 @@ class Places:
         return key
 
     def destination_key(self, uri: str) -> str:
-        """The key of a file or directory that the job may put there.
-
-        Raises:
-            UsageError: It lies outside the destination, or where committers keep their work.
+        """The key of a file or directory that the job may put there. Raises UsageError if it lies outside the
+        destination, or where committers keep their work.
         """
         key = self.key(uri)
         if not paths.is_under(key, self.destination) or is_reserved(paths.relative_to(key, self.destination)):

@@ -21,10 +21,7 @@ __all__ = ["Pace", "RenameFiles", "ToRename", "ValidateFiles"]
 
 
 class Pace:
-    """Lets at most so many pass a second, evenly.
-
-    With ``per_second=0`` there is no limit.
-    """
+    """Lets at most so many pass a second, evenly. With ``per_second=0`` there is no limit."""
 
     def __init__(
         self,
@@ -72,11 +69,9 @@ class RenameFiles(Stage[ToRename, Published]):
 
     A rename whose answer was lost, or that a dead driver had carried out, counts as done if the source is
     gone and the destination has its ETag. After a failure no further rename is begun, what is under way ends,
-    and what has been renamed stays: nothing is taken back.
-
-    Raises:
-        CommitFailed: A file could not be renamed; ``done``, ``failed`` and ``not_started`` name all files.
-        CommitOutcomeUnknown: The same, and the store did not say whether a rename took place, or may yet.
+    and what has been renamed stays: nothing is taken back. Raises CommitFailed, whose ``done``, ``failed``
+    and ``not_started`` name all files; or CommitOutcomeUnknown, with the same, if the store did not say
+    whether a rename took place, or it may yet.
     """
 
     name = "job_stage_rename_files"
@@ -203,12 +198,8 @@ class RenameFiles(Stage[ToRename, Published]):
 
 
 class ValidateFiles(Stage[Spill, int]):
-    """Compare every file at its final key with what its manifest says of it.
-
-    It returns how many were looked at.
-
-    Raises:
-        CommitFailed: One is not there, is a directory, or has another size or ETag.
+    """Compare every file at its final key with what its manifest says of it; returns how many. Raises
+    CommitFailed if one is not there, is a directory, or has another size or ETag.
     """
 
     name = "job_stage_optional_validate_output"

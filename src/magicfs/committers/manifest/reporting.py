@@ -53,10 +53,7 @@ def success_of(
 
 
 def failed(success: SuccessData, error: BaseException | None, stage: str) -> SuccessData:
-    """The same of a job that did not succeed.
-
-    No error means an abort; ``stage`` was begun last.
-    """
+    """The same of a job that did not succeed. No error means an abort; ``stage`` was begun last."""
     diagnostics = {**success.diagnostics, "stage": stage}
     if error is not None:
         diagnostics["exception"] = f"{type(error).__name__}: {error}"
@@ -96,12 +93,8 @@ def own_key(config: StageConfig, directory: str) -> str | None:
 
 
 async def move_manifests(config: StageConfig) -> str:
-    """Move the manifests of a published job to the directory for them, in place of an earlier job's.
-
-    It returns the URI of where they are.
-
-    Raises:
-        StoreError: They could not be moved; they are where they were.
+    """Move the manifests of a published job to the directory for them, in place of an earlier job's; returns
+    the URI of where they are. After a StoreError they are where they were.
     """
     named = config.options.diagnostics_manifest_directory
     directory = own_key(config, named)

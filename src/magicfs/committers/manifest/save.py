@@ -32,14 +32,11 @@ async def save(
 
     Afterwards the final path holds the content whole, in place of a file or directory that was there. An
     attempt whose error hides that it succeeded counts as a success. The pause after the n-th failure is n
-    times ``config.pause_s``.
+    times ``config.pause_s``. Raises what the last attempt met; ObjectNotFound, if the directory of ``final``
+    is not there, is not tried again.
 
     ``name`` is what attempts are counted under. ``content`` is called for each attempt, so it can contain the
-    counts of those before. The directory of ``final`` must be there.
-
-    Raises:
-        ObjectNotFound: The directory is not there; it is not tried again.
-        StoreError: What the last attempt met.
+    counts of those before.
     """
     tree, failures = config.tree, 0
     while True:
@@ -83,11 +80,8 @@ async def _is_gone(config: StageConfig, final: str) -> bool:
 
 
 class SaveTaskManifest(Stage[TaskManifest, Saved]):
-    """Persist what a task attempt wrote, in one rename; the last attempt of a task that does so wins.
-
-    Raises:
-        CommitDenied: The job is being committed, or has ended, or was never set up; nothing was committed.
-        StoreError: It could not be saved, however often it was tried.
+    """Persist what a task attempt wrote, in one rename; the last attempt of a task that does so wins. Raises
+    CommitDenied if the job is being committed, has ended, or was never set up; nothing was committed.
     """
 
     name = "task_stage_save_manifest"
@@ -127,13 +121,7 @@ class SaveTaskManifest(Stage[TaskManifest, Saved]):
 
 
 class SaveSuccess(Stage[SuccessData, str]):
-    """Save ``_SUCCESS``, in place of any that is there.
-
-    It returns the key.
-
-    Raises:
-        StoreError: It could not be saved, however often it was tried.
-    """
+    """Save ``_SUCCESS``, in place of any that is there; returns the key."""
 
     name = "job_stage_save_success_marker"
 

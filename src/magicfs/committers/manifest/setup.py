@@ -32,10 +32,8 @@ class SetupJob(Stage[None, None]):
 
     Afterwards tasks can commit, and no driver of an earlier attempt can begin to publish: the directory of
     its manifests has been renamed, which a claim of it needs to do, too, and only one of two renames can.
-
-    Raises:
-        CommitDenied: The attempt has been set up before, or a later one has, or an earlier one has begun to
-            publish; nothing was changed, but earlier attempts may be shut.
+    Raises CommitDenied if this attempt or a later one has been set up before, or an earlier one has begun to
+    publish; nothing was changed, but earlier attempts may be shut.
     """
 
     name = "job_stage_setup"
@@ -89,11 +87,7 @@ class SetupJob(Stage[None, None]):
 
 
 class SetupTask(Stage[AttemptId, None]):
-    """Make the directory of a new task attempt.
-
-    Raises:
-        ObjectExists: The attempt has been set up before; nothing was changed.
-    """
+    """Make the directory of a new task attempt. Raises ObjectExists if the attempt has been set up before."""
 
     name = "task_stage_setup"
 
@@ -118,10 +112,8 @@ class Claim(Enum):
 
 
 class ClaimManifests(Stage[None, Claim]):
-    """Shut the manifests of the job attempt, so that nothing is added to what is published.
-
-    Raises:
-        CommitDenied: There are none: the attempt was aborted, superseded, or never set up.
+    """Shut the manifests of the job attempt, so that nothing is added to what is published. Raises
+    CommitDenied if there are none: the attempt was aborted, superseded, or never set up.
     """
 
     name = "job_stage_claim_manifests"

@@ -56,12 +56,8 @@ class Spill:
     """A temporary file of ``SpilledFile``; leaving its ``async with`` block removes it.
 
     Producers ``put`` lists into a bounded queue, which one writer empties into the file; ``finish`` waits for
-    it. When the writer fails, every producer that waits or comes later gets its error.
-
-    At most ``capacity`` lists of at most ``LIST_LENGTH`` wait in the queue.
-
-    Raises:
-        UsageError: The capacity is not positive.
+    it. When the writer fails, every producer that waits or comes later gets its error. At most ``capacity``
+    lists of at most ``LIST_LENGTH`` wait in the queue.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -111,12 +107,7 @@ class Spill:
     # -- writing ---------------------------------------------------------------------------------------
 
     async def put(self, files: Sequence[SpilledFile]) -> None:
-        """Hand files over; waits while the queue is full.
-
-        Raises:
-            StoreError: The local file could not be written.
-            ProtocolViolation: After ``finish``.
-        """
+        """Hand files over; waits while the queue is full. Raises ProtocolViolation after ``finish``."""
         if self._writer is None:
             raise ProtocolViolation("the spill file is finished; nothing can be added any more")
         if self._error is not None:
@@ -127,11 +118,7 @@ class Spill:
             raise self._error
 
     async def finish(self, directories: Iterable[str] = ()) -> None:
-        """Wait until everything is written, and make it possible to ask.
-
-        Raises:
-            StoreError: The local file could not be written.
-        """
+        """Wait until everything is written, and make it possible to ask."""
         await self._stop_writer()
         if self._error is not None:
             raise self._error
@@ -163,11 +150,7 @@ class Spill:
     # -- asking ----------------------------------------------------------------------------------------
 
     async def files(self) -> AsyncIterator[SpilledFile]:
-        """Every file, in the order in which they came, a few at a time.
-
-        Raises:
-            StoreError: The local file could not be read.
-        """
+        """Every file, in the order in which they came, a few at a time."""
         sql = (
             "SELECT key, source, size, etag, task, number FROM files WHERE number > ? ORDER BY number LIMIT ?"
         )

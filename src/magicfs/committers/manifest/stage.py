@@ -107,11 +107,7 @@ class Stage(ABC, Generic[_Argument, _Result]):
         self._began = False
 
     async def run(self, argument: _Argument) -> _Result:
-        """Carry the stage out.
-
-        Raises:
-            ProtocolViolation: It was carried out before, or is under way.
-        """
+        """Carry the stage out. Raises ProtocolViolation if it was carried out before, or is under way."""
         if self._began:
             raise ProtocolViolation(
                 f"stage {self.name} of job {self.config.context.job} attempted twice; make a new one"

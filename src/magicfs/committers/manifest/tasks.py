@@ -49,11 +49,9 @@ class ScanTaskAttempt(Stage[tuple[TaskId, AttemptId], TaskManifest]):
     """List what an attempt wrote, and look at the destination directories that it needs.
 
     One directory after the other, as in Hadoop; below a directory that is not at the destination nothing is
-    looked at there. What is neither file nor directory is left out. Nothing is changed.
-
-    Raises:
-        ObjectNotFound: The attempt has no directory.
-        CommitFailed: A file cannot be published under its name, or two have one final name.
+    looked at there. What is neither file nor directory is left out. Nothing is changed. Raises ObjectNotFound
+    if the attempt has no directory; CommitFailed if a file cannot be published under its name, or two have
+    one final name.
     """
 
     name = "task_stage_scan_directory"
@@ -154,13 +152,8 @@ class ScanTaskAttempt(Stage[tuple[TaskId, AttemptId], TaskManifest]):
 
 
 class CommitTask(Stage[tuple[TaskId, AttemptId], TaskManifest]):
-    """Scan what an attempt wrote, and save its manifest. A failure deletes the attempt's files.
-
-    Raises:
-        CommitFailed: A file cannot be published under its name, or two have one final name.
-        CommitDenied: The job is being committed, or has ended.
-        CommitOutcomeUnknown: The store did not say whether the manifest was saved; nothing is deleted.
-        StoreError: The store refused or failed.
+    """Scan what an attempt wrote, and save its manifest. A failure deletes the attempt's files, except
+    CommitOutcomeUnknown: the store did not say whether the manifest was saved.
     """
 
     name = "task_stage_commit"
@@ -199,11 +192,8 @@ class CommitTask(Stage[tuple[TaskId, AttemptId], TaskManifest]):
 
 
 class AbortTask(Stage[AttemptId, None]):
-    """Delete what an attempt wrote, and the manifest that it may have saved; no other attempt's.
-
-    Raises:
-        ProtocolViolation: The attempt is being published; nothing was deleted.
-        StoreError: Something could not be deleted.
+    """Delete what an attempt wrote, and the manifest that it may have saved; no other attempt's. Raises
+    ProtocolViolation if the attempt is being published; nothing was deleted.
     """
 
     name = "task_stage_abort_task"

@@ -58,13 +58,9 @@ atexit.register(_remove_at_exit)
 def begin(work_directory: str | None, job: str, attempt: str) -> None:
     """Make the directory of an attempt, empty, for this user alone, and hold its lock.
 
-    Leftovers of dead attempts of the same job on this machine are removed first.
-
-    ``work_directory`` holds the directories of all attempts; None is the default one.
-
-    Raises:
-        ProtocolViolation: The attempt is being run on this machine already.
-        UsageError: The directory cannot be made.
+    Leftovers of dead attempts of the same job on this machine are removed first. ``work_directory`` holds the
+    directories of all attempts; None is the default one. Raises ProtocolViolation if the attempt is being run
+    on this machine already, UsageError if the directory cannot be made.
     """
     directory = local_directory(work_directory, job, attempt)
     try:
@@ -91,11 +87,7 @@ def begin(work_directory: str | None, job: str, attempt: str) -> None:
 
 
 def is_own(directory: str) -> bool:
-    """Whether an attempt's directory is there, is a directory, and belongs to this user.
-
-    Raises:
-        OSError: It is something else, which somebody has put in its place.
-    """
+    """Whether an attempt's directory is there. Raises OSError if it is no directory, or not this user's."""
     try:
         found = Path(directory).lstat()
     except FileNotFoundError:
@@ -106,11 +98,7 @@ def is_own(directory: str) -> bool:
 
 
 def remove(work_directory: str | None, job: str, attempt: str) -> None:
-    """Remove the directory of an attempt, whoever runs it, and its lock. A second call does nothing.
-
-    Raises:
-        OSError: Something could not be removed.
-    """
+    """Remove the directory of an attempt, whoever runs it, and its lock. A second call does nothing."""
     _remove(local_directory(work_directory, job, attempt))
 
 

@@ -59,10 +59,8 @@ class ClusterSets:
     async def prepare(self) -> bool:
         """Make the job's directory, and try whether files can be written there, renamed and removed.
 
-        It returns whether the directory was made just now.
-
-        Raises:
-            UsageError: It cannot be used; nothing was left there.
+        Returns whether the directory was made just now. Raises UsageError if it cannot be used; nothing was
+        left.
         """
         layout = self.layout
         probe = f"{layout.uploads_directory}/probe-{token_hex(4)}"
@@ -92,11 +90,7 @@ class ClusterSets:
             ) from error
 
     async def clear(self) -> None:
-        """Remove the job's directory. A second call does nothing.
-
-        Raises:
-            StoreError: It could not be removed.
-        """
+        """Remove the job's directory. A second call does nothing."""
         await self._asked("delete", "", lambda place: place.remove(self.layout.job_directory))
 
     # -- one task --------------------------------------------------------------------------------------
@@ -220,11 +214,7 @@ class ClusterSets:
         return self.layout.own_set(number, attempt, stored.task)
 
     async def uploads(self, *, but: Collection[str] = ()) -> list[Pending]:
-        """The uploads that the job's sets name, of all attempts but some; unbelievable ones name none.
-
-        Raises:
-            StoreError: The filesystem failed.
-        """
+        """The uploads that the job's sets name, of all attempts but some; malformed sets name none."""
         layout, found = self.layout, list[Pending]()
         bucket, destinations = self._engine.store.bucket, self._context.destinations
 
@@ -255,7 +245,7 @@ class ClusterSets:
     async def discard(self, engine: Engine, *, but: Collection[str] = ()) -> tuple[int, list[MagicError]]:
         """Abort the uploads that the job's sets name, of all attempts but some. A second call does nothing.
 
-        It returns how many there were that only the sets tell to be the job's, for others are found by their
+        It returns how many there were that only the sets show to be the job's, for others are found by their
         names; and what could not be done.
         """
         try:

@@ -57,11 +57,7 @@ class StagingCommitter(DrivenCommitter):
     # -- the job ---------------------------------------------------------------------------------------
 
     async def setup_job(self) -> JobSetup:
-        """As ``Committer.setup_job``; first the cluster's filesystem is tried, if there is one.
-
-        Raises:
-            UsageError: Also: ``cluster_directory`` cannot be written; nothing was changed.
-        """
+        """As ``Committer.setup_job``; raises UsageError first if ``cluster_directory`` cannot be written."""
         is_new = self._cluster is not None and await self._cluster.prepare()
         try:
             return await super().setup_job()
@@ -125,7 +121,7 @@ class StagingCommitter(DrivenCommitter):
                 case state if state in BEFORE_COMMIT:
                     pass
                 case JobState.COMMITTING:
-                    # Some uploads are to be completed. If names do not tell losers from winners, sets do.
+                    # Some uploads are to be completed. If names do not show who has won, sets do.
                     if self.context.uploads_found_by_name:
                         await self._remove_leftovers()
                 case _:
@@ -134,10 +130,8 @@ class StagingCommitter(DrivenCommitter):
             error.add_note(f"and what the job has left was not looked for: {second}")
 
     async def _clean_up(self, winners: Collection[str] = ()) -> tuple[int, list[MagicError]]:
-        """Abort uploads that only the cluster's sets record, then remove what is left.
-
-        Returns:
-            How many uploads were aborted; and what could not be done, which the next call tries again.
+        """Abort uploads that only the cluster's sets record, then remove what is left. Returns how many were
+        aborted, and what could not be done, which the next call tries again.
         """
         if self._cluster is None:
             return 0, await self._remove_leftovers()
@@ -159,11 +153,7 @@ class StagingCommitter(DrivenCommitter):
     # -- the task --------------------------------------------------------------------------------------
 
     async def needs_task_commit(self, attempt: AttemptId) -> bool:
-        """Whether an attempt wrote anything.
-
-        Raises:
-            CommitFailed: Its directory is not on this machine.
-        """
+        """Whether an attempt wrote anything; raises CommitFailed if its directory is not on this machine."""
         if not await self._is_here(attempt):
             raise self._not_here(attempt)
         found = (await self._read(attempt)).values()
@@ -175,16 +165,11 @@ class StagingCommitter(DrivenCommitter):
         """Upload what an attempt wrote, and persist the uploads as one set; nothing becomes visible.
 
         A second call returns what the first persisted. Names that begin with ``_`` or ``.`` are left out.
-
-        Raises:
-            OutputExists: ``partitioned`` with ``conflict="fail"``, and a partition holds data; nothing was
-                uploaded.
-            CommitFailed: The attempt's directory is not on this machine; a file cannot be read, is open or
-                changed meanwhile, or two have one final name; or the disk is full, so that some may be
-                short. The attempt's uploads are aborted and its directory is removed.
-            CommitOutcomeUnknown: It is not known whether the set was persisted; nothing is aborted or
-                removed; call again.
-            StoreError: The store refused or failed; uploads and directory are gone as for ``CommitFailed``.
+        Raises OutputExists, with nothing uploaded, if a partition holds data (``partitioned`` with
+        ``conflict="fail"``); CommitFailed also if the attempt's directory is not on this machine, a file
+        changed meanwhile, or the disk is full, so that files may be short. After both CommitFailed and
+        StoreError the uploads are aborted and the directory is removed; after CommitOutcomeUnknown neither:
+        call again.
         """
         if not await self._is_here(attempt):
             found = await self._sets.find(task, attempt)
@@ -217,22 +202,14 @@ class StagingCommitter(DrivenCommitter):
         return kept.commit
 
     async def abort_task(self, attempt: AttemptId) -> None:
-        """Remove what an attempt wrote, if that is on this machine. A second call does nothing.
-
-        Raises:
-            StoreError: Something could not be removed.
-        """
+        """Remove what an attempt wrote, if that is on this machine."""
         await self._remove(attempt)
 
     async def _check_partitions(self, keys: Sequence[str]) -> None:
         """Refuse files that the conflict mode forbids; the job commit looks again."""
 
     async def _sources(self, task: TaskId, attempt: AttemptId) -> list[Source]:
-        """The files to upload, and their keys.
-
-        Raises:
-            CommitFailed: Some cannot be, or are known not to be whole.
-        """
+        """The files to upload, and their keys. Raises CommitFailed if some cannot be, or are not whole."""
         problems: list[str] = []
         by_key: dict[str, Source] = {}
         for destination, output in (await self._read(attempt)).items():

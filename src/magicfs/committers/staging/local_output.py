@@ -47,9 +47,6 @@ def read_output(directory: str) -> LocalOutput:
     Names that begin with ``_`` or ``.`` are left out, at any depth, as by Hadoop's ``StagingCommitter``. A
     symbolic link counts as the file that it leads to, if that lies in the directory, too; other links,
     directories behind links and special files are problems, for leaving them out would lose data.
-
-    Raises:
-        OSError: The directory cannot be read, or is removed meanwhile.
     """
     root = os.path.realpath(directory)
     output = LocalOutput()
@@ -59,11 +56,7 @@ def read_output(directory: str) -> LocalOutput:
 
 
 def read_all(directory: str, destinations: Sequence[str]) -> dict[str, LocalOutput]:
-    """What an attempt's directory holds for each of its job's destinations, the extra ones last.
-
-    Raises:
-        OSError: As for ``read_output``.
-    """
+    """What an attempt's directory holds for each of its job's destinations, the extra ones last."""
     main, *extra = destinations
     found = {main: _read_checked(directory)}
     places = {one: local_extra(directory, number) for number, one in enumerate(extra)}
@@ -150,7 +143,7 @@ def has_room(directory: str) -> OSError | None:
 def open_for_writing(directory: str) -> list[str]:
     """Names of files below a directory that this process has open for writing: what it holds may be short.
 
-    Only Linux tells; elsewhere, and of other processes, nothing is known.
+    Only Linux says so; elsewhere, and of other processes, nothing is known.
     """
     root = Path(os.path.realpath(directory))
     below = {path.relative_to(root) for path in _written_below(root)}

@@ -54,14 +54,11 @@ class Uploads:
         self._slots = asyncio.Semaphore(self.engine.concurrency)
 
     async def run(self, sources: Sequence[Source]) -> list[Pending]:
-        """Upload files; nothing becomes visible. The first failure ends it, once requests in flight have.
+        """Upload files; nothing becomes visible. Returns the finished uploads, in the order of the files.
 
-        Returns the finished uploads, in the order of the files.
-
-        Raises:
-            StoreError: A request failed; abort what is in ``opened``.
-            CommitFailed: A file cannot be read, or was changed meanwhile; the same.
-            UsageError: A file is too large for the store; the same.
+        The first failure ends it, once requests in flight have ended: abort what is in ``opened``. Raises
+        CommitFailed if a file cannot be read or was changed meanwhile, UsageError if one is too large for the
+        store.
         """
         self._files, self._bytes = len(sources), sum(one.file.size for one in sources)
         sizes = {
