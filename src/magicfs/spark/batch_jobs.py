@@ -57,11 +57,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def check_sink(sink_id: str) -> str:
-    """Check the name of a stream's sink.
-
-    Raises:
-        UsageError: It is none.
-    """
+    """Return the name of a stream's sink; raises UsageError if it is none."""
     length_max = RUN_ID_MAX - len(_STREAM) - 1 - _BATCH_DIGITS
     if not sink_id.strip() or not sink_id.isprintable() or len(sink_id) > length_max:
         raise UsageError(
@@ -84,7 +80,7 @@ def batch_of(run_id: str, sink_id: str) -> int | None:
 
 
 def job_id_of(url: str, sink_id: str, batch_id: int) -> UUID:
-    """The id of the job of a batch, for whoever cannot be told: the same in every process."""
+    """The id of the job of a batch, for processes that cannot be given it: the same in all of them."""
     place = location_of(url)
     return uuid5(NAMESPACE_URL, f"magicfs-{place.scheme}://{place.path}\n{run_of(sink_id, batch_id)}")
 
@@ -94,10 +90,6 @@ async def published_batch(engine: Engine, location: Location, *, sink_id: str, b
 
     The batches of a sink are published in order. So the pointer, which names the last runs, nearly always
     knows; only for a batch that is older than those the chain is walked.
-
-    Raises:
-        FormatError: Pointer or chain cannot be believed.
-        StoreError: The store failed.
     """
     store, run = engine.store, run_of(sink_id, batch_id)
     seen = await chain.read_pointer(store, location.key, READING)
@@ -122,17 +114,8 @@ def commit_batch(job: Job, sink_id: str, batch_id: int, commits: Sequence[TaskCo
     """Publish a batch, or discard what a replay of it has written.
 
     What an earlier commit of the batch has left is brought to its end first: past its commit point it is
-    finished, and this call publishes nothing.
-
-    Args:
-        job: Of ``job_id_of`` and ``run_of``; not set up yet.
-        sink_id: The sink.
-        batch_id: The batch.
-        commits: Those that the engine accepted.
-
-    Raises:
-        CommitError: The batch was not published, or not for sure; Spark runs it again.
-        StoreError: The store failed; Spark runs it again.
+    finished, and this call publishes nothing. The job is of ``job_id_of`` and ``run_of``, and not set up yet;
+    the commits are those that the engine accepted. After an error Spark runs the batch again.
     """
     spec = job.spec
     before = sync(spec.loop, _settled, spec, sink_id, batch_id, commits)
@@ -157,11 +140,7 @@ def commit_batch(job: Job, sink_id: str, batch_id: int, commits: Sequence[TaskCo
 def abort_batch(job: Job, sink_id: str, batch_id: int, commits: Sequence[TaskCommit]) -> None:
     """Discard what a batch wrote, unless it is published. What cannot be discarded is logged.
 
-    Args:
-        job: Of ``job_id_of`` and ``run_of``; not set up.
-        sink_id: The sink.
-        batch_id: The batch.
-        commits: Those that are known.
+    The job is of ``job_id_of`` and ``run_of``, and not set up.
     """
     # Raised, an error would hide from the user why the batch failed.
     spec = job.spec
@@ -190,11 +169,8 @@ async def settled_batch(engine: Engine, location: Location, *, sink_id: str, bat
 
     For ``foreachBatch``, whose jobs have ids of their own and settle each other once they are set up. That
     does not reach a job that died when all was published but not all cleaned up, for then nobody sets one up
-    again; nor what tasks of ``writeStream`` uploaded for a job that was never set up.
-
-    Raises:
-        FormatError: Pointer, chain or job object cannot be believed.
-        StoreError: The store failed; call again.
+    again; nor what tasks of ``writeStream`` uploaded for a job that was never set up. After a StoreError call
+    again.
     """
     published = await published_batch(engine, location, sink_id=sink_id, batch_id=batch_id)
     if published is not None:
@@ -208,12 +184,7 @@ async def settled_batch(engine: Engine, location: Location, *, sink_id: str, bat
 
 
 async def _cleaned_up(engine: Engine, location: Location, job: str) -> None:
-    """Clean up after a published job, if it could not do so itself. What could not be done is logged.
-
-    Raises:
-        FormatError: Its object cannot be believed.
-        StoreError: The store does not tell whether there is anything to do.
-    """
+    """Clean up after a published job, if it could not do so itself. What could not be done is logged."""
     if (found := await _unfinished(engine, location, job)) is not None:
         _log_left((await finish_job(engine, location, found)).warnings, job)
 
@@ -245,7 +216,7 @@ async def _settled(spec: JobSpec, sink_id: str, batch_id: int, commits: Iterable
 
 
 async def _discarded(spec: JobSpec, commits: Sequence[TaskCommit]) -> None:
-    """Abort the uploads of a published batch's replay: those that are known, and all that bear its id."""
+    """Abort the uploads of a published batch's replay: those that are known, and all that have its id."""
     engine = Engine(spec.store(), spec.concurrency).for_cleanup()
     steps = [Abort(one.destination_key, one.upload_id) for one in _uploads(spec, engine, commits)]
     result = await engine.run(Batch("abort", steps), stop_on_failure=False)

@@ -40,12 +40,9 @@ class TaskMessage(WriterCommitMessage):
 def make_writer(given: Mapping[str, str], frame: StructType, overwrite: bool) -> MagicWriter:
     """Check everything that can be checked before a task runs, the destination included.
 
-    ``overwrite``: whether ``mode("overwrite")`` was asked for.
-
-    Raises UsageError: an option, a column or the mode cannot be right.
-    Raises OutputExists: ``conflict=fail``, and data is there.
-    Raises ObjectNotFound: no such bucket; it is not created.
-    Raises PermissionDenied: the credentials do not work.
+    ``overwrite``: whether ``mode("overwrite")`` was asked for. Raises UsageError for a wrong option, column
+    or mode, OutputExists for ``conflict=fail`` and old data, ObjectNotFound for a missing bucket, which is
+    not created.
     """
     chosen = options.parse(given, frame.fieldNames(), overwrite=overwrite)
     schema.check(frame, chosen.partition_cols, chosen.file_format)
@@ -55,8 +52,7 @@ def make_writer(given: Mapping[str, str], frame: StructType, overwrite: bool) ->
 class MagicWriter(DataSourceArrowWriter):
     """Writes one frame as one job; Spark calls the methods, in different processes.
 
-    ``settings``: the options, which the executors have from Spark, credentials and all. ``job``: the job,
-    which is set up.
+    ``settings``: the options, which the executors have from Spark, credentials and all.
     """
 
     def __init__(self, settings: options.WriteOptions, frame: StructType, job: Job) -> None:
@@ -87,9 +83,7 @@ class MagicWriter(DataSourceArrowWriter):
         """Publish the attempts that Spark accepted; called once, on the driver's machine.
 
         If an earlier write of the same ``runId`` is published already, what was written now is discarded.
-
-        Raises ProtocolViolation: the message of a task is missing. Spark calls ``abort`` next.
-        Raises CommitError: the job could not be committed. Spark calls ``abort`` next.
+        Raises ProtocolViolation if the message of a task is missing. After an error Spark calls ``abort``.
         """
         commits = _commits(messages)
         if len(commits) < len(messages):
@@ -111,7 +105,7 @@ class MagicWriter(DataSourceArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Discard what the job wrote; called once a task failed for good, or ``commit`` raised or died.
 
-        The job's own object tells how far the commit came: a job of which not every file is visible is taken
+        The job's own object says how far the commit came: a job of which not every file is visible is taken
         back; one that is published stays, which is logged, for Spark reports it as failed.
         Other tasks may still be running: what they upload until Spark has killed them is discarded by a
         second look, for which this waits if some have not answered, unless they are to be left. What cannot

@@ -43,22 +43,14 @@ def commit(
     """Commit a job as ``Job.commit`` does, its files completed by Spark tasks; runs one action.
 
     Tasks that Spark repeats, or runs twice at once, do no harm, nor do executors that die: what no task has
-    told of in the end, the driver completes, and a warning in the report says how many files that were. A
+    reported in the end, the driver completes, and a warning in the report says how many files that were. A
     second call goes on where the first one stopped.
 
-    Args:
-        job: The job, set up in this process.
-        commits: Those that Spark accepted; None for all that a listing shows.
-        spark: The session, classic or Connect; by default the active one.
-        files_per_task: Most files of a task.
-        storage_options: Options of the filesystem for the tasks, secrets included, which then travel with
-            the function. None takes the job's without secrets, and executors find their own credentials.
-        tasks: How many tasks there must be, if that is known.
-
-    Raises:
-        UsageError: No session is active, ``files_per_task`` is less than one, or the job's committer
-            completes nothing in its job commit; nothing was changed.
-        MagicError: As for ``Job.commit``.
+    The job was set up in this process. ``spark`` is a session, classic or Connect; by default the active one.
+    ``files_per_task`` is the most files of a task, ``tasks`` how many tasks there must be, if that is known.
+    ``storage_options`` are for the tasks, secrets included, which then travel with the function; None takes
+    the job's without secrets, and executors find their own credentials. Raises UsageError, with nothing
+    changed, if no session is active, or the job's committer completes nothing in its job commit.
     """
     if files_per_task < 1:
         raise UsageError(f"files_per_task={files_per_task} is out of range; choose 1 or more")

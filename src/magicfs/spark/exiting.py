@@ -1,6 +1,6 @@
-"""What a task does when it is told to exit: it discards what it has written, and then exits.
+"""What a task does on SIGTERM or SIGHUP: it discards what it has written, and then exits.
 
-Spark's Python daemon tells its workers with SIGHUP when it is shut down itself, and whoever stops a container
+Spark's Python daemon sends SIGHUP to its workers when it is shut down itself, and whoever stops a container
 or a machine sends SIGTERM. What Spark sends to the tasks of a job that has failed is SIGKILL, which nobody
 can answer: those are what ``late_writers`` is for.
 """
@@ -21,7 +21,7 @@ SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasat
 
 
 class ToldToExit(SystemExit):
-    """The process was told to exit while a task was writing. Its exit code is that of such a process."""
+    """A signal asked the process to exit while a task was writing. Its exit code is 128 and the signal."""
 
 
 class ExitSignals:

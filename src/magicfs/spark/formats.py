@@ -63,10 +63,7 @@ class Format:
     """The first and the last day that it keeps; None where it keeps all."""
 
     def extension(self, codec: str | None = None) -> str:
-        """How file names end with a codec, such as ``.snappy.parquet`` or ``.csv.gz``.
-
-        ``codec``: Spark's name of it; None for the default.
-        """
+        """How file names end, such as ``.snappy.parquet``. ``codec``: Spark's name; None for the default."""
         mark = self.codecs[codec or self.default][1]
         return f".{self.name}{mark}" if self.codec_last else f"{mark}.{self.name}"
 
@@ -86,11 +83,7 @@ class FileWriter:
         return self._sink.count
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
-        """Add rows.
-
-        Raises UsageError: a value that the format does not keep, such as a day before 1582 in ORC.
-        Raises StoreError: the sink refused.
-        """
+        """Add rows. Raises UsageError for a value that the format does not keep: a day before 1582 in ORC."""
         table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
         if self._kind.days is not None:
             for name, column in zip(table.column_names, table.columns, strict=True):
@@ -111,12 +104,9 @@ class FileWriter:
 
 
 def open_writer(kind: Format, sink: Sink, schema: pa.Schema, settings: FileSettings) -> FileWriter:
-    """Begin a file.
+    """Begin a file. Raises UsageError if the schema holds a type that the format does not have.
 
-    ``sink``: what it is written to; it is not closed. ``schema``: the schema of the tables, with what
-    metadata the file shall have.
-
-    Raises UsageError: the schema holds a type that the format does not have.
+    ``sink`` is not closed. ``schema`` is that of the tables, with what metadata the file shall have.
     """
     counting = _CountingSink(sink)
     try:

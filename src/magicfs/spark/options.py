@@ -68,13 +68,11 @@ class WriteOptions:
 def parse(
     given: Mapping[str, str], columns: Sequence[str], *, overwrite: bool = False, streaming: bool = False
 ) -> WriteOptions:
-    """Parse and check the options of one write, all of them text.
+    """Parse and check the options of one write, all of them text. Raises UsageError.
 
     ``given``: the options; the case of their names does not matter. ``overwrite``: whether the mode is
     ``overwrite``, not ``append``: Spark lets no other mode through. ``streaming``: whether a stream is
     written, which has options of its own.
-
-    Raises UsageError: an option is unknown, missing or cannot be right, or contradicts the mode.
     """
     lowered = {name.lower(): value for name, value in given.items()}
     if unknown := sorted(set(lowered) - set(_PARSERS)):
@@ -91,12 +89,10 @@ def parse(
 def build(
     columns: Sequence[str], *, overwrite: bool = False, streaming: bool = False, **attributes: Any
 ) -> WriteOptions:
-    """Check the options of one write, given by the names that ``WriteOptions`` has for them.
+    """Check the options of one write, named as ``WriteOptions`` names them. Raises UsageError.
 
     ``overwrite``: whether what is there may be deleted. ``attributes``: values, or their text; None stands
     for the default. ``partition_cols`` may be one name.
-
-    Raises UsageError: a value is missing or cannot be right, or values contradict one another.
     """
     parsed = {
         attribute: _value(attribute, value) for attribute, value in attributes.items() if value is not None

@@ -48,10 +48,7 @@ class OpenFile:
     writer: FileWriter
 
     def finish(self) -> int:
-        """End the file and hand it over, or discard it if that fails.
-
-        Returns its bytes.
-        """
+        """End the file and hand it over, or discard it if that fails. Returns its bytes."""
         try:
             self.writer.close()
             self.file.close()
@@ -82,10 +79,7 @@ class Finishers:
         self._futures: deque[Future[int]] = deque()
 
     def unfinished(self) -> int:
-        """How many files are not finished yet.
-
-        Raises StoreError: one could not be; it is discarded.
-        """
+        """How many files are not finished yet. Raises StoreError if one could not be; it is discarded."""
         while self._futures and self._futures[0].done():
             self.wait()
         return len(self._futures)
@@ -97,17 +91,13 @@ class Finishers:
         self._futures.append(self._pool.submit(opened.finish))
 
     def finish(self, opened: OpenFile) -> None:
-        """Finish a file now, in the calling thread: no thread is started for a task's only file.
-
-        Raises StoreError: it could not be finished; it is discarded.
+        """Finish a file now, in the calling thread: no thread is started for a task's only file. Raises
+        StoreError if it could not be finished; it is discarded.
         """
         self.bytes += opened.finish()
 
     def wait(self) -> None:
-        """Wait for the file that was taken first.
-
-        Raises StoreError: it could not be finished; it is discarded.
-        """
+        """Wait for the file that was taken first. StoreError: it could not be finished, and is discarded."""
         self.bytes += self._futures.popleft().result()
 
     def close(self) -> None:

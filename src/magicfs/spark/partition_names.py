@@ -37,9 +37,8 @@ def unescape(text: str) -> str:
 
 
 def directory(names: Sequence[str], values: Sequence[PartitionValue]) -> str:
-    """The relative directory of one partition, such as ``month=1/carrier=AA``.
-
-    Raises UsageError: a value that no store can have in a key.
+    """The relative directory of one partition, such as ``month=1/carrier=AA``. Raises UsageError for a value
+    that no store can have in a key.
     """
     return "/".join(_element(name, text_of(value)) for name, value in zip(names, values, strict=True))
 
@@ -47,7 +46,7 @@ def directory(names: Sequence[str], values: Sequence[PartitionValue]) -> str:
 def text_of(value: PartitionValue) -> str | None:
     """The text that Spark makes of a value when it casts it to a string; None for null.
 
-    Moments are written as they are, in whatever zone they bear: ``2026-01-31 08:00:00.5``.
+    Moments are written as they are, in whatever zone they have: ``2026-01-31 08:00:00.5``.
     """
     match value:
         case None:

@@ -40,45 +40,28 @@ class PartitionWriter:
     Rows are held until they fill row groups. Partitions whose files are open at once are limited: the one
     that was written to least recently is finished, and begins a further file if more of its rows come. As a
     context manager it closes, or aborts if the body raises. For one thread.
-
-    Args:
-        open_file: Opens a new file of a relative name, ``month=1/part-00003.parquet``.
-        name: How files are called.
-        partition_by: The partition columns, outermost first.
-        file_format: Name of the format.
-        compression: Name of the codec, as pyarrow has it.
-        metadata: Goes into every file that has a place for it.
-        row_group_size: Most rows of a row group; fewer where the buffer is full before. None for no limit.
-        max_records_per_file: Most rows of a file; None for no limit.
-        input_sorted: Whether rows come sorted by the partition columns: a file is finished once the values
-            change. Where that is not so, partitions get several files, and no row is lost.
-        convert: Makes of each batch what is written; None where it is what comes.
-        files_max: Most open files, those included that are being finished.
-        buffer_bytes: How much is held.
-
-    Attributes:
-        rows: The rows taken in.
-        files: The files begun.
     """
 
     def __init__(
         self,
-        open_file: Callable[[str], OutputFile],
+        open_file: Callable[[str], OutputFile],  # is given a relative name, ``month=1/part-00003.parquet``
         name: FileName,
         *,
-        partition_by: Sequence[str] = (),
+        partition_by: Sequence[str] = (),  # outermost first
         file_format: str = "parquet",
-        compression: str = "snappy",
-        metadata: Mapping[str, str] | None = None,
-        row_group_size: int | None = None,
-        max_records_per_file: int | None = None,
+        compression: str = "snappy",  # as pyarrow has it
+        metadata: Mapping[str, str] | None = None,  # goes into every file that has a place for it
+        row_group_size: int | None = None,  # most rows; fewer where the buffer is full before; None: no limit
+        max_records_per_file: int | None = None,  # None for no limit
+        # By the partition columns: a file is finished once the values change. Where rows are not sorted,
+        # partitions get several files, and no row is lost.
         input_sorted: bool = False,
-        convert: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
-        files_max: int = 64,
+        convert: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,  # makes of a batch what is written
+        files_max: int = 64,  # open files, those included that are being finished
         buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
-        self.rows = 0
-        self.files = 0
+        self.rows = 0  # taken in
+        self.files = 0  # begun
         self._open_file = open_file
         self._name = name
         self._partition_by = tuple(partition_by)
@@ -106,12 +89,8 @@ class PartitionWriter:
         return self._finishers.bytes
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take rows in; what does not fit the buffer goes to its file.
-
-        Raises:
-            UsageError: A partition column is missing or of a type that has no text, or the format cannot
-                hold a type or a value.
-            StoreError: A file could not be opened or written.
+        """Take rows in; what does not fit the buffer goes to its file. Raises UsageError if a partition
+        column is missing or of a type that has no text, or the format cannot hold a type or a value.
         """
         if not batch.num_rows:
             return
@@ -131,8 +110,7 @@ class PartitionWriter:
     def close(self) -> None:
         """Finish every file, several at once. A second call does nothing.
 
-        Raises:
-            StoreError: A file could not be finished; the others are, or are discarded.
+        After a StoreError the other files are finished, or are discarded.
         """
         try:
             self._split_whole()

@@ -61,13 +61,11 @@ def month_columns(schema: StructType, file_format: str) -> dict[int, str]:
 def check(
     schema: StructType, partition_cols: Sequence[str], file_format: str = "parquet", *, months: bool = False
 ) -> None:
-    """Refuse a schema before any task runs.
+    """Raise UsageError for a column whose type the format does not keep, or a partition column's without
+    text.
 
     ``partition_cols``: the columns that go into directories. ``file_format``: name of the format of the
     files. ``months``: whether the caller hands ``month_columns`` over as whole numbers.
-
-    Raises UsageError: a column has a type that the format does not keep, or a partition column one without
-    text.
     """
     as_numbers = month_columns(schema, file_format) if months else {}
     for place, column in enumerate(schema.fields):
@@ -133,7 +131,7 @@ def _is_refused(kind: DataType, file_format: str) -> bool:
         return file_format not in _KEEP_EMPTY_STRUCTS
     if isinstance(kind, MapType) and file_format == "json" and not isinstance(kind.keyType, StringType):
         return True
-    # Geometries that bear a reference system each: files keep one for all.
+    # Geometries that have a reference system each: files keep one for all.
     mixed = not names.isdisjoint(_GEO) and getattr(kind, "srid", None) == -1
     return mixed or not names.isdisjoint(_REFUSED_EVERYWHERE | _REFUSED[file_format])
 

@@ -29,11 +29,9 @@ _BATCH = "streaming.sql.batchId"
 
 
 def make_stream_writer(given: Mapping[str, str], frame: StructType, overwrite: bool) -> MagicStreamWriter:
-    """Check everything that can be checked without a request.
+    """Check everything that can be checked without a request. Raises UsageError; no task has run.
 
     ``overwrite``: whether the output mode is ``complete``.
-
-    Raises UsageError: an option or a column cannot be right; no task has run.
     """
     chosen = options.parse(given, frame.fieldNames(), overwrite=overwrite, streaming=True)
     schema.check(frame, chosen.partition_cols, chosen.file_format)
@@ -89,9 +87,8 @@ class MagicStreamWriter(DataSourceStreamArrowWriter):
         return job_of(chosen, job_id=batch_jobs.job_id_of(chosen.path, self.sink_id, batch_id))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
-        """Write one partition of a batch; called on an executor, once for every attempt of its task.
-
-        Raises ProtocolViolation: Spark does not say which batch it is.
+        """Write one partition of a batch; called on an executor, once for every attempt of its task. Raises
+        ProtocolViolation if Spark does not say which batch it is.
         """
         context = TaskContext.get()
         number = None if context is None else context.getLocalProperty(_BATCH)
@@ -105,9 +102,8 @@ class MagicStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
         """Publish a batch; a replay of a published one discards what it wrote.
 
-        Raises ProtocolViolation: the message of a task is missing. Spark calls ``abort`` next.
-        Raises MagicError: the batch was not published, or it is not known whether it was. Spark calls
-        ``abort`` next, and runs the batch again when the query is started again.
+        Raises ProtocolViolation if the message of a task is missing. After an error Spark calls ``abort``,
+        and runs the batch again when the query is started again.
         """
         commits = [one.commit for one in messages if isinstance(one, TaskMessage)]
         if len(commits) < len(messages):
@@ -124,7 +120,7 @@ class MagicStreamWriter(DataSourceStreamArrowWriter):
         """Discard what a batch wrote, unless it is published.
 
         What tasks that still live upload afterwards is discarded by the batch's next run: a second sweep
-        here could meet that one's uploads, which bear the same id.
+        here could meet that one's uploads, which have the same id.
         """
         commits = [one.commit for one in messages if isinstance(one, TaskMessage)]
         batch_jobs.abort_batch(self.job(batchId), self.sink_id, batchId, commits)

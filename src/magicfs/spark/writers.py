@@ -73,7 +73,7 @@ _calls: tuple[int, Counter[str]] = (-1, Counter())
 def current_task(job: Job | JobSpec, *, storage_options: _StorageOptions = None) -> Iterator[Task]:
     """A task of the job for what Spark runs here, named after its partition, its attempt after Spark's.
 
-    Commits at the end of the ``with`` block, and aborts if the body raises or the process is told to exit
+    Commits at the end of the ``with`` block, and aborts if the body raises or a signal ends the process
     (SIGTERM, SIGHUP). A second call in one Spark task, for the next group or batch, makes a further task,
     such as ``000003-1``.
 

@@ -128,7 +128,7 @@ def write(
     Raises:
         UsageError: An argument or a column is wrong; no task has run.
         OutputExists: ``errorifexists``, and data is there; nothing was changed.
-        CommitOutcomeUnknown: The store fell silent in the job commit; run ``magicfs recover URL``.
+        CommitOutcomeUnknown: The store did not answer in the job commit; run ``magicfs recover URL``.
         MagicError: Anything else that went wrong, in a task too; nothing is visible.
         Exception: What Spark raised, where the cause is no error of magicfs; nothing is visible.
     """
