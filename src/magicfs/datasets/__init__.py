@@ -3,7 +3,7 @@
 ====================  =======================================================================================
 ``recover``           bring a job that has died to its end, or take it back
 ``commit``            publish what the tasks of a dead driver have committed
-``preview_commit``    tell what ``commit`` would publish
+``preview_commit``    say what ``commit`` would publish
 ``abort``             discard a job that is not committed, or what is left of one that has ended
 ``compact``           sum the manifests up, so that readers need not walk all of the chain
 ====================  =======================================================================================

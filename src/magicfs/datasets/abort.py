@@ -46,9 +46,9 @@ def abort(
     Args:
         url: The destination, such as ``s3://bucket/sales``.
         job: The job's id; may be left out if one job is unfinished.
-        driver_is_dead: Vouch that no process of the job lives: needed for jobs of Hadoop's S3A magic
+        driver_is_dead: Promise that no process of the job lives: needed for jobs of Hadoop's S3A magic
             committer, whose drivers know no job object.
-        dry_run: Change nothing, and tell what would be done.
+        dry_run: Change nothing; report what would be done.
         storage_options: Options of the wrapped filesystem, as for fsspec.
         filesystem: The fsspec filesystem to use, in place of ``storage_options``.
 
@@ -56,7 +56,7 @@ def abort(
         UsageError: No job is named, and there is none or are several; or the job is at work in a directory
             further down; or it is Hadoop's and ``driver_is_dead`` is not given. Nothing was changed.
         CommitDenied: The job has begun to publish; nothing was changed.
-        FormatError: The job object cannot be believed; nothing was changed.
+        FormatError: The job object is malformed; nothing was changed.
         StoreError: Something could not be discarded; call again.
     """
     how = {"job": job, "driver_is_dead": driver_is_dead, "dry_run": dry_run}

@@ -78,7 +78,7 @@ def commit(
     Args:
         url: The destination, such as ``s3://bucket/sales``.
         job: The job's id.
-        driver_is_dead: Vouch that no driver of the job lives. Needed for jobs of Hadoop's S3A magic
+        driver_is_dead: Promise that no driver of the job lives. Needed for jobs of Hadoop's S3A magic
             committer, whose drivers know no job object and so cannot be kept from committing or aborting at
             the same time. They are published as ``conflict="append"``.
         allow_empty: Let a job that has no files replace what is there, that is, delete it.
@@ -90,10 +90,10 @@ def commit(
             and ``driver_is_dead`` is not given. Nothing was changed.
         OutputExists: The conflict mode forbids to publish onto what is there; no file was changed.
         CommitDenied: The job has ended or is being taken back, or another process was faster.
-        CommitFailed: A pending set cannot be believed, and nothing was changed; or a file could not be
+        CommitFailed: A pending set is malformed, and nothing was changed; or a file could not be
             published, and what had become visible was removed again.
-        CommitOutcomeUnknown: The store fell silent; nothing was removed; call again.
-        FormatError: The job object cannot be believed; nothing was changed.
+        CommitOutcomeUnknown: The store did not answer; nothing was removed; call again.
+        FormatError: The job object is malformed; nothing was changed.
         StoreError: The store refused or failed; call again.
     """
     how = {"job": job, "driver_is_dead": driver_is_dead, "allow_empty": allow_empty}
@@ -110,7 +110,7 @@ def preview_commit(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> ListedJob:
-    """Tell what ``commit``, with the same arguments and errors, would publish. Nothing is changed."""
+    """What ``commit``, with the same arguments and errors, would publish. Nothing is changed."""
     how = {"job": job, "driver_is_dead": driver_is_dead, "allow_empty": allow_empty}
     listed: ListedJob = on_destination(preview_listed, url, storage_options, filesystem, **how)
     return listed

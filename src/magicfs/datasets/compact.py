@@ -73,7 +73,7 @@ def compact(
 
     Args:
         url: The destination, such as ``s3://bucket/sales``.
-        dry_run: Change nothing, and tell what would be done.
+        dry_run: Change nothing; report what would be done.
         storage_options: Options of the store's fsspec filesystem.
         filesystem: That filesystem itself, in place of options.
 

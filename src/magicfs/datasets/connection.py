@@ -59,12 +59,7 @@ def open_destination(
     *,
     for_reading: bool = False,
 ) -> Destination:
-    """The way from a URL to its store.
-
-    With ``for_reading`` the filesystem shows no listing that it has cached.
-
-    Raises UsageError: the URL, or how the store is given, cannot be right.
-    """
+    """The way from a URL to its store. ``for_reading`` shows no listing that the filesystem has cached."""
     if filesystem is not None and storage_options:
         raise UsageError("give either filesystem or storage_options, not both")
     location = location_of(url, any_scheme=filesystem is not None)
@@ -85,10 +80,7 @@ def on_destination(
     filesystem: AbstractFileSystem | None,
     **how: Any,
 ) -> _T:
-    """Run a coroutine that may change a destination, with an engine and the location first.
-
-    Raises UsageError: as for ``open_destination``.
-    """
+    """Run a coroutine that may change a destination, with an engine and the location first."""
     destination = open_destination(url, storage_options, filesystem)
     result = destination.run(work, **how)
     destination.filesystem.invalidate_cache()

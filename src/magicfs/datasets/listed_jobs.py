@@ -38,27 +38,17 @@ _HADOOPS: Final = re.compile(r"[0-9]{2,4}/(task_[^/]*\.pendingset|tasks/attempt_
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A job that can be committed.
-
-    Attributes:
-        context: Its facts.
-        job: Its object; None for a job of Hadoop's.
-        output: What was listed; None where the job is past its commit point, and its own facts tell.
-    """
+    """A job that can be committed."""
 
     context: JobContext
-    job: JobObject | None
-    output: JobOutput | None
+    job: JobObject | None  # None for a job of Hadoop's
+    output: JobOutput | None  # what was listed; None past the commit point: the job's own facts name it
 
 
 async def find(
     engine: Engine, location: Location, job: str, *, driver_is_dead: bool, allow_empty: bool
 ) -> Found:
-    """Find a job and what its tasks have committed. Nothing is changed.
-
-    Raises:
-        UsageError, CommitDenied, CommitFailed, FormatError, StoreError: As ``adoption.commit`` says.
-    """
+    """Find a job and what its tasks have committed; raises as ``datasets.commit`` does."""
     name = ids.job_id(job)
     others = await find_unfinished_jobs(engine, location.key)
     one = next((each for each in others if each.job_id == name), None)
@@ -133,7 +123,7 @@ async def _find_hadoops(engine: Engine, location: Location, job: JobId, *, drive
         raise ended(location.url, job)
     if not any(int(match["attempt"]) == layout.attempt for match in sets):
         raise _no_tasks(location, layout)
-    # Its names are Hadoop's: they need not tell the job, nor differ from names that are taken.
+    # Its names are Hadoop's: they need not contain the job, nor differ from names that are taken.
     context = replace(context_of(location, layout), unique_names=False)
     output = await job_output.load_listed(engine, context)
     if any(write_id_of(pending) is not None for pending in output.pendings()):

@@ -47,7 +47,7 @@ def recover(
         job: Which job, if several are unfinished.
         rollback: Restore the old state instead. Possible until every file is visible; afterwards it refuses.
         abort: Discard a job that is still open. Its driver, if it lives, can no longer commit it.
-        dry_run: Change nothing, and tell what would be done.
+        dry_run: Change nothing; report what would be done.
         storage_options: Options of the wrapped filesystem, as for fsspec.
         filesystem: The fsspec filesystem to use, in place of ``storage_options``.
 
@@ -57,7 +57,7 @@ def recover(
         CommitDenied: The job is past the point where it could be rolled back or aborted; nothing was changed.
         CommitFailed: The job cannot be brought to an end; the message says what to do.
         CommitOutcomeUnknown: The store did not say what became of a file; nothing was removed; call again.
-        FormatError: The job object, or a fact that it names, cannot be believed; nothing was changed.
+        FormatError: The job object, or a fact that it names, is malformed; nothing was changed.
         StoreError: The store refused or failed; call again.
     """
     how = {"job": job, "rollback": rollback, "abort": abort, "dry_run": dry_run}
@@ -87,7 +87,7 @@ async def recover_jobs(
 
 
 async def finish_job(engine: Engine, location: Location, found: OtherJob) -> RecoveredJob:
-    """``recover``, of a job that was found already. If it has ended since, that is told and no error."""
+    """``recover``, of a job that was found already. If it has ended since, that is reported and no error."""
     return await _bring_to_an_end(engine, location, found, Wish.FINISH, dry_run=False)
 
 
