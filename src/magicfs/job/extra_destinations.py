@@ -15,16 +15,10 @@ __all__ = ["keys_of", "place_in"]
 def keys_of(
     urls: Sequence[str], location: Location, committer: str, *, uploads_found_by_name: bool
 ) -> tuple[str, ...]:
-    """The directories that URLs name, as keys of the destination's bucket.
+    """The directories that URLs (``s3://bucket/other``) name, as keys of the destination's bucket.
 
-    Args:
-        urls: Such as ``s3://bucket/other``.
-        location: The destination.
-        committer: Name of the committer.
-        uploads_found_by_name: Whether every upload of the job can be told by its name.
-
-    Raises:
-        UsageError: One cannot be right, or the job cannot have any.
+    ``uploads_found_by_name``: whether every upload of the job can be recognized by its name. Raises
+    UsageError if a URL cannot be right, or the job cannot have any.
     """
     if not urls:
         return ()
@@ -61,10 +55,8 @@ def keys_of(
 
 
 def place_in(url: str, location: Location, extra: Sequence[str]) -> tuple[int, str]:
-    """Which extra destination a directory lies in, and where in it: a relative path, possibly empty.
-
-    Raises:
-        UsageError: It lies in none of them.
+    """Which extra destination a directory lies in, and where in it: a relative path, possibly empty. Raises
+    UsageError if it lies in none of them.
     """
     place = paths.parse_url(url)
     if (place.scheme, place.bucket) == (location.scheme, location.bucket):

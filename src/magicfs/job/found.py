@@ -1,4 +1,4 @@
-"""Telling the log what a job found at its destination when it was set up."""
+"""Logging what a job found at its destination when it was set up."""
 
 from __future__ import annotations
 
@@ -16,13 +16,7 @@ _LOGGER = logging.getLogger("magicfs")
 
 
 def log_found(url: str, job: str, found: JobSetup) -> None:
-    """Log unfinished jobs, pending uploads and an earlier publication, one line each, at INFO.
-
-    Args:
-        url: The destination.
-        job: The job that was set up.
-        found: What it found.
-    """
+    """Log unfinished jobs, pending uploads and an earlier publication, one line each, at INFO."""
     if not _LOGGER.isEnabledFor(logging.INFO):
         return
     for other in found.jobs:

@@ -20,15 +20,10 @@ __all__ = ["run_tasks"]
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """An attempt that failed and lived to tell.
-
-    Attributes:
-        error: Why.
-        committing: Whether that was in its commit.
-    """
+    """An attempt that failed and returned its error."""
 
     error: Exception
-    committing: bool
+    committing: bool  # whether it failed in its commit
 
 
 def run_tasks(
@@ -41,21 +36,13 @@ def run_tasks(
 ) -> list[TaskCommit]:
     """Run every task, each failed one again in a new attempt, and return the winners' commits.
 
-    Where the committer cannot repeat a task commit, a task is run again only if its attempt tells that it
-    failed before it began to commit.
+    Where the committer cannot repeat a task commit, a task is run again only if its attempt reports that it
+    failed before it began to commit. Tasks are numbers or names, each once. ``executor`` is anything with
+    ``submit``. ``retries`` says how often a failed task is tried again.
 
-    Args:
-        spec: The job.
-        function: Writes through the task that it is given.
-        tasks: Numbers or names, each once.
-        executor: Anything with ``submit``.
-        retries: How often a failed task is tried again.
-
-    Raises:
-        UsageError: A task is named twice, or ``retries`` is negative.
-        CommitFailed: A task commit failed, or its process was lost and may have been committing, and the
-            committer cannot repeat it. The other tasks are waited for first.
-        Exception: What a task raised in its last attempt; the other tasks are waited for first.
+    Raises UsageError if a task is named twice; CommitFailed if a task commit failed, or its process was lost
+    and may have been committing, and the committer cannot repeat it; else what a task raised in its last
+    attempt. The other tasks are waited for first.
     """
     names = [ids.task_id(task) for task in tasks]
     if len(set(names)) < len(names) or retries < 0:
@@ -95,7 +82,7 @@ def _outcome(
     except Exception as error:  # noqa: BLE001 - any failure of a task is retried
         if repeatable:
             return error, not isinstance(error, BrokenExecutor)
-        # The attempt would have told; so nobody knows how far it came.
+        # The attempt would have reported; so nobody knows how far it came.
         failure = not_repeatable(spec.committer, name, f"its process was lost ({error!r})")
         failure.__cause__ = error
         return failure, False

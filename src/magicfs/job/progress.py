@@ -1,4 +1,4 @@
-"""Telling a caller how far a commit is."""
+"""Reporting to a caller how far a commit is."""
 
 from __future__ import annotations
 
@@ -16,21 +16,15 @@ __all__ = ["Meter", "UploadMeter"]
 class _SafeCallback:
     """Calls a progress callback. The callback is the caller's and runs in the middle of a commit: one that
     raises is not called again, and changes nothing about the commit.
-
-    Args:
-        callback: Called with a ``Progress``.
-
-    Attributes:
-        error: What the callback raised.
     """
 
     def __init__(self, callback: ProgressCallback) -> None:
-        self.error: BaseException | None = None
+        self.error: BaseException | None = None  # what the callback raised
         self._callback = callback
 
     @property
     def trouble(self) -> str | None:
-        """What to tell the caller about the callback; None if it did not raise."""
+        """A warning about the callback; None if it did not raise."""
         if self.error is None:
             return None
         return f"the progress callback raised {self.error!r} and was not called again; mend it"
@@ -48,9 +42,7 @@ class _SafeCallback:
 class Meter(_SafeCallback):
     """An observer that turns finished steps of a job commit into calls of a progress callback.
 
-    Args:
-        callback: Called with a ``Progress`` after every file.
-        commits: What is going to be published, if that is known beforehand.
+    The callback gets a ``Progress`` after every file. ``commits`` is what is going to be published, if known.
     """
 
     def __init__(self, callback: ProgressCallback, commits: Iterable[TaskCommit] | None) -> None:
@@ -62,7 +54,7 @@ class Meter(_SafeCallback):
         self._bytes = 0
 
     def __call__(self, event: Event) -> None:
-        """Count a step, and tell."""
+        """Count a step, and report it."""
         if not isinstance(event.step, Complete | Rename) or event.outcome is not Outcome.DONE:
             return
         self._files += 1
@@ -81,7 +73,7 @@ class UploadMeter(_SafeCallback):
         self._bytes = 0
 
     def __call__(self, event: Event) -> None:
-        """Count a part, and tell."""
+        """Count a part, and report it."""
         part = event.step
         if isinstance(part, SentPart):
             self._files += part.last

@@ -41,53 +41,29 @@ RUN_ID_MAX = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class JobSpec:
-    """The arguments of a ``Job`` and its id. Pickles without secrets.
-
-    Attributes:
-        location: The destination.
-        job: The job.
-        committer: Name of the committer.
-        conflict: What to do about data that is there already.
-        unique_names: Whether final names carry task and job.
-        tracking: Where finished uploads are remembered.
-        layout: Which of Hadoop's directory layouts.
-        attempt: Number of the job attempt.
-        part_size: Bytes of the first parts of every upload; None for the default.
-        concurrency: Most requests at once.
-        etag_format: Which generation of Hadoop shall read the files.
-        hadoop_sets: Whether to copy pending sets to where Hadoop's job commit looks for them.
-        run_id: Name of the run, by which a second one finds the first.
-        allow_empty: Whether a job without files may replace what is there.
-        single_driver: Whether the caller vouches for what the store cannot ensure.
-        extra_destinations: URLs of further directories that tasks may write to.
-        inline_limit: Bytes of the largest pending set inside a task commit; None for the default.
-        committer_options: What else the committer is told.
-        reason: Why this committer, where the caller left the choice to us.
-        storage_options: Options of the wrapped filesystem.
-        filesystem: The wrapped filesystem itself, in place of options.
-    """
+    """The arguments of a ``Job`` and its id. Pickles without secrets."""
 
     location: paths.Location
     job: JobId
     committer: str = "magic"
-    conflict: Conflict = "fail"
-    unique_names: bool = True
-    tracking: Literal["store", "memory"] = "store"
-    layout: LayoutName = "__magic_job"
-    attempt: int = 0
-    part_size: int | None = None
-    concurrency: int = 32
-    etag_format: EtagFormat = "string"
-    hadoop_sets: bool = False
-    run_id: str | None = None
-    allow_empty: bool = False
-    single_driver: bool = False
-    extra_destinations: Sequence[str] = ()
-    inline_limit: int | None = None
+    conflict: Conflict = "fail"  # what to do about data that is there already
+    unique_names: bool = True  # whether final names carry task and job
+    tracking: Literal["store", "memory"] = "store"  # where finished uploads are remembered
+    layout: LayoutName = "__magic_job"  # which of Hadoop's directory layouts
+    attempt: int = 0  # number of the job attempt
+    part_size: int | None = None  # bytes of the first parts of every upload; None for the default
+    concurrency: int = 32  # most requests at once
+    etag_format: EtagFormat = "string"  # which generation of Hadoop shall read the files
+    hadoop_sets: bool = False  # whether to copy pending sets to where Hadoop's job commit looks for them
+    run_id: str | None = None  # name of the run, by which a second one finds the first
+    allow_empty: bool = False  # whether a job without files may replace what is there
+    single_driver: bool = False  # the caller promises that nobody else publishes here
+    extra_destinations: Sequence[str] = ()  # URLs of further directories that tasks may write to
+    inline_limit: int | None = None  # bytes of the largest pending set in a task commit; None: the default
     committer_options: CommitterOptions = field(default_factory=NoOptions)
-    reason: str = ""
-    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    filesystem: AbstractFileSystem | None = field(default=None, repr=False)
+    reason: str = ""  # why this committer, for ``auto``
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of the wrapped filesystem
+    filesystem: AbstractFileSystem | None = field(default=None, repr=False)  # in place of options
 
     def __post_init__(self) -> None:
         _one_way_to_the_store(self.storage_options, self.filesystem)
@@ -184,15 +160,8 @@ class JobSpec:
         )
 
     def work_place(self, task: TaskId, attempt: AttemptId, extra: str | None = None) -> WorkPlace:
-        """Where an attempt of a task writes.
-
-        Args:
-            task: The task.
-            attempt: The attempt.
-            extra: URL of a directory in one of the extra destinations; None for the destination.
-
-        Raises:
-            UsageError: It lies in none of them.
+        """Where an attempt of a task writes: for the destination, or for a directory in an extra destination.
+        Raises UsageError if the URL ``extra`` lies in none of them.
         """
         if extra is not None:
             return self._extra_place(task, attempt, extra)
@@ -291,14 +260,9 @@ def choose_committer(
 
 
 def location_of(url: str, *, any_scheme: bool = False) -> paths.Location:
-    """Take the URL of a destination apart.
+    """Take the URL of a destination, such as ``s3://bucket/sales``, apart; raises UsageError if it is none.
 
-    Args:
-        url: Such as ``s3://bucket/sales``.
-        any_scheme: Whether the scheme is only a name, for the filesystem is known.
-
-    Raises:
-        UsageError: It is none, or there is no store of that scheme.
+    ``any_scheme``: the scheme is only a name, for the filesystem is known.
     """
     scheme, separator, _ = url.partition("://")
     known = resolve.SCHEMES | resolve.PLAIN_SCHEMES

@@ -25,13 +25,8 @@ __all__ = ["CompleteFiles", "Completer", "CompletionResult", "FileRange", "remot
 class CompleteFiles:
     """Completes ranges of a job's files in whatever process it is called.
 
-    It pickles without secrets, except those in ``storage_options``, which are meant to travel.
-
-    Attributes:
-        spec: What the job was asked to do.
-        request: How the files are to be completed.
-        storage_options: Options of the filesystem, in place of the job's, which lose their secrets on the
-            way; None takes the job's.
+    It pickles without secrets, except those in ``storage_options``, which are meant to travel: they replace
+    the job's, which lose their secrets on the way; None takes the job's.
     """
 
     spec: JobSpec
@@ -46,12 +41,8 @@ class CompleteFiles:
         """Complete a range of files. No trouble raises: what became of it is in the result.
 
         A second call, also at the same time, finds the files completed; one that comes after the job commit
-        has ended does nothing.
-
-        Args:
-            files: Which.
-            first: Whether the caller knows that no other call was given these files before. That saves a
-                request for each file; otherwise each is looked at before it counts.
+        has ended does nothing. ``first``: whether the caller knows that no other call was given these files
+        before. That saves a request for each file; otherwise each is looked at before it counts.
         """
         request = replace(self.request, verify=self.request.verify or not first)
         try:
@@ -71,8 +62,8 @@ class CompleteFiles:
 Completer = Callable[[CompleteFiles, Sequence[FileRange]], Iterable[CompletionResult]]
 """Calls the first argument with each range of files, anywhere, and returns what it returned, in any order.
 
-``concurrent.futures.Executor.map`` is one. It is called in a thread of its own. What it does not tell,
-because a worker died or it raised, the driver does itself; a files may be completed and told twice.
+``concurrent.futures.Executor.map`` is one. It is called in a thread of its own. What it does not report,
+because a worker died or it raised, the driver does itself; a file may be completed and reported twice.
 """
 
 
