@@ -28,10 +28,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Abort, and print what was found and done.
-
-    Returns 0 if nothing is left to decide; 1 if something could not be finished, or ``--dry-run`` found
-    something to do.
+    """Abort, and print what was found and done. Returns 0 if nothing is left to decide; 1 if something could
+    not be finished, or ``--dry-run`` found something to do.
     """
     from magicfs.datasets import abort
 

@@ -37,10 +37,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Commit, and print the job's report.
-
-    Returns 0 if the job is published; 1 if something could not be finished, or ``--dry-run`` found something
-    to do.
+    """Commit, and print the job's report. Returns 0 if the job is published; 1 if something could not be
+    finished, or ``--dry-run`` found something to do.
     """
     from magicfs import datasets
 

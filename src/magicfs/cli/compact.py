@@ -20,10 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Publish the sum; the dataset stays what it is.
-
-    Returns 0, also if there was nothing to do.
-    """
+    """Publish the sum; the dataset stays what it is. Returns 0, also if there was nothing to do."""
     from magicfs.datasets import compact
     from magicfs.report import human_bytes
 

@@ -32,10 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the demo.
-
-    Returns 0 if every proof holds, else 1.
-    """
+    """Run the demo. Returns 0 if every proof holds, else 1."""
     from magicfs.demo.main import run as run_demo
 
     report = run_demo(server_url=arguments.server, engine=arguments.engine)

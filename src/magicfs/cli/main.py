@@ -1,6 +1,6 @@
 """The command line: ``magicfs COMMAND``.
 
-Results go to stdout, everything else to stderr. The exit status tells programs what to do next:
+Results go to stdout, everything else to stderr. The exit status says what to do next:
 
 ====  ==========================================================================================
 0     fine
@@ -56,9 +56,8 @@ _EPILOG = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status. No ``MagicError`` escapes.
-
-    ``argv``: the arguments after the program's name; by default those of the process.
+    """Run a command and return its exit status; no ``MagicError`` escapes. ``argv``: by default the
+    process's.
     """
     try:
         code = _run(argv)

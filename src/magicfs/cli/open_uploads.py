@@ -80,10 +80,7 @@ async def survey(store: Store, directory: str) -> Survey:
 
     Magic directories are looked for in the directory first, then level by level further down, only above
     uploads that are not explained yet: a large dataset is never listed whole. Nothing is changed.
-
-    ``directory``: a key without a slash at its end; empty for the whole bucket.
-
-    Raises StoreError: the store refused, or did not answer.
+    ``directory`` is a key without a slash at its end; empty for the whole bucket.
     """
     uploads = [upload async for upload in store.list_uploads(paths.prefix_of(directory))]
     records = _Records()

@@ -29,10 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List what is pending; nothing is changed.
-
-    Returns 0 if nothing is pending, else 1.
-    """
+    """List what is pending; nothing is changed. Returns 0 if nothing is pending, else 1."""
     from magicfs.cli.open_uploads import survey
     from magicfs.protocol import paths
 

@@ -85,9 +85,8 @@ def human_moment(milliseconds: int) -> str:
 
 
 def print_recovered(report: RecoverReport, nothing: str, *, as_json: bool) -> int:
-    """Print what ``recover`` or ``abort`` found and did, a block for each job, or ``nothing``.
-
-    Returns the exit status: 0, or 1 if somebody has to look again.
+    """Print what ``recover`` or ``abort`` found and did, a block for each job, or ``nothing``. Returns the
+    exit status: 0, or 1 if somebody has to look again.
     """
     if as_json:
         print_json(report.to_dict())

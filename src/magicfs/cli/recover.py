@@ -32,10 +32,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Recover, and print what was found and done.
-
-    Returns 0 if nothing is left to decide; 1 if a job was left open, something could not be finished, or
-    ``--dry-run`` found something to do.
+    """Recover, and print what was found and done. Returns 0 if nothing is left to decide; 1 if a job was left
+    open, something could not be finished, or ``--dry-run`` found something to do.
     """
     from magicfs.datasets import recover
 

@@ -43,14 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read one file and show it.
-
-    Returns:
-        0.
-
-    Raises:
-        FormatError: It is none of these files, or is malformed or inconsistent.
-    """
+    """Read one file and show it. Raises FormatError for other files, and malformed or inconsistent ones."""
     from magicfs.formats import kinds
 
     options = parse_storage_options(arguments.storage_options)

@@ -30,9 +30,8 @@ def add_storage_options(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_storage_options(text: str) -> dict[str, Any]:
-    """Read the value of ``--storage-options``.
-
-    Raises UsageError: not a JSON object, or an option carries a secret. The message quotes no value.
+    """Read the value of ``--storage-options``. Raises UsageError if it is not a JSON object, or an option
+    carries a secret; the message quotes no value.
     """
     from magicfs.stores import resolve
 
@@ -58,11 +57,7 @@ def on_store(
     options: dict[str, Any],
     work: Callable[[Store], Coroutine[Any, Any, _Result]],
 ) -> _Result:
-    """Run a coroutine on the store of a location and return what it returns.
-
-    Raises UsageError: the URL's scheme cannot be used.
-    Raises StoreError: the store refused, or did not answer.
-    """
+    """Run a coroutine on the store of a location and return what it returns."""
     from fsspec.asyn import sync
 
     from magicfs.stores import resolve

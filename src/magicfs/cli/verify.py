@@ -20,10 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compare; nothing is changed.
-
-    Returns 0 if the bucket shows exactly the dataset, else 1.
-    """
+    """Compare; nothing is changed. Returns 0 if the bucket shows exactly the dataset, else 1."""
     from magicfs.datasets.verify import verify
     from magicfs.report import human_bytes
 
