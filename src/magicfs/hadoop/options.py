@@ -44,12 +44,11 @@ class HadoopOptions:
         return sorted(self._given)
 
     def get(self, name: str) -> str:
-        """The value, its variables replaced; empty if there is none.
+        """The value, its variables replaced; empty if there is none. Raises UsageError if a variable has no
+        value.
 
-        ``${name}`` stands for another option, ``${env.NAME}``, ``${env.NAME-text}`` and
-        ``${env.NAME:-text}`` for a variable of the environment, ``${user.name}`` for the user.
-
-        Raises UsageError: a variable has no value.
+        ``${name}`` stands for another option, ``${env.NAME}``, ``${env.NAME-text}`` and ``${env.NAME:-text}``
+        for a variable of the environment, ``${user.name}`` for the user.
         """
         value = self._given.get(name, "")
         for _ in range(_DEPTH):
@@ -87,20 +86,14 @@ def text(_: str, value: str) -> str:
 
 
 def flag(name: str, value: str) -> bool:
-    """A truth value.
-
-    Raises UsageError: neither ``true`` nor ``false``, in any case.
-    """
+    """A truth value. Raises UsageError for neither ``true`` nor ``false``, in any case."""
     if value.lower() not in {"true", "false"}:
         raise UsageError(f"{name}={value} is neither true nor false")
     return value.lower() == "true"
 
 
 def integer(name: str, value: str) -> int:
-    """A whole number.
-
-    Raises UsageError: it is malformed.
-    """
+    """A whole number. Raises UsageError if it is malformed."""
     try:
         return int(value)
     except ValueError:
@@ -108,10 +101,7 @@ def integer(name: str, value: str) -> int:
 
 
 def size(name: str, value: str) -> int:
-    """Bytes: a number, perhaps with one of the units K, M, G, T, P, E of 1024 (``getLongBytes``).
-
-    Raises UsageError: it is malformed.
-    """
+    """Bytes: a number, perhaps with a unit K, M, G, T, P, E of 1024 (``getLongBytes``), else UsageError."""
     match = _SIZE.fullmatch(value)
     if match is None:
         raise UsageError(f"{name}={value} is not a size; write bytes, or a number with K, M, G, T, P or E")
@@ -120,10 +110,7 @@ def size(name: str, value: str) -> int:
 
 
 def local_directory(name: str, value: str) -> str:
-    """The first directory of a list, which must be one of this machine.
-
-    Raises UsageError: another filesystem's, or a relative one.
-    """
+    """The first directory of a list; raises UsageError for another filesystem's, or a relative one."""
     first = next((one.strip() for one in value.split(",") if one.strip()), "")
     if (match := _SCHEME.fullmatch(first)) is not None:
         if match[1].lower() != "file":
