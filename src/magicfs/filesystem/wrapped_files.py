@@ -16,9 +16,11 @@ from fsspec.asyn import sync
 
 from magicfs.filesystem.upload import AsyncDelayedFile, DelayedFile
 
-__all__ = ["Deferred", "open_wrapped"]
+__all__ = ["WRAPPING", "Deferred", "open_wrapped"]
 
 _TEXT = ("encoding", "errors", "newline")
+WRAPPING = (*_TEXT, "compression")
+"""Arguments of ``open`` that are about what lies around the binary file."""
 
 
 def open_wrapped(

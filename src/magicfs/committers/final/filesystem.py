@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from fsspec.implementations.local import LocalFileSystem
@@ -125,7 +126,9 @@ class FinalFileSystem(AbstractFileSystem):  # type: ignore[misc]
         """Open a file: ``r``, or to publish it ``w`` or ``x``, in text mode or binary."""
         if "r" in mode or ("b" in mode and kwargs.get("compression") is None):
             return super().open(path, mode, **kwargs)
-        return wrapped_files.open_wrapped(super().open, self._strip_protocol(path), mode, kwargs)
+        path = self._strip_protocol(path)
+        others = {name: value for name, value in kwargs.items() if name not in wrapped_files.WRAPPING}
+        return wrapped_files.open_wrapped(partial(super().open, path, **others), path, mode, kwargs)
 
     def _open(self, path: str, mode: str = "rb", autocommit: bool = True, **kwargs: Any) -> Any:
         if mode == "rb":
