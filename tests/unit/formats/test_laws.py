@@ -818,6 +818,7 @@ def test_the_content_tells_the_kind_under_any_name(one: Format, path: str) -> No
 # -- what is written is read back ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @each([one for one in FORMATS if one.made is not None])
 @given(data=st.data())
 def test_what_is_written_is_read_back(one: Format, data: st.DataObject) -> None:
