@@ -5,7 +5,7 @@
     MagicError
     ├── UsageError(ValueError)        fix the call
     │     └── ProtocolViolation       calls out of order: commit after abort, one task committed twice
-    ├── FormatError(ValueError)       a persisted file cannot be believed: path, field
+    ├── FormatError(ValueError)       a persisted file is malformed or inconsistent: path, field
     ├── StoreError(OSError)           the store refused or did not answer: key, operation, retryable
     │     ├── ObjectNotFound(FileNotFoundError)
     │     ├── ObjectExists(FileExistsError)
@@ -86,7 +86,7 @@ class ProtocolViolation(UsageError):
 
 
 class FormatError(MagicError, ValueError):
-    """A persisted file cannot be believed.
+    """A persisted file is malformed or inconsistent.
 
     Attributes:
         path: Where the file was read from.

@@ -253,9 +253,9 @@ ALTERED_SET: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "one more part": (lambda raw: altered(json.loads(raw), etags=['"0"', '"1"']), "could not be published"),
     "another key": (lambda raw: altered(json.loads(raw), destinationKey=OLD), "could not be published"),
     "key outside": (lambda raw: altered(json.loads(raw), destinationKey="elsewhere"), "lies outside"),
-    "no upload": (lambda raw: altered(json.loads(raw), uploadId=None), "cannot be believed"),
-    "cut short": (lambda raw: raw[:-5], "cannot be believed"),
-    "empty": (lambda raw: b"", "cannot be believed"),
+    "no upload": (lambda raw: altered(json.loads(raw), uploadId=None), "is malformed or inconsistent"),
+    "cut short": (lambda raw: raw[:-5], "is malformed or inconsistent"),
+    "empty": (lambda raw: b"", "is malformed or inconsistent"),
 }
 
 

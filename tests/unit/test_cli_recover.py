@@ -270,7 +270,7 @@ class TestCommit:
         key = next(key for key in bucket.objects() if key.endswith(".pendingset"))
         bucket.put(key, b"{")
         before, uploads = bucket.objects(), bucket.uploads()
-        with pytest.raises(CommitFailed, match="cannot be believed"):
+        with pytest.raises(CommitFailed, match="is malformed or inconsistent"):
             commit(url, job.id)
         assert (bucket.objects(), bucket.uploads()) == (before, uploads)
 

@@ -423,7 +423,7 @@ def test_equal_key_that_cannot_be_replaced_goes_forward_only(scene: JobScene) ->
             contents.uploads.pop(upload[1], None)
 
     with pytest.raises(
-        CommitFailed, match=r"can only go forward: .*; nothing was removed; mend the cause"
+        CommitFailed, match=r"can only go forward: .*; nothing was removed; fix the cause"
     ) as caught:
         scene.commit(job, commits, traffic=Traffic(before=aborted))
     assert (caught.value.done, caught.value.failed) == (("sales/p=0/b.bin",), ("sales/p=1/a.bin",))

@@ -671,7 +671,7 @@ def test_commit_whose_content_cannot_be_believed_publishes_nothing(url: str, con
     with job.task(0) as task:
         write(task)
     forged = TaskCommit(job.commits[0].job_id, task.id, task.attempt_id, 1, 4, None, content)
-    with pytest.raises(CommitFailed, match="cannot be believed: commit of task 000000"):
+    with pytest.raises(CommitFailed, match="is malformed or inconsistent: commit of task 000000"):
         job.commit([forged])
     assert (keys(url), uploads(url)) == ([], 0), "the job is aborted, the readable uploads with it"
     with pytest.raises(CommitDenied, match="has ended without being published"):
@@ -679,7 +679,10 @@ def test_commit_whose_content_cannot_be_believed_publishes_nothing(url: str, con
 
 
 def test_with_block_that_was_handed_what_cannot_be_believed_leaves_nothing(url: str) -> None:
-    with pytest.raises(CommitFailed, match="cannot be believed: commit of task 000000"), make(url) as job:
+    with (
+        pytest.raises(CommitFailed, match="is malformed or inconsistent: commit of task 000000"),
+        make(url) as job,
+    ):
         with job.task(0) as task:
             write(task)
         job._commits[:] = [TaskCommit(job.id, task.id, task.attempt_id, 1, 4, None, b"not packed")]
@@ -819,7 +822,7 @@ def test_progress_callback_that_raises_breaks_nothing_and_is_told_of_once(
     assert len(calls) == 1
     assert job.report.files == 3
     (warning,) = job.report.warnings
-    assert warning == f"the progress callback raised {error!r} and was not called again; mend it"
+    assert warning == f"the progress callback raised {error!r} and was not called again; fix the callback"
     assert uploads(url) == 0
 
 

@@ -274,7 +274,9 @@ def test_recovery_that_undoes_beside_a_driver_at_any_of_its_requests(number: int
 def test_silence_at_the_swap_to_completed_is_undecided_and_a_second_commit_finishes() -> None:
     play = Play()
     silent = Fault(Kind.ERROR_BEFORE, operation="put", prefix=object_key(play.job), skip=1, times=None)
-    with pytest.raises(CommitOutcomeUnknown, match=r"the store fell silent while job .*nothing was removed"):
+    with pytest.raises(
+        CommitOutcomeUnknown, match=r"the store did not answer while job .*nothing was removed"
+    ):
         play.commit(Traffic([silent]))
     assert play.scene.state(play.job) == "committing"
     assert play.scene.bodies() == WHOLE
@@ -386,7 +388,7 @@ def test_set_that_cannot_be_believed_is_told_even_if_the_abort_fails() -> None:
     assert key is not None
     play.scene.put(key.removeprefix("sales/"), b"not a set")
     failing = Fault(Kind.ERROR_BEFORE, operation="abort_upload", times=None)
-    with pytest.raises(CommitFailed, match="a pending set cannot be believed") as caught:
+    with pytest.raises(CommitFailed, match="a pending set is malformed or inconsistent") as caught:
         play.scene.commit(play.job, None, failing)
     assert "could not be aborted whole: abort_upload of" in caught.value.__notes__[0]
     assert play.scene.state(play.job) == "aborting"

@@ -102,7 +102,7 @@ def test_one_of_two_jobs_is_recovered_when_it_is_named(bucket: Bucket, url: str)
     assert len(bucket.data("sales")) == 3
 
 
-# -- a job object that cannot be believed ----------------------------------------------------------------
+# -- a job object that is malformed ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

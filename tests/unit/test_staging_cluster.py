@@ -344,7 +344,7 @@ def test_jobs_of_others_in_the_cluster_are_untouched(scene: ClusterScene) -> Non
     assert scene.bodies() == [b"1", b"other"]
 
 
-# -- what cannot be believed ---------------------------------------------------------------------------
+# -- what is malformed or inconsistent -------------------------------------------------------
 
 
 def put(scene: ClusterScene, name: str, body: bytes) -> None:
@@ -383,7 +383,7 @@ def test_set_that_is_garbage_fails_the_job_and_discards_the_rest(scene: ClusterS
     job = scene.job()
     scene.wrote(job, {"a": b"1"})
     put(scene, f"{uploads_directory(job)}/_temporary/0/000001", b"garbage")
-    with pytest.raises(CommitFailed, match="a pending set cannot be believed"):
+    with pytest.raises(CommitFailed, match="a pending set is malformed or inconsistent"):
         job.commit()
     assert (scene.state(job), scene.uploads(), scene.handed()) == (None, [], [])
 

@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--driver-is-dead",
         action="store_true",
-        help="vouch that no process of the job lives: for jobs of Hadoop's S3A magic committer",
+        help="promise that no process of the job lives: for jobs of Hadoop's S3A magic committer",
     )
     parser.add_argument(
         "--allow-empty",

@@ -67,7 +67,7 @@ class Job:
         etag_format: ``"object"`` for readers of Hadoop 3.5 and later.
         hadoop_sets: Also leave pending sets where Hadoop's job commit looks for them.
         allow_empty: Let a job that has no files replace what is there, that is, delete it.
-        single_driver: Vouch that nobody else publishes here, on a store that ignores conditional writes.
+        single_driver: Promise that nobody else publishes here, on a store that ignores conditional writes.
         is_current_driver: Asked before a job commit or an abort changes anything, in a thread: whether the
             engine still wants this driver to end it. False or an exception leaves it to another. Not pickled.
 
@@ -238,7 +238,7 @@ class Job:
             CommitDenied: Another driver or another job was faster, or the engine does not want this driver;
                 nothing of this job is visible.
             CommitFailed: Known not to have succeeded; what had become visible was removed again.
-            CommitOutcomeUnknown: The store fell silent; nothing was removed; call again, or recover.
+            CommitOutcomeUnknown: The store did not answer; nothing was removed; call again, or recover.
             StoreError: The commits could not be read; nothing was changed; call again or abort.
         """
         self._require_open("commit")
@@ -315,7 +315,7 @@ class Job:
         Raises:
             ProtocolViolation: The job is not set up, or has ended.
             UsageError: The committer cannot recover tasks, or this is attempt 0; run the tasks again.
-            FormatError: Something committed cannot be believed; nothing was changed.
+            FormatError: Something committed is malformed; nothing was changed.
         """
         self._require_open("recover_tasks")
         found: list[TaskCommit] = sync(self.spec.loop, self.spec.make_committer().recover_tasks)

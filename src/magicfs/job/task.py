@@ -185,7 +185,7 @@ class Task:
             CommitFailed: A file is unreadable or still open; the attempt's uploads are aborted. With a
                 committer whose ``is_task_commit_repeatable`` is false, whatever went wrong: the job has
                 failed.
-            CommitOutcomeUnknown: The store fell silent; commit again, or run the task again.
+            CommitOutcomeUnknown: The store did not answer; commit again, or run the task again.
             StoreError: The store refused or failed; the attempt's uploads are aborted as far as possible.
         """
         attempt = self._require_attempt()

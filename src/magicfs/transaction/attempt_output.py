@@ -28,7 +28,7 @@ class TaskOutput:
 async def load(engine: Engine, directory: str, bucket: str, destinations: Sequence[str]) -> TaskOutput:
     """Read every ``.pending`` file of an attempt, in parallel: one LIST per page, one GET per file.
 
-    A file that cannot be believed, names a place outside the destinations, or is a marker without its
+    A file that is malformed, names a place outside the destinations, or is a marker without its
     ``.pending`` becomes a problem, not an exception.
     """
     output = TaskOutput()

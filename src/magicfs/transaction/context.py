@@ -31,7 +31,7 @@ class JobContext:
     run_id: str | None = None  # name of the run, by which a second one finds the first
     allow_empty: bool = False  # whether a job without files may replace what is there
     single_driver: bool = False
-    """Whether the caller vouches that nobody else moves the job, where the store cannot."""
+    """Whether the caller promises that nobody else moves the job, where the store cannot."""
     options: object = None  # what else the committer was told: a value of its own class of options
     committer: str = "magic"
     part_size: int = DEFAULT_PART_SIZE  # bytes of the first parts of uploads that the committer itself makes

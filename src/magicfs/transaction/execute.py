@@ -234,7 +234,7 @@ class Executor:
         if no_way_back is not None:
             raise CommitFailed(
                 f"{failed[0]} could not be published, and job {self.context.job} can only go forward: "
-                f"{no_way_back}; nothing was removed; mend the cause and run magicfs recover "
+                f"{no_way_back}; nothing was removed; fix the cause and run magicfs recover "
                 f"{self.context.url}: {first}",
                 **lists,
             ) from first

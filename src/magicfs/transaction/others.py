@@ -28,7 +28,7 @@ class OtherJob:
     """A job whose object lies under a destination."""
 
     layout: WorkLayout
-    job: JobObject | None  # what its object says; None if that cannot be believed
+    job: JobObject | None  # what its object says; None if it is malformed
     problem: FormatError | None = None  # why not
 
     def found(self) -> FoundJob:

@@ -86,9 +86,9 @@ def published(context: JobContext) -> ProtocolViolation:
 
 
 def undecided(context: JobContext, error: StoreError) -> CommitOutcomeUnknown:
-    """The store fell silent after the commit point."""
+    """The store did not answer after the commit point."""
     return CommitOutcomeUnknown(
-        f"the store fell silent while job {context.job} was being committed; nothing was removed; commit "
+        f"the store did not answer while job {context.job} was being committed; nothing was removed; commit "
         f"again, or run magicfs recover {context.url}: {error}"
     )
 

@@ -83,7 +83,7 @@ def aborts(output: JobOutput) -> Iterator[Abort]:
 
 
 def carried(engine: Engine, context: JobContext, commits: Sequence[TaskCommit]) -> Iterator[Pending]:
-    """The uploads that commits carry inside; what cannot be believed is left out."""
+    """The uploads that commits carry inside; what is malformed is left out."""
     for commit in commits:
         if commit.content is None:
             continue
@@ -142,7 +142,7 @@ async def load_commits(
         try:
             found.append((name, unpack(name, commit.content)))
         except FormatError as error:
-            raise _unbelievable(error) from error
+            raise _malformed(error) from error
     return checked(engine, context, found)
 
 
@@ -182,7 +182,7 @@ def _take(output: JobOutput, name: str, raw: bytes, context: JobContext, keys: K
     try:
         one = PendingSet.from_bytes(name, raw)
     except FormatError as error:
-        raise _unbelievable(error) from error
+        raise _malformed(error) from error
     for job in (one.job_id, *(pending.job_id for pending in one.commits)):
         if job not in {"", context.job}:
             raise CommitFailed(
@@ -198,7 +198,7 @@ def _take(output: JobOutput, name: str, raw: bytes, context: JobContext, keys: K
     return one.statistics
 
 
-def _unbelievable(error: FormatError) -> CommitFailed:
+def _malformed(error: FormatError) -> CommitFailed:
     return CommitFailed(
-        f"a pending set cannot be believed: {error}; nothing was published; run its task again"
+        f"a pending set is malformed or inconsistent: {error}; nothing was published; run its task again"
     )
