@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from proofs.guarantees import paper
 from proofs.guarantees.cost import BYTES, COLUMNS, FILES, TASKS, Cost
 from proofs.guarantees.experiments import EXPERIMENTS
 from proofs.guarantees.subjects import SUBJECTS
 
-if TYPE_CHECKING:
-    from proofs.guarantees.main import Cell
+__all__ = ["Cell", "render"]
 
-__all__ = ["render"]
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One attribute of one committer, as it was seen.
+
+    Attributes:
+        value: Whether the committer has it.
+        run: The run that shows why it is not safe; empty where it is.
+        seen: What was seen there.
+    """
+
+    value: bool
+    run: str = ""
+    seen: str = ""
+
 
 _HEAD = """# What each committer promises
 

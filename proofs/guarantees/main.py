@@ -6,30 +6,15 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from proofs.guarantees import cost, document
 from proofs.guarantees.case import Case
+from proofs.guarantees.document import Cell
 from proofs.guarantees.experiments import EXPERIMENTS
 from proofs.guarantees.subjects import SUBJECTS, Subject
 
-__all__ = ["Cell", "declared", "main", "reproduce", "tried"]
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One attribute of one committer, as it was seen.
-
-    Attributes:
-        value: Whether the committer has it.
-        run: The run that shows why it is not safe; empty where it is.
-        seen: What was seen there.
-    """
-
-    value: bool
-    run: str = ""
-    seen: str = ""
+__all__ = ["declared", "main", "reproduce", "tried"]
 
 
 def tried(subject: Subject, attribute: str) -> Cell:

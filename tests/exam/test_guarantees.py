@@ -11,8 +11,9 @@ import pytest
 from magicfs.committers.registry import COMMITTERS
 from proofs.guarantees import cost, document
 from proofs.guarantees.cost import Cost
+from proofs.guarantees.document import Cell
 from proofs.guarantees.experiments import EXPERIMENTS
-from proofs.guarantees.main import Cell, declared, main, reproduce, tried
+from proofs.guarantees.main import declared, main, reproduce, tried
 from proofs.guarantees.subjects import SUBJECTS, Subject
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "guarantees.md"
