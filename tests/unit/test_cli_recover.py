@@ -106,6 +106,24 @@ class TestRecover:
         assert bucket.objects() == {"sales/old.bin": b"old"}
         assert not bucket.uploads()
 
+    @pytest.mark.parametrize("rollback", [False, True])
+    @pytest.mark.parametrize("conflict", ["append", "replace", "replace_partitions"])
+    def test_a_job_whose_driver_died_among_its_files_is_all_new_or_all_old(
+        self, bucket, url, run, conflict, rollback
+    ):
+        bucket.put("sales/day=1/old.bin", b"old")
+        bucket.put("sales/day=7/kept.bin", b"kept")
+        before = bucket.objects()
+        died_in(JobState.COMMITTING, url, completed=1, conflict=conflict)
+        assert len(set(bucket.data("sales").values()) & NEW) == 1
+        assert run("recover", url, *(["--rollback"] if rollback else []))[0] == 0
+        kept = {"append": {b"old", b"kept"}, "replace": set(), "replace_partitions": {b"kept"}}
+        if rollback:
+            assert bucket.objects() == before
+        else:
+            assert set(bucket.data("sales").values()) == NEW | kept[conflict]
+        assert not bucket.uploads()
+
     def test_rollback_of_a_completed_job_is_denied_and_touches_nothing(self, bucket, url, run):
         died_in(JobState.COMPLETED, url)
         before = bucket.objects()

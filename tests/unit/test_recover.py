@@ -130,7 +130,7 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.parametrize("past", ["chain", "foreign"])
-@pytest.mark.parametrize("completes", range(FILES + 1))
+@pytest.mark.parametrize("completes", [0, 2, FILES])
 def test_recover_makes_the_dataset_whole(mode: str, completes: int, past: str) -> None:
     dying = Dying(mode, past=past)
     dying.killed_after(completes)
@@ -144,7 +144,7 @@ def test_recover_makes_the_dataset_whole(mode: str, completes: int, past: str) -
 
 
 @pytest.mark.parametrize("past", ["chain", "foreign"])
-@pytest.mark.parametrize("completes", range(FILES + 1))
+@pytest.mark.parametrize("completes", [0, 2, FILES])
 def test_rollback_restores_the_old_state(mode: str, completes: int, past: str) -> None:
     dying = Dying(mode, past=past)
     dying.killed_after(completes)
