@@ -18,13 +18,12 @@ from proofs.committer_exam import CommitterExam, MemoryBench, ServerBench
 from proofs.committer_exam.base import Examined, rows_of
 from proofs.committer_exam.lifecycle import LifecycleExam
 from proofs.committer_exam.names import NamesExam
-from proofs.committer_exam.sizes import SizesExam
 
 # How a job keeps its work, and what it makes of its drivers' deaths, is the committer's own affair, so for
-# each day all of it in memory. That the answers of servers mean what committers take them to mean, one server
-# shows each day of all that magic does but jobs of many pages, and another one of its lifecycle and of names;
-# what servers answer is the store exam's own subject. ``tox run -e exams`` examines all committers on all
-# servers in all modes, with drivers that die at every file, and jobs of many pages.
+# each day all of it in memory. That the answers of servers mean what committers take them to mean, two
+# servers show each day of magic's lifecycle and of names; what servers answer is the store exam's own
+# subject. ``tox run -e exams`` examines all committers on all servers in all modes, with drivers that die at
+# every file, and jobs of many pages.
 EVERYWHERE = os.environ.get("MAGICFS_EXAMS") == "all"
 DRIVEN = tuple(name for name, traits in COMMITTERS.items() if traits.driven)
 
@@ -62,7 +61,7 @@ class OnServer(Examined):
         assert default_world().buckets() == before
 
 
-class OnMinistack(OnServer, CommitterExam):
+class OnDenyingServer(OnServer):
     def test_job_whose_policy_denies_to_list_uploads(self, bench: ServerBench) -> None:
         with FaultProxy(bench.server.endpoint) as proxy:
             proxy.add(Rule("ListMultipartUploads", Action.ERROR, status=403, code="AccessDenied"))
@@ -76,6 +75,14 @@ class OnMinistack(OnServer, CommitterExam):
             assert proxy.counts["ListMultipartUploads"] == 2
         assert self.rows(bench) == rows_of((0, "a.txt"))
         self.assert_nothing_left(bench)
+
+
+class OnMinistack(OnDenyingServer, CommitterExam):
+    pass
+
+
+class OnMinistackEachDay(OnDenyingServer, LifecycleExam, NamesExam):
+    pass
 
 
 class OnServerWhole(OnServer, CommitterExam):
@@ -100,8 +107,7 @@ for each in DRIVEN:
         examine(OnServerWhole, each, "moto", server="moto")
         examine(OnServerWhole, each, "seaweedfs", server="seaweedfs")
 if not EVERYWHERE:
-    sizes = {name: None for name in vars(SizesExam) if name.startswith("test_")}
-    examine(OnMinistack, "magic", "ministack", server="ministack", **sizes)
+    examine(OnMinistackEachDay, "magic", "ministack", server="ministack")
     examine(OnServerEachDay, "magic", "seaweedfs", server="seaweedfs")
 
 ONLY_DELAYED = (

@@ -132,7 +132,7 @@ def place(
     return Place(running, bucket_factory(running, "recover"))
 
 
-@pytest.mark.parametrize("completes", [1, 3, 4])
+@pytest.mark.parametrize("completes", [1, pytest.param(3, marks=pytest.mark.long), 4])
 @pytest.mark.parametrize("mode", CONFLICTS)
 def test_recover_makes_the_dataset_whole(place: Place, mode: str, completes: int) -> None:
     if mode != "fail":

@@ -166,7 +166,7 @@ class DyingJob(magicfs.Job):
                 return super().__call__(file_range, first=first)
 
         def dying(work: CompleteFiles, ranges: Any) -> Any:
-            return completer(Dies(work.spec, work.order), ranges)
+            return completer(Dies(work.spec, work.request), ranges)
 
         return super().commit(commits, tasks=tasks, completer=dying)
 
@@ -239,7 +239,7 @@ class Kills(CompleteFiles):
 
 class KilledJob(magicfs.Job):
     def commit(self, commits=None, *, tasks=None, completer=None):
-        killing = lambda work, ranges: completer(Kills(work.spec, work.order), ranges)
+        killing = lambda work, ranges: completer(Kills(work.spec, work.request), ranges)
         return super().commit(commits, tasks=tasks, completer=killing)
 
 
