@@ -536,7 +536,7 @@ def test_two_files_of_one_final_name_fail_their_task(unique_names: bool) -> None
         task.filesystem.pipe_file(f"{task.path}/{name}", b"1")
     (record, *_) = (key for key in scene.objects() if key.endswith("b.bin.pending"))
     document = json.loads(scene.objects()[record][0])
-    document["destinationKey"] = document["destinationKey"].replace("b.bin", "a.bin").replace("/b-", "/a-")
+    document["destinationKey"] = document["destinationKey"].replace("sales/b", "sales/a")
     scene.put(record.removeprefix("sales/"), json.dumps(document).encode())
     with pytest.raises(CommitFailed, match="task 000000 was not committed"):
         task.commit()
