@@ -14,6 +14,7 @@ import pytest
 
 import magicfs
 from magicfs import datasets
+from magicfs.committers import registry
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
@@ -179,6 +180,30 @@ def test_destination_that_is_a_file_is_refused(tmp_path: Path, committer: str, c
     with pytest.raises(UsageError, match="is a file; choose a directory"):
         scene.job(conflict)
     assert list(scene.objects()) == ["sales/file"]
+
+
+@KINDS
+@pytest.mark.parametrize("ended", [False, True], ids=["open", "ended elsewhere"])
+@pytest.mark.parametrize("call", ["commit", "abort"])
+def test_driver_that_the_engine_does_not_want_makes_no_request(
+    tmp_path: Path, committer: str, call: str, ended: bool
+) -> None:
+    """It cleans nothing up either: what is there belongs to the driver in its place."""
+    scene = StagedScene(tmp_path, committer)
+    job = scene.job("append")
+    commits = scene.wrote(job, {"p=1/a.bin": b"a"})
+    if ended:
+        datasets.abort(scene.url, job=job.id, filesystem=scene.filesystem)
+    before, traffic = scene.objects(), Traffic()
+    fenced = registry.make(committer, job.spec.context, scene.engine(traffic))
+    how = {"is_current_driver": lambda: False}
+    with pytest.raises(CommitDenied, match="does not want this driver"):
+        if call == "commit":
+            scene.lived(lambda: fenced.commit_job(commits, job.found.driver, **how))
+        else:
+            scene.lived(lambda: fenced.abort_job(commits, job.found.driver, **how))
+    assert traffic.log == []
+    assert scene.objects() == before
 
 
 # -- directory -----------------------------------------------------------------------------------------

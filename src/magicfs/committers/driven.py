@@ -78,6 +78,16 @@ class DrivenCommitter:
         complete_remotely: CompleteRemotely | None = None,
     ) -> JobReport:
         await require_current_driver(is_current_driver, self.context.job)
+        return await self._commit(commits, driver, tasks, complete_remotely)
+
+    async def _commit(
+        self,
+        commits: Sequence[TaskCommit] | None,
+        driver: str | None,
+        tasks: int | None,
+        complete_remotely: CompleteRemotely | None,
+    ) -> JobReport:
+        """Commit the job, as the driver that the engine wants: one that it does not want touches nothing."""
         return await self._transaction.commit(partial(self._load, commits, tasks), driver, complete_remotely)
 
     async def _load(self, commits: Sequence[TaskCommit] | None, tasks: int | None) -> JobOutput:
@@ -98,5 +108,9 @@ class DrivenCommitter:
         is_current_driver: IsCurrentDriver | None = None,
     ) -> None:
         await require_current_driver(is_current_driver, self.context.job)
+        await self._abort_job(commits, driver)
+
+    async def _abort_job(self, commits: Sequence[TaskCommit], driver: str | None) -> None:
+        """Abort the job, as the driver that the engine wants."""
         carried = list(job_output.carried(self.engine, self.context, commits))
         await self._transaction.abort(carried, driver, given=bool(commits))

@@ -22,7 +22,6 @@ from magicfs.report import JobReport
 from magicfs.transaction import attempt_output, sets
 from magicfs.transaction.attempt_output import TaskOutput
 from magicfs.transaction.delegate import CompleteRemotely
-from magicfs.transaction.driver import IsCurrentDriver
 
 __all__ = ["MagicCommitter"]
 
@@ -76,18 +75,14 @@ class MagicCommitter(DrivenCommitter):
                 problems.append(error)
         raise_first([*problems, *await self._discard(attempt, output)])
 
-    async def commit_job(
+    async def _commit(
         self,
         commits: Sequence[TaskCommit] | None,
-        driver: str | None = None,
-        tasks: int | None = None,
-        *,
-        is_current_driver: IsCurrentDriver | None = None,
-        complete_remotely: CompleteRemotely | None = None,
+        driver: str | None,
+        tasks: int | None,
+        complete_remotely: CompleteRemotely | None,
     ) -> JobReport:
-        report = await super().commit_job(
-            commits, driver, tasks, is_current_driver=is_current_driver, complete_remotely=complete_remotely
-        )
+        report = await super()._commit(commits, driver, tasks, complete_remotely)
         self._forget()
         return report
 
@@ -99,14 +94,8 @@ class MagicCommitter(DrivenCommitter):
             )
         return await super().recover_tasks()
 
-    async def abort_job(
-        self,
-        commits: Sequence[TaskCommit],
-        driver: str | None = None,
-        *,
-        is_current_driver: IsCurrentDriver | None = None,
-    ) -> None:
-        await super().abort_job(commits, driver, is_current_driver=is_current_driver)
+    async def _abort_job(self, commits: Sequence[TaskCommit], driver: str | None) -> None:
+        await super()._abort_job(commits, driver)
         self._forget()
 
     # -- places ----------------------------------------------------------------------------------------

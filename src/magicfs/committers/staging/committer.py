@@ -32,7 +32,6 @@ from magicfs.report import JobReport
 from magicfs.transaction import attempt_output, sets
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.delegate import CompleteRemotely
-from magicfs.transaction.driver import IsCurrentDriver
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.prepare import refuse_data, touched_by
 
@@ -67,24 +66,16 @@ class StagingCommitter(DrivenCommitter):
                     await self._cluster.clear()
             raise
 
-    async def commit_job(
+    async def _commit(
         self,
         commits: Sequence[TaskCommit] | None,
-        driver: str | None = None,
-        tasks: int | None = None,
-        *,
-        is_current_driver: IsCurrentDriver | None = None,
-        complete_remotely: CompleteRemotely | None = None,
+        driver: str | None,
+        tasks: int | None,
+        complete_remotely: CompleteRemotely | None,
     ) -> JobReport:
         self._loaded = JobOutput()
         try:
-            report = await super().commit_job(
-                commits,
-                driver,
-                tasks,
-                is_current_driver=is_current_driver,
-                complete_remotely=complete_remotely,
-            )
+            report = await super()._commit(commits, driver, tasks, complete_remotely)
         except MagicError as error:
             await self._clean_up_after(error)
             raise
@@ -99,16 +90,10 @@ class StagingCommitter(DrivenCommitter):
         self._loaded = await super()._load(commits, tasks)
         return self._loaded
 
-    async def abort_job(
-        self,
-        commits: Sequence[TaskCommit],
-        driver: str | None = None,
-        *,
-        is_current_driver: IsCurrentDriver | None = None,
-    ) -> None:
+    async def _abort_job(self, commits: Sequence[TaskCommit], driver: str | None) -> None:
         """As ``Committer.abort_job``; local directories on this machine whose attempts are dead go, too."""
         try:
-            await super().abort_job(commits, driver, is_current_driver=is_current_driver)
+            await super()._abort_job(commits, driver)
         except MagicError as error:
             await self._clean_up_after(error)
             raise
