@@ -135,7 +135,7 @@ class LocalBench:
 
 
 class ServerBench:
-    """A bucket of an S3 server, watched by plain boto3.
+    """A bucket of an S3 server, watched by plain botocore.
 
     Args:
         server: Where it is.
@@ -189,7 +189,7 @@ class ServerBench:
         self._client().abort_multipart_upload(Bucket=self.bucket, Key=key, UploadId=upload_id)
 
     def _client(self) -> Any:
-        return self.server.boto3_client()
+        return self.server.s3_client()
 
 
 def _run(awaitable: Coroutine[Any, Any, _T]) -> _T:

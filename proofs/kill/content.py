@@ -105,7 +105,7 @@ def difference(seen: Rows, expected: Rows) -> Difference:
 
 
 class Witness:
-    """Reads destinations with plain boto3, by listing, as any reader would.
+    """Reads destinations with plain botocore, by listing, as any reader would.
 
     Args:
         server: The server, asked directly.
@@ -172,13 +172,13 @@ class Witness:
         ]
 
     def _etags(self, bucket: str, prefix: str) -> Mapping[str, str]:
-        client = self._server.boto3_client()
+        client = self._server.s3_client()
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
         return {entry["Key"]: entry["ETag"] for page in pages for entry in page.get("Contents", ())}
 
     def _get(self, bucket: str, key: str) -> bytes:
         # A server that was killed and started again answers InternalError until it has found its volumes.
-        client = self._server.boto3_client(attempts=_GET_ATTEMPTS)
+        client = self._server.s3_client(attempts=_GET_ATTEMPTS)
         body: bytes = client.get_object(Bucket=bucket, Key=key)["Body"].read()
         return body
 

@@ -1,6 +1,6 @@
 """A bucket on a test server with ``MagicFileSystem`` around s3fs: for tests of writers.
 
-The bucket is seen through plain boto3, so nothing of magicfs vouches for itself.
+The bucket is seen through plain botocore, so nothing of magicfs vouches for itself.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class S3Scene:
         self.storage_options = server.storage_options() | {"endpoint_url": endpoint or server.endpoint}
         self.wrapped = S3FileSystem(**self.storage_options, skip_instance_cache=True)
         self.filesystem = MagicFileSystem(self.wrapped, **options)
-        self.client = server.boto3_client()
+        self.client = server.s3_client()
 
     def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         """Run a coroutine on the filesystem's loop."""

@@ -162,7 +162,7 @@ class Speed:
             return f"{bucket}/{next(self._numbers)}"
 
         def empty() -> None:
-            client = server.boto3_client()
+            client = server.s3_client()
             for key in server.all_keys(bucket):
                 client.delete_object(Bucket=bucket, Key=key)
 

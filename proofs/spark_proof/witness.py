@@ -51,7 +51,7 @@ class Lane:
 
 
 class Witness:
-    """Reads destinations with plain boto3 and pyarrow, by listing, as any reader would.
+    """Reads destinations with plain botocore and pyarrow, by listing, as any reader would.
 
     Args:
         server: The server, asked directly.
@@ -104,7 +104,7 @@ class Witness:
 
         match = _PARTITION.search(unquote(key.removeprefix(f"{lane.key}/")))
         partition = int(match[1]) if match is not None else -1
-        body = self._server.boto3_client().get_object(Bucket=lane.bucket, Key=key)["Body"].read()
+        body = self._server.s3_client().get_object(Bucket=lane.bucket, Key=key)["Body"].read()
         table = pyarrow.parquet.read_table(io.BytesIO(body), columns=["id"])
         return Rows((one, partition) for one in table.column("id").to_pylist())
 

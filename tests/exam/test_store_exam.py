@@ -61,7 +61,7 @@ class S3Exam(StoreExam):
 
     def peek(self, key: str) -> bytes | None:
         try:
-            answer = self.running.boto3_client().get_object(Bucket=self.bucket, Key=key)
+            answer = self.running.s3_client().get_object(Bucket=self.bucket, Key=key)
         except ClientError as error:
             if error.response["Error"]["Code"] != "NoSuchKey":
                 raise
@@ -70,7 +70,7 @@ class S3Exam(StoreExam):
         return body
 
     def poke(self, key: str, body: bytes) -> None:
-        self.running.boto3_client().put_object(Bucket=self.bucket, Key=key, Body=body)
+        self.running.s3_client().put_object(Bucket=self.bucket, Key=key, Body=body)
 
 
 class TestMinistack(S3Exam):

@@ -59,7 +59,7 @@ class TestMinistackTree(CopyingTreeExam):
 
     def peek(self, path: str) -> bytes | None:
         try:
-            answer = self.running.boto3_client().get_object(Bucket=self.bucket, Key=path)
+            answer = self.running.s3_client().get_object(Bucket=self.bucket, Key=path)
         except ClientError as error:
             if error.response["Error"]["Code"] != "NoSuchKey":
                 raise
@@ -68,4 +68,4 @@ class TestMinistackTree(CopyingTreeExam):
         return body
 
     def poke(self, path: str, body: bytes) -> None:
-        self.running.boto3_client().put_object(Bucket=self.bucket, Key=path, Body=body)
+        self.running.s3_client().put_object(Bucket=self.bucket, Key=path, Body=body)

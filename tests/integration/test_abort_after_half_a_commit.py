@@ -59,7 +59,7 @@ def test_abort_after_a_commit_that_died_leaves_the_destination_as_it_was(
     ministack: Server, bucket: str, after: int
 ) -> None:
     old = f"d/old-{after}.bin"
-    ministack.boto3_client().put_object(Bucket=bucket, Key=old, Body=b"old")
+    ministack.s3_client().put_object(Bucket=bucket, Key=old, Body=b"old")
     job, commit = written(ministack, f"s3://{bucket}/d", 5)
     commit_that_dies(ministack, job, commit, after)
     assert len(ministack.visible_keys(bucket, "d")) == 1 + after
@@ -73,7 +73,7 @@ def test_abort_leaves_a_file_that_somebody_else_has_replaced(ministack: Server, 
     job, commit = written(ministack, f"s3://{bucket}/d", 2)
     commit_that_dies(ministack, job, commit, 2)
     theirs, _ours = ministack.visible_keys(bucket, "d")
-    ministack.boto3_client().put_object(Bucket=bucket, Key=theirs, Body=b"theirs")
+    ministack.s3_client().put_object(Bucket=bucket, Key=theirs, Body=b"theirs")
     job.add(commit)
     job.abort()
     assert ministack.all_keys(bucket) == [theirs]

@@ -76,7 +76,7 @@ class Place:
 
     @property
     def client(self) -> Any:
-        return self.server.boto3_client()
+        return self.server.s3_client()
 
     def assert_as_before(self, job: Job | None = None) -> None:
         """Nothing but the old file, and the object of a job that is still open."""
@@ -423,7 +423,7 @@ def test_server_that_dies_in_mid_write_leaves_nothing_once_it_is_back(tracking: 
         assert "could not be aborted" in "".join(caught.value.__notes__)
         server.restart()
         # For some seconds SeaweedFS answers 500 for what it has not looked up again.
-        patient = place.server.boto3_client(attempts=20)
+        patient = place.server.s3_client(attempts=20)
         patient.get_object(Bucket=place.bucket, Key=job.spec.work_layout.job_object_key)["Body"].read()
         assert place.data() == [OLD]
         job.abort()

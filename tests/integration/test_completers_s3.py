@@ -47,7 +47,7 @@ def written(server: Server, bucket: str) -> magicfs.Job:
 
 
 def assert_whole(server: Server, bucket: str) -> None:
-    client, keys = server.boto3_client(), server.visible_keys(bucket, "d/")
+    client, keys = server.s3_client(), server.visible_keys(bucket, "d/")
     assert sorted(client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys) == BODIES
     assert server.pending_uploads(bucket) == []
     assert [key for key in server.all_keys(bucket) if "__magic" in key] == []

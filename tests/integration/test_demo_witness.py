@@ -41,11 +41,11 @@ def bucket(ministack: Server, bucket_factory: Callable[..., str]) -> Bucket:
 
 
 def put(bucket: Bucket, key: str) -> None:
-    bucket.view.boto3_client().put_object(Bucket=bucket.name, Key=key, Body=b"x")
+    bucket.view.s3_client().put_object(Bucket=bucket.name, Key=key, Body=b"x")
 
 
 def begin(bucket: Bucket, key: str) -> None:
-    bucket.view.boto3_client().create_multipart_upload(Bucket=bucket.name, Key=key)
+    bucket.view.s3_client().create_multipart_upload(Bucket=bucket.name, Key=key)
 
 
 class TestWatcher:
@@ -120,7 +120,7 @@ class TestServers:
             put(bucket, "sales/a.parquet")
             begin(bucket, "sales/b.parquet")
             assert [key for key, _ in bucket.pending("sales")] == ["sales/b.parquet"]
-        names = [found["Name"] for found in ministack.boto3_client().list_buckets()["Buckets"]]
+        names = [found["Name"] for found in ministack.s3_client().list_buckets()["Buckets"]]
         assert bucket.name not in names
 
     def test_given_server_that_refuses_the_credentials_is_a_usage_error(self, seaweedfs: Server, monkeypatch):

@@ -47,7 +47,7 @@ def test_spark_publishes_a_csv_file_for_every_group(ministack: Server, bucket_fa
     assert "from 4 tasks" in shown
     keys = ministack.visible_keys(bucket, "sales")
     assert sorted(key.split("/")[1] for key in keys) == [f"region=r{n}" for n in range(4)]
-    client = ministack.boto3_client()
+    client = ministack.s3_client()
     tables = [client.get_object(Bucket=bucket, Key=key)["Body"].read().decode() for key in keys]
     found = [line.split(",") for table in tables for line in table.splitlines()[1:]]
     expected = [[str(n), f"r{n % 4}", f"{n * 1.5:.1f}"] for n in range(1000)]
@@ -62,7 +62,7 @@ def test_spark_publishes_a_thumbnail_for_every_image(ministack: Server, bucket_f
     keys = ministack.visible_keys(bucket, "thumbnails")
     names = sorted("-".join(key.rpartition("/")[2].split("-")[:2]) for key in keys)
     assert names == sorted(f"picture-{n}" for n in range(12))
-    client = ministack.boto3_client()
+    client = ministack.s3_client()
     for key in keys:
         content = client.get_object(Bucket=bucket, Key=key)["Body"].read()
         image = Image.open(io.BytesIO(content))

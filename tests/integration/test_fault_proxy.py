@@ -52,7 +52,7 @@ def bucket(ministack: Server, bucket_factory: MakeBucket) -> str:
 
 @pytest.fixture
 def client(ministack: Server, proxy: FaultProxy) -> Any:
-    return ministack.boto3_client(endpoint=proxy.endpoint, attempts=1)
+    return ministack.s3_client(endpoint=proxy.endpoint, attempts=1)
 
 
 class Upload:
@@ -86,7 +86,7 @@ def test_requests_are_counted_and_passed_on(
 
 
 def test_counts_are_exact_under_concurrency(proxy: FaultProxy, ministack: Server, bucket: str) -> None:
-    client = ministack.boto3_client(endpoint=proxy.endpoint, attempts=1)
+    client = ministack.s3_client(endpoint=proxy.endpoint, attempts=1)
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(lambda i: client.put_object(Bucket=bucket, Key=f"{i}", Body=b"x"), range(200)))
     assert proxy.counts == Counter({"PutObject": 200})
@@ -113,7 +113,7 @@ def test_slow_down_is_survived_by_a_client_that_repeats(
     proxy: FaultProxy, bucket: str, ministack: Server
 ) -> None:
     proxy.add(Rule("PutObject", Action.ERROR, status=503, code="SlowDown", times=2))
-    client = ministack.boto3_client(endpoint=proxy.endpoint, attempts=3)
+    client = ministack.s3_client(endpoint=proxy.endpoint, attempts=3)
     client.put_object(Bucket=bucket, Key="k", Body=b"x" * MiB)
     assert proxy.counts["PutObject"] == 3
     assert [seen.status for seen in proxy.requests] == [503, 503, 200]
@@ -144,7 +144,7 @@ def test_lost_takes_effect_and_says_nothing(
 
 def test_lost_create_leaves_an_orphan(proxy: FaultProxy, bucket: str, ministack: Server) -> None:
     proxy.add(Rule("CreateMultipartUpload", Action.LOST, times=1))
-    client = ministack.boto3_client(endpoint=proxy.endpoint, attempts=3)
+    client = ministack.s3_client(endpoint=proxy.endpoint, attempts=3)
     client.create_multipart_upload(Bucket=bucket, Key="k")
     assert len(ministack.pending_uploads(bucket)) == 2
 
@@ -230,7 +230,7 @@ def test_signatures_survive_hostile_keys(
     store = server(name)
     bucket = bucket_factory(store)
     with FaultProxy(store.endpoint) as proxy:
-        client = store.boto3_client(endpoint=proxy.endpoint, attempts=1)
+        client = store.s3_client(endpoint=proxy.endpoint, attempts=1)
         for key in HOSTILE_KEYS:
             roundtrip(client, bucket, key, b"body of " + key.encode())
             upload = Upload(client, bucket, key)
@@ -249,7 +249,7 @@ def test_signatures_survive_hostile_keys(
         assert proxy.counts == Counter(expected)
         if store.checks_credentials:
             with pytest.raises(ClientError, match="SignatureDoesNotMatch"):
-                store.boto3_client(endpoint=proxy.endpoint, secret_key="wrong").list_buckets()
+                store.s3_client(endpoint=proxy.endpoint, secret_key="wrong").list_buckets()
 
 
 @pytest.mark.parametrize("name", ["seaweedfs", "ministack", "moto"])
@@ -259,7 +259,7 @@ def test_bodies_pass_unchanged(
     store = server(name)
     bucket = bucket_factory(store)
     with FaultProxy(store.endpoint) as proxy:
-        client = store.boto3_client(endpoint=proxy.endpoint, attempts=1)
+        client = store.s3_client(endpoint=proxy.endpoint, attempts=1)
         roundtrip(client, bucket, "empty", b"")
         roundtrip(client, bucket, "big", os.urandom(12 * MiB))
         client.put_object(Bucket=bucket, Key="packed", Body=b"\x1f\x8b not gzip", ContentEncoding="gzip")
@@ -329,7 +329,7 @@ def test_a_client_that_goes_away_disturbs_nobody(
 
 def test_a_dead_server_looks_dead() -> None:
     with Ministack() as store, FaultProxy(store.endpoint) as proxy:
-        client = store.boto3_client(endpoint=proxy.endpoint, attempts=1)
+        client = store.s3_client(endpoint=proxy.endpoint, attempts=1)
         client.list_buckets()
         store.kill()
         with pytest.raises(HTTPClientError):

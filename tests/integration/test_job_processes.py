@@ -89,7 +89,7 @@ def make(
 
 def published(server: Server, job: Job) -> list[bytes]:
     bucket = job.spec.location.bucket
-    client = server.boto3_client()
+    client = server.s3_client()
     keys = server.visible_keys(bucket, "sales/")
     return sorted(client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys)
 

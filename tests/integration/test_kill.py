@@ -80,9 +80,7 @@ def judge_of(server: Server, bucket: str, tmp_path: Path, old: list[str], new: l
 
 
 def write(server: Server, bucket: str, key: str, *rows: str) -> None:
-    server.boto3_client().put_object(
-        Bucket=bucket, Key=key, Body="".join(f"{row}\n" for row in rows).encode()
-    )
+    server.s3_client().put_object(Bucket=bucket, Key=key, Body="".join(f"{row}\n" for row in rows).encode())
 
 
 def test_judge_counts_lost_and_duplicated_rows(ministack: Server, bucket: str, tmp_path: Path) -> None:
@@ -118,7 +116,7 @@ def test_judge_finds_uploads_and_work_that_are_left(ministack: Server, bucket: s
     judge = judge_of(ministack, bucket, tmp_path, [], [])
     judge.look_for_leftovers()
     assert not judge.seen.troubles
-    ministack.boto3_client().create_multipart_upload(Bucket=bucket, Key="d/day=d1/1.txt")
+    ministack.s3_client().create_multipart_upload(Bucket=bucket, Key="d/day=d1/1.txt")
     write(ministack, bucket, "d/__magic_job-1f/job-1f/00/sets/x.pendingset")
     write(ministack, bucket, "dd/__magic_job-1f/x")
     judge.look_for_leftovers()

@@ -43,7 +43,7 @@ class Place:
         self.url = f"s3://{bucket}/{DEST}"
         self.bucket = bucket
         self.filesystem = resolve.filesystem("s3", self.options)
-        self.client = server.boto3_client()
+        self.client = server.s3_client()
 
     def run(self, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return sync(self.filesystem.loop, work, *args, **kwargs)

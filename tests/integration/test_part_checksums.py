@@ -25,7 +25,7 @@ def test_job_with_sha256_of_every_part_is_published_on_a_server_that_checks(
         job.task(0) as task,
     ):
         task.filesystem.pipe_file(f"{task.path}/big.bin", body)
-    client = seaweedfs.boto3_client()
+    client = seaweedfs.s3_client()
     (key,) = seaweedfs.visible_keys(bucket, "checked")
     assert client.get_object(Bucket=bucket, Key=key)["Body"].read() == body
     head = client.head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")

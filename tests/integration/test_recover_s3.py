@@ -52,7 +52,7 @@ job.commit(commits)
 
 @dataclass
 class Place:
-    """A destination on a server, seen by plain boto3."""
+    """A destination on a server, seen by plain botocore."""
 
     server: Server
     bucket: str
@@ -102,7 +102,7 @@ class Place:
         return magicfs.recover(self.url, storage_options=self.server.storage_options(), **how)
 
     def read(self, key: str) -> bytes:
-        body: bytes = self.server.boto3_client().get_object(Bucket=self.bucket, Key=key)["Body"].read()
+        body: bytes = self.server.s3_client().get_object(Bucket=self.bucket, Key=key)["Body"].read()
         return body
 
     def bodies(self) -> list[bytes]:
@@ -115,7 +115,7 @@ class Place:
         return SuccessData.from_bytes(key, self.read(key)).job_id
 
     def everything(self) -> Any:
-        listed = self.server.boto3_client().list_objects_v2(Bucket=self.bucket).get("Contents", [])
+        listed = self.server.s3_client().list_objects_v2(Bucket=self.bucket).get("Contents", [])
         uploads = [(u["Key"], u["UploadId"]) for u in self.server.pending_uploads(self.bucket)]
         return [(one["Key"], one["ETag"]) for one in listed], uploads
 

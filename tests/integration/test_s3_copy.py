@@ -82,7 +82,7 @@ def test_large_object_is_copied_in_parts_with_everything_that_describes_it(
     running: Server, bucket_factory: Callable[..., str]
 ) -> None:
     bucket = bucket_factory(running)
-    client = running.boto3_client()
+    client = running.s3_client()
     described: dict[str, Any] = {
         "Metadata": {"magicfs-write-id": "w", "other": "x y"},
         "ContentType": "application/vnd.apache.parquet",
@@ -171,7 +171,7 @@ def test_upload_that_somebody_aborts_meanwhile_is_begun_again(
     ministack: Server, store: Store, proxy: FaultProxy, bucket: str
 ) -> None:
     run(store.put("a", BODY))
-    client = ministack.boto3_client()
+    client = ministack.s3_client()
     proxy.add(Rule("CompleteMultipartUpload", Action.DELAY, seconds=1.0, times=1))
     stop = threading.Event()
 
@@ -204,7 +204,7 @@ def test_source_that_is_replaced_between_its_parts_is_copied_anew(
     def replaced() -> None:
         while not seen.wait(0.01):
             if proxy.counts["HeadObject"]:
-                ministack.boto3_client().put_object(Bucket=bucket, Key="a", Body=other)
+                ministack.s3_client().put_object(Bucket=bucket, Key="a", Body=other)
                 return
 
     rival = threading.Thread(target=replaced)

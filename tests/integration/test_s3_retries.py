@@ -142,7 +142,7 @@ def test_number_of_attempts_of_the_filesystem_is_kept(
 def test_page_that_fails_is_asked_for_again_and_nothing_is_lost_or_repeated(
     ministack: Server, store: Store, proxy: FaultProxy, bucket: str, listing: str
 ) -> None:
-    client = ministack.boto3_client()
+    client = ministack.s3_client()
     names = [f"many/{number}" for number in range(7)]
     for name in names:
         if listing == "list":

@@ -90,7 +90,7 @@ def test_request_with_a_wrong_secret_is_permission_denied(
     seaweedfs: Server, bucket_factory: Callable[..., str], operation: str
 ) -> None:
     bucket = bucket_factory(seaweedfs)
-    seaweedfs.boto3_client().put_object(Bucket=bucket, Key=_KEY, Body=b"secret")
+    seaweedfs.s3_client().put_object(Bucket=bucket, Key=_KEY, Body=b"secret")
     options = seaweedfs.storage_options() | {"secret": "not the secret"}
     with pytest.raises(PermissionDenied, match="credentials") as caught:
         run(REQUESTS[operation](S3Store(S3FileSystem(**options), bucket)))
@@ -113,7 +113,7 @@ def test_request_to_an_unknown_bucket_is_object_not_found(ministack: Server, ope
     store = through(ministack, ministack.endpoint, "no-such-bucket")
     with pytest.raises(ObjectNotFound, match="no-such-bucket"):
         run(REQUESTS[operation](store))
-    buckets = ministack.boto3_client().list_buckets()["Buckets"]
+    buckets = ministack.s3_client().list_buckets()["Buckets"]
     assert "no-such-bucket" not in [bucket["Name"] for bucket in buckets]
 
 

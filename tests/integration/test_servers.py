@@ -54,7 +54,7 @@ def test_a_multipart_upload_is_invisible_until_it_is_completed(
     name: str, server: GetServer, bucket_factory: MakeBucket
 ) -> None:
     store = server(name)
-    bucket, client = bucket_factory(store), store.boto3_client()
+    bucket, client = bucket_factory(store), store.s3_client()
     upload, parts = open_upload(client, bucket, "out/part-0", [b"a" * PART, b"b"])
 
     assert store.all_keys(bucket) == []
@@ -89,7 +89,7 @@ def test_a_wrong_secret_is_refused_by_those_who_say_so(
 ) -> None:
     store = server(name)
     bucket = bucket_factory(store)
-    intruder = store.boto3_client(secret_key="wrong", attempts=1)
+    intruder = store.s3_client(secret_key="wrong", attempts=1)
     if store.checks_credentials:
         with pytest.raises(ClientError, match="SignatureDoesNotMatch"):
             intruder.put_object(Bucket=bucket, Key="x", Body=b"1")
@@ -101,7 +101,7 @@ def test_a_wrong_secret_is_refused_by_those_who_say_so(
 @pytest.mark.parametrize("name", NAMES)
 def test_data_outlives_a_crash_where_the_server_says_so(name: str) -> None:
     with SERVERS[name]() as store:
-        client, before = store.boto3_client(), (store.endpoint, store.pid)
+        client, before = store.s3_client(), (store.endpoint, store.pid)
         store.create_bucket("kept")
         client.put_object(Bucket="kept", Key="object", Body=b"1")
         upload, parts = open_upload(client, "kept", "a b/+%#é", [b"a" * PART, b"b"])
@@ -202,7 +202,7 @@ def test_two_servers_at_once_are_strangers(kind: type[Server]) -> None:
     with kind() as one, kind() as other:
         assert not set(one._ports) & set(other._ports)
         one.create_bucket("only-one")
-        assert other.boto3_client().list_buckets()["Buckets"] == []
+        assert other.s3_client().list_buckets()["Buckets"] == []
 
 
 def test_servers_started_together_all_start() -> None:
@@ -220,7 +220,7 @@ def test_servers_started_together_all_start() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_keys_and_uploads_with_odd_names(name: str, server: GetServer, bucket_factory: MakeBucket) -> None:
     store = server(name)
-    bucket, client = bucket_factory(store), store.boto3_client()
+    bucket, client = bucket_factory(store), store.s3_client()
     keys = [f"out put/{odd}/part {odd}" for odd in ODD_NAMES]
     hidden = ["out put/_temporary/0/x", "out put/.spark/x", "out put/p=1/_SUCCESS", "out put/p=1/.x.crc"]
     for key in [*keys, *hidden, "_out/x", "out put2/x"]:
@@ -241,7 +241,7 @@ def test_every_open_upload_is_found_beyond_one_page(
     name: str, server: GetServer, bucket_factory: MakeBucket
 ) -> None:
     store = server(name)
-    bucket, client = bucket_factory(store), store.boto3_client()
+    bucket, client = bucket_factory(store), store.s3_client()
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda i: open_upload(client, bucket, f"k/{i:04d}", []), range(1100)))
     assert [u["Key"] for u in store.pending_uploads(bucket)] == [f"k/{i:04d}" for i in range(1100)]
@@ -257,7 +257,7 @@ def test_a_truncated_page_without_markers_does_not_loop(monkeypatch: pytest.Monk
             }
 
     store = Ministack()
-    monkeypatch.setattr(store, "boto3_client", Unhelpful)
+    monkeypatch.setattr(store, "s3_client", Unhelpful)
     assert [u["Key"] for u in store.pending_uploads("bucket")] == ["a", "b"]
 
 

@@ -116,7 +116,7 @@ def pool(writers: ModuleType) -> Iterator[ProcessPoolExecutor]:
 
 def bodies(running: Server, bucket: str) -> list[bytes]:
     """What another reader finds in the destination."""
-    client = running.boto3_client()
+    client = running.s3_client()
     keys = running.visible_keys(bucket, "sales 1/")
     return sorted(client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys)
 

@@ -137,7 +137,7 @@ class Place:
         return Job(f"s3://{self.bucket}/sales", committer=committer, committer_options=local, **given)
 
     def bodies(self) -> list[bytes]:
-        client = self.server.boto3_client()
+        client = self.server.s3_client()
         keys = self.server.visible_keys(self.bucket, "sales/")
         return sorted(client.get_object(Bucket=self.bucket, Key=key)["Body"].read() for key in keys)
 

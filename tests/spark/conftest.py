@@ -37,7 +37,7 @@ def read_back(spark: SparkSession, tmp_path: Path) -> Callable[[Server, str, str
         for key in server.visible_keys(bucket, f"{dataset}/"):
             local = copy / key.removeprefix(f"{dataset}/")
             local.parent.mkdir(parents=True, exist_ok=True)
-            local.write_bytes(server.boto3_client().get_object(Bucket=bucket, Key=key)["Body"].read())
+            local.write_bytes(server.s3_client().get_object(Bucket=bucket, Key=key)["Body"].read())
         copy.mkdir(exist_ok=True)
         return spark.read.schema(schema).parquet(str(copy))
 

@@ -135,7 +135,7 @@ def test_with_an_old_java_and_a_given_server_it_falls_back_and_removes_its_bucke
     assert "is 11.0.26" in done.stderr
     assert "processes instead of Spark" in done.stderr
     assert "every proof holds" in done.stdout
-    buckets = ministack.boto3_client().list_buckets()["Buckets"]
+    buckets = ministack.s3_client().list_buckets()["Buckets"]
     assert not [bucket for bucket in buckets if bucket["Name"].startswith("magicfs-demo-")]
 
 

@@ -54,7 +54,7 @@ def written(
 
 
 def assert_whole(server: Server, bucket: str, files: int = FILES) -> None:
-    client = server.boto3_client()
+    client = server.s3_client()
     bodies = sorted(
         client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in server.visible_keys(bucket, "d/")
     )
@@ -191,10 +191,10 @@ def test_tasks_that_are_killed_each_time_leave_the_rest_to_the_driver(
 
 
 def test_a_lost_upload_takes_everything_back(spark: SparkSession, ministack: Server, bucket: str) -> None:
-    ministack.boto3_client().put_object(Bucket=bucket, Key="d/old.bin", Body=b"old")
+    ministack.s3_client().put_object(Bucket=bucket, Key="d/old.bin", Body=b"old")
     job = written(ministack, bucket, conflict="replace")
     lost = ministack.pending_uploads(bucket)[3]
-    ministack.boto3_client().abort_multipart_upload(Bucket=bucket, Key=lost["Key"], UploadId=lost["UploadId"])
+    ministack.s3_client().abort_multipart_upload(Bucket=bucket, Key=lost["Key"], UploadId=lost["UploadId"])
     with pytest.raises(CommitFailed, match="could not be published") as caught:
         commit(job, spark=spark, files_per_task=2, storage_options=ministack.storage_options())
     assert caught.value.failed == (lost["Key"],)

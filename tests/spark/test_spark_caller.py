@@ -70,7 +70,7 @@ def test_a_frame_is_published_by_one_action_and_the_report_counts_rows(
     assert seen[-1] == 12
     assert "12 (1000 rows, " in str(report)
     assert report.to_dict()["rows"] == 1000
-    body = ministack.boto3_client().get_object(Bucket=bucket, Key="d/_SUCCESS")["Body"].read()
+    body = ministack.s3_client().get_object(Bucket=bucket, Key="d/_SUCCESS")["Body"].read()
     statistics = json.loads(body)["iostatistics"]
     counters = statistics["counters"]
     sizes = [one.bytes for one in report.task_figures]

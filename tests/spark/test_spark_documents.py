@@ -48,7 +48,7 @@ def test_code_of_the_documents_publishes(ministack: Server, bucket_factory: Any)
         tuple(key.split("/")[1:3]) for key in flights
     }
     letters = ministack.visible_keys(bucket, "letters")
-    client = ministack.boto3_client()
+    client = ministack.s3_client()
     rows = [
         line
         for key in letters

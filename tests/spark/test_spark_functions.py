@@ -47,7 +47,7 @@ def job_on(server: Server, url: str, **options: Any) -> magicfs.Job:
 
 def lines(server: Server, bucket: str) -> list[str]:
     """The lines of all visible files, sorted."""
-    client = server.boto3_client()
+    client = server.s3_client()
     bodies = [
         client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in server.visible_keys(bucket, "d/")
     ]
@@ -133,7 +133,7 @@ def test_a_pandas_udf_writes_images(spark: SparkSession, ministack: Server, buck
     assert sorted(commit.task_id for commit in commits) == sorted(
         f"{partition:06d}{suffix}" for partition in range(2) for suffix in ("", "-1", "-2")
     )
-    client = ministack.boto3_client()
+    client = ministack.s3_client()
     keys = ministack.visible_keys(bucket, "d/")
     bodies = [client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys]
     sizes = sorted(Image.open(io.BytesIO(body)).size for body in bodies)

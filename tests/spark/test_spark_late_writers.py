@@ -113,7 +113,7 @@ def test_the_data_source_looks_for_late_uploads_of_its_job(
     writer = spark.range(3).write.format("magic").mode("append")
     writer.option("storageOptions", json.dumps(storage)).save(url)
     job_id = magicfs.read_manifest(url, storage_options=storage).job_id
-    client = ministack.boto3_client()
+    client = ministack.s3_client()
     for job in (job_id, str(uuid4())):
         client.create_multipart_upload(Bucket=bucket, Key=f"d/part-00009-000009-{job}.snappy.parquet")
     assert len(ministack.pending_uploads(bucket)) == 2

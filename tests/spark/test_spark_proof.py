@@ -166,7 +166,7 @@ def test_the_judge_sees_what_is_wrong(ministack: Server, bucket_factory: object)
     assert judge.figures["rows_wrong"] == 1
     judge.rows(lane, "test", lane.rows, Counter())
     assert judge.figures["rows_wrong"] == 1
-    client = ministack.boto3_client()
+    client = ministack.s3_client()
     client.create_multipart_upload(Bucket=bucket, Key="d/p=1/x")
     client.put_object(Bucket=bucket, Key="d/__magic_job-1/job.json", Body=b"{}")
     judge.leftovers(lane, "test")

@@ -85,7 +85,7 @@ def test_comments_and_lengths_of_columns_are_kept_where_spark_looks(
     )
     save(frame, ministack, f"s3://{bucket}/x", partitionCols="p")
     [key] = ministack.visible_keys(bucket)
-    written = ministack.boto3_client().get_object(Bucket=bucket, Key=key)
+    written = ministack.s3_client().get_object(Bucket=bucket, Key=key)
     (tmp_path / "one.parquet").write_bytes(written["Body"].read())
     [field] = spark.read.parquet(str(tmp_path / "one.parquet")).schema.fields
     assert field.metadata == {"comment": "ключ"}
@@ -149,7 +149,7 @@ def test_an_empty_frame_publishes_no_file(
     assert {"d/_SUCCESS", "d/_magicfs/current.json"} < set(ministack.all_keys(bucket))
     assert len(ministack.all_keys(bucket)) == 3
     assert (
-        json.loads(ministack.boto3_client().get_object(Bucket=bucket, Key="d/_SUCCESS")["Body"].read())[
+        json.loads(ministack.s3_client().get_object(Bucket=bucket, Key="d/_SUCCESS")["Body"].read())[
             "filenames"
         ]
         == []
@@ -175,7 +175,7 @@ def test_files_are_compressed_and_named_as_asked(
         tracking="store",
     )
     assert ministack.visible_keys(bucket) == ["d/part-00000.zstd.parquet"]
-    written = ministack.boto3_client().get_object(Bucket=bucket, Key="d/part-00000.zstd.parquet")
+    written = ministack.s3_client().get_object(Bucket=bucket, Key="d/part-00000.zstd.parquet")
     body = io.BytesIO(written["Body"].read())
     assert pq.read_metadata(body).row_group(0).column(0).compression == "ZSTD"
 
@@ -281,7 +281,7 @@ def test_overwriting_partitions_leaves_the_others(
 def test_conflict_fail_finds_data_before_any_task(
     spark: SparkSession, ministack: Server, bucket: str
 ) -> None:
-    ministack.boto3_client().put_object(Bucket=bucket, Key="d/old", Body=b"old")
+    ministack.s3_client().put_object(Bucket=bucket, Key="d/old", Body=b"old")
     with FaultProxy(ministack.endpoint) as proxy:
         with pytest.raises(Exception, match=r"OutputExists: .* holds data already, such as d/old"):
             save(spark.range(3), ministack, f"s3://{bucket}/d", endpoint=proxy.endpoint, conflict="fail")
@@ -297,7 +297,7 @@ def test_a_missing_path_is_named(spark: SparkSession) -> None:
 def test_a_bucket_that_is_not_there_is_named_and_not_created(spark: SparkSession, ministack: Server) -> None:
     with pytest.raises(Exception, match="ObjectNotFound: list of no-such-bucket"):
         save(spark.range(3), ministack, "s3://no-such-bucket/d")
-    names = [found["Name"] for found in ministack.boto3_client().list_buckets()["Buckets"]]
+    names = [found["Name"] for found in ministack.s3_client().list_buckets()["Buckets"]]
     assert "no-such-bucket" not in names
 
 

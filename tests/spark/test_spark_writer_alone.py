@@ -206,7 +206,7 @@ def test_an_abort_that_fails_is_logged_and_does_not_hide_why_the_job_failed(
     given = {"path": f"s3://{bucket}/d", "storageoptions": json.dumps(ministack.storage_options())}
     given["latewriters"] = "leave"
     chosen = make_writer(given, FRAME, overwrite=False)
-    client = ministack.boto3_client()
+    client = ministack.s3_client()
     (key,) = ministack.all_keys(bucket)
     client.delete_object(Bucket=bucket, Key=key)
     client.delete_bucket(Bucket=bucket)

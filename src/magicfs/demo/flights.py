@@ -105,7 +105,7 @@ TABLES: Final = (FLIGHTS, WEATHER, PLANES)
 def load(table: Table) -> pa.Table:
     """A table with its columns as they go into the result.
 
-    Raises UsageError: the distribution is not installed, or has no such file.
+    Raises UsageError if the distribution is not installed, or has no such file.
     """
     with tempfile.TemporaryDirectory(prefix="magicfs-flights-") as directory:
         return read(table, unpack(table, Path(directory)))
@@ -116,7 +116,7 @@ def unpack(table: Table, directory: Path) -> Path:
 
     ``directory``: where it is unpacked to if it is packed.
 
-    Raises UsageError: the distribution is not installed, or has no such file.
+    Raises UsageError if the distribution is not installed, or has no such file.
     """
     packed = _installed(table.file)
     if packed.suffix != ".zip":

@@ -48,7 +48,7 @@ def find_java(environ: Mapping[str, str] | None = None, *, timeout: float = ANSW
 
     Returns None if there is none; its release may be too old, which ``require_java`` checks.
 
-    Raises JavaProblem: ``JAVA_HOME`` is wrong, or what is there does not start, does not answer, or is no
+    Raises JavaProblem if ``JAVA_HOME`` is wrong, or what is there does not start, does not answer, or is no
     Java.
     """
     environ = os.environ if environ is None else environ
@@ -66,7 +66,7 @@ def find_java(environ: Mapping[str, str] | None = None, *, timeout: float = ANSW
 def require_java(environ: Mapping[str, str] | None = None, *, timeout: float = ANSWER_SECONDS) -> Java:
     """The Java that Spark would start, if Spark runs on it. Arguments as for ``find_java``.
 
-    Raises JavaProblem: there is none, it is too old, or it does not work.
+    Raises JavaProblem if there is none, it is too old, or it does not work.
     """
     java = find_java(environ, timeout=timeout)
     if java is None:

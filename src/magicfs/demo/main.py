@@ -22,8 +22,8 @@ def run(*, server_url: str | None, engine: str | None) -> Report:
     ``server_url``: an S3 endpoint; None for a server of its own. ``engine``: ``spark`` or ``processes``; None
     for Spark where it runs, else processes.
 
-    Raises UsageError: something is not installed, or the engine that was asked for does not run here.
-    Raises Unavailable: the server did not start.
+    Raises UsageError if something is not installed, or the engine that was asked for does not run here.
+    Raises Unavailable if the server did not start.
     """
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
@@ -47,7 +47,7 @@ def run(*, server_url: str | None, engine: str | None) -> Report:
 def choose_engine(asked: str | None) -> tuple[str, str]:
     """The engine to use, and why it is not Spark if nothing else was asked for.
 
-    Raises UsageError: Spark was asked for and does not run here.
+    Raises UsageError if Spark was asked for and does not run here.
     """
     from magicfs.demo.java import require_java
 

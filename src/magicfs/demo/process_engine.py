@@ -58,7 +58,7 @@ class Runner:
     def run(self) -> list[TaskCommit]:
         """Run every task; returns the commits of those attempts that lived.
 
-        Raises BrokenProcessPool: a task lost its process in every attempt.
+        Raises BrokenProcessPool if a task lost its process in every attempt.
         """
         for month in MONTHS:
             self._waiting.put(month)

@@ -25,7 +25,7 @@ class Bucket:
     """An empty bucket to write to."""
 
     name: str
-    view: BucketView  # what is in it, by plain boto3
+    view: BucketView  # what is in it, by plain botocore
     server: Mapping[str, object]
     """Name, version and process of the server, as far as they are known."""
 
@@ -58,7 +58,7 @@ class Bucket:
 
 
 class GivenServer(BucketView):
-    """An S3 endpoint of somebody else. boto3 finds the credentials where it always does."""
+    """An S3 endpoint of somebody else. botocore finds the credentials where it always does."""
 
     def __init__(self, url: str) -> None:
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or _REGION
@@ -71,8 +71,8 @@ class GivenServer(BucketView):
         """The URL that S3 clients are given."""
         return self._url
 
-    def boto3_client(self, **_: Any) -> Any:
-        """A boto3 client with the credentials of the environment; the same one each time."""
+    def s3_client(self, **_: Any) -> Any:
+        """A botocore client with the credentials of the environment; the same one each time."""
         import botocore.session
 
         if self._client is None:
@@ -104,7 +104,7 @@ def own_server() -> Iterator[Bucket]:
 def given_server(url: str) -> Iterator[Bucket]:
     """Create a bucket on another S3 server, with the credentials of the environment; remove it at the end.
 
-    Raises UsageError: no URL, or the server cannot be reached, or refuses.
+    Raises UsageError if there is no URL, or the server cannot be reached, or refuses.
     """
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -140,12 +140,12 @@ def _create_bucket(server: GivenServer, name: str) -> str:
         if server.region == _REGION
         else {"CreateBucketConfiguration": {"LocationConstraint": server.region}}
     )
-    answer = server.boto3_client().create_bucket(Bucket=name, **place)
+    answer = server.s3_client().create_bucket(Bucket=name, **place)
     return str(answer["ResponseMetadata"]["HTTPHeaders"].get("server") or server.endpoint)
 
 
 def _remove_bucket(server: GivenServer, name: str) -> None:
-    client = server.boto3_client()
+    client = server.s3_client()
     for upload in server.pending_uploads(name):
         client.abort_multipart_upload(Bucket=name, Key=upload["Key"], UploadId=upload["UploadId"])
     keys = server.all_keys(name)

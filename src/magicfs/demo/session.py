@@ -42,8 +42,8 @@ def local_session(
     and its workers print; by default only errors are shown, on stderr. It is appended to. ``config``: further
     configuration of Spark, before all else.
 
-    Raises UsageError: pyspark is not installed, or the log cannot be written.
-    Raises JavaProblem: there is no Java that Spark runs on.
+    Raises UsageError if pyspark is not installed, or the log cannot be written.
+    Raises JavaProblem if there is no Java that Spark runs on.
     """
     require_java()
     try:

@@ -1,4 +1,4 @@
-"""The watcher: looks at the destination all the time while it is written, by plain boto3."""
+"""The watcher: looks at the destination all the time while it is written, by plain botocore."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Watcher:
     def last_look(self) -> None:
         """Look once more, here and now; the caller is about to commit the job.
 
-        Raises Exception: what a look failed with.
+        Raises what a look failed with.
         """
         self._look()
         self._committing = True

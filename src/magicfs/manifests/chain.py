@@ -76,7 +76,7 @@ def pointer_key(destination: str) -> str:
 def manifest_key(destination: str, job: str) -> str:
     """The key of a job's manifest.
 
-    Raises UsageError: no job id, or one whose manifest could be taken for another file of the chain.
+    Raises UsageError if the id is empty, or its manifest could be taken for another file of the chain.
     """
     ids.job_id(job)
     if job == _POINTER or job.startswith(f"{_POINTER}.") or _NUMBERED.search(job):
@@ -92,7 +92,7 @@ async def read_pointer(
 ) -> tuple[Pointer, Entry] | None:
     """The pointer and its version; None before the first job was published.
 
-    Raises FormatError: it is malformed or inconsistent.
+    Raises FormatError if it is malformed or inconsistent.
     """
     entry = await Register(store, pointer_key(destination), conditions, lasting=True).read()
     if entry is None:
@@ -103,8 +103,8 @@ async def read_pointer(
 async def read(store: Store, destination: str, job: str, conditions: Conditions) -> Manifest | None:
     """A job's manifest; None if there is none. One that is not linked yet may still change its ``previous``.
 
-    Raises FormatError: it is malformed or inconsistent.
-    Raises UsageError: no job id.
+    Raises FormatError if it is malformed or inconsistent.
+    Raises UsageError if there is no job id.
     """
     entry = await Register(store, manifest_key(destination, job), conditions, lasting=True).read()
     return None if entry is None else _manifest(store, job, entry)
@@ -113,7 +113,7 @@ async def read(store: Store, destination: str, job: str, conditions: Conditions)
 async def newest_job(store: Store, destination: str, conditions: Conditions) -> str | None:
     """The job that was published last; None before the first. A sum of older manifests is none.
 
-    Raises FormatError: pointer or manifest is malformed or inconsistent.
+    Raises FormatError if pointer or manifest is malformed or inconsistent.
     """
     seen = await read_pointer(store, destination, conditions)
     job = seen[0].job_id if seen else None
@@ -138,7 +138,7 @@ async def chain(
     ``start``: the job to begin with, known to be published; by default the one that the pointer names.
     ``known``: manifests of published jobs by job, which are not read again.
 
-    Raises FormatError: the chain is broken: a manifest is missing, malformed or inconsistent, or leads in a
+    Raises FormatError if the chain is broken: a manifest is missing, malformed or inconsistent, or leads in a
     circle.
     """
     job = start
@@ -169,7 +169,7 @@ async def chain(
 async def view(store: Store, destination: str, conditions: Conditions) -> View | None:
     """What the chain shows now; None if nothing was published.
 
-    Raises FormatError: the chain is broken.
+    Raises FormatError if the chain is broken.
     """
     return await view_of(chain(store, destination, conditions))
 
@@ -184,9 +184,9 @@ async def publish(store: Store, conditions: Conditions, destination: str, manife
 
     Returns True if this call moved the pointer, False if the job was linked before.
 
-    Raises FormatError: what is there is malformed or inconsistent.
-    Raises Unavailable: the store did not answer, or others moved the pointer all the time: call again.
-    Raises UsageError: the job's id can have no manifest.
+    Raises FormatError if what is there is malformed or inconsistent.
+    Raises Unavailable if the store did not answer, or others moved the pointer all the time: call again.
+    Raises UsageError if the job's id can have no manifest.
     """
     job = manifest.job_id
     own = Register(store, manifest_key(destination, job), conditions, lasting=True)
@@ -230,7 +230,7 @@ async def link(
     Returns True if it is linked; False if another job was linked there, and then the manifest is removed
     again.
 
-    Raises Unavailable: the store did not say whether it was linked; either is sound.
+    Raises Unavailable if the store did not say whether it was linked; either is sound.
     """
     assert manifest.previous == seen[0].job_id
     own = Register(store, manifest_key(destination, manifest.job_id), conditions, lasting=True)

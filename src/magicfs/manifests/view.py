@@ -49,7 +49,7 @@ class View:
 async def view_of(manifests: AsyncIterable[Manifest]) -> View | None:
     """What a chain shows, given the newest manifest first; those that it hides are not asked for.
 
-    Raises FormatError: the chain is broken.
+    Raises FormatError if the chain is broken.
     """
     head: Manifest | None = None
     files: dict[str, ManifestFile] = {}

@@ -1,4 +1,4 @@
-"""What an S3 server holds, seen from outside by plain boto3: the tests' witness, independent of magicfs."""
+"""What an S3 server holds, seen by plain botocore: the witness of tests, independent of magicfs."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class BucketView(ABC):
             "FSSPEC_S3_ENDPOINT_URL": self.endpoint,
         }
 
-    def boto3_client(
+    def s3_client(
         self, *, endpoint: str | None = None, secret_key: str | None = None, attempts: int = 3
     ) -> Any:
-        """Return a boto3 S3 client, path-style, that ignores proxies of the environment.
+        """Return a botocore S3 client, path-style, that ignores proxies of the environment.
 
         Args:
             endpoint: Another way to this server, such as a fault proxy.
@@ -60,18 +60,18 @@ class BucketView(ABC):
         return self._clients[key]
 
     def close_clients(self) -> None:
-        """Close every client that :meth:`boto3_client` returned."""
+        """Close every client that :meth:`s3_client` returned."""
         while self._clients:
             self._clients.popitem()[1].close()
 
     def create_bucket(self, name: str) -> str:
         """Create a bucket and return its name."""
-        self.boto3_client().create_bucket(Bucket=name)
+        self.s3_client().create_bucket(Bucket=name)
         return name
 
     def all_keys(self, bucket: str, prefix: str = "") -> list[str]:
         """Return every key that begins with ``prefix``, sorted by code point."""
-        pages = self.boto3_client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        pages = self.s3_client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
         return sorted(entry["Key"] for page in pages for entry in page.get("Contents", ()))
 
     def visible_keys(self, bucket: str, prefix: str = "") -> list[str]:
@@ -91,7 +91,7 @@ class BucketView(ABC):
 
         Each is what ``ListMultipartUploads`` says of it: ``Key``, ``UploadId``, ``Initiated`` and more.
         """
-        client = self.boto3_client()
+        client = self.s3_client()
         found: dict[tuple[str, str], dict[str, Any]] = {}
         markers: dict[str, str] = {}
         while True:

@@ -3,7 +3,7 @@
 ::
 
     with FaultProxy(server.endpoint) as proxy:
-        client = server.boto3_client(endpoint=proxy.endpoint)
+        client = server.s3_client(endpoint=proxy.endpoint)
         proxy.add(Rule("CompleteMultipartUpload", Action.LOST, times=1))
         ...
         assert proxy.counts["CompleteMultipartUpload"] == 2

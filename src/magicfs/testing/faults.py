@@ -33,7 +33,7 @@ class Rule:
     """Which requests are broken, and how.
 
     Attributes:
-        operation: The S3 operation, as boto3's service model names it; ``*`` is any.
+        operation: The S3 operation, as botocore's service model names it; ``*`` is any.
         action: What happens.
         times: How many requests are caught; None is all.
         skip: How many matching requests pass first.
@@ -62,7 +62,7 @@ class Rule:
 class RequestSeen:
     """One request that reached the proxy, in the order in which they ended; path and query are raw."""
 
-    operation: str  # as boto3's service model names it
+    operation: str  # as botocore's service model names it
     method: str
     path: str
     query: str

@@ -76,7 +76,7 @@ def bucket_factory() -> Iterator[Callable[..., str]]:
 
 def _remove(on: Server, bucket: str) -> None:
     # A bucket left behind costs SeaweedFS whole volumes, and it runs out of them.
-    client = on.boto3_client()
+    client = on.s3_client()
     for upload in on.pending_uploads(bucket):
         client.abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
     keys = on.all_keys(bucket)

@@ -48,7 +48,7 @@ _COPIES = {"PutObject": "CopyObject", "UploadPart": "UploadPartCopy"}
 
 
 def s3_operation(method: str, path: str, query: str, headers: Mapping[str, str]) -> str:
-    """Return the name of the S3 operation that a request asks for, as boto3's service model spells it.
+    """Return the name of the S3 operation that a request asks for, as botocore's service model spells it.
 
     It is the HTTP method alone for a request that the table does not know. Path and query are raw, the query
     without its question mark; headers are looked up by lower-case name.
