@@ -94,7 +94,7 @@ class ConflictsExam(Examined):
         kept = [f"{DESTINATION}/{name}" for name in _NEVER_DELETED]
         gone = [f"{DESTINATION}/day=1/old.txt", f"{DESTINATION}/day=3/_metadata"]
         if replacing == "replace":
-            gone += [f"{DESTINATION}/old.txt", f"{DESTINATION}/_common_metadata"]
+            gone += [f"{DESTINATION}/{name}" for name in ("old.txt", "_common_metadata", "_day=1/old.txt")]
         else:
             kept += [
                 f"{DESTINATION}/{name}" for name in ("old.txt", "day=2/old.txt", "_metadata", "day=11/x")
@@ -108,6 +108,13 @@ class ConflictsExam(Examined):
         assert not set(gone) & set(listed)
         assert all(bench.read(key) == b"theirs\n" for key in kept)
         assert len(listed) == len(kept) + len(NEW) + 3
+
+    @concerns("fail at setup")
+    def test_partitions_of_a_column_that_begins_with_an_underscore_are_data(self, bench: Bench) -> None:
+        """As for Spark, whose readers look into ``_day=1``."""
+        bench.write(f"{DESTINATION}/_day=1/old.txt", b"old\n")
+        with pytest.raises(OutputExists, match="_day=1/old"):
+            self.new_job(bench, "fail")
 
     def test_fail_minds_data_only(self, bench: Bench) -> None:
         for name in ("_SUCCESS", "_hidden/x", ".dot/x", "_temporary/0/x", "day=1/_x", "__magic_job-other/x"):

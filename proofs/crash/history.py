@@ -159,7 +159,7 @@ def is_data(key: str, destination: str) -> bool:
     """Whether a reader of the destination takes a key for data."""
     if not key.startswith(f"{destination}/"):
         return False
-    return not any(part.startswith(("_", ".")) for part in key[len(destination) + 1 :].split("/"))
+    return not any(map(_is_hidden, key[len(destination) + 1 :].split("/")))
 
 
 def _plan(world: SnapshotWorld, document: dict[str, Any]) -> Plan:
@@ -174,3 +174,8 @@ def _plan(world: SnapshotWorld, document: dict[str, Any]) -> Plan:
     except KeyError as error:
         return Plan(files, frozenset(deletions), problem=f"{error} is missing at the commit point")
     return Plan(files, frozenset(deletions), frozenset(document.get("equalKeys") or ()))
+
+
+def _is_hidden(element: str) -> bool:
+    # Spark's rule, apart from the code under test.
+    return element.startswith(".") or (element.startswith("_") and "=" not in element)

@@ -168,7 +168,7 @@ class Witness:
         return [
             (key, etag)
             for key, etag in self._etags(bucket, prefix).items()
-            if not any(name.startswith(("_", ".")) for name in key.removeprefix(prefix).split("/"))
+            if not any(map(_is_hidden, key.removeprefix(prefix).split("/")))
         ]
 
     def _etags(self, bucket: str, prefix: str) -> Mapping[str, str]:
@@ -196,3 +196,8 @@ def _parquet_rows(body: bytes) -> list[str]:
 
     rows: list[str] = pyarrow.parquet.read_table(io.BytesIO(body)).column("row").to_pylist()
     return rows
+
+
+def _is_hidden(element: str) -> bool:
+    # Spark's rule, apart from the code under test.
+    return element.startswith(".") or (element.startswith("_") and "=" not in element)

@@ -20,6 +20,7 @@ from magicfs.protocol import ids
 from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.paths import is_hidden
 from magicfs.stores.local import LocalStore
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault
@@ -171,7 +172,7 @@ class ManifestScene:
         found = {}
         for path in self.destination.rglob("*"):
             relative = path.relative_to(self.destination)
-            if path.is_file() and not any(part.startswith(("_", ".")) for part in relative.parts):
+            if path.is_file() and not any(map(is_hidden, relative.parts)):
                 found[relative.as_posix()] = path.read_bytes()
         return found
 

@@ -186,6 +186,18 @@ class TestDataset:
         scene.publish("b", "p=1/.crc", "p=1/b.parquet", body=parquet(2))
         assert values(magicfs.dataset(scene.url)) == [2]
 
+    def test_a_column_whose_name_begins_with_an_underscore_is_data(self, scene: Scene):
+        """As Spark reads it: ``_day=1`` is a partition, ``_tmp`` is nobody's data."""
+        scene.publish("a", "_day=1/a.parquet", body=parquet(1))
+        assert values(magicfs.dataset(scene.url)) == [1]
+        scene.put("_day=2/b.parquet", parquet(2))
+        scene.put("_tmp/c.parquet", parquet(3))
+        assert magicfs.verify(scene.url).foreign == ("_day=2/b.parquet",)
+        adopted = magicfs.adopt(scene.url)
+        assert adopted is not None
+        assert [file.key for file in adopted.files] == ["_day=2/b.parquet"]
+        assert sorted(values(magicfs.dataset(scene.url))) == [1, 2]
+
     def test_other_formats_and_partitionings(self, scene: Scene):
         scene.publish("a", "2026/x.csv", body=b"n\n1\n")
         found = magicfs.dataset(scene.url, format="csv", partitioning=ds.partitioning(field_names=["year"]))

@@ -25,7 +25,7 @@ RESERVED = [
     "p=1/_magicfs/current.json",
     "p=1/__magic/a",
 ]
-DATA = ["p=_temporary/a", "p=1/a_temporary", "_other/a"]
+DATA = ["p=_temporary/a", "p=1/a_temporary", "_other/a", "_temporary_id=1/a"]
 
 
 def files_of(directory: Path) -> set[str]:

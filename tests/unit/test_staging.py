@@ -234,25 +234,40 @@ def test_task_without_files_commits_an_empty_set(scene: StagedScene) -> None:
     assert job.commit([commit]).tasks == 1
 
 
-HIDDEN = {
-    "_metadata": b"",
-    ".x.partial": b"",
-    "d=1/_committed": b"",
-    "d=1/.part.crc": b"",
-    "_temporary/0/x.csv": b"",
-    "d=1/.hidden/x.csv": b"",
-    "d=1/_x/y/z.csv": b"",
-}
+LEFT_OUT = {"_metadata": b"", ".x.partial": b"", "d=1/_committed": b"", "_d=1/.part.crc": b"", "_x/.y": b""}
+PUBLISHED = {"d=1/x_.csv": b"1", "_d=1/x.csv": b"2", "_d=1/_x=1.csv": b"3", "_x/y/z.csv": b"4", ".x/y": b"5"}
 
 
-def test_hidden_names_are_left_out_at_any_depth(scene: StagedScene) -> None:
+def test_a_files_own_name_decides_whether_it_is_left_out_as_in_hadoop(
+    scene: StagedScene, caplog: pytest.LogCaptureFixture
+) -> None:
     job = scene.job(unique_names=False)
-    task = attempt(job, HIDDEN)
-    assert not task.needs_commit()
-    write(task.path, {"d=1/x_.csv": b"1", "e/y._": b"2"})
+    task = attempt(job, LEFT_OUT | PUBLISHED)
+    commit = task.commit()
+    assert commit.files == len(PUBLISHED)
+    assert finals(scene) == sorted(PUBLISHED)
+    (said,) = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert said.startswith(f"task {task.id}: {len(LEFT_OUT)} local files were left out")
+    (warning,) = job.commit([commit]).warnings
+    assert f"{len(LEFT_OUT)} local files were left out" in warning
+    assert job.report.statistics.counters["committer_files_left_out"] == len(LEFT_OUT)
+
+
+def test_an_attempt_whose_files_are_all_left_out_is_committed_so_that_somebody_hears_of_it(
+    scene: StagedScene,
+) -> None:
+    job = scene.job()
+    task = attempt(job, {"_metadata": b"1"})
     assert task.needs_commit()
-    assert task.commit().files == 2
-    assert finals(scene) == ["d=1/x_.csv", "e/y._"]
+    assert "1 local file was left out" in job.commit([task.commit()]).warnings[0]
+
+
+@pytest.mark.parametrize("name", ["_temporary/0/x.csv", "d=1/_magicfs/x", "__magic/x"])
+def test_files_in_places_kept_for_committers_fail_the_task(scene: StagedScene, name: str) -> None:
+    job = scene.job()
+    with pytest.raises(CommitFailed, match="kept for committers"):
+        attempt(job, {name: b"1", "a": b"2"}).commit()
+    assert finals(scene) == []
 
 
 def test_empty_directories_are_nothing(scene: StagedScene) -> None:

@@ -9,13 +9,16 @@ from typing import Final, TypeVar
 from magicfs.formats.document import with_unknown
 from magicfs.formats.fields import LONG_MAX, LONG_MIN, Fields
 
-__all__ = ["ROWS", "UNSET", "MeanStatistic", "Statistics"]
+__all__ = ["LEFT_OUT", "ROWS", "UNSET", "MeanStatistic", "Statistics"]
 
 UNSET: Final = -1
 """A minimum or maximum that nothing has been measured for: it yields to any other value."""
 
 ROWS: Final = "records_written"
 """The counter of the rows that tasks wrote, where they count them. Hadoop's committers have none."""
+
+LEFT_OUT: Final = "committer_files_left_out"
+"""The counter of local files that were not published, because their names are hidden. Hadoop has none."""
 
 _Value = TypeVar("_Value")
 

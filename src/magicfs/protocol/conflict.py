@@ -59,9 +59,10 @@ def is_reserved(relative: str) -> bool:
     """Whether a path relative to a destination has an element that is kept for committers.
 
     Such a key is never data: no task may publish it, and no mode deletes it. Any element counts, for another
-    job may have its destination in a directory of this one: ``a/_temporary/b`` is reserved, too.
+    job may have its destination in a directory of this one: ``a/_temporary/b`` is reserved, too. Readers look
+    into ``_temporary_id=1``, the directory of a partition, and so it is not.
     """
-    return any(element.startswith(_RESERVED) for element in relative.split("/"))
+    return any(one.startswith(_RESERVED) and paths.is_hidden(one) for one in relative.split("/"))
 
 
 def is_replaced(key: str, directory: str) -> bool:

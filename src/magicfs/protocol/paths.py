@@ -15,6 +15,7 @@ from magicfs.errors import UsageError
 __all__ = [
     "Location",
     "elements",
+    "is_hidden",
     "is_under",
     "is_visible",
     "join",
@@ -134,11 +135,15 @@ def relative_to(key: str, directory: str) -> str:
 def is_visible(key: str, directory: str) -> bool:
     """Whether readers of a directory take the key for data.
 
-    That is a key under the directory with no element below it that begins with ``_`` or ``.``, the rule
-    of Spark, Hive and pyarrow.
+    That is a key under the directory with no hidden element below it.
     """
-    return is_under(key, directory) and not _hidden(elements(relative_to(key, directory)))
+    return is_under(key, directory) and not any(map(is_hidden, elements(relative_to(key, directory))))
 
 
-def _hidden(names: Iterable[str]) -> bool:
-    return any(name.startswith(("_", ".")) for name in names)
+def is_hidden(element: str) -> bool:
+    """Whether readers skip what bears this name, or lies in a directory of this name.
+
+    Spark's rule, ``HadoopFSUtils.shouldFilterOutPathName``: it begins with a dot, or with ``_`` and holds no
+    ``=``, for ``_day=1`` is the directory of a partition.
+    """
+    return element.startswith(".") or (element.startswith("_") and "=" not in element)

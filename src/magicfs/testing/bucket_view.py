@@ -77,13 +77,13 @@ class BucketView(ABC):
     def visible_keys(self, bucket: str, prefix: str = "") -> list[str]:
         """Return the keys that engines take for data.
 
-        These are the keys under ``prefix`` none of whose elements after the prefix begins with ``_``
-        or ``.``; sorted by code point.
+        These are the keys under ``prefix`` none of whose elements after the prefix begins with ``.``, or
+        with ``_`` and holds no ``=``; sorted by code point.
         """
         return [
             key
             for key in self.all_keys(bucket, prefix)
-            if not any(element.startswith(("_", ".")) for element in key[len(prefix) :].split("/"))
+            if not any(map(_is_hidden, key[len(prefix) :].split("/")))
         ]
 
     def pending_uploads(self, bucket: str, prefix: str = "") -> list[dict[str, Any]]:
@@ -129,3 +129,8 @@ class BucketView(ABC):
             region_name=self.region,
             config=config,
         )
+
+
+def _is_hidden(element: str) -> bool:
+    # Spark's rule, apart from the code under test.
+    return element.startswith(".") or (element.startswith("_") and "=" not in element)

@@ -73,7 +73,9 @@ def test_nothing_below_work_and_manifests_is_ever_replaced(
 @given(directory=DIRECTORIES, key=keys())
 def test_data_is_replaced_and_what_is_hidden_is_neither(directory: str, key: str) -> None:
     whole = paths.join(directory, key)
-    hidden = any(element.startswith(("_", ".")) for element in key.split("/"))
+    hidden = any(
+        part.startswith(".") or (part.startswith("_") and "=" not in part) for part in key.split("/")
+    )
     assert is_data(whole, directory) == (not hidden)
     assert is_replaced(whole, directory) == (not hidden)
 

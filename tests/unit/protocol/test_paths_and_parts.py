@@ -86,6 +86,10 @@ def test_dataset10_is_not_dataset1() -> None:
     [
         ("sales/a.parquet", True),
         ("sales/day=1/a.parquet", True),
+        ("sales/_day=1/a.parquet", True),
+        ("sales/_a=1.parquet", True),
+        ("sales/_day/a=1.parquet", False),
+        ("sales/.day=1/a.parquet", False),
         ("sales/_SUCCESS", False),
         ("sales/day=1/.a", False),
         ("sales/__magic_job-1/a.parquet", False),

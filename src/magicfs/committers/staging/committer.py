@@ -7,8 +7,9 @@ completed when the job commits, and what is replaced goes only after everything 
 from __future__ import annotations
 
 import asyncio
+import logging
 import platform
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -21,9 +22,10 @@ from magicfs.committers.staging.upload import Source, Uploads
 from magicfs.committers.work_places import local_directory
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, CommitOutcomeUnknown, MagicError, StoreError
+from magicfs.formats.statistics import LEFT_OUT, Statistics
 from magicfs.formats.task_commit import Counters, TaskCommit
 from magicfs.parallel import raise_first
-from magicfs.protocol import paths
+from magicfs.protocol import conflict, paths
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.protocol.layout import unique_name
@@ -36,6 +38,8 @@ from magicfs.transaction.output import JobOutput
 from magicfs.transaction.prepare import refuse_data, touched_by
 
 __all__ = ["DirectoryCommitter", "PartitionedCommitter", "StagingCommitter"]
+
+_LOGGER = logging.getLogger("magicfs")
 
 
 class StagingCommitter(DrivenCommitter):
@@ -83,6 +87,10 @@ class StagingCommitter(DrivenCommitter):
         winners = {pending.task_id for pending in self._loaded.pendings()}
         aborted, problems = await self._clean_up(winners)
         warnings = [f"the files are published but cleaning up failed: {one}" for one in problems]
+        # Facts of a job without files hold no counters.
+        counters = (self._loaded.statistics if self._loaded.sets else report.statistics).counters
+        if left_out := counters.get(LEFT_OUT):
+            warnings.append(_left_out(left_out))
         aborted += report.uploads_aborted
         return replace(report, uploads_aborted=aborted, warnings=(*report.warnings, *warnings))
 
@@ -142,14 +150,14 @@ class StagingCommitter(DrivenCommitter):
         if not await self._is_here(attempt):
             raise self._not_here(attempt)
         found = (await self._read(attempt)).values()
-        return any(output.files or output.problems for output in found)
+        return any(output.files or output.problems or output.left_out for output in found)
 
     async def commit_task(
         self, task: TaskId, attempt: AttemptId, counters: Counters | None = None
     ) -> TaskCommit:
         """Upload what an attempt wrote, and persist the uploads as one set; nothing becomes visible.
 
-        A second call returns what the first persisted. Names that begin with ``_`` or ``.`` are left out.
+        A second call returns what the first persisted. Files with hidden names are left out, with a warning.
         Raises OutputExists, with nothing uploaded, if a partition holds data (``partitioned`` with
         ``conflict="fail"``); CommitFailed also if the attempt's directory is not on this machine, a file
         changed meanwhile, or the disk is full, so that files may be short. After both CommitFailed and
@@ -157,13 +165,14 @@ class StagingCommitter(DrivenCommitter):
         call again.
         """
         if not await self._is_here(attempt):
-            found = await self._sets.find(task, attempt)
-            if found is None:
+            earlier = await self._sets.find(task, attempt)
+            if earlier is None:
                 raise self._not_here(attempt)
-            return found
+            return earlier
         uploads = Uploads(self.engine, self.context.part_size)
         try:
-            sources = await self._sources(task, attempt)
+            found = await self._read(attempt)
+            sources = self._sources(task, found)
             await self._check_partitions([source.key for source in sources])
             pendings = await uploads.run(sources)
             if not await self._is_here(attempt):
@@ -172,6 +181,10 @@ class StagingCommitter(DrivenCommitter):
             await self._discard_after(error, attempt, uploads.opened)
             raise
         pending_set = sets.merged(self.context, task, attempt, pendings, counters)
+        if left_out := [name for output in found.values() for name in output.left_out]:
+            _LOGGER.warning("task %s: %s; the first is %a", task, _left_out(len(left_out)), left_out[0])
+            counted = pending_set.statistics + Statistics(counters={LEFT_OUT: len(left_out)})
+            pending_set = replace(pending_set, statistics=counted)
         try:
             kept = await self._sets.keep(task, attempt, pending_set)
         except CommitOutcomeUnknown:
@@ -193,13 +206,15 @@ class StagingCommitter(DrivenCommitter):
     async def _check_partitions(self, keys: Sequence[str]) -> None:
         """Refuse files that the conflict mode forbids; the job commit looks again."""
 
-    async def _sources(self, task: TaskId, attempt: AttemptId) -> list[Source]:
+    def _sources(self, task: TaskId, found: Mapping[str, LocalOutput]) -> list[Source]:
         """The files to upload, and their keys. Raises CommitFailed if some cannot be, or are not whole."""
         problems: list[str] = []
         by_key: dict[str, Source] = {}
-        for destination, output in (await self._read(attempt)).items():
+        for destination, output in found.items():
             problems += output.problems
             for file in output.files:
+                if conflict.is_reserved(file.name):
+                    problems.append(f"{file.name!a} has an element that is kept for committers")
                 elements = file.relative
                 if self.context.unique_names:
                     elements = unique_name(elements, task, self.context.job)
@@ -285,3 +300,8 @@ class PartitionedCommitter(StagingCommitter):
 
 def _not_removed(error: OSError) -> StoreError:
     return StoreError("delete", str(error.filename or "a local directory"), str(error))
+
+
+def _left_out(number: int) -> str:
+    files = "1 local file was" if number == 1 else f"{number} local files were"
+    return f"{files} left out, for readers skip names that begin with _ or a dot; rename what is data"

@@ -6,11 +6,12 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from magicfs.committers.work_places import local_extra
+from magicfs.protocol import paths
 
 __all__ = ["LocalFile", "LocalOutput", "has_room", "open_for_writing", "read_all", "read_output"]
 
@@ -39,36 +40,40 @@ class LocalOutput:
 
     files: list[LocalFile] = field(default_factory=list)  # what can be uploaded, sorted by name
     problems: list[str] = field(default_factory=list)  # why other things cannot
+    left_out: list[str] = field(default_factory=list)  # hidden files, which no reader wants, by name
 
 
-def read_output(directory: str) -> LocalOutput:
-    """List an attempt's directory, whatever its depth.
+def read_output(directory: str, others: Collection[str] = ()) -> LocalOutput:
+    """List an attempt's directory, whatever its depth, but for ``others``, which are names in it.
 
-    Names that begin with ``_`` or ``.`` are left out, at any depth, as by Hadoop's ``StagingCommitter``. A
-    symbolic link counts as the file that it leads to, if that lies in the directory, too; other links,
-    directories behind links and special files are problems, for leaving them out would lose data.
+    Files with hidden names are left out, as by Hadoop's ``StagingCommitter``; the names of directories do not
+    count, for ``HIDDEN_FILE_FILTER`` looks at a file's own name. A symbolic link counts as the file that it
+    leads to, if that lies in the directory, too; other links, directories behind links and special files are
+    problems, for leaving them out would lose data.
     """
     root = os.path.realpath(directory)
     output = LocalOutput()
-    _read(root, root, (), output)
+    _read(root, others, output)
     output.files.sort(key=lambda one: one.relative)
+    output.left_out.sort()
     return output
 
 
 def read_all(directory: str, destinations: Sequence[str]) -> dict[str, LocalOutput]:
     """What an attempt's directory holds for each of its job's destinations, the extra ones last."""
     main, *extra = destinations
-    found = {main: _read_checked(directory)}
     places = {one: local_extra(directory, number) for number, one in enumerate(extra)}
+    found = {main: _read_checked(directory, {Path(place).name for place in places.values()})}
     return found | {one: _read_checked(place) for one, place in places.items() if Path(place).is_dir()}
 
 
-def _read_checked(directory: str) -> LocalOutput:
+def _read_checked(directory: str, others: Collection[str] = ()) -> LocalOutput:
     """As ``read_output``; files that are open, or short because the disk is full, are problems, too."""
-    output = read_output(directory)
+    output = read_output(directory, others)
     output.problems += [
         f"{name!a} is still open for writing; close every file before the task commits"
         for name in open_for_writing(directory)
+        if name.partition("/")[0] not in others
     ]
     if (why := has_room(directory)) is not None:
         output.problems.append(
@@ -77,17 +82,20 @@ def _read_checked(directory: str) -> LocalOutput:
     return output
 
 
-def _read(root: str, directory: str, above: tuple[str, ...], output: LocalOutput) -> None:
-    waiting = [(directory, above)]
+def _read(root: str, others: Collection[str], output: LocalOutput) -> None:
+    waiting: list[tuple[str, tuple[str, ...]]] = [(root, ())]
     while waiting:
         directory, above = waiting.pop()
         with os.scandir(directory) as entries:
             for entry in entries:
                 relative = (*above, entry.name)
-                if _is_hidden(entry.name):
+                if not above and entry.name in others:
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append((entry.path, relative))
+                    continue
+                if paths.is_hidden(entry.name):
+                    output.left_out.append("/".join(relative))
                     continue
                 problem = _take(root, entry, relative, output)
                 if problem is not None:
@@ -113,10 +121,6 @@ def _take(root: str, entry: os.DirEntry[str], relative: tuple[str, ...], output:
         return "has a name that is no UTF-8, as keys must be"
     output.files.append(LocalFile(path, relative, found.st_size, found.st_mtime_ns))
     return None
-
-
-def _is_hidden(name: str) -> bool:
-    return name.startswith(("_", "."))
 
 
 def _kind(mode: int) -> str:
@@ -147,7 +151,7 @@ def open_for_writing(directory: str) -> list[str]:
     """
     root = Path(os.path.realpath(directory))
     below = {path.relative_to(root) for path in _written_below(root)}
-    return sorted(str(path) for path in below if not any(map(_is_hidden, path.parts)))
+    return sorted(str(path) for path in below if not paths.is_hidden(path.name))
 
 
 def _written_below(root: Path) -> Iterator[Path]:
