@@ -31,6 +31,8 @@ from proofs.scenes.final_scene import FinalScene, another_process
 
 __all__ = ["ClassicExam"]
 
+# Bytes of names that still fit a key when they have become unique.
+_ROOM = 800
 _ALL = [b"one\n", b"two\n", b"uno\n"]
 
 
@@ -87,7 +89,9 @@ class ClassicExam:
         assert self.read(scene) == _ALL
         assert sorted(scene.files()) == sorted([*before, "_SUCCESS"]), "no work is left"
 
-    @pytest.mark.parametrize("name", strategies.leaves(strategies.HOSTILE_KEYS))
+    @pytest.mark.parametrize(
+        "name", [one for one in strategies.leaves(strategies.HOSTILE_KEYS) if len(one.encode()) < _ROOM]
+    )
     def test_hostile_names(self, memory: FinalScene, name: str) -> None:
         job = memory.job().setup()
         commits = job.wrote({name: b"one", f"d/{name}": b"one"}, {name: b"two"})

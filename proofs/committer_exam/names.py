@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from magicfs.errors import CommitFailed, OutputExists
+from magicfs.protocol.paths import is_hidden
 from proofs.committer_exam.base import DESTINATION, Examined, body, rows_of
 from proofs.committer_exam.bench import Bench
 
@@ -43,8 +44,8 @@ class NamesExam(Examined):
         job = self.job(bench, unique_names=unique_names)
         names = hostile(seed)
         self.run_task(job, 0, *names)
-        if not self.place.is_uploaded_at_once:  # ``HiddenPathFilter`` of Hadoop's staging committers
-            names = [name for name in names if not any(element[0] in "_." for element in name.split("/"))]
+        if not self.place.is_uploaded_at_once:  # ``HIDDEN_FILE_FILTER`` of Hadoop's staging committers
+            names = [name for name in names if not is_hidden(name.rpartition("/")[2])]
         job.commit(job.commits)
         assert self.rows(bench) == rows_of(*((0, name) for name in names))
         assert unique_names or sorted(self.published(bench)) == names
@@ -74,15 +75,17 @@ class NamesExam(Examined):
         self.assert_nothing_left(bench, "")
 
     def test_unique_name_carries_task_and_job_before_the_first_dot(self, bench: Bench) -> None:
-        """``Paths.addUUID`` of Hadoop, plus the task: writers call their files alike in every task."""
+        """``Paths.addUUID`` of Hadoop, plus the task: writers call their files alike in every task. Unlike
+        Hadoop's, a path that holds the job's id is made unique all the same.
+        """
         job = self.job(bench)
         names = {
             "part-0.parquet": f"part-0-000005-{job.id}.parquet",
             "part-1.tar.gz": f"part-1-000005-{job.id}.tar.gz",
             "noext": f"noext-000005-{job.id}",
             "d.x/part": f"d.x/part-000005-{job.id}",
-            f"mine-{job.id}.csv": f"mine-{job.id}.csv",
-            f"{job.id}/part-0.csv": f"{job.id}/part-0.csv",
+            f"mine-{job.id}.csv": f"mine-{job.id}-000005-{job.id}.csv",
+            f"{job.id}/part-0.csv": f"{job.id}/part-0-000005-{job.id}.csv",
         }
         self.run_task(job, 5, *names)
         job.commit(job.commits)
@@ -92,7 +95,7 @@ class NamesExam(Examined):
         """Hadoop without unique names: the last one to be completed is all that is left."""
         job = self.job(bench, **mode)
         for number in range(2):
-            self.run_task(job, number, "part-0.txt")
+            self.run_task(job, number, "part-0.txt", f"load={job.id}/part-0.txt")
         if mode.get("unique_names") is False:
             with pytest.raises(CommitFailed, match="written by two tasks"):
                 job.commit(job.commits)
@@ -100,7 +103,8 @@ class NamesExam(Examined):
             job.abort()
         else:
             job.commit(job.commits)
-            assert self.rows(bench) == rows_of((0, "part-0.txt"), (1, "part-0.txt"))
+            names = ("part-0.txt", f"load={job.id}/part-0.txt")
+            assert self.rows(bench) == rows_of(*((number, name) for number in range(2) for name in names))
         self.assert_nothing_left(bench)
 
     def test_plain_name_of_a_later_job_is_refused_unless_it_replaces(

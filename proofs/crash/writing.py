@@ -14,8 +14,9 @@ from magicfs.filesystem.recording import MemoryRecorder, StoreRecorder
 from magicfs.filesystem.upload import AsyncDelayedFile, Recorder, Upload
 from magicfs.formats.pending import DEFAULT_ETAG_FORMAT
 from magicfs.protocol import ids
+from magicfs.protocol.final_names import unique_name
 from magicfs.protocol.ids import AttemptId, JobId
-from magicfs.protocol.layout import WorkLayout, unique_name
+from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import locate
 from magicfs.transaction.context import JobContext
 from proofs.crash.cluster_files import CLUSTER_URL, CLUSTER_USER

@@ -23,8 +23,9 @@ from s3fs import S3FileSystem
 from magicfs.committers.final.filesystem import FinalFileSystem
 from magicfs.committers.final.tracking import FinalTracker, Scope, final_tracker
 from magicfs.errors import MagicError, Unavailable, UsageError
-from magicfs.protocol.final_names import attempts_named, final_name, is_unfinished, unfinished_name
+from magicfs.protocol.final_names import attempts_named, is_unfinished, unfinished_name, unique_name
 from magicfs.protocol.ids import AttemptId, JobId
+from magicfs.protocol.paths import KEY_BYTES_MAX
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.stores.port import ObjectInfo
@@ -79,7 +80,8 @@ def there(files: FinalFileSystem) -> dict[str, bytes]:
         ("_SUCCESS", f"_SUCCESS{SUFFIX}"),
         ("a//b.csv", f"a/b{SUFFIX}.csv"),
         ("ends.", f"ends{SUFFIX}."),
-        (f"mine-{JOB}.csv", f"mine-{JOB}.csv"),
+        (f"mine-{JOB}.csv", f"mine-{JOB}{SUFFIX}.csv"),
+        (f"mine{SUFFIX}.csv", f"mine{SUFFIX}.csv"),
     ],
 )
 def test_final_name_carries_the_label_and_the_job(
@@ -94,9 +96,9 @@ def test_final_name_carries_the_label_and_the_job(
 @given(st.lists(strategies.elements(), min_size=1, max_size=4), st.sampled_from([TASK, ATTEMPT]))
 def test_final_name_of_any_name(elements: list[str], label: str) -> None:
     relative = tuple(elements)
-    final = final_name(relative, label, JOB)
+    final = unique_name(relative, label, JOB)
     assert final[:-1] == relative[:-1], "directories keep their names"
-    assert final_name(final, label, JOB) == final
+    assert unique_name(final, label, JOB) == final
     assert final[-1][:1] == relative[-1][:1] or relative[-1].strip(".") == "", "hidden stays hidden"
     assert list(attempts_named(final[-1], JOB)) == ([label] if label == ATTEMPT else [])
     assert not is_unfinished(final[-1])
@@ -132,10 +134,10 @@ def test_attempt_is_not_read_into_other_names(name: str) -> None:
     assert ATTEMPT not in attempts_named(name, JOB)
 
 
-def test_a_label_that_is_an_attempt_is_put_in_though_the_name_holds_the_job() -> None:
-    assert final_name(("run", f"a-{JOB}.csv"), ATTEMPT, JOB) == ("run", f"a-{JOB}-{ATTEMPT}-{JOB}.csv")
-    assert final_name((f"job={JOB}", "a.csv"), ATTEMPT, JOB) == (f"job={JOB}", f"a-{ATTEMPT}-{JOB}.csv")
-    assert final_name((f"job={JOB}", "a.csv"), TASK, JOB) == (f"job={JOB}", "a.csv")
+@pytest.mark.parametrize("label", [TASK, ATTEMPT])
+def test_a_label_is_put_in_though_the_path_holds_the_job(label: str) -> None:
+    assert unique_name(("run", f"a-{JOB}.csv"), label, JOB) == ("run", f"a-{JOB}-{label}-{JOB}.csv")
+    assert unique_name((f"job={JOB}", "a.csv"), label, JOB) == (f"job={JOB}", f"a-{label}-{JOB}.csv")
 
 
 @pytest.mark.parametrize("name", strategies.leaves(strategies.HOSTILE_KEYS))
@@ -143,6 +145,11 @@ def test_hostile_names_are_written_and_read(files: FinalFileSystem, name: str) -
     path = f"{files.root}/{name}"
     if files._local and len(os.fsencode(name.rpartition("/")[2] + SUFFIX)) > 255:
         with pytest.raises(OSError, match="too long"):
+            files.open(path, "wb")
+        assert not files.written
+        return
+    if not files._local and len(f"sales/{name}{SUFFIX}".encode()) > KEY_BYTES_MAX:
+        with pytest.raises(UsageError, match="at most 1,024"):
             files.open(path, "wb")
         assert not files.written
         return

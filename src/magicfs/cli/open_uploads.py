@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -10,7 +9,8 @@ from magicfs.errors import FormatError, ObjectNotFound
 from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
 from magicfs.parallel import drained
-from magicfs.protocol import ids, paths
+from magicfs.protocol import paths
+from magicfs.protocol.final_names import is_named_by, job_named
 from magicfs.protocol.magic import MAGIC, MAGIC_JOB, PENDING, PENDING_SET, locate
 from magicfs.stores.port import Store, UploadInfo
 
@@ -18,7 +18,6 @@ __all__ = ["OpenUpload", "Survey", "survey"]
 
 _CONCURRENCY = 32
 _JOB = "job-"
-_UUID = re.compile(r"(?<![0-9a-zA-Z])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-zA-Z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +63,8 @@ class _Records:
         if recorded is not None and recorded[1]:
             return recorded[1]
         name = upload.key.rpartition("/")[2]
-        named = [job for job in self.jobs if ids.contains_token(name, job)]
-        if named:
-            return max(named, key=len)
-        token = _UUID.search(name)
-        return token[0] if token else None
+        named = [job for job in self.jobs if is_named_by(name, job)]
+        return max(named, key=len) if named else job_named(name)
 
     def explains(self, upload: UploadInfo) -> bool:
         """Whether no other directory can have more about it."""

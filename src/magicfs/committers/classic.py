@@ -23,8 +23,8 @@ from magicfs.formats.statistics import ROWS, Statistics
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SUCCESS_SIZE_LIMIT, SuccessData
 from magicfs.formats.task_commit import Counters, TaskCommit
 from magicfs.protocol import paths
+from magicfs.protocol.final_names import unique_name
 from magicfs.protocol.ids import AttemptId, TaskId
-from magicfs.protocol.layout import unique_name
 from magicfs.protocol.winners import Attempt, check_attempts
 from magicfs.report import JobReport, job_report
 from magicfs.transaction.context import JobContext, JobSetup

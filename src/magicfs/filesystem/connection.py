@@ -17,7 +17,8 @@ from magicfs.errors import UsageError
 from magicfs.filesystem import options
 from magicfs.filesystem.transactions import MagicTransaction, Transactions
 from magicfs.formats.pending import DEFAULT_ETAG_FORMAT, EtagFormat
-from magicfs.protocol import layout, paths
+from magicfs.protocol import paths
+from magicfs.protocol.final_names import unique_name
 from magicfs.protocol.magic import Dialect, MagicPath, locate
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.stores import resolve
@@ -171,7 +172,7 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
                 f"{path.path}: unique names need a path of a task "
                 "(…/job-<id>/<NN>/tasks/<attempt>/__base/…); write below Task.path"
             )
-        relative = layout.unique_name(path.relative, owner.task, owner.job)
+        relative = unique_name(path.relative, owner.task, owner.job)
         return paths.join(path.destination, *relative)
 
     def _delayed(self, path: str) -> MagicPath | None:

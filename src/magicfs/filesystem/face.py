@@ -20,6 +20,7 @@ from magicfs.filesystem.reading import Reading
 from magicfs.filesystem.recording import MemoryRecorder, StoreRecorder
 from magicfs.filesystem.tracking import tracker
 from magicfs.filesystem.upload import AsyncDelayedFile, DelayedFile, Recorder, Upload
+from magicfs.protocol import paths
 from magicfs.protocol.magic import PENDING, MagicPath
 
 __all__ = ["MagicFileSystem"]
@@ -182,13 +183,16 @@ class MagicFileSystem(Reading):
             )
 
     def _upload(self, path: MagicPath) -> Upload:
-        store = self.store(path.bucket)
+        store, key = self.store(path.bucket), self.final_key(path)
+        paths.check_length(key, "the final key", "shorten the name, or its directories")
         recorder: Recorder
         if self._tracking == "memory":
             recorder = MemoryRecorder(store, path)
         else:
+            advice = "shorten the name or its directories, or use tracking='memory', which needs no such file"
+            paths.check_length(path.pending_key, "the .pending file", advice)
             recorder = StoreRecorder(store, path, self._etag_format)
-        return Upload(store, self.final_key(path), self._part_size, recorder)
+        return Upload(store, key, self._part_size, recorder)
 
     # -- directories -----------------------------------------------------------------------------------
 

@@ -1,61 +1,131 @@
-"""Names of files that tasks write directly at the destination, and what can be read from them.
+"""Names of files at the destination: made unique by task and job, and what can be read from them.
 
 ``part-0.parquet`` becomes ``part-0-<label>-<job>.parquet``. The label is the task, whose attempts then share
 their names, or the attempt, as in Stocator (``part-00000-attempt_…``; section 3 of its paper, arXiv
 1709.01812).
+
+Whose file it is says the id in *that place* alone: the last one before the extension. An id in a directory,
+or further in front, says where the content came from. Hadoop (``Paths.addUUID``) keeps a path that holds the
+job's id anywhere, so that two tasks may write one key; here every file is told apart.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
+from typing import Final
 
 from magicfs.errors import UsageError
 from magicfs.protocol import ids
-from magicfs.protocol.ids import JobId, TaskId
-from magicfs.protocol.layout import unique_name
+from magicfs.protocol.ids import AttemptId, JobId
 
-__all__ = ["attempts_named", "final_name", "is_unfinished", "unfinished_name", "uuids_in"]
+__all__ = [
+    "attempts_named",
+    "is_named_by",
+    "is_unfinished",
+    "job_named",
+    "unfinished_name",
+    "unique_name",
+    "uuids_in",
+]
 
-_GAP = "\0"
 _ATTEMPT = re.compile(r"(?:^|-)(?=attempt[-_])")
 _UNFINISHED = re.compile(r"\.[0-9a-f]{16}-.*\.unfinished\Z", re.DOTALL)
-_UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
+_UUID_TEXT: Final = r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}"
+_UUID = re.compile(_UUID_TEXT, re.IGNORECASE)
+# A writer of Spark's puts the number of a bucket or of a file between the id and the extension.
+_NUMBERS: Final = r"(?:_[0-9]{5})?(?:-c[0-9]{3,})?"
+_REST_OF_OURS = re.compile(r"\.|\Z")
+_REST = re.compile(rf"{_NUMBERS}(?:\.|\Z)")
+_JOB = re.compile(rf"(?:^|-)({_UUID_TEXT}){_NUMBERS}\Z", re.IGNORECASE)
+# Tasks and attempts that engines number; eight digits would be a date rather than a task.
+_LABEL: Final = (
+    r"[0-9]{6,7}|attempt-[0-9]{6,7}-[0-9a-z]+|task_[0-9]+_[0-9]+_[mr]_[0-9]+"
+    r"|attempt_[0-9]+_[0-9]+_[mr]_[0-9]+_[0-9]+"
+)
+_DIGITS: Final = 16
 
 
-def final_name(relative: tuple[str, ...], label: str, job: JobId) -> tuple[str, ...]:
+def unique_name(relative: tuple[str, ...], label: str, job: JobId) -> tuple[str, ...]:
     """Put ``-<label>-<job>`` before the first dot of the last element; a second call changes nothing.
 
-    As ``unique_name``, which keeps a relative path that names the job; but a label that is an attempt is put
-    in all the same, because nothing else says whose file it is.
+    Writers call their files ``part-0.parquet`` in every task of every job; without this the last one to be
+    completed would be all that is left. A name that was made so for an earlier job does not grow: digits of a
+    hash stand for what was put in then, because two files of earlier tasks may differ in it alone.
     """
     *parents, last = relative
-    if not _is_attempt(label):
-        return unique_name(relative, TaskId(label), job)
-    if label in attempts_named(last, job):
+    lead = _lead(last)
+    added = f"-{label}-{job}"
+    if any(_REST_OF_OURS.match(last, end) for _, end in _places(last, added, lead)):
         return relative
-    (name,) = unique_name((last.replace(job, _GAP),), TaskId(label), job)
-    return (*parents, name.replace(_GAP, job))
+    # A name such as ``.hidden`` has its first dot at the front; the suffix still goes before the extension.
+    stem, dot, extension = last[lead:].partition(".")
+    return (*parents, f"{last[:lead]}{_shortened(stem, label)}{added}{dot}{extension}")
 
 
-def attempts_named(name: str, job: JobId) -> Iterator[str]:
+def _shortened(stem: str, label: str) -> str:
+    """A stem in which a hash stands for what was put in for an earlier job, the hash before it included."""
+    earlier = re.compile(
+        rf"(?:-[0-9a-f]{{{_DIGITS}}})?-(?:{_LABEL}|{re.escape(label)})-(?:{_UUID_TEXT})\Z", re.IGNORECASE
+    )
+    found = earlier.search(stem)
+    if found is None:
+        return stem
+    digest = hashlib.sha256(found[0].encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{stem[: found.start()]}-{digest[:_DIGITS]}"
+
+
+def is_named_by(name: str, job: str) -> bool:
+    """Whether the last element of a key names a job where ``unique_name`` does, or where Spark's writers do.
+
+    This decides which uploads a job may call its own, so it errs on the side of no.
+    """
+    return any(_REST.match(name, end) for _, end in _places(name, f"-{job}", _lead(name)))
+
+
+def job_named(name: str) -> str | None:
+    """The UUID in the place of the job, in the last element of a key; None if there is none."""
+    lead = _lead(name)
+    found = _JOB.search(name[lead:].partition(".")[0])
+    return found[1] if found else None
+
+
+def _lead(name: str) -> int:
+    return len(name) - len(name.lstrip("."))
+
+
+def _places(name: str, added: str, lead: int) -> Iterator[tuple[int, int]]:
+    """Where in a name something stands that may have been put in before its first dot.
+
+    The label may hold a dot itself. But what stands before it then names no other job, whose file this would
+    be: of that job's suffix the writer's own words would be the extension.
+    """
+    start = name.find(added, lead)
+    while start >= 0:
+        head = name[lead:start]
+        if "." not in head or _UUID.search(head) is None:
+            yield start, start + len(added)
+        start = name.find(added, start + 1)
+
+
+def attempts_named(name: str, job: JobId) -> Iterator[AttemptId]:
     """The attempts that a file of the job may be of, by the last element of its key.
 
     One, unless writers use such words themselves.
     """
-    token = f"-{job}"
-    start = name.find(token)
-    # A writer's own words before ours hold no dot, and what follows ours does not count.
-    while start >= 0 and name[start + len(token) :][:1] not in {"", "."}:
-        start = name.find(token, start + 1)
-    head = name[: max(start, 0)]
-    return (head[at.end() :] for at in _ATTEMPT.finditer(head) if _is_attempt(head[at.end() :]))
+    for start, end in _places(name, f"-{job}", _lead(name)):
+        if _REST_OF_OURS.match(name, end):
+            head = name[:start]
+            words = (head[at.end() :] for at in _ATTEMPT.finditer(head))
+            yield from (AttemptId(word) for word in words if _is_attempt(word))
+            return
 
 
 def unfinished_name(random: str, label: str, job: JobId) -> str:
     """A hidden name for a file that is being written and will be renamed.
 
-    ``random``: 16 hexadecimal digits. ``label``: as for ``final_name``.
+    ``random``: 16 hexadecimal digits. ``label``: as for ``unique_name``.
     """
     return f".{random}-{label}-{job}.unfinished"
 

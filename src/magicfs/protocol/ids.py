@@ -17,7 +17,6 @@ __all__ = [
     "TaskId",
     "attempt_id",
     "check_attempt",
-    "contains_token",
     "is_random",
     "job_id",
     "task_id",
@@ -33,7 +32,6 @@ ID_LENGTH_MAX = 100
 _SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*\Z")
 _ATTEMPT = re.compile(r"attempt-(?P<task>.+)-(?P<random>[0-9a-z]+)\Z")
 _UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
-_TOKEN_CHARACTER = re.compile(r"[A-Za-z0-9]")
 
 
 def job_id(value: object) -> JobId:
@@ -78,21 +76,6 @@ def task_of_attempt(attempt: str) -> TaskId:
     if attempt.startswith("attempt_") and attempt.count("_") == 5:
         return TaskId("task_" + attempt.removeprefix("attempt_").rpartition("_")[0])
     raise UsageError(f"{attempt!r} is not an attempt id; it should read attempt-<task>-<suffix>")
-
-
-def contains_token(name: str, token: str) -> bool:
-    """Whether a name contains a token that letters and digits do not run into.
-
-    ``part-0-<uuid>.parquet`` contains ``<uuid>``; ``x<uuid>`` and ``<uuid>0`` do not. This decides which
-    uploads a job may call its own, so it errs on the side of no.
-    """
-    start = name.find(token)
-    while token and start >= 0:
-        before, after = name[start - 1 : start], name[start + len(token) : start + len(token) + 1]
-        if not _TOKEN_CHARACTER.match(before) and not _TOKEN_CHARACTER.match(after):
-            return True
-        start = name.find(token, start + 1)
-    return False
 
 
 def is_random(job: JobId) -> bool:

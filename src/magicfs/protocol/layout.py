@@ -37,7 +37,6 @@ __all__ = [
     "SUCCESS",
     "LayoutName",
     "WorkLayout",
-    "unique_name",
 ]
 
 SUCCESS = "_SUCCESS"
@@ -134,19 +133,3 @@ class WorkLayout:
     def success_key(self) -> str:
         """The completion marker of the destination."""
         return paths.join(self.destination, SUCCESS)
-
-
-def unique_name(relative: tuple[str, ...], task: TaskId, job: JobId) -> tuple[str, ...]:
-    """Put ``-<task>-<job>`` before the first dot of the last element; a second call changes nothing.
-
-    Writers call their files ``part-0.parquet`` in every task of every job; without this the last one to be
-    completed would be all that is left. A relative path that names the job already is kept (``Paths.addUUID``
-    of Hadoop, plus the task).
-    """
-    if any(job in element for element in relative):
-        return relative
-    *parents, last = relative
-    # A name such as ``.hidden`` has its first dot at the front; the suffix still goes before the extension.
-    lead = len(last) - len(last.lstrip("."))
-    stem, dot, extension = last[lead:].partition(".")
-    return (*parents, f"{last[:lead]}{stem}-{task}-{job}{dot}{extension}")

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from magicfs.errors import UsageError
 
 __all__ = [
+    "KEY_BYTES_MAX",
     "Location",
+    "check_length",
     "elements",
     "is_hidden",
     "is_under",
@@ -25,6 +28,9 @@ __all__ = [
     "relative_to",
     "which_holds",
 ]
+
+KEY_BYTES_MAX: Final = 1024
+"""The longest key of S3 and its relatives, in UTF-8."""
 
 # Of filesystems, not of stores.
 _WITHOUT_BUCKETS = frozenset({"file", "local"})
@@ -130,6 +136,16 @@ def relative_to(key: str, directory: str) -> str:
     if not is_under(key, directory):
         raise UsageError(f"{key!r} does not lie under {directory!r}; write below the destination")
     return key[len(prefix_of(directory)) :]
+
+
+def check_length(key: str, what: str, advice: str) -> None:
+    """Refuse a key that is too long for an object store, before anything is written; raises UsageError."""
+    size = len(key.encode(errors="surrogatepass"))
+    if size > KEY_BYTES_MAX:
+        raise UsageError(
+            f"{what} {key!r} has {size} bytes, and a key has at most {KEY_BYTES_MAX:,}; nothing was "
+            f"uploaded; {advice}"
+        )
 
 
 def is_visible(key: str, directory: str) -> bool:

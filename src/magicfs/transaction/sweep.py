@@ -1,8 +1,9 @@
 """Removing what a job leaves: uploads of attempts that lost, and work objects.
 
-An upload is the job's own if a document of the job records its id, if the last element of its key holds the
-job's random id as a token, or if the key lies among the job's work objects. Nothing else is ever aborted:
-other jobs may be writing beside us.
+An upload is the job's own if a document of the job records its id, if the last element of its key names the
+job in the place where unique names do, by a random id, or if the key lies among the job's work objects.
+Nothing else is ever aborted: other jobs may be writing beside us, and files rewritten under their own names
+hold the ids of the jobs that wrote them before.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from magicfs.errors import FormatError, MagicError, ObjectNotFound, PermissionDe
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
 from magicfs.parallel import drained
 from magicfs.protocol import ids, paths
+from magicfs.protocol.final_names import is_named_by
 from magicfs.protocol.layout import FACTS
 from magicfs.protocol.magic import PENDING, PENDING_SET
 from magicfs.protocol.steps import Abort, Batch
@@ -100,7 +102,7 @@ def _is_own(context: JobContext, key: str) -> bool:
     """Whether an upload's key tells whose it is: by the job's random id, or by lying among the job's work."""
     if paths.is_under(key, context.layout.job_directory):
         return True
-    return ids.is_random(context.job) and ids.contains_token(key.rpartition("/")[2], context.job)
+    return ids.is_random(context.job) and is_named_by(key.rpartition("/")[2], context.job)
 
 
 async def _abort(engine: Engine, uploads: set[tuple[str, str]], done: set[str], swept: Swept) -> int:

@@ -242,7 +242,7 @@ def test_unique_names_are_those_of_the_task_and_the_job() -> None:
         "day=1/a b.csv.gz": f"day=1/a b-7-{JOB}.csv.gz",
         "no ending": f"no ending-7-{JOB}",
         ".hidden": f".hidden-7-{JOB}",
-        f"has {JOB}.csv": f"has {JOB}.csv",
+        f"has {JOB}.csv": f"has {JOB}-7-{JOB}.csv",
     }.items():
         scene.filesystem.pipe_file(f"{work}/{name}", b"1")
         assert scene.filesystem.exists(f"{work}/{name}")

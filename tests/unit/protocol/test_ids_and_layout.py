@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from magicfs.errors import UsageError
 from magicfs.protocol import ids
-from magicfs.protocol.layout import WorkLayout, unique_name
+from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import PathOwner, locate
 
 JOB = ids.job_id("0b8a4a06-7a57-4e4c-9d1c-1f4b5b1a2c3d")
@@ -52,61 +52,6 @@ def test_task_of_a_hadoop_attempt() -> None:
 def test_text_that_is_no_attempt_is_refused(attempt: str) -> None:
     with pytest.raises(UsageError, match="is not an attempt id"):
         ids.task_of_attempt(attempt)
-
-
-@pytest.mark.parametrize(
-    ("name", "found"),
-    [
-        (f"part-0-{JOB}.parquet", True),
-        (JOB, True),
-        (f"{JOB}.csv", True),
-        (f"_{JOB}_", True),
-        (f"x{JOB}", False),
-        (f"{JOB}0", False),
-        (f"x{JOB} {JOB}", True),
-        ("daily", False),
-        (JOB[:-1], False),
-    ],
-)
-def test_a_name_is_the_jobs_only_if_it_holds_the_id_as_a_token(name: str, found: bool) -> None:
-    assert ids.contains_token(name, JOB) is found
-
-
-def test_an_empty_token_is_in_no_name() -> None:
-    assert not ids.contains_token("part-0.parquet", "")
-
-
-@pytest.mark.parametrize(
-    ("relative", "expected"),
-    [
-        ("part-0.parquet", f"part-0-000003-{JOB}.parquet"),
-        ("part-0001.gz.csv", f"part-0001-000003-{JOB}.gz.csv"),
-        ("part-0000", f"part-0000-000003-{JOB}"),
-        ("a.b/part-0", f"a.b/part-0-000003-{JOB}"),
-        (".hidden", f".hidden-000003-{JOB}"),
-        (f"{JOB}/part-0.csv", f"{JOB}/part-0.csv"),
-        (f"part-{JOB}.csv", f"part-{JOB}.csv"),
-    ],
-)
-def test_task_and_job_go_before_the_first_dot_of_the_last_element(relative: str, expected: str) -> None:
-    """Hadoop's TestPaths.testUUID…, plus the task."""
-    task = ids.task_id(3)
-    once = unique_name(tuple(relative.split("/")), task, JOB)
-    assert "/".join(once) == expected
-    assert unique_name(once, task, JOB) == once
-
-
-@given(
-    names=st.lists(
-        st.text(st.characters(codec="utf-8", exclude_characters="/"), min_size=1), min_size=1, max_size=3
-    )
-)
-def test_unique_names_of_two_tasks_and_of_two_jobs_never_meet(names: list[str]) -> None:
-    relative = tuple(names)
-    other = ids.job_id(UUID(int=7))
-    made = {unique_name(relative, ids.task_id(n), job) for n in (1, 11) for job in (JOB, other)}
-    assert len(made) == 4
-    assert all(name[:-1] == relative[:-1] for name in made)
 
 
 @pytest.mark.parametrize("layout", ["__magic_job", "__magic"])

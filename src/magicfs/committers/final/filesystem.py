@@ -20,7 +20,7 @@ from magicfs.committers.final.writing import FinalFile, LocalTarget, StoreTarget
 from magicfs.errors import UsageError
 from magicfs.filesystem import options, wrapped_files
 from magicfs.protocol import paths
-from magicfs.protocol.final_names import final_name
+from magicfs.protocol.final_names import unique_name
 from magicfs.protocol.ids import JobId
 from magicfs.stores import resolve
 
@@ -101,8 +101,12 @@ class FinalFileSystem(AbstractFileSystem):  # type: ignore[misc]
             raise UsageError(f"{path!r} contains {_VERSION!r}, which s3fs cuts off; choose another name")
         if self._suffix is not None:
             label, job = self._suffix
-            elements = final_name(elements, label, JobId(job))
-        return "/".join((self.root, *elements))
+            elements = unique_name(elements, label, JobId(job))
+        final = "/".join((self.root, *elements))
+        if not self._local:
+            key = final.partition("/")[2]
+            paths.check_length(key, "the final key", "shorten the name, or its directories")
+        return final
 
     def _real(self, path: Any) -> str:
         """The path of a file that is to be read: a final one if it was written here."""

@@ -21,14 +21,14 @@ from magicfs.committers.staging.local_output import LocalOutput, read_all
 from magicfs.committers.staging.upload import Source, Uploads
 from magicfs.committers.work_places import local_directory
 from magicfs.engine import Engine
-from magicfs.errors import CommitFailed, CommitOutcomeUnknown, MagicError, StoreError
+from magicfs.errors import CommitFailed, CommitOutcomeUnknown, MagicError, StoreError, UsageError
 from magicfs.formats.statistics import LEFT_OUT, Statistics
 from magicfs.formats.task_commit import Counters, TaskCommit
 from magicfs.parallel import raise_first
 from magicfs.protocol import conflict, paths
+from magicfs.protocol.final_names import unique_name
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
-from magicfs.protocol.layout import unique_name
 from magicfs.protocol.steps import Abort
 from magicfs.report import JobReport
 from magicfs.transaction import attempt_output, sets
@@ -219,6 +219,10 @@ class StagingCommitter(DrivenCommitter):
                 if self.context.unique_names:
                     elements = unique_name(elements, task, self.context.job)
                 key = paths.join(destination, *elements)
+                try:
+                    paths.check_length(key, "the final key", "shorten the name, or its directories")
+                except UsageError as error:
+                    problems.append(str(error))
                 if key in by_key:
                     problems.append(
                         f"{file.name!a} and {by_key[key].file.name!a} have one final name, {key!a}"
