@@ -337,7 +337,7 @@ def test_tasks_of_an_earlier_attempt_are_recovered_with_their_files_elsewhere(sc
     [
         ({"extra_destinations": EXTRA}, "is one text; give a list of URLs"),
         ({"extra_destinations": [f"memory://{BUCKET}"]}, "must be a directory in the bucket"),
-        ({"extra_destinations": [f"memory://{BUCKET}/a/__magic/b"]}, "and no magic one"),
+        ({"extra_destinations": [f"memory://{BUCKET}/a/__magic/b"]}, "and none where jobs keep"),
         ({"extra_destinations": [f"memory://{BUCKET}/dataset1"]}, "overlaps bucket/dataset1"),
         ({"extra_destinations": [f"memory://{BUCKET}/dataset1/x"]}, "overlaps bucket/dataset1"),
         ({"extra_destinations": [EXTRA, f"{EXTRA}/x"]}, "overlaps"),

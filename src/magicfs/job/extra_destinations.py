@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from magicfs.committers.registry import committer_info
 from magicfs.errors import UsageError
-from magicfs.protocol import magic, paths
+from magicfs.protocol import conflict, paths
 from magicfs.protocol.paths import Location
 
 __all__ = ["keys_of", "place_in"]
@@ -42,8 +42,11 @@ def keys_of(
                 f"extra destination {url!r} lies outside {location.scheme}://{location.bucket}; uploads of "
                 "one job lie in one bucket; use a job for each bucket"
             )
-        if not place.key or magic.locate(place.path) is not None:
-            raise UsageError(f"extra destination {url!r} must be a directory in the bucket, and no magic one")
+        if not place.key or conflict.is_reserved(place.key):
+            raise UsageError(
+                f"extra destination {url!r} must be a directory in the bucket, and none where jobs keep "
+                "their work or manifests"
+            )
         for other in (location.key, *keys):
             if _overlap(place.key, other):
                 raise UsageError(

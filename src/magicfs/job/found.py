@@ -5,14 +5,27 @@ from __future__ import annotations
 import logging
 from datetime import UTC, datetime
 
+from magicfs.protocol.paths import is_hidden
 from magicfs.transaction.context import FoundJob, FoundUpload, JobSetup
 
-__all__ = ["LISTED_MAX", "log_found"]
+__all__ = ["LISTED_MAX", "log_found", "log_hidden"]
 
 LISTED_MAX = 20
 """Most uploads that are logged one by one, the oldest first."""
 
 _LOGGER = logging.getLogger("magicfs")
+
+
+def log_hidden(url: str) -> None:
+    """Warn of a destination that readers skip who read a directory above it."""
+    name = url.rpartition("/")[2]
+    if is_hidden(name):
+        _LOGGER.warning(
+            "%s: who reads a directory above skips %a, as every name that begins with _ or a dot; choose "
+            "another name if that is not meant",
+            url,
+            name,
+        )
 
 
 def log_found(url: str, job: str, found: JobSetup) -> None:

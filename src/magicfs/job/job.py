@@ -18,7 +18,7 @@ from magicfs.committers.registry import options_of
 from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation, UsageError
 from magicfs.formats.pending import EtagFormat
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.job.found import log_found
+from magicfs.job.found import log_found, log_hidden
 from magicfs.job.map import run_tasks
 from magicfs.job.progress import Meter
 from magicfs.job.spec import JobSpec, choose_committer, location_of
@@ -181,6 +181,7 @@ class Job:
         if self._state == "new":
             found: JobSetup = sync(self.spec.loop, self.spec.make_committer().setup_job)
             self._found, self._state = found, "open"
+            log_hidden(self.url)
             log_found(self.url, self.id, found)
         self._require_open("setup")
         return self

@@ -25,7 +25,7 @@ from magicfs.formats.pending import EtagFormat
 from magicfs.job.extra_destinations import keys_of, place_in
 from magicfs.manifests.chain import manifest_key
 from magicfs.protocol import ids, paths
-from magicfs.protocol.conflict import CONFLICTS, Conflict
+from magicfs.protocol.conflict import CONFLICTS, Conflict, is_reserved
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
@@ -79,6 +79,12 @@ class JobSpec:
         if isinstance(self.filesystem, MagicFileSystem):
             raise UsageError(
                 "filesystem is a MagicFileSystem already; give the one that it wraps (its attribute fs)"
+            )
+        if is_reserved(self.location.key):
+            raise UsageError(
+                f"{self.location.url} lies where jobs keep their work or their manifests, and may be removed "
+                "with them; nothing was changed; choose a directory none of whose names begins with __magic, "
+                "_magicfs or _temporary"
             )
         manifest_key(self.location.key, self.job)
         context = self.context

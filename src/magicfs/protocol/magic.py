@@ -200,8 +200,8 @@ def directory_of(element: str) -> str | None:
 def locate(path: str, dialect: Dialect | None = None) -> MagicPath | None:
     """Take a path apart at its first magic element; None for an ordinary path.
 
-    ``path``: ``bucket/key``, without a scheme, not encoded. ``dialect``: which elements are magic; both kinds
-    by default.
+    ``path``: ``bucket/key``, without a scheme, not encoded; several slashes in a row count as one, as in
+    Hadoop's ``Path``. ``dialect``: which elements are magic; both kinds by default.
 
     Raises UsageError if the bucket is empty or itself a magic element, or the path of a magic write contains
     ``.``, ``..`` or ``::`` (which no chained URL could name again).
@@ -220,4 +220,4 @@ def locate(path: str, dialect: Dialect | None = None) -> MagicPath | None:
         raise UsageError(f"{path!r} contains '::', which separates chained URLs; choose another name")
     if any(name in {".", ".."} for name in names):
         raise UsageError(f"{path!r} contains a '.' or '..' element; write the path out")
-    return MagicPath(bucket, key, names[:index], names[index], names[index + 1 :])
+    return MagicPath(bucket, "/".join(names), names[:index], names[index], names[index + 1 :])

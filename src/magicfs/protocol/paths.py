@@ -32,6 +32,8 @@ __all__ = [
 KEY_BYTES_MAX: Final = 1024
 """The longest key of S3 and its relatives, in UTF-8."""
 
+# What s3fs takes for the end of a key.
+_VERSION: Final = "?versionId="
 # Of filesystems, not of stores.
 _WITHOUT_BUCKETS = frozenset({"file", "local"})
 
@@ -61,8 +63,8 @@ def parse_url(url: str) -> Location:
 
     ``file:///tmp/x`` has no bucket: its key is ``tmp/x``. There, several slashes in a row count as one.
 
-    Raises UsageError for no scheme, no bucket, a chained URL, an element that is ``.`` or ``..``, and for a
-    file whose path is not absolute or is the root.
+    Raises UsageError for no scheme, no bucket, a chained URL, an element that is empty, ``.`` or ``..``, a
+    version, and for a file whose path is not absolute or is the root.
     """
     scheme, separator, path = url.partition("://")
     if not separator or not scheme:
@@ -88,14 +90,23 @@ def _absolute(url: str, path: str) -> str:
 def parse_path(path: str) -> Location:
     """Split ``bucket/key``; slashes at the end are dropped, nothing is decoded.
 
-    Raises UsageError for no bucket, and for an element that is ``.`` or ``..`` (stores take them literally,
-    local filesystems do not: such a name would mean two locations).
+    So that one directory has one spelling: raises UsageError for no bucket, for an element that is ``.`` or
+    ``..`` (stores take them literally, local filesystems do not) or empty (stores take ``a//b`` for another
+    place than ``a/b``, Hadoop and most tools do not), and for what s3fs would cut off as a version.
     """
     bucket, _, key = path.partition("/")
     key = key.rstrip("/")
     if not bucket:
         raise UsageError(f"{path!r} has no bucket; write it as bucket/key")
-    _refuse_dots(path, key.split("/"))
+    names = key.split("/") if key else []
+    _refuse_dots(path, names)
+    if not all(names):
+        raise UsageError(
+            f"{path!r} has two slashes in a row; write it as {join(bucket, *names)!r}, for tools disagree "
+            "whether the two are one place"
+        )
+    if _VERSION in key:
+        raise UsageError(f"{path!r} names a version with {_VERSION!r}; leave it out, or choose another name")
     return Location("", bucket, key)
 
 

@@ -22,7 +22,11 @@ def test_urls_come_back_as_they_were(bucket: str, key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["bucket/key", "://b/k", "s3://", "s3:///key", "magic::s3://b/k", "s3://b/../k", "s3://b/./k"]
+    "url",
+    [
+        *("bucket/key", "://b/k", "s3://", "s3:///key", "magic::s3://b/k", "s3://b/../k", "s3://b/./k"),
+        *("s3://b//k", "s3://b/a//k/", "s3://b/k?versionId=1"),
+    ],
 )
 def test_urls_that_name_no_place_are_refused(url: str) -> None:
     with pytest.raises(UsageError):
@@ -65,6 +69,12 @@ def test_urls_that_name_no_file_are_refused(url: str, problem: str) -> None:
 def test_bare_path_without_a_bucket_is_refused_as_ever() -> None:
     with pytest.raises(UsageError, match="bucket"):
         paths.parse_path("/tmp/x")
+
+
+def test_two_slashes_in_a_row_are_refused_with_the_one_spelling() -> None:
+    with pytest.raises(UsageError, match="write it as 'b/a/k'"):
+        paths.parse_url("s3://b//a///k/")
+    assert paths.parse_url("s3://b/a/k//") == paths.parse_url("s3://b/a/k")
 
 
 @given(directory=KEY, name=NAME)
