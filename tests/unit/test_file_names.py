@@ -131,3 +131,53 @@ def test_a_final_file_whose_key_would_be_too_long_is_refused_when_it_is_opened(
     with pytest.raises(UsageError, match="at most 1,024"):
         task.filesystem.open(f"{task.path}/{'x' * 1000}", "wb")
     assert scene.data() == {}
+
+
+HIDDEN = {"_metadata": b"m", ".part-0.csv.crc": b"c", "day=1/.part-0.csv.crc": b"c", "_tmp/x": b"t"}
+
+
+def hidden(scene: JobScene) -> list[str]:
+    """What lies there that no reader takes for data, but ``_SUCCESS`` and manifests."""
+    return [
+        name for name in scene.below() if name not in scene.data() and not name.startswith(("_S", "_magicfs"))
+    ]
+
+
+@pytest.mark.parametrize("unique_names", [True, False])
+def test_a_replace_removes_hidden_files_of_the_jobs_that_it_replaces_and_no_others(
+    scene: JobScene, unique_names: bool
+) -> None:
+    theirs = ["_mine", ".other/x", "day=1/_x.crc"]
+    for name in theirs:
+        scene.put(name, b"somebody's")
+    files = {"day=1/part-0.csv": b"1", **HIDDEN}
+    for number in range(3):
+        scene.published({**files, f"n={number}": b""}, conflict="replace", unique_names=unique_names)
+        assert len(hidden(scene)) == len(HIDDEN) + len(theirs)
+    scene.published({"day=1/part-1.csv": b"2"}, conflict="replace")
+    assert sorted(hidden(scene)) == sorted(theirs)
+    assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+
+
+def test_a_replace_of_partitions_removes_hidden_files_in_them(scene: JobScene) -> None:
+    scene.published({f"day={n}/{name}": b"1" for n in (1, 2) for name in ("a", ".a.crc")})
+    scene.put("day=1/.b.crc", b"somebody's")
+    scene.published({"day=1/b": b"2"}, conflict="replace_partitions")
+    left = sorted(name.partition("-")[0] for name in hidden(scene))
+    assert left == ["day=1/.b.crc", "day=2/.a"]
+    assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+
+
+def test_a_hidden_file_that_somebody_wrote_over_stays(scene: JobScene) -> None:
+    scene.published({"a": b"1", "_notes": b"of a job"}, unique_names=False)
+    scene.put("_notes", b"somebody's")
+    scene.published({"b": b"2"}, conflict="replace")
+    assert hidden(scene) == ["_notes"]
+
+
+def test_a_chain_that_cannot_be_read_keeps_hidden_files_and_no_replace_from_its_work(scene: JobScene) -> None:
+    job = scene.published({"a": b"1", "_notes": b"of a job"}, unique_names=False)
+    scene.delete(f"_magicfs/{job.id}.json")
+    scene.published({"b": b"2"}, conflict="replace")
+    assert hidden(scene) == ["_notes"]
+    assert scene.bodies() == [b"2"]

@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from magicfs.errors import UsageError
 from magicfs.protocol import paths
+from magicfs.protocol.layout import SUCCESS
 from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.temporary import TEMPORARY
 
@@ -17,6 +18,7 @@ __all__ = [
     "Conflict",
     "is_by_partition",
     "is_data",
+    "is_hidden_output",
     "is_replaced",
     "is_reserved",
     "overlap",
@@ -79,6 +81,17 @@ def is_replaced(key: str, directory: str) -> bool:
     if last in _SUMMARIES:
         return all(is_data(parent, "") for parent in parents)
     return is_data(key, directory)
+
+
+def is_hidden_output(key: str, directory: str) -> bool:
+    """Whether a key may be a file that a job published and readers skip, such as ``.part-0.crc``.
+
+    ``_SUCCESS`` of the destination is none: it comes and goes with jobs.
+    """
+    if not paths.is_under(key, directory) or key == paths.join(directory, SUCCESS):
+        return False
+    hidden = not paths.is_visible(key, directory) and not key.endswith("/")
+    return hidden and not is_reserved(paths.relative_to(key, directory))
 
 
 def table_format_of(key: str, directory: str) -> str | None:

@@ -39,6 +39,8 @@ class Replacement:
 
     deleted: list[OldFile] = field(default_factory=list)
     """Old files in the scope."""
+    hidden: list[OldFile] = field(default_factory=list)
+    """Files in the scope that no reader takes for data: what jobs published of them goes, too."""
     equal_keys: list[str] = field(default_factory=list)
     """Keys of files that are there and will be written over."""
     older_files: bool = False
@@ -55,13 +57,25 @@ class Replacement:
                 return True  # published already, by a driver of Hadoop's that died
             self.equal_keys.append(one.key)
         if not conflict.is_replaced(one.key, self.scope.destination):
+            if conflict.is_hidden_output(one.key, self.scope.destination) and self._is_in_scope(one.key):
+                self.hidden.append(one)
             return True
-        if self.scope.whole or self._is_in_partitions(one.key):
+        if self._is_in_scope(one.key):
             self.deleted.append(one)
             return True
         self.older_files = True
         # Appending with names of its own only asks whether there is any file.
         return self.scope.partitions is not None or bool(self.ours)
+
+    def remove_known(self, published: Mapping[str, str]) -> None:
+        """Remove hidden files, too, that jobs published: ETags by relative keys, as manifests show them."""
+        for one in self.hidden:
+            etag = published.get(paths.relative_to(one.key, self.scope.destination))
+            if etag and etag.strip('"') == one.etag.strip('"'):
+                self.deleted.append(one)
+
+    def _is_in_scope(self, key: str) -> bool:
+        return self.scope.whole or self._is_in_partitions(key)
 
     def _is_in_partitions(self, key: str) -> bool:
         if not self._partitions:

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, OutputExists, UsageError
+from magicfs.errors import CommitDenied, FormatError, OutputExists, UsageError
 from magicfs.filesystem.recording import write_id_of
 from magicfs.formats.deletions import OldObject
 from magicfs.formats.job_object import ExtraDestination, SeenPointer
 from magicfs.formats.pending import Pending
-from magicfs.manifests.chain import read_pointer
+from magicfs.manifests.chain import chain, read_pointer, view_of
 from magicfs.parallel import drained
 from magicfs.protocol import conflict, paths
 from magicfs.protocol.job_state import JobState
@@ -165,7 +165,24 @@ async def _look(engine: Engine, context: JobContext, record: JobRecord, output: 
     else:
         for partition in partitions or ():
             await _list(engine, paths.join(destination, partition), found)
+    if found.hidden and pointer is not None and context.conflict != "fail":
+        found.remove_known(await _published(engine, context, record, pointer))
     return _Found(found, pointer)
+
+
+async def _published(
+    engine: Engine, context: JobContext, record: JobRecord, pointer: SeenPointer
+) -> dict[str, str]:
+    """ETags of all files that manifests show, by relative keys; none if the chain cannot be read.
+
+    Only manifests tell what jobs published under hidden names from what others keep under them.
+    """
+    manifests = chain(engine.store, context.layout.destination, record.conditions, start=pointer.job)
+    try:
+        view = await view_of(manifests)
+    except FormatError:
+        return {}
+    return {file.key: file.etag for file in view.files.values()} if view else {}
 
 
 async def _list(engine: Engine, directory: str, found: Replacement) -> None:
