@@ -49,7 +49,7 @@ class Chances:
     Attributes:
         random: The source.
         weather: How bad it is.
-        company: ``rivals``, ``races`` or ``drivers``; empty for what chance brings.
+        company: ``rivals``, ``races``, ``drivers`` or ``names``; empty for what chance brings.
         calm: Whether nothing goes wrong any more.
         mortal: Names of processes that may crash.
         met: Faults by kind and by the state of the job that they met.
@@ -67,8 +67,8 @@ class Chances:
         """The chances of a seed.
 
         In the company of ``rivals`` there are two jobs; of ``races`` one job and several who want to end it;
-        of ``drivers`` two who drive it and two who abort it, and some slow requests. No request of these
-        fails.
+        of ``drivers`` two who drive it and two who abort it, and some slow requests; of ``names`` jobs with
+        names that make trouble. No request of these fails.
         """
         source = random.Random(seed)  # noqa: S311 - no secret
         weather = Weather(

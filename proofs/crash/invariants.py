@@ -63,8 +63,18 @@ class _Look:
         return len(self.facts.jobs) == 1
 
     def data(self, world: SnapshotWorld) -> dict[str, Any]:
+        """What readers take for data, and what jobs write under hidden names."""
+        hidden = self.hidden
         destination = self.facts.destination
-        return {key: found for key, found in world.objects.items() if is_data(key, destination)}
+        return {
+            key: found for key, found in world.objects.items() if is_data(key, destination) or key in hidden
+        }
+
+    @property
+    def hidden(self) -> set[str]:
+        """Keys of the jobs' own files that no reader takes for data."""
+        wrote = (key for job in self.facts.jobs for files in job.outputs.values() for key in files)
+        return {key for key in wrote if not is_data(key, self.facts.destination)}
 
     def jobs(self) -> Iterator[tuple[JobFacts, JobHistory]]:
         for job in self.facts.jobs:
@@ -288,6 +298,7 @@ def _untouched(look: _Look) -> Iterator[Violation]:
     for job in look.facts.jobs:
         work += [f"{job.directory}/", f"{destination}/_magicfs/{job.job_id}."]
     before, now = look.before.objects, look.now.objects
+    own |= look.hidden
     for key in before.keys() | now.keys():
         if before.get(key) is now.get(key) or key in own or is_data(key, destination):
             continue

@@ -73,15 +73,20 @@ def work(unit: _Unit) -> tuple[_Unit, Any]:
         case "model":
             return unit, run_model(what, 1)
         case "classic":
-            # Jobs that are aborted warn of what stays, by the hundred.
-            logging.getLogger("magicfs").setLevel(logging.ERROR)
+            _be_silent()
             return unit, classic.hold(*what)
         case _:
+            _be_silent()
             committer, start, stop = what
             result = Result()
             for seed in range(start, stop):
                 simulate(str(seed) if committer == "magic" else f"{committer}.{seed}", result)
             return unit, result
+
+
+def _be_silent() -> None:
+    # Jobs that are aborted warn of what stays, and those that stage of what is left out, by the hundred.
+    logging.getLogger("magicfs").setLevel(logging.ERROR)
 
 
 def units(committers: Collection[str], *, quick: bool, targets: Targets, first: int) -> list[_Unit]:

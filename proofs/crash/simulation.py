@@ -7,6 +7,7 @@ unfinished is recovered, one sweep follows, and the invariants must hold.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from proofs.crash.chances import Chances
 from proofs.crash.drawing import DRIVEN, DrawnJob, again, draw_jobs
 from proofs.crash.history import Facts
 from proofs.crash.invariants import Violation
+from proofs.crash.names import draw_names, lay_names
 from proofs.crash.past import before_of
 from proofs.crash.processes import Outcome, Process
 from proofs.crash.snapshots import BUCKET, SnapshotWorld
@@ -34,6 +36,8 @@ __all__ = ["Result", "Simulation", "simulate"]
 
 _PLACE = Location("memory", BUCKET, DESTINATION)
 _TRIES = 4
+# Share of the seeds whose jobs have names that make trouble.
+_HOSTILE = 0.3
 _RECOVERIES = {"rivals": (0,), "races": (2, 3), "drivers": (2,)}
 
 
@@ -85,6 +89,12 @@ class Simulation(Watched):
         chances = Chances.of(seed, rest.partition("-")[0] if "-" in rest else "")
         jobs = draw_jobs(chances, committer)
         before = before_of(jobs[0].setting)
+        # Of a source of its own: what else is drawn stays as it was.
+        source = random.Random(f"names {seed}")  # noqa: S311 - no secret
+        if chances.company == "names" or (not chances.company and source.random() < _HOSTILE):
+            draw_names(source, jobs)
+            before = before.copy()
+            lay_names(before, jobs)
         world = SnapshotWorld(Clock(START + 86400), before)
         window = jobs[0].setting.store == "write-once"
         facts = Facts(DESTINATION, [job.facts for job in jobs], window)

@@ -113,5 +113,10 @@ def _write_locally(
         body = f"{attempt} wrote {name}".encode()
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(body)
-        wrote["/".join((context.layout.destination, *relative))] = body
+        if not _is_left_out(relative[-1]):
+            wrote["/".join((context.layout.destination, *relative))] = body
     return wrote
+
+
+def _is_left_out(name: str) -> bool:
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)

@@ -26,8 +26,8 @@ class Mutant:
         line: What it says.
         instead: What it says instead.
         jobs: Settings in which it is hunted.
-        way: How: ``singles``, ``expired``; by seeds of simulations, ``rivals``, ``races`` or
-            ``drivers``.
+        way: How: ``singles``, ``expired``; by seeds of simulations, ``rivals``, ``races``, ``drivers`` or
+            ``names``.
     """
 
     name: str
@@ -264,6 +264,33 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "case JobState.COMMITTING, Wish.ROLLBACK:",
         "case JobState.REVERTING, Wish.ROLLBACK:",
         (_job(),),
+    ),
+    Mutant(
+        "a partition of a column that begins with an underscore is hidden",
+        "b",
+        "magicfs.protocol.paths",
+        'return element.startswith(".") or (element.startswith("_") and "=" not in element)',
+        'return element.startswith((".", "_"))',
+        (_job(),),
+        "names",
+    ),
+    Mutant(
+        "a sweep goes by an id anywhere in a key",
+        "e",
+        _SWEEP,
+        'return ids.is_random(context.job) and is_named_by(key.rpartition("/")[2], context.job)',
+        "return context.job in key",
+        (_job(),),
+        "names",
+    ),
+    Mutant(
+        "a job id anywhere in a path keeps it from being made unique",
+        "d",
+        "magicfs.protocol.final_names",
+        "if any(_REST_OF_OURS.match(last, end) for _, end in _places(last, added, lead)):",
+        'if job in "/".join(relative):',
+        (_job(),),
+        "names",
     ),
 )
 """At least fifteen."""
