@@ -2,22 +2,23 @@
 
 The sum is a manifest of its own, which lists what the chain right below it shows. It is linked only if no job
 has joined in between, or else made again: so a job never waits for a compaction, and what is below a sum is
-exactly what it sums up. No manifest is removed: late writers find their jobs in the chain as before.
+exactly what it sums up. No manifest of the chain is removed: late writers find their jobs there as before.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Final
-from uuid import NAMESPACE_URL, uuid5
+from uuid import NAMESPACE_URL, uuid4, uuid5
 
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.connection import on_destination
 from magicfs.engine import Engine
-from magicfs.errors import ObjectNotFound, Unavailable, UsageError
+from magicfs.errors import MagicError, ObjectNotFound, Unavailable, UsageError
 from magicfs.formats.manifest import MANIFEST_SIZE_LIMIT, Manifest, PublishedRun
 from magicfs.manifests import chain as manifests
 from magicfs.manifests.chain import COMPACT, READING
@@ -38,8 +39,8 @@ class CompactReport:
 
     Attributes:
         url: The destination.
-        manifest: URL of the manifest that sums the older ones up, or with ``dry_run`` would; None if there
-            was nothing to sum up.
+        manifest: URL of the manifest that sums the older ones up; None if there was nothing to sum up. With
+            ``dry_run`` one that could: its name ends in random characters.
         manifests: How many older manifests it stands for, sums among them.
         files: How many files the dataset has.
         bytes: Their size.
@@ -67,9 +68,9 @@ def compact(
 ) -> CompactReport:
     """Publish one manifest that stands for all before it. The dataset stays exactly what it was.
 
-    No data file is touched, no manifest is removed, and no job waits: run it beside jobs and streams, as
-    often as you like. A job that joins meanwhile makes it start again with what is new. A second call with
-    no job in between finds nothing to do.
+    No data file is touched, no manifest of a job is removed, and no job waits: run it beside jobs, streams
+    and other compactions, as often as you like. A job that joins meanwhile makes it start again with what is
+    new. A second call with no job in between finds nothing to do.
 
     Args:
         url: The destination, such as ``s3://bucket/sales``.
@@ -110,6 +111,8 @@ async def compact_chain(engine: Engine, location: Location, *, dry_run: bool = F
             return CompactReport(location.url, None)
         total = await _sum(engine, location, newest, known)
         if dry_run or await _linked(engine, location, total, seen):
+            if not dry_run:
+                await _remove_leftovers(engine, location, [total, *_down(newest, known)])
             return CompactReport(
                 location.url,
                 Location(
@@ -132,8 +135,8 @@ async def _sum(engine: Engine, location: Location, newest: str, known: Mapping[s
     view = await manifests.view_of(chain)
     assert view is not None
     return Manifest(
-        # The same sum has the same id in every process: what a compaction that died has left is used.
-        job_id=f"{COMPACT}-{uuid5(NAMESPACE_URL, f'magicfs-compact:{newest}')}",
+        # No two compactions make the same manifest: who fails to link it may remove it.
+        job_id=f"{_stem_of_sums(newest)}{uuid4().hex[:12]}",
         bucket=location.bucket,
         destination=location.key,
         conflict=COMPACT,
@@ -162,6 +165,27 @@ async def _linked(engine: Engine, location: Location, total: Manifest, seen: tup
             "job that joins at the same moment; nothing was changed; use another store"
         )
     return await manifests.link(engine.store, conditions, location.key, total, seen)
+
+
+async def _remove_leftovers(engine: Engine, location: Location, linked: Sequence[Manifest]) -> None:
+    """Remove sums of compactions that died: of a job that has another one right above it in the chain.
+
+    The pointer has passed that job and never returns to it, so its other sums will never be linked. Their
+    names tell which job they sum up. Only a tidy directory is at stake, so no trouble raises.
+    """
+    keep = {_stem_of_sums(one.previous): one.job_id for one in linked if one.previous is not None}
+    prefix = paths.join(location.key, MANIFESTS, f"{COMPACT}-")
+    with suppress(MagicError):
+        async for info in engine.store.list(prefix):
+            job = info.key.rpartition("/")[2].removesuffix(".json")
+            stem, dash, _ = job.rpartition("-")
+            if dash and keep.get(f"{stem}-", job) != job:
+                await engine.store.delete([info.key])
+
+
+def _stem_of_sums(job: str) -> str:
+    """How the ids of all sums of a chain down from this job begin."""
+    return f"{COMPACT}-{uuid5(NAMESPACE_URL, f'magicfs-compact:{job}')}-"
 
 
 def published_runs(manifest: Manifest) -> tuple[PublishedRun, ...]:

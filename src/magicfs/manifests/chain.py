@@ -223,9 +223,8 @@ async def link(
 ) -> bool:
     """Write a manifest and link it right above the job that the pointer named, or not at all.
 
-    Calling it again, from any process, with the same id and the same pointer finds the manifest of the first.
-
-    ``manifest``: of a job id that nothing else has; ``previous`` is the job that the pointer named.
+    ``manifest``: of a job id that no other process has or can make, so that nobody else can link it;
+    ``previous`` is the job that the pointer named.
 
     Returns True if it is linked; False if another job was linked there, and then the manifest is removed
     again.
@@ -235,21 +234,16 @@ async def link(
     assert manifest.previous == seen[0].job_id
     own = Register(store, manifest_key(destination, manifest.job_id), conditions, lasting=True)
     head = Register(store, pointer_key(destination), conditions, lasting=True)
-    try:
-        entry = await own.create(manifest.to_bytes())
-    except ObjectExists:
-        there = await own.read()
-        if there is None:
-            return False
-        entry = there
+    entry = await own.create(manifest.to_bytes())
     try:
         await _move(head, seen, manifest)
     except (ObjectExists, PreconditionFailed):
-        # The pointer never returns to a job: what is not linked by now never will be.
+        # Perhaps by its own request, whose reply was lost, and others have joined above it since.
         pointer = await read_pointer(store, destination, conditions)
         newest = pointer[0].job_id if pointer else None
         if await _is_linked(store, destination, conditions, newest, manifest):
             return True
+        # The pointer never returns to a job, and nobody else names this manifest: it never will be linked.
         with suppress(MagicError):
             await own.remove(entry)
         return False

@@ -14,10 +14,14 @@ the next writer has probed it and decides.
 
 Bodies must differ from version to version, by a nonce for instance: after a refused or unanswered write the
 key is read, and the same bytes there count as the caller's own write.
+
+Each version bears the SHA-256 of its body in its metadata. So a HEAD and a GET are known to have met the same
+version, without a third request.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -36,6 +40,7 @@ _SUFFIX: Final = ".json"
 _NUMBERED: Final = "magicfs-numbered"
 _YES: Final = "yes"
 _UNDECIDED: Final = "undecided"
+_SHA256: Final = "magicfs-sha256"
 _LOOKS: Final = 10
 _BODY_MAX: Final = 256 * 1024**2 + 1
 
@@ -72,9 +77,9 @@ class Register:
         self._lasting = lasting
 
     async def read(self) -> Entry | None:
-        """The newest version; None if there is none.
+        """The newest version, its body and its ETag; None if there is none.
 
-        The body is that of the ETag, or of a newer version which a ``swap`` of this entry would not replace.
+        Raises Unavailable if others moved it each time, between the two requests that read it.
         """
         for left in reversed(range(_LOOKS)):
             try:
@@ -82,16 +87,24 @@ class Register:
             except ObjectNotFound:
                 return None
             numbered = _NUMBERED in first.metadata
-            # The ETag first: a body that is newer than it can be read, but not replaced.
             versions = await self._versions() if numbered else {0: first}
             number = max(versions, default=0)
             info = versions.get(number, first)
             try:
-                undecided = not number and first.metadata.get(_NUMBERED) == _UNDECIDED
-                return Entry(info.key, await self._body(info.key), info.etag, number, numbered, undecided)
+                body = await self._body(info.key)
+                # Each number is written once, but the key without one is written over.
+                is_pair = bool(number) or await self._is_of(first, body)
             except ObjectNotFound:  # removed, or superseded and cleaned up, between the two requests
                 if number and not left:
                     raise
+                continue
+            if is_pair:
+                undecided = not number and first.metadata.get(_NUMBERED) == _UNDECIDED
+                return Entry(info.key, body, info.etag, number, numbered, undecided)
+            if not left:
+                raise Unavailable(
+                    "get", self._shown(self.key), f"others moved it each time it was read, {_LOOKS} times"
+                )
         return None
 
     async def create(self, body: bytes, *, tried: bool = True) -> Entry:
@@ -110,7 +123,7 @@ class Register:
             info = await self._store.put(
                 self.key,
                 body,
-                metadata={_NUMBERED: _YES if tried else _UNDECIDED} if numbered else {},
+                metadata=_digest(body) | ({_NUMBERED: _YES if tried else _UNDECIDED} if numbered else {}),
                 mode=conditions.create,
             )
         except (ObjectExists, Unavailable) as error:
@@ -132,7 +145,7 @@ class Register:
         try:
             if not safe:
                 await self._check(entry)
-            info = await self._store.put(self.key, body, mode=mode)
+            info = await self._store.put(self.key, body, metadata=_digest(body), mode=mode)
         except (PreconditionFailed, Unavailable) as error:
             return await self._ours(self.key, body, 0, error)
         return Entry(self.key, body, info.etag)
@@ -208,12 +221,21 @@ class Register:
         try:
             info = await self._store.head(key)
             there = await self._body(key)
+            is_ours = there == body and await self._is_of(info, body)
         except ObjectNotFound:
             raise error from None
-        if there != body:
+        if not is_ours:
             raise error
         marked = info.metadata.get(_NUMBERED)
         return Entry(key, body, info.etag, number, bool(number or marked), marked == _UNDECIDED)
+
+    async def _is_of(self, info: ObjectInfo, body: bytes) -> bool:
+        """Whether a body that was read after a HEAD is that of the version which the HEAD met."""
+        digest = info.metadata.get(_SHA256)
+        if digest is not None:
+            return _digest(body)[_SHA256] == digest
+        # Written by hand or by an older magicfs, or the store has no metadata.
+        return (await self._store.head(info.key)).etag == info.etag
 
     async def _check(self, entry: Entry) -> None:
         found = await self.read()
@@ -245,3 +267,7 @@ class Register:
 
     def _moved(self, operation: str, key: str) -> PreconditionFailed:
         return PreconditionFailed(operation, self._shown(key), "another version is there, or none")
+
+
+def _digest(body: bytes) -> dict[str, str]:
+    return {_SHA256: hashlib.sha256(body).hexdigest()}
