@@ -190,6 +190,7 @@ def job_report(
 
 Action = Literal[
     "finished",
+    "not finished",
     "reverted",
     "aborted",
     "left",
@@ -209,7 +210,8 @@ class RecoveredJob:
     Attributes:
         job_id: The job.
         found: The state that it was found in; ``ended`` if only leavings of it were there.
-        action: What was done, or with ``dry_run`` what would be.
+        action: What was done, or with ``dry_run`` what would be. ``not finished``: every file is visible, but
+            the job has not ended, and ``warnings`` say why.
         age_s: Seconds since the job was moved last.
         host: Where that was.
         files: Files that it publishes; 0 as long as that is not settled.

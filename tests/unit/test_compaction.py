@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 import magicfs
 from magicfs.cli.main import main
 from magicfs.committers.magic import MagicCommitter
-from magicfs.datasets.compact import _TRIES, CompactReport, compact_chain, published_runs
+from magicfs.datasets.compact import _TRIES, CompactReport, compact_chain
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound, Unavailable, UsageError
 from magicfs.formats.manifest import Hides, Manifest, ManifestFile, PublishedRun
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT, View
+from magicfs.manifests.runs import published_runs
 from magicfs.protocol import paths
 from magicfs.stores import conditions
 from magicfs.stores.conditions import Conditions
@@ -375,7 +376,8 @@ def test_what_a_dead_compaction_has_left_is_removed_by_the_next(scene: JobScene,
     assert len(chain_of(scene)) == 5 + later_jobs
 
 
-def test_a_compaction_that_may_list_nothing_leaves_what_a_dead_one_left(scene: JobScene) -> None:
+def test_a_compaction_that_may_list_nothing_leaves_what_a_dead_one_left() -> None:
+    scene = JobScene()
     three_jobs(scene)
     refused = Fault(Kind.ERROR_BEFORE, operation="list", prefix=f"{DEST}/_magicfs/{COMPACT}-", times=None)
     engine = scene.engine(Traffic((refused,)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -144,6 +145,42 @@ def test_run_is_found_behind_later_ones(scene: JobScene) -> None:
         first(scene, "replace", run=f"later {number}")
     assert again(scene, "append").report.job_id == one.id
     assert RUNS_KEPT >= 1000
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+@pytest.mark.parametrize("written_by", ["this", "older"])
+def test_run_that_the_pointer_has_forgotten_is_found_in_the_manifests(
+    scene: JobScene, monkeypatch: pytest.MonkeyPatch, written_by: str, compacted: bool
+) -> None:
+    monkeypatch.setattr("magicfs.formats.pointer.RUNS_KEPT", 2)
+    one = first(scene, "append")
+    for number in range(4):
+        first(scene, "append", run=f"later {number}")
+        if compacted and number == 2:
+            magicfs.compact(scene.url, filesystem=scene.filesystem)
+    pointer = json.loads(scene.objects()["sales/_magicfs/current.json"][0])
+    assert RUN not in dict(pointer["runs"])
+    if written_by == "older":
+        del pointer["forgottenRuns"]
+        scene.put("_magicfs/current.json", json.dumps(pointer).encode())
+    before = scene.objects()
+    job = again(scene, "append")
+    assert (job.report.published_before, job.report.job_id) == (True, one.id)
+    assert scene.objects() == before
+    assert not again(scene, "append", run="new").report.published_before
+
+
+def test_run_that_is_new_asks_for_no_manifest_although_the_pointer_has_forgotten_others(
+    scene: JobScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("magicfs.formats.pointer.RUNS_KEPT", 2)
+    for number in range(4):
+        first(scene, "append", run=f"{number}")
+    job = magicfs.Job(scene.url, conflict="append", filesystem=scene.filesystem, run_id="new")
+    traffic = Traffic()
+    scene.lived(lambda: MagicCommitter(job.spec.context, scene.engine(traffic)).setup_job())
+    read = [one.key for one in traffic.log if one.operation == "get" and "_magicfs/" in one.key]
+    assert read == ["sales/_magicfs/current.json"]
 
 
 def test_of_two_jobs_of_one_run_that_start_at_once_not_both_are_published(scene: JobScene) -> None:

@@ -11,10 +11,11 @@ from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.connection import open_destination
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, UsageError
+from magicfs.errors import CommitDenied, FormatError, UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import ADOPT, READING
+from magicfs.manifests.restore import restore_pointer
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS, is_data, table_format_of
 from magicfs.protocol.paths import Location
@@ -34,7 +35,8 @@ def adopt(
     """Publish a manifest of the visible files that no manifest names, so that they belong to the dataset.
 
     For files that are older than the first job; run it while nobody writes there. A second call finds nothing
-    to adopt.
+    to adopt. If the pointer to the newest manifest is gone or malformed it is made again from the manifests
+    first, also where a job is unfinished, which ``recover`` can finish then.
 
     Args:
         url: The destination, such as ``s3://bucket/sales``.
@@ -45,7 +47,8 @@ def adopt(
         The manifest; None if there was nothing to adopt.
 
     Raises:
-        UsageError: A job is unfinished there, or a table format keeps the directory.
+        UsageError: A job is unfinished there, or a table format keeps the directory, or it cannot be told
+            which files belong to the dataset.
         CommitDenied: A job was published meanwhile; nothing was changed.
         FormatError: The chain of manifests is broken, or a newer magicfs wrote it.
         StoreError: The store refused, or did not answer.
@@ -56,14 +59,22 @@ def adopt(
 
 async def _adopt(engine: Engine, location: Location) -> Manifest | None:
     store, destination = engine.store, location.key
-    before = await _head(store, destination)
+    before = await _mended_head(engine, destination)
     # Listed first: what a job published meanwhile is then known by its manifest.
     files = await _listed(store, location)
     await _refuse_unfinished(engine, location)
-    async for manifest in chain.chain(store, destination, READING):
+    last = None
+    async for manifest in chain.chain(store, destination, READING, hidden="readable"):
         # Hidden ones too: what a job has replaced must not come back.
         for key in (*(file.key for file in manifest.files), *manifest.deleted):
             files.pop(key, None)
+        last = manifest
+    if files and last is not None and last.previous is not None:
+        raise UsageError(
+            f"the manifest of job {last.previous} is gone, which may have named {len(files)} files of "
+            f"{location.url}, such as {min(files)}, and a later job has replaced what it named; nothing was "
+            "changed; remove those files, or publish them by a job"
+        )
     found = await chain.view(store, destination, READING)
     if not files and (found is None or not found.older_files):
         return None
@@ -105,6 +116,18 @@ async def _refuse_unfinished(engine: Engine, location: Location) -> None:
             f"job {found[0].job_id} at {location.url} is unfinished, and its files may be among those to "
             f"adopt; wait for it, or run: magicfs recover {location.url}"
         )
+
+
+async def _mended_head(engine: Engine, destination: str) -> str | None:
+    try:
+        head = await _head(engine.store, destination)
+    except FormatError:
+        head = None  # what cannot be mended is raised again
+    if head is None:
+        unfinished = [one.job_id for one in await find_unfinished_jobs(engine, destination)]
+        if await restore_pointer(engine.store, destination, unfinished):
+            head = await _head(engine.store, destination)
+    return head
 
 
 async def _head(store: Store, destination: str) -> str | None:

@@ -22,6 +22,7 @@ from magicfs.errors import MagicError, ObjectNotFound, Unavailable, UsageError
 from magicfs.formats.manifest import MANIFEST_SIZE_LIMIT, Manifest, PublishedRun
 from magicfs.manifests import chain as manifests
 from magicfs.manifests.chain import COMPACT, READING
+from magicfs.manifests.runs import published_runs
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS
 from magicfs.protocol.paths import Location
@@ -103,7 +104,8 @@ async def compact_chain(engine: Engine, location: Location, *, dry_run: bool = F
                 hint="check the URL",
             )
         newest = seen[0].job_id
-        async for one in manifests.chain(store, destination, READING, start=newest, known=known):
+        below = manifests.chain(store, destination, READING, start=newest, known=known, hidden="readable")
+        async for one in below:
             known[one.job_id] = one
             if one.conflict == COMPACT:
                 break
@@ -131,7 +133,7 @@ async def compact_chain(engine: Engine, location: Location, *, dry_run: bool = F
 
 
 async def _sum(engine: Engine, location: Location, newest: str, known: Mapping[str, Manifest]) -> Manifest:
-    chain = manifests.chain(engine.store, location.key, READING, start=newest, known=known)
+    chain = manifests.chain(engine.store, location.key, READING, start=newest, known=known, hidden="none")
     view = await manifests.view_of(chain)
     assert view is not None
     return Manifest(
@@ -188,20 +190,6 @@ def _stem_of_sums(job: str) -> str:
     return f"{COMPACT}-{uuid5(NAMESPACE_URL, f'magicfs-compact:{job}')}-"
 
 
-def published_runs(manifest: Manifest) -> tuple[PublishedRun, ...]:
-    """The runs that a manifest names: its own, or in a sum those of all that it stands for."""
-    if manifest.run_id is None:
-        return manifest.runs
-    own = PublishedRun(
-        run_id=manifest.run_id,
-        job_id=manifest.job_id,
-        files=len(manifest.files),
-        size=manifest.size,
-        committed_ms=manifest.committed_ms,
-    )
-    return (own, *manifest.runs)
-
-
 def _runs(newest: str, known: Mapping[str, Manifest]) -> list[PublishedRun]:
     return [run for one in _down(newest, known) for run in published_runs(one)]
 
@@ -214,7 +202,8 @@ def _down(newest: str, known: Mapping[str, Manifest]) -> list[Manifest]:
     """The manifests from the newest one down to the last sum, that one included."""
     found: list[Manifest] = []
     job: str | None = newest
-    while job is not None:
+    # It may end in a manifest that is gone, and that a full replace had hidden.
+    while job is not None and job in known:
         found.append(known[job])
         job = None if known[job].conflict == COMPACT else known[job].previous
     return found

@@ -12,13 +12,13 @@ from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, UsageError
 from magicfs.filesystem.recording import write_id_of
 from magicfs.formats.job_object import JobObject
-from magicfs.manifests.chain import read_pointer
+from magicfs.manifests.chain import READING
+from magicfs.manifests.runs import job_of_run
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import BEFORE_COMMIT, PUBLISHES
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.paths import Location
-from magicfs.stores.conditions import Conditions
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
@@ -93,8 +93,7 @@ async def _check_run(engine: Engine, location: Location, job: JobObject, others:
             f"job {rival.job_id} of the same run {job.run_id!r} is {rival.state}; nothing was changed; run "
             f"magicfs recover {location.url} --job {rival.job_id} first, or with --abort if this one counts"
         )
-    seen = await read_pointer(engine.store, location.key, Conditions())  # reading needs none
-    before = seen[0].job_of_run(job.run_id) if seen else None
+    before = await job_of_run(engine.store, location.key, READING, job.run_id)
     if before is not None:
         raise CommitDenied(
             f"run {job.run_id!r} was published by job {before} already; nothing was changed; run magicfs "

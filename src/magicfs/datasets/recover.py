@@ -150,7 +150,9 @@ async def _bring_to_an_end(
     done = await job.finish(wish, reason="asked for by recover", dry_run=dry_run)
     if done is None:
         return _as_recovered_job(found, "ended elsewhere")
-    return _as_recovered_job(found, would) if dry_run else _as_recovered_job(found, _DID[done.end], done)
+    if dry_run:
+        return _as_recovered_job(found, would)
+    return _as_recovered_job(found, "not finished" if done.is_unfinished else _DID[done.end], done)
 
 
 def _as_recovered_job(found: JobObject, action: Action, done: JobOutcome | None = None) -> RecoveredJob:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import binascii
+import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -19,6 +22,11 @@ RUNS_KEPT: Final = 1000
 POINTER_SIZE_LIMIT: Final = 16 * 1024**2
 """Bytes."""
 
+_RUNS_SIZE_MAX: Final = 8 * 1024**2
+_FORGOTTEN_MAX: Final = 500_000
+_DIGEST_SIZE: Final = 4
+_UNKNOWN: Final = "?"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pointer:
@@ -29,6 +37,10 @@ class Pointer:
     changed_ms: int  # when it was moved
     runs: tuple[tuple[str, str], ...] = ()
     """Run id and job id of the last published jobs that had a run id, the newest last; no run twice."""
+    forgotten: str = ""
+    """The runs before those: of each the first four bytes of the SHA-256 of its id, in base64; ``?`` if they
+    are not known.
+    """
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     def moved(self, job_id: str, run_id: str | None, nonce: str, now_ms: int) -> Pointer:
@@ -36,11 +48,28 @@ class Pointer:
         runs = self.runs
         if run_id is not None:
             runs = (*((run, job) for run, job in runs if run != run_id), (run_id, job_id))
-        return replace(self, job_id=job_id, nonce=nonce, changed_ms=now_ms, runs=runs[-RUNS_KEPT:])
+        kept = runs[len(runs) - _kept_of(runs) :]
+        forgotten = _with(self.forgotten, (run for run, _ in runs[: len(runs) - len(kept)]))
+        return replace(self, job_id=job_id, nonce=nonce, changed_ms=now_ms, runs=kept, forgotten=forgotten)
+
+    def knowing(self, runs: Iterable[str]) -> Pointer:
+        """The same if these, and those that it names, are all runs that there are."""
+        named = {run for run, _ in self.runs}
+        return replace(self, forgotten=_with("", (run for run in runs if run not in named)))
 
     def job_of_run(self, run_id: str) -> str | None:
         """The job that published a run; None if it is not among the last ones."""
         return dict(self.runs).get(run_id)
+
+    def may_have_forgotten(self, run_id: str) -> bool:
+        """Whether a run that it does not name may have been published all the same."""
+        if self.forgotten in ("", _UNKNOWN):
+            return bool(self.forgotten)
+        digests, wanted = base64.b64decode(self.forgotten), _digest(run_id)
+        place = digests.find(wanted)
+        while place % _DIGEST_SIZE and place != -1:
+            place = digests.find(wanted, place + 1)
+        return place != -1
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes, *, size_limit: int = POINTER_SIZE_LIMIT) -> Pointer:
@@ -60,6 +89,7 @@ class Pointer:
             nonce=fields.required_text("nonce"),
             changed_ms=fields.required_integer("changed", minimum=0),
             runs=runs,
+            forgotten=_forgotten(fields, len(runs)),
             unknown=fields.rest(),
         )
 
@@ -72,7 +102,45 @@ class Pointer:
             "changed": self.changed_ms,
             "runs": self.runs,
         }
+        if self.forgotten or len(self.runs) >= RUNS_KEPT:
+            document["forgottenRuns"] = self.forgotten
         return render(with_unknown(document, self.unknown))
+
+
+def _forgotten(fields: Fields, runs: int) -> str:
+    found = fields.nullable_text("forgottenRuns")
+    if found is None:
+        # An older magicfs wrote it, and forgot the runs before these.
+        return _UNKNOWN if runs >= RUNS_KEPT else ""
+    try:
+        whole = found == _UNKNOWN or len(base64.b64decode(found, validate=True)) % _DIGEST_SIZE == 0
+    except (binascii.Error, ValueError):
+        whole = False
+    if not whole:
+        raise fields.error("forgottenRuns", "no digests of runs in base64")
+    return found
+
+
+def _kept_of(runs: tuple[tuple[str, str], ...]) -> int:
+    """How many runs, the newest, are written down: long names must not make the pointer too large to read."""
+    size = 0
+    for number, (run, job) in enumerate(reversed(runs[-RUNS_KEPT:])):
+        size += len(render({run: job}))
+        if size > _RUNS_SIZE_MAX:
+            return number
+    return min(len(runs), RUNS_KEPT)
+
+
+def _with(forgotten: str, runs: Iterable[str]) -> str:
+    more = b"".join(map(_digest, runs))
+    if not more or forgotten == _UNKNOWN:
+        return forgotten
+    digests = base64.b64decode(forgotten) + more
+    return base64.b64encode(digests).decode() if len(digests) <= _FORGOTTEN_MAX * _DIGEST_SIZE else _UNKNOWN
+
+
+def _digest(run: str) -> bytes:
+    return hashlib.sha256(run.encode()).digest()[:_DIGEST_SIZE]
 
 
 def _run(fields: Fields, place: int, value: Any) -> tuple[str, str]:

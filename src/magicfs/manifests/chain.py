@@ -20,7 +20,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal
 from uuid import uuid4
 
 from magicfs.errors import (
@@ -43,6 +43,7 @@ from magicfs.stores.register import Entry, Register
 __all__ = [
     "ADOPT",
     "COMPACT",
+    "POINTER",
     "READING",
     "View",
     "chain",
@@ -57,11 +58,17 @@ __all__ = [
     "view_of",
 ]
 
+POINTER: Final = "current"
+"""The name of the pointer, where a manifest has the id of its job."""
+
 READING: Final = Conditions(put_if_match=False)
 """For readers, who need not know what the store honours: finds pointer and manifests, numbered or not."""
 
 
-_POINTER: Final = "current"
+_BROKEN: Final = (
+    "restore it from a backup, for only it says which files that job published; or publish all of the data "
+    "anew by one job with conflict='replace', after which nobody needs it"
+)
 _NUMBERED: Final = re.compile(r"\.[0-9]{5,9}\Z")
 _TRIES: Final = 100
 _PAUSE_S = 0.05
@@ -70,7 +77,7 @@ _PAUSE_MAX_S: Final = 2.0
 
 def pointer_key(destination: str) -> str:
     """The key of a destination's pointer."""
-    return paths.join(destination, MANIFESTS, f"{_POINTER}.json")
+    return paths.join(destination, MANIFESTS, f"{POINTER}.json")
 
 
 def manifest_key(destination: str, job: str) -> str:
@@ -79,9 +86,9 @@ def manifest_key(destination: str, job: str) -> str:
     Raises UsageError if the id is empty, or its manifest could be taken for another file of the chain.
     """
     ids.job_id(job)
-    if job == _POINTER or job.startswith(f"{_POINTER}.") or _NUMBERED.search(job):
+    if job == POINTER or job.startswith(f"{POINTER}.") or _NUMBERED.search(job):
         raise UsageError(
-            f"{job!r} cannot be the id of a job with a manifest: {_POINTER!r} is the pointer's name, "
+            f"{job!r} cannot be the id of a job with a manifest: {POINTER!r} is the pointer's name, "
             "and numbers after a dot are versions; choose another id, such as a UUID"
         )
     return paths.join(destination, MANIFESTS, f"{job}.json")
@@ -97,7 +104,17 @@ async def read_pointer(
     entry = await Register(store, pointer_key(destination), conditions, lasting=True).read()
     if entry is None:
         return None
-    return Pointer.from_bytes(f"{store.bucket}/{entry.key}", entry.body), entry
+    try:
+        return Pointer.from_bytes(f"{store.bucket}/{entry.key}", entry.body), entry
+    except FormatError as error:
+        if "newer magicfs" in error.problem:
+            raise
+        raise FormatError(
+            error.path,
+            error.field,
+            f"{error.problem}; call magicfs.adopt with the destination, which makes the pointer again from "
+            "the manifests, then run magicfs recover",
+        ) from error
 
 
 async def read(store: Store, destination: str, job: str, conditions: Conditions) -> Manifest | None:
@@ -132,11 +149,14 @@ async def chain(
     *,
     start: str | None = None,
     known: Mapping[str, Manifest] | None = None,
+    hidden: Literal["all", "readable", "none"] = "all",
 ) -> AsyncIterator[Manifest]:
-    """All published jobs, the newest first, the hidden ones included. Nothing if there is no pointer.
+    """All published jobs, the newest first. Nothing if there is no pointer.
 
     ``start``: the job to begin with, known to be published; by default the one that the pointer names.
     ``known``: manifests of published jobs by job, which are not read again.
+    ``hidden``: what of the jobs whose files all were replaced, and of those before them: all; as many as can
+    be read, for a broken manifest there is no loss to readers; or none, then they are not read at all.
 
     Raises FormatError if the chain is broken: a manifest is missing, malformed or inconsistent, or leads in a
     circle.
@@ -145,8 +165,11 @@ async def chain(
     if job is None:
         seen = await read_pointer(store, destination, conditions)
         job = seen[0].job_id if seen else None
-    after, met = pointer_key(destination), set[str]()
+    after, met, replaced, is_hidden = pointer_key(destination), set[str](), set[str](), False
     while job is not None:
+        is_hidden = is_hidden or job in replaced
+        if is_hidden and hidden == "none":
+            return
         if job in met:
             raise FormatError(
                 f"{store.bucket}/{after}",
@@ -154,16 +177,33 @@ async def chain(
                 f"{job}, which leads in a circle; remove what wrote it, and restore the file from a backup",
             )
         met.add(job)
-        manifest = known[job] if known and job in known else await read(store, destination, job, conditions)
-        if manifest is None:
-            raise FormatError(
-                f"{store.bucket}/{manifest_key(destination, job)}",
-                "",
-                f"missing, although {after} names it; restore it from a backup: only it says which files "
-                "that job published",
+        try:
+            manifest = (
+                known[job]
+                if known and job in known
+                else await _linked(store, destination, job, conditions, after)
             )
+        except FormatError:
+            if is_hidden and hidden == "readable":
+                return
+            raise
+        if manifest.replaced is not None and manifest.conflict != COMPACT:
+            replaced.add(manifest.replaced)
         yield manifest
         after, job = manifest_key(destination, job), manifest.previous
+
+
+async def _linked(store: Store, destination: str, job: str, conditions: Conditions, after: str) -> Manifest:
+    try:
+        manifest = await read(store, destination, job, conditions)
+    except FormatError as error:
+        if "newer magicfs" in error.problem:
+            raise
+        raise FormatError(error.path, error.field, f"{error.problem}; {_BROKEN}") from error
+    if manifest is None:
+        path = f"{store.bucket}/{manifest_key(destination, job)}"
+        raise FormatError(path, "", f"missing, although {after} names it; {_BROKEN}")
+    return manifest
 
 
 async def view(store: Store, destination: str, conditions: Conditions) -> View | None:
@@ -171,7 +211,7 @@ async def view(store: Store, destination: str, conditions: Conditions) -> View |
 
     Raises FormatError if the chain is broken.
     """
-    return await view_of(chain(store, destination, conditions))
+    return await view_of(chain(store, destination, conditions, hidden="none"))
 
 
 async def publish(store: Store, conditions: Conditions, destination: str, manifest: Manifest) -> bool:
@@ -180,7 +220,8 @@ async def publish(store: Store, conditions: Conditions, destination: str, manife
     Calling it again, from any process, changes nothing. Any number of executors of one job and of others may
     publish at once. ``previous`` is set here. A process changes it only if it has read the manifest first and
     the pointer afterwards, has not found the job in the chain between the pointer and that ``previous``, and
-    replaces exactly the version that it read: so a manifest that is linked never changes.
+    replaces exactly the version that it read: so a manifest that is linked never changes. The ``previous``
+    that is given counts only where there is no pointer: the job that it named when this one looked.
 
     Returns True if this call moved the pointer, False if the job was linked before.
 
@@ -195,18 +236,19 @@ async def publish(store: Store, conditions: Conditions, destination: str, manife
         # The first try takes it for new: a write that fails says so, and costs no more than a read.
         there = await own.read() if attempt else None
         seen = await read_pointer(store, destination, conditions)
-        newest = seen[0].job_id if seen else None
-        if newest == job:
+        if seen is not None and seen[0].job_id == job:
             return False
         try:
+            linked = await _placed(store, destination, conditions, manifest, seen)
             if there is None:
-                await own.create(replace(manifest, previous=newest).to_bytes())
+                await own.create(linked.to_bytes())
             else:
                 found = _manifest(store, job, there)
-                if found.previous != newest:
-                    if await _is_linked(store, destination, conditions, newest, found):
+                if found.previous != linked.previous:
+                    if seen and await _is_linked(store, destination, conditions, seen[0].job_id, found):
                         return False
-                    await own.swap(there, replace(found, previous=newest).to_bytes())
+                    again = replace(found, previous=linked.previous, older_files=linked.older_files)
+                    await own.swap(there, again.to_bytes())
             await _move(head, seen, manifest)
         except (ObjectExists, PreconditionFailed):
             # Another process was faster, with this job or with another.
@@ -216,6 +258,27 @@ async def publish(store: Store, conditions: Conditions, destination: str, manife
     raise Unavailable(
         "publish", f"{store.bucket}/{head.key}", f"others moved it each time, {_TRIES} times in a row"
     )
+
+
+async def _placed(
+    store: Store,
+    destination: str,
+    conditions: Conditions,
+    manifest: Manifest,
+    seen: tuple[Pointer, Entry] | None,
+) -> Manifest:
+    """A manifest right above the job that the pointer names, or above none.
+
+    If somebody removed the pointer since the job looked, it goes above the job that the pointer named then.
+    Others may have been published in between, so readers are told of files that no manifest knows.
+    """
+    if seen is not None:
+        return replace(manifest, previous=seen[0].job_id)
+    before = manifest.previous
+    if before is None:
+        return manifest
+    is_there = await read(store, destination, before, conditions) is not None
+    return replace(manifest, previous=before if is_there else None, older_files=True)
 
 
 async def link(
@@ -253,7 +316,10 @@ async def link(
 async def _move(head: Register, seen: tuple[Pointer, Entry] | None, manifest: Manifest) -> None:
     nonce, now_ms = uuid4().hex, int(time.time() * 1000)
     pointer, entry = seen or (Pointer(job_id=manifest.job_id, nonce=nonce, changed_ms=now_ms), None)
-    body = pointer.moved(manifest.job_id, manifest.run_id, nonce, now_ms).to_bytes()
+    moved = pointer.moved(manifest.job_id, manifest.run_id, nonce, now_ms)
+    if manifest.conflict == COMPACT:
+        moved = moved.knowing(run.run_id for run in manifest.runs)
+    body = moved.to_bytes()
     await (head.create(body) if entry is None else head.swap(entry, body))
 
 

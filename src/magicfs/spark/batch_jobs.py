@@ -15,7 +15,6 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from fsspec.asyn import sync
 
 from magicfs.datasets.abort import abort_job
-from magicfs.datasets.compact import published_runs
 from magicfs.datasets.connection import context_of
 from magicfs.datasets.recover import finish_job
 from magicfs.engine import Engine
@@ -27,6 +26,7 @@ from magicfs.job.job import Job
 from magicfs.job.spec import RUN_ID_MAX, JobSpec, location_of
 from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT, READING
+from magicfs.manifests.runs import published_runs
 from magicfs.parallel import raise_first
 from magicfs.protocol import ids
 from magicfs.protocol.layout import WorkLayout
@@ -101,7 +101,7 @@ async def published_batch(engine: Engine, location: Location, *, sink_id: str, b
     known = [found for name in runs if (found := batch_of(name, sink_id)) is not None]
     if len(runs) < RUNS_KEPT or (known and batch_id > max(known)):
         return None
-    async for manifest in chain.chain(store, location.key, READING):
+    async for manifest in chain.chain(store, location.key, READING, hidden="readable"):
         for one in published_runs(manifest):
             if one.run_id == run:
                 return one.job_id

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from fsspec.spec import AbstractFileSystem
 
-from magicfs.datasets.compact import published_runs
 from magicfs.datasets.connection import on_destination
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.job.spec import location_of
 from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT, READING
+from magicfs.manifests.runs import published_runs
 from magicfs.protocol.paths import Location
 from magicfs.spark.batch_jobs import batch_of, check_sink, run_of, settled_batch
 from magicfs.spark.logged_reports import log_report
@@ -149,7 +149,7 @@ def batches(
 
 async def _batches(engine: Engine, location: Location, *, sink_id: str) -> list[Batch]:
     found: dict[int, Batch] = {}
-    async for manifest in chain.chain(engine.store, location.key, READING):
+    async for manifest in chain.chain(engine.store, location.key, READING, hidden="readable"):
         for run in published_runs(manifest):
             number = batch_of(run.run_id, sink_id)
             if number is not None:

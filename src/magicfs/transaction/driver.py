@@ -23,6 +23,7 @@ from magicfs.errors import (
 from magicfs.formats.manifest import Manifest
 from magicfs.formats.pending import Pending
 from magicfs.manifests import chain
+from magicfs.manifests.runs import job_of_run
 from magicfs.parallel import raise_first
 from magicfs.protocol import paths
 from magicfs.protocol.ids import JobId
@@ -128,8 +129,7 @@ class JobTransaction:
                 )
         if published is not None:
             return published
-        seen = await chain.read_pointer(self.engine.store, self._destination, conditions)
-        return None if seen is None else seen[0].job_of_run(context.run_id)
+        return await job_of_run(self.engine.store, self._destination, conditions, context.run_id)
 
     async def take_over(self, *, may_create: bool = False) -> str | None:
         """Become the job's driver: from then on only this one may commit it.

@@ -7,6 +7,7 @@ again.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -28,7 +29,7 @@ from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.protocol.readback import Outcome
 from magicfs.protocol.steps import Batch, Complete
 from magicfs.stores.conditions import remove_matching
-from magicfs.transaction import facts, publish, revert
+from magicfs.transaction import facts, outcome, publish, revert
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.delegate import CompleteRemotely, CompletionRequest, complete_remotely
@@ -40,6 +41,7 @@ from magicfs.transaction.sweep import sweep
 __all__ = ["Executor"]
 
 _LOOKS = 3
+_LOG = logging.getLogger("magicfs")
 
 
 class Executor:
@@ -259,14 +261,14 @@ class Executor:
             gone = isinstance(error, ObjectNotFound) and not await self._is_unmoved(version)
             if gone or isinstance(error, JobMoved):
                 raise  # perhaps the job has ended: see run
-            done.warnings.append(
-                f"the files are published but the job could not be finished: {error}; run magicfs recover "
-                f"{self.context.url}"
-            )
+            done.is_unfinished = True
+            done.warnings.append(unfinished := outcome.unfinished(self.context, error))
+            # With Job sees no exception, and nobody looks at a report that says "published".
+            _LOG.warning("%s", unfinished)
             return done
-        done.warnings += [
-            f"the files are published but cleaning up failed: {one}" for one in await self._end(version)
-        ]
+        left = await self._end(version)
+        done.is_unfinished = bool(left)
+        done.warnings += [f"the files are published but cleaning up failed: {one}" for one in left]
         if done.unlisted is not None:
             done.warnings.append(
                 "uploads of attempts that left no record could not be looked for, and a lifecycle rule has "

@@ -27,6 +27,7 @@ __all__ = [
     "published",
     "refusal",
     "undecided",
+    "unfinished",
 ]
 
 
@@ -50,6 +51,7 @@ class JobOutcome:
     unlisted: MagicError | None = None  # why uploads that nothing records could not be looked for
     deleted: int = 0  # old files that were removed
     warnings: list[str] = field(default_factory=list)  # after the files were published; recover finishes
+    is_unfinished: bool = False  # whether it is published, and its object is still there for recover
     failure: Exception | None = None  # why a job that could not be published was taken back
     lists: BatchLists = field(
         default_factory=lambda: BatchLists(done=[], failed=[], not_started=[])
@@ -82,6 +84,15 @@ def published(context: JobContext) -> ProtocolViolation:
     return ProtocolViolation(
         f"job {context.job} is published; nothing was removed; run magicfs recover {context.url} if its "
         "driver died before it had cleaned up"
+    )
+
+
+def unfinished(context: JobContext, error: Exception) -> str:
+    """Every file is visible, but manifest, pointer or ``_SUCCESS`` could not be written."""
+    return (
+        f"job {context.job}: the files are published but the job could not be finished: {error}; readers of "
+        f"manifests may not see them, and _SUCCESS may be missing; fix the cause, then run magicfs recover "
+        f"{context.url}"
     )
 
 

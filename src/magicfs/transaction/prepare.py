@@ -25,7 +25,7 @@ from magicfs.protocol import conflict, paths
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.readback import etag_of_parts
 from magicfs.protocol.replacement import OldFile, Replacement, Scope
-from magicfs.transaction import facts
+from magicfs.transaction import facts, older_files
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import OtherJob, conflicting, find_unfinished_jobs
 from magicfs.transaction.output import JobOutput
@@ -92,10 +92,7 @@ async def _extra_destinations(
     async def has_older_files(extra: str) -> bool:
         if await read_pointer(engine.store, extra, record.conditions) is not None:
             return False
-        async for info in engine.store.list(paths.prefix_of(extra)):
-            if conflict.is_data(info.key, extra):
-                return True
-        return False
+        return await older_files.are_there(engine, context, record.conditions, extra)
 
     return tuple([ExtraDestination(key, await has_older_files(key)) for key in context.extra_destinations])
 
@@ -167,6 +164,8 @@ async def _look(engine: Engine, context: JobContext, record: JobRecord, output: 
             await _list(engine, paths.join(destination, partition), found)
     if found.hidden and pointer is not None and context.conflict != "fail":
         found.remove_known(await _published(engine, context, record, pointer))
+    if pointer is None and found.older_files:
+        found.older_files = await older_files.are_there(engine, context, record.conditions, destination)
     return _Found(found, pointer)
 
 

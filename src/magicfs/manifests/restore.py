@@ -1,0 +1,107 @@
+"""The pointer, made again from the manifests, if somebody removed or overwrote it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Mapping
+from typing import Final
+from uuid import uuid4
+
+from magicfs.errors import FormatError, UsageError
+from magicfs.formats.manifest import Manifest
+from magicfs.formats.pointer import RUNS_KEPT, Pointer
+from magicfs.manifests import chain
+from magicfs.manifests.runs import published_runs
+from magicfs.protocol import paths
+from magicfs.protocol.conflict import MANIFESTS
+from magicfs.stores.conditions import conditions_of
+from magicfs.stores.port import Store
+from magicfs.stores.register import Register
+
+__all__ = ["newest_of", "restore_pointer"]
+
+_FILE: Final = re.compile(r"(?P<job>.+?)(?:\.[0-9]{5,9})?\.json")
+
+
+async def restore_pointer(store: Store, destination: str, unfinished: Collection[str]) -> bool:
+    """Write the pointer if there is none or it is malformed, and there are manifests; False if nothing was to
+    be done.
+
+    ``unfinished`` are jobs that have not ended: they join the chain by themselves.
+
+    Raises FormatError if a newer magicfs wrote the pointer, or a manifest is malformed; UsageError if the
+    manifests do not tell which is the newest. Nothing was changed.
+    """
+    key = chain.pointer_key(destination)
+    entry = await Register(store, key, chain.READING, lasting=True).read()
+    if entry is not None:
+        try:
+            Pointer.from_bytes(f"{store.bucket}/{entry.key}", entry.body)
+        except FormatError as error:
+            if "newer magicfs" in error.problem:
+                raise
+        else:
+            return False
+    manifests = await _all(store, destination)
+    heads = newest_of(manifests, unfinished)
+    if not heads and entry is None:
+        return False
+    if len(heads) != 1:
+        found = ", ".join(heads) or "none"
+        raise UsageError(
+            f"{store.bucket}/{key} is gone or malformed, and the manifests beside it do not tell which one "
+            f"is the newest (found: {found}); nothing was changed; restore it from a backup, or remove it "
+            "and publish all of the data anew by one job with conflict='replace'"
+        )
+    runs = []
+    async for one in chain.chain(store, destination, chain.READING, start=heads[0], hidden="readable"):
+        runs += [(run.run_id, run.job_id) for run in published_runs(one)]
+        if one.conflict == chain.COMPACT:
+            break
+    last = dict(runs[:RUNS_KEPT])
+    pointer = Pointer(
+        job_id=heads[0],
+        nonce=uuid4().hex,
+        changed_ms=int(time.time() * 1000),
+        runs=tuple(reversed(last.items())),
+    ).knowing(run for run, _ in runs)
+    conditions = await conditions_of(store, paths.join(destination, MANIFESTS))
+    head = Register(store, key, conditions, lasting=True)
+    await (head.create(pointer.to_bytes()) if entry is None else head.swap(entry, pointer.to_bytes()))
+    return True
+
+
+def newest_of(manifests: Mapping[str, Manifest], unfinished: Collection[str]) -> list[str]:
+    """The jobs above which no other one was published. Sums count for the job below them, for they show the
+    same.
+    """
+
+    def below(manifest: Manifest) -> str | None:
+        job, met = manifest.previous, set[str]()
+        while job is not None and job not in met and job in manifests:
+            if manifests[job].conflict != chain.COMPACT:
+                break
+            met.add(job)
+            job = manifests[job].previous
+        return job
+
+    jobs = {job: one for job, one in manifests.items() if one.conflict != chain.COMPACT}
+    while True:
+        named = {below(one) for one in jobs.values()}
+        heads = sorted(job for job in jobs if job not in named)
+        if not (waiting := set(heads).intersection(unfinished)):
+            return heads
+        jobs = {job: one for job, one in jobs.items() if job not in waiting}
+
+
+async def _all(store: Store, destination: str) -> dict[str, Manifest]:
+    prefix = paths.prefix_of(paths.join(destination, MANIFESTS))
+    names = [info.key.removeprefix(prefix) async for info in store.list(prefix)]
+    jobs = {match["job"] for name in names if (match := _FILE.fullmatch(name)) and "/" not in name}
+    found: dict[str, Manifest] = {}
+    for job in sorted(jobs - {chain.POINTER}):
+        manifest = await chain.read(store, destination, job, chain.READING)
+        if manifest is not None:
+            found[job] = manifest
+    return found

@@ -1,0 +1,44 @@
+"""Data from before the first job: what a listing shows, and neither a manifest nor a job at work knows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from magicfs.engine import Engine
+from magicfs.errors import CommitFailed, FormatError, ObjectNotFound
+from magicfs.manifests.chain import read_pointer
+from magicfs.protocol import conflict, paths
+from magicfs.protocol.job_state import SHOWS_NOTHING
+from magicfs.stores.conditions import Conditions
+from magicfs.transaction import facts
+from magicfs.transaction.context import JobContext
+from magicfs.transaction.others import OtherJob, find_unfinished_jobs
+
+__all__ = ["are_there"]
+
+
+async def are_there(engine: Engine, context: JobContext, conditions: Conditions, directory: str) -> bool:
+    """Whether files lie in a directory that no job has brought, when no pointer was there just now.
+
+    Listed first: the job of a file that is seen is at work afterwards, or has been published, or was undone.
+    """
+    store = engine.store
+    listed = store.list(paths.prefix_of(directory))
+    data = {info.key async for info in listed if conflict.is_data(info.key, directory)}
+    if not data:
+        return False
+    for other in await find_unfinished_jobs(engine, directory):
+        if other.job is not None and other.job.state not in SHOWS_NOTHING:
+            data -= await _keys_of(engine, context, other)
+    # Once a job is published, its manifest tells whether files were there before it.
+    return bool(data) and await read_pointer(store, directory, conditions) is None
+
+
+async def _keys_of(engine: Engine, context: JobContext, other: OtherJob) -> set[str]:
+    assert other.job is not None
+    theirs = replace(context.of(other.job), layout=other.layout)
+    try:
+        output = await facts.read_output(engine, theirs, other.job)
+    except (ObjectNotFound, FormatError, CommitFailed):
+        return set()  # it has ended since, or somebody altered its facts: then nothing is known of its files
+    return {pending.destination_key for pending in output.pendings()}

@@ -1,0 +1,272 @@
+"""Manifests and pointers that somebody removed or overwrote, and jobs that could not publish theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+import magicfs
+from magicfs.datasets import recover_jobs
+from magicfs.errors import FormatError, UsageError
+from magicfs.formats.manifest import Manifest
+from magicfs.manifests import chain
+from magicfs.manifests.chain import COMPACT
+from magicfs.manifests.restore import newest_of
+from magicfs.protocol import paths
+from magicfs.testing.faulty_store import Traffic
+from magicfs.testing.store_faults import Fault, Kind, Request
+from proofs.scenes.job_scene import JobScene
+
+CURRENT = "_magicfs/current.json"
+
+
+def files(scene: JobScene) -> set[str]:
+    """What a reader of the dataset sees, or an error."""
+    found = asyncio.run(chain.view(scene.plain, scene.destination, scene.conditions))
+    assert found is not None
+    assert not found.older_files
+    return set(found.files)
+
+
+def bodies(scene: JobScene) -> list[bytes]:
+    return sorted(scene.data()[name] for name in files(scene))
+
+
+def broken(scene: JobScene, name: str, how: str) -> None:
+    if how == "gone":
+        scene.delete(name)
+    else:
+        scene.put(name, b"{}")
+
+
+# -- a manifest ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["gone", "corrupt"])
+def test_one_full_replace_heals_a_dataset_whose_newest_manifest_is_lost(how: str) -> None:
+    scene = JobScene()
+    scene.published({"a.bin": b"1"})
+    lost = scene.published({"b.bin": b"2"}, run_id="lost")
+    broken(scene, f"_magicfs/{lost.id}.json", how)
+    for command in (magicfs.verify, magicfs.compact, magicfs.adopt):
+        with pytest.raises(FormatError, match="publish all of the data anew by one job with conflict='repl"):
+            command(scene.url, filesystem=scene.filesystem)
+    scene.published({"r.bin": b"new"}, conflict="replace")
+    assert bodies(scene) == [b"new"]
+    assert magicfs.adopt(scene.url, filesystem=scene.filesystem) is None
+    scene.published({"more.bin": b"more"}, run_id="later")
+    assert magicfs.compact(scene.url, filesystem=scene.filesystem).manifest is not None
+    assert bodies(scene) == [b"more", b"new"]
+    assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+
+
+def test_what_a_lost_and_replaced_manifest_may_have_named_is_not_adopted() -> None:
+    scene = JobScene()
+    lost = scene.published({"b.bin": b"2"})
+    scene.delete(f"_magicfs/{lost.id}.json")
+    scene.published({"r.bin": b"new"}, conflict="replace")
+    scene.put("stranger.bin", b"?")
+    before = scene.objects()
+    with pytest.raises(UsageError, match=r"may have named 1 files of .*stranger\.bin.*nothing was changed"):
+        magicfs.adopt(scene.url, filesystem=scene.filesystem)
+    assert scene.objects() == before
+
+
+# -- the pointer -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["gone", "corrupt"])
+def test_adopt_makes_a_lost_pointer_again(how: str) -> None:
+    scene = JobScene()
+    for number in range(4):
+        scene.published({f"{number}.bin": b"%d" % number}, run_id=f"run {number}")
+        if number == 1:
+            magicfs.compact(scene.url, filesystem=scene.filesystem)
+    magicfs.compact(scene.url, filesystem=scene.filesystem)
+    scene.published({"4.bin": b"4"}, conflict="replace")
+    scene.published({"5.bin": b"5"})
+    before = files(scene)
+    broken(scene, CURRENT, how)
+    if how == "corrupt":
+        with pytest.raises(FormatError, match=r"call magicfs\.adopt with the destination"):
+            magicfs.verify(scene.url, filesystem=scene.filesystem)
+    assert magicfs.adopt(scene.url, filesystem=scene.filesystem) is None
+    assert files(scene) == before
+    again = scene.published({"2.bin": b"2"}, run_id="run 2")
+    assert again.report.published_before
+    assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+
+
+def test_a_pointer_of_a_newer_magicfs_is_left_alone() -> None:
+    scene = JobScene()
+    scene.published({"a.bin": b"1"})
+    scene.put(CURRENT, b'{"format":"magicfs.pointer/2"}')
+    with pytest.raises(FormatError, match="use a newer magicfs"):
+        magicfs.adopt(scene.url, filesystem=scene.filesystem)
+
+
+def test_manifests_of_which_none_is_the_newest_need_a_backup() -> None:
+    scene = JobScene()
+    scene.published({"a.bin": b"1"})
+    scene.delete(CURRENT)
+    scene.published({"b.bin": b"1"})
+    scene.put(CURRENT, b"{}")
+    before = scene.objects()
+    with pytest.raises(UsageError, match="do not tell which one is the newest"):
+        magicfs.adopt(scene.url, filesystem=scene.filesystem)
+    assert scene.objects() == before
+
+
+@pytest.mark.parametrize("how", ["gone", "corrupt"])
+@pytest.mark.parametrize("mode", ["append", "replace"])
+def test_a_pointer_that_is_lost_before_it_is_moved_loses_no_file(mode: str, how: str) -> None:
+    scene = JobScene()
+    for number in range(2):
+        scene.published({f"{number}.bin": b"%d" % number})
+    job = scene.job(mode)
+    commits = scene.wrote(job, {"new.bin": b"new"})
+
+    def before(request: Request) -> None:
+        if (
+            request.operation == "put"
+            and request.key.endswith(f"{job.id}.json")
+            and "_magicfs" in request.key
+        ):
+            broken(scene, CURRENT, how)
+
+    traffic = Traffic(before=before)
+    assert scene.commit(job, commits, traffic=traffic) is not None
+    found = asyncio.run(_view_or_none(scene))
+    if mode == "append":
+        # Readers are told, and nobody sees the new files alone.
+        assert found is None or found.older_files or set(found.files) == set(scene.data())
+    if how == "corrupt":
+        with pytest.raises(UsageError, match="is unfinished, .* or run: magicfs recover"):
+            magicfs.adopt(scene.url, filesystem=scene.filesystem)
+    magicfs.recover(scene.url, filesystem=scene.filesystem)
+    magicfs.adopt(scene.url, filesystem=scene.filesystem)
+    assert bodies(scene) == ([b"0", b"1", b"new"] if mode == "append" else [b"new"])
+    assert scene.work() == []
+    assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+
+
+async def _view_or_none(scene: JobScene) -> chain.View | None:
+    try:
+        return await chain.view(scene.plain, scene.destination, scene.conditions)
+    except FormatError:
+        return None
+
+
+def test_manifests_removed_with_their_pointer_leave_files_that_readers_are_told_of() -> None:
+    scene = JobScene()
+    scene.published({"0.bin": b"0"})
+    job = scene.job()
+    commits = scene.wrote(job, {"new.bin": b"new"})
+
+    def before(request: Request) -> None:
+        if request.operation == "put" and request.key.endswith(f"_magicfs/{job.id}.json"):
+            for name in scene.below("_magicfs/"):
+                scene.delete(name)
+
+    assert scene.commit(job, commits, traffic=Traffic(before=before)) is not None
+    found = asyncio.run(_view_or_none(scene))
+    assert found is not None
+    assert found.older_files
+    magicfs.adopt(scene.url, filesystem=scene.filesystem)
+    assert bodies(scene) == [b"0", b"new"]
+
+
+def test_the_newest_manifest_is_the_one_that_no_other_names() -> None:
+    def manifest(job: str, previous: str | None, conflict: str = "append") -> Manifest:
+        return Manifest(
+            job_id=job, bucket="b", destination="d", conflict=conflict, committed_ms=1, previous=previous
+        )
+
+    ones = [
+        manifest("a", None),
+        manifest("b", "a"),
+        manifest("s", "b", COMPACT),
+        manifest("t", "s", COMPACT),
+    ]
+    every = {one.job_id: one for one in ones}
+    assert newest_of(every, ()) == ["b"]
+    every["c"] = manifest("c", "t")
+    assert newest_of(every, ()) == ["c"]
+    every["open"] = manifest("open", "b")
+    assert newest_of(every, ["open"]) == ["c"]
+    assert newest_of(every, ()) == ["c", "open"]
+    every["later"] = manifest("later", "open")
+    assert newest_of(every, ["open", "c"]) == ["later"]
+    assert newest_of({}, ()) == []
+
+
+# -- two first jobs --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_files_of_a_job_at_work_are_not_older_than_the_first_job(older: bool) -> None:
+    scene = JobScene()
+    if older:
+        scene.put("p=9/older.bin", b"older")
+    first = scene.job()
+    commits = scene.wrote(first, {"p=1/a.bin": b"a", "p=1/b.bin": b"b"})
+    other = scene.job()
+    others = scene.wrote(other, {"p=2/c.bin": b"c"})
+
+    def before(request: Request) -> None:
+        if request.operation == "complete_upload" and "/b" in request.key and not before.done:  # type: ignore[attr-defined]
+            before.done = True  # type: ignore[attr-defined]
+            engine = scene.engine(Traffic())
+            committer = magicfs.committers.registry.make("magic", other.spec.context, engine)
+            scene.elsewhere(lambda _: committer.commit_job(others, other.found.driver))
+
+    before.done = False  # type: ignore[attr-defined]
+    assert scene.commit(first, commits, traffic=Traffic(before=before)) is not None
+    found = asyncio.run(_view_or_none(scene))
+    assert found is not None
+    assert found.older_files == older
+    assert len(found.files) == 3
+
+
+# -- a job that cannot publish its manifest --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", ["_magicfs/", "_SUCCESS"])
+def test_a_job_that_could_not_be_finished_says_so_in_the_log_and_to_recover(
+    part: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene = JobScene()
+    scene.published({"a.bin": b"1"})
+    job = scene.job()
+    commits = scene.wrote(job, {"b.bin": b"2"})
+    fault = Fault(Kind.ERROR_BEFORE, operation="put", prefix=f"{scene.destination}/{part}", times=None)
+    with caplog.at_level(logging.WARNING, "magicfs"):
+        report = scene.commit(job, commits, fault)
+    assert report is not None
+    [told] = [one.getMessage() for one in caplog.records if one.name == "magicfs"]
+    assert told in report.warnings
+    assert "the files are published but the job could not be finished" in told
+    assert told.endswith(f"fix the cause, then run magicfs recover {scene.url}")
+    assert scene.state(job) == "completed"
+    place, engine = paths.parse_url(scene.url), scene.engine(Traffic((fault,)))
+    [one] = asyncio.run(recover_jobs(engine, place)).jobs
+    assert (one.found, one.action) == ("completed", "not finished")
+    assert one.warnings
+    recovered = scene.recover()
+    assert recovered is not None
+    assert [one.action for one in recovered.jobs] == ["finished"]
+    assert bodies(scene) == [b"1", b"2"]
+
+
+def test_a_job_whose_work_could_not_be_swept_is_not_finished() -> None:
+    scene = JobScene()
+    job = scene.job()
+    commits = scene.wrote(job, {"b.bin": b"2"})
+    fault = Fault(Kind.ERROR_BEFORE, operation="delete", prefix=f"{scene.destination}/__magic", times=None)
+    assert scene.commit(job, commits, fault) is not None
+    place, engine = paths.parse_url(scene.url), scene.engine(Traffic((fault,)))
+    [one] = asyncio.run(recover_jobs(engine, place)).jobs
+    assert one.action == "not finished"
+    assert scene.state(job) == "completed"
