@@ -143,7 +143,7 @@ def test_a_pointer_that_is_lost_before_it_is_moved_loses_no_file(mode: str, how:
         # Readers are told, and nobody sees the new files alone.
         assert found is None or found.older_files or set(found.files) == set(scene.data())
     if how == "corrupt":
-        with pytest.raises(UsageError, match="is unfinished, .* or run: magicfs recover"):
+        with pytest.raises(UsageError, match=r"is unfinished, .* or run: magicfs recover"):
             magicfs.adopt(scene.url, filesystem=scene.filesystem)
     magicfs.recover(scene.url, filesystem=scene.filesystem)
     magicfs.adopt(scene.url, filesystem=scene.filesystem)

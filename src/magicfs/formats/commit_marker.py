@@ -12,14 +12,12 @@ from typing import Final, Literal, cast
 
 from magicfs.formats.document import parse, render
 from magicfs.formats.fields import Fields, check_format
+from magicfs.formats.limits import COMMIT_MARKER_SIZE_LIMIT, within
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 
 __all__ = ["COMMIT_MARKER_FORMAT", "COMMIT_MARKER_SIZE_LIMIT", "Chosen", "Mark"]
 
 COMMIT_MARKER_FORMAT: Final = "magicfs.commit-marker/1"
-
-COMMIT_MARKER_SIZE_LIMIT: Final = 256 * 1024**2
-"""Bytes: a job of a million tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ class Mark:
         )
 
     def to_bytes(self) -> builtins.bytes:
-        return render(
+        raw = render(
             {
                 "format": COMMIT_MARKER_FORMAT,
                 "jobId": self.job,
@@ -90,6 +88,12 @@ class Mark:
                 "host": self.host,
                 "tasks": [_chosen_document(one) for one in self.tasks],
             }
+        )
+        return within(
+            raw,
+            COMMIT_MARKER_SIZE_LIMIT,
+            f"the commit marker of {len(self.tasks):,} tasks of job {self.job}",
+            "run fewer tasks in each job",
         )
 
 

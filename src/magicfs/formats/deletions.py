@@ -8,15 +8,13 @@ from typing import Final
 
 from magicfs.formats.document import parse, render
 from magicfs.formats.fields import Fields, check_format
+from magicfs.formats.limits import DELETIONS_SIZE_LIMIT, within
 
 __all__ = ["CHUNK_LENGTH", "DELETIONS_FORMAT", "DELETIONS_SIZE_LIMIT", "OldObject", "read", "write"]
 
 DELETIONS_FORMAT: Final = "magicfs.deletions/1"
 CHUNK_LENGTH: Final = 1000
 """Most objects of one chunk: as many as one bulk delete takes."""
-
-DELETIONS_SIZE_LIMIT: Final = 8 * 1024**2
-"""Bytes: 1,000 of the longest keys, each byte escaped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +29,8 @@ class OldObject:
 def write(objects: Sequence[OldObject]) -> bytes:
     """One chunk."""
     listed = [{"key": one.key, "etag": one.etag, "size": one.size} for one in objects]
-    return render({"format": DELETIONS_FORMAT, "objects": listed})
+    raw = render({"format": DELETIONS_FORMAT, "objects": listed})
+    return within(raw, DELETIONS_SIZE_LIMIT, f"a list of {len(objects):,} old files", "choose shorter names")
 
 
 def read(path: str, raw: bytes) -> tuple[OldObject, ...]:

@@ -7,14 +7,12 @@ from typing import Final
 
 from magicfs.formats.document import parse, render
 from magicfs.formats.fields import Fields, check_format
+from magicfs.formats.limits import FILE_JOB_SIZE_LIMIT, within
 from magicfs.protocol.ids import JobId
 
 __all__ = ["FILE_JOB_FORMAT", "FILE_JOB_SIZE_LIMIT", "JobFile"]
 
 FILE_JOB_FORMAT: Final = "magicfs.file-job/1"
-
-FILE_JOB_SIZE_LIMIT: Final = 64 * 1024
-"""Bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ class JobFile:
         )
 
     def to_bytes(self) -> bytes:
-        return render(
+        raw = render(
             {
                 "format": FILE_JOB_FORMAT,
                 "jobId": self.job,
@@ -57,3 +55,4 @@ class JobFile:
                 "host": self.host,
             }
         )
+        return within(raw, FILE_JOB_SIZE_LIMIT, f"the record of job {self.job}", "choose a shorter name")

@@ -10,13 +10,11 @@ from typing import Final
 
 from magicfs.formats.document import parse, render
 from magicfs.formats.fields import Fields, check_format
+from magicfs.formats.limits import FILE_LIST_SIZE_LIMIT, within
 
 __all__ = ["FILE_LIST_FORMAT", "FILE_LIST_SIZE_LIMIT", "FileList"]
 
 FILE_LIST_FORMAT: Final = "magicfs.files/1"
-
-FILE_LIST_SIZE_LIMIT: Final = 64 * 1024**2
-"""Bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ class FileList:
         )
 
     def to_bytes(self) -> bytes:
-        return render(
+        raw = render(
             {
                 "format": FILE_LIST_FORMAT,
                 "jobId": self.job_id,
@@ -62,4 +60,10 @@ class FileList:
                 "attemptId": self.attempt_id,
                 "files": [{"key": key, "size": size} for key, size in self.files],
             }
+        )
+        return within(
+            raw,
+            FILE_LIST_SIZE_LIMIT,
+            f"the list of {len(self.files):,} files of task {self.task_id}",
+            "write fewer or larger files in each task",
         )

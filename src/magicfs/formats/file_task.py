@@ -10,14 +10,12 @@ from typing import Final
 
 from magicfs.formats.document import parse, render
 from magicfs.formats.fields import Fields, check_format
+from magicfs.formats.limits import FILE_TASK_SIZE_LIMIT, within
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 
 __all__ = ["FILE_TASK_FORMAT", "FILE_TASK_SIZE_LIMIT", "TaskRecord"]
 
 FILE_TASK_FORMAT: Final = "magicfs.file-task/1"
-
-FILE_TASK_SIZE_LIMIT: Final = 256 * 1024**2
-"""Bytes: a task of a million files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ class TaskRecord:
         )
 
     def to_bytes(self) -> bytes:
-        return render(
+        raw = render(
             {
                 "format": FILE_TASK_FORMAT,
                 "jobId": self.job,
@@ -73,4 +71,10 @@ class TaskRecord:
                 "bytesCopied": self.copied,
                 "files": [{"path": path, "size": size} for path, size in self.files],
             }
+        )
+        return within(
+            raw,
+            FILE_TASK_SIZE_LIMIT,
+            f"the record of {len(self.files):,} files of task {self.task}",
+            "write fewer or larger files in each task",
         )

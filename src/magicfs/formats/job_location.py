@@ -11,14 +11,12 @@ from typing import Final
 
 from magicfs.formats.document import parse, render
 from magicfs.formats.fields import Fields, check_format
+from magicfs.formats.limits import JOB_LOCATION_SIZE_LIMIT, within
 from magicfs.protocol.ids import JobId
 
 __all__ = ["JOB_LOCATION_FORMAT", "JOB_LOCATION_SIZE_LIMIT", "JobLocation"]
 
 JOB_LOCATION_FORMAT: Final = "magicfs.job-location/1"
-
-JOB_LOCATION_SIZE_LIMIT: Final = 64 * 1024
-"""Bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,4 +34,7 @@ class JobLocation:
         return cls(fields.required_job_id(owner=owner), fields.text("destination"))
 
     def to_bytes(self) -> bytes:
-        return render({"format": JOB_LOCATION_FORMAT, "jobId": self.job, "destination": self.destination})
+        raw = render({"format": JOB_LOCATION_FORMAT, "jobId": self.job, "destination": self.destination})
+        return within(
+            raw, JOB_LOCATION_SIZE_LIMIT, f"the signpost of job {self.job}", "choose a shorter name"
+        )

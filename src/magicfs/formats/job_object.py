@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from magicfs.formats.document import parse, render, shown, with_unknown
 from magicfs.formats.fields import Fields, check_format
+from magicfs.formats.limits import JOB_OBJECT_SIZE_LIMIT, within
 from magicfs.protocol.conflict import CONFLICTS
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import JobState
@@ -29,9 +30,6 @@ __all__ = [
 ]
 
 JOB_FORMAT: Final = "magicfs.job/1"
-JOB_OBJECT_SIZE_LIMIT: Final = 16 * 1024**2
-"""Bytes: chunk names of some 50 million files."""
-
 _LAYOUTS: Final = ("__magic_job", "__magic")
 _TRACKING: Final = ("store", "memory")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
@@ -193,7 +191,13 @@ class JobObject:
             document["extraDestinations"] = [
                 {"key": one.key, "olderFiles": one.older_files} for one in self.extra_destinations
             ]
-        return render(with_unknown(document, self.unknown))
+        raw = render(with_unknown(document, self.unknown))
+        return within(
+            raw,
+            JOB_OBJECT_SIZE_LIMIT,
+            f"the object of job {self.job_id}",
+            "publish fewer partitions or files by each job",
+        )
 
 
 def _choice(fields: Fields, name: str, choices: tuple[str, ...]) -> str:

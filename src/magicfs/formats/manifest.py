@@ -12,13 +12,11 @@ from typing import Final, Literal, cast, get_args
 
 from magicfs.formats.document import parse, render, with_unknown
 from magicfs.formats.fields import Fields, check_format
+from magicfs.formats.limits import MANIFEST_SIZE_LIMIT, within
 
 __all__ = ["MANIFEST_FORMAT", "MANIFEST_SIZE_LIMIT", "Hides", "Manifest", "ManifestFile", "PublishedRun"]
 
 MANIFEST_FORMAT: Final = "magicfs.manifest/1"
-
-MANIFEST_SIZE_LIMIT: Final = 256 * 1024**2
-"""Bytes: about a million files."""
 
 Hides = Literal["nothing", "all", "keys"]
 
@@ -132,7 +130,13 @@ class Manifest:
         }
         if self.runs:
             document["runs"] = [_run_document(run) for run in self.runs]
-        return render(with_unknown(document, self.unknown))
+        raw = render(with_unknown(document, self.unknown))
+        return within(
+            raw,
+            MANIFEST_SIZE_LIMIT,
+            f"the manifest of {len(self.files):,} files of job {self.job_id}",
+            "publish fewer or larger files by each job",
+        )
 
 
 def _document(file: ManifestFile) -> dict[str, object]:

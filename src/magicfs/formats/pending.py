@@ -25,6 +25,7 @@ from typing import Final, Literal, get_args
 from magicfs.errors import UsageError
 from magicfs.formats.document import java_text, parse, render, with_unknown
 from magicfs.formats.fields import LONG_MAX, Fields
+from magicfs.formats.limits import PENDING_SIZE_LIMIT, within
 from magicfs.formats.statistics import Statistics
 
 __all__ = [
@@ -43,9 +44,6 @@ EtagFormat = Literal["string", "object"]
 DEFAULT_ETAG_FORMAT: Final[EtagFormat] = "string"
 PENDING_VERSION: Final = 2
 PENDING_SUFFIX: Final = ".pending"
-
-PENDING_SIZE_LIMIT: Final = 16 * 1024**2
-"""Bytes: several times what 10,000 parts with checksums take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +146,13 @@ class Pending:
 
     def to_bytes(self, etag_format: EtagFormat = DEFAULT_ETAG_FORMAT) -> bytes:
         """The whole file, fields in the order in which Hadoop emits them."""
-        return render(self.to_document(etag_format))
+        raw = render(self.to_document(etag_format))
+        return within(
+            raw,
+            PENDING_SIZE_LIMIT,
+            f"the record of the upload of {self.destination_key}",
+            "write the file in fewer, larger parts",
+        )
 
     def to_document(self, etag_format: EtagFormat = DEFAULT_ETAG_FORMAT) -> dict[str, object]:
         """The JSON object. An upload with checksums, which cannot be completed without, has them always."""

@@ -13,6 +13,7 @@ from typing import Final
 from magicfs.errors import UsageError
 from magicfs.formats.document import parse, render, with_unknown
 from magicfs.formats.fields import Fields
+from magicfs.formats.limits import PENDINGSET_SIZE_LIMIT, within
 from magicfs.formats.pending import DEFAULT_ETAG_FORMAT, EtagFormat, Pending
 from magicfs.formats.statistics import Statistics
 
@@ -20,9 +21,6 @@ __all__ = ["PENDINGSET_SIZE_LIMIT", "PENDINGSET_SUFFIX", "PENDINGSET_VERSION", "
 
 PENDINGSET_VERSION: Final = 3
 PENDINGSET_SUFFIX: Final = ".pendingset"
-
-PENDINGSET_SIZE_LIMIT: Final = 256 * 1024**2
-"""Bytes: about 200,000 files of one part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +93,13 @@ class PendingSet:
         }
         if self.extra_data:
             document["extraData"] = self.extra_data
-        return render(with_unknown(document, self.unknown))
+        raw = render(with_unknown(document, self.unknown))
+        return within(
+            raw,
+            PENDINGSET_SIZE_LIMIT,
+            f"the pending set of {len(self.commits):,} files of job {self.job_id}",
+            "write fewer or larger files in each task",
+        )
 
 
 def _written_twice(commits: tuple[Pending, ...]) -> tuple[int, int] | None:

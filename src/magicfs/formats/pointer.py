@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from magicfs.formats.document import parse, render, with_unknown
 from magicfs.formats.fields import Fields, check_format
+from magicfs.formats.limits import POINTER_SIZE_LIMIT, within
 
 __all__ = ["POINTER_FORMAT", "POINTER_SIZE_LIMIT", "RUNS_KEPT", "Pointer"]
 
@@ -18,9 +19,6 @@ POINTER_FORMAT: Final = "magicfs.pointer/1"
 
 RUNS_KEPT: Final = 1000
 """How many of the last published runs are written down."""
-
-POINTER_SIZE_LIMIT: Final = 16 * 1024**2
-"""Bytes."""
 
 _RUNS_SIZE_MAX: Final = 8 * 1024**2
 _FORGOTTEN_MAX: Final = 500_000
@@ -104,7 +102,8 @@ class Pointer:
         }
         if self.forgotten or len(self.runs) >= RUNS_KEPT:
             document["forgottenRuns"] = self.forgotten
-        return render(with_unknown(document, self.unknown))
+        raw = render(with_unknown(document, self.unknown))
+        return within(raw, POINTER_SIZE_LIMIT, "the pointer of the manifests", "choose shorter names of runs")
 
 
 def _forgotten(fields: Fields, runs: int) -> str:

@@ -15,6 +15,7 @@ from typing import Final
 from magicfs.errors import FormatError, UsageError
 from magicfs.formats.document import java_text, parse, render, render_indented, shown, with_unknown
 from magicfs.formats.fields import Fields
+from magicfs.formats.limits import SUCCESS_SIZE_LIMIT, within
 from magicfs.formats.statistics import Statistics
 from magicfs.protocol import ids
 from magicfs.version import __version__
@@ -36,9 +37,6 @@ SUCCESS_NAME: Final = "org.apache.hadoop.fs.s3a.commit.files.SuccessData/1"
 
 SUCCESS_MARKER_FILE_LIMIT: Final = 100
 """How many file names are written."""
-
-SUCCESS_SIZE_LIMIT: Final = 16 * 1024**2
-"""Bytes."""
 
 MANIFEST_COMMITTERS: Final = frozenset(
     {"manifest", "org.apache.hadoop.mapreduce.lib.output.committer.manifest.ManifestCommitter"}
@@ -158,7 +156,13 @@ class SuccessData:
             "state": self.state,
             "stage": self.stage,
         }
-        return render(with_unknown(document, self.unknown))
+        raw = render(with_unknown(document, self.unknown))
+        return within(
+            raw,
+            SUCCESS_SIZE_LIMIT,
+            f"_SUCCESS of job {self.job_id}",
+            "count fewer different things in its tasks",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,4 +230,10 @@ def manifest_success(success: SuccessData) -> bytes:
         "stage": success.stage,
     }
     known = {name: value for name, value in document.items() if value is not None}
-    return render_indented(with_unknown(known, success.unknown))
+    return _small_enough(render_indented(with_unknown(known, success.unknown)), success.job_id)
+
+
+def _small_enough(raw: bytes, job: str) -> bytes:
+    return within(
+        raw, SUCCESS_SIZE_LIMIT, f"_SUCCESS of job {job}", "count fewer different things in its tasks"
+    )

@@ -14,6 +14,7 @@ from typing import Final
 from magicfs.errors import UsageError
 from magicfs.formats.document import parse, render_indented, shown, with_unknown
 from magicfs.formats.fields import Fields
+from magicfs.formats.limits import TASK_MANIFEST_SIZE_LIMIT, within
 from magicfs.formats.statistics import Statistics
 
 __all__ = [
@@ -30,9 +31,6 @@ __all__ = [
 TASK_MANIFEST_VERSION: Final = 1
 TASK_MANIFEST_TYPE: Final = "org.apache.hadoop.mapreduce.lib.output.committer.manifest.files.TaskManifest/1"
 TASK_MANIFEST_SUFFIX: Final = "-manifest.json"
-
-TASK_MANIFEST_SIZE_LIMIT: Final = 256 * 1024**2
-"""Bytes: about 500,000 files."""
 
 
 class EntryStatus(IntEnum):
@@ -174,7 +172,13 @@ class TaskManifest:
             "directories": [directory.to_document() for directory in self.directories],
             "iostatistics": self.statistics.to_document(),
         }
-        return render_indented(with_unknown(document, self.unknown))
+        raw = render_indented(with_unknown(document, self.unknown))
+        return within(
+            raw,
+            TASK_MANIFEST_SIZE_LIMIT,
+            f"the manifest of {len(self.files):,} files of task {self.task_id}",
+            "write fewer or larger files in each task",
+        )
 
 
 def _written_twice(files: tuple[FileEntry, ...]) -> tuple[int, int] | None:

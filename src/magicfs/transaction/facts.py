@@ -7,7 +7,7 @@ that only one driver uses, and the job object bears its SHA-256.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ from magicfs.errors import FormatError, ObjectNotFound
 from magicfs.formats import deletions
 from magicfs.formats.deletions import DELETIONS_SIZE_LIMIT, OldObject
 from magicfs.formats.job_object import Chunk, JobObject, OldSuccess
+from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.success import SUCCESS_SIZE_LIMIT
@@ -39,6 +40,9 @@ __all__ = [
 CHUNK_LENGTH = 1000
 """Most files of one chunk."""
 
+_PARTS_MAX = 400_000
+"""Most parts of all files of one chunk: so many with checksums fit into a pending set that can be read."""
+
 _Item = TypeVar("_Item")
 
 
@@ -55,7 +59,7 @@ async def write_output(
 
     def written() -> Iterator[_Written]:
         statistics = output.statistics
-        for number, files in enumerate(_grouped(output.pendings(), CHUNK_LENGTH)):
+        for number, files in enumerate(_grouped(output.pendings(), CHUNK_LENGTH, _parts_of)):
             one = PendingSet(job_id=context.job, commits=tuple(files), statistics=statistics)
             statistics = Statistics()  # of the whole job, so the first chunk has them
             size = sum(pending.length for pending in files)
@@ -167,12 +171,22 @@ async def _read(
     return read
 
 
-def _grouped(items: Iterable[_Item], length: int) -> Iterator[list[_Item]]:
+def _parts_of(pending: Pending) -> int:
+    return len(pending.parts)
+
+
+def _grouped(
+    items: Iterable[_Item], length: int, parts_of: Callable[[_Item], int] = lambda _: 0
+) -> Iterator[list[_Item]]:
+    """Groups of at most so many items, and unless one alone has more, of at most ``_PARTS_MAX`` parts."""
     group: list[_Item] = []
+    parts = 0
     for item in items:
-        group.append(item)
-        if len(group) == length:
+        more = parts_of(item)
+        if len(group) == length or (group and parts + more > _PARTS_MAX):
             yield group
-            group = []
+            group, parts = [], 0
+        group.append(item)
+        parts += more
     if group:
         yield group

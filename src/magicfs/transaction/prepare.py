@@ -25,7 +25,7 @@ from magicfs.protocol import conflict, paths
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.readback import etag_of_parts
 from magicfs.protocol.replacement import OldFile, Replacement, Scope
-from magicfs.transaction import facts, older_files
+from magicfs.transaction import capacity, facts, older_files
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import OtherJob, conflicting, find_unfinished_jobs
 from magicfs.transaction.output import JobOutput
@@ -55,6 +55,7 @@ async def prepare(
     replaced.
     """
     check_empty(context, output)
+    capacity.check_success(context, output)
     nonce = new_token()
     changes: dict[str, Any] = {
         "tasks": output.tasks,
@@ -68,6 +69,7 @@ async def prepare(
     if context.conflict == "append":
         found = await _look(engine, context, record, output)
         _refuse_equal(context, found.replacement.equal_keys)
+        capacity.check_manifests(context, output)
         changes |= {"pointer": found.pointer, "older_files": found.replacement.older_files}
         return await record.move(version, JobState.COMMITTING, **changes)
     for attempt in range(_TRIES):
@@ -119,7 +121,10 @@ async def _announce_and_look(
     if context.conflict == "fail":
         _refuse_data(context, found.replacement.deleted)
     nonce, partitions = new_token(), found.replacement.scope.partitions
-    listed = await facts.write_deletions(engine, context, nonce, _deleted(context, found.replacement))
+    deleted = _deleted(context, found.replacement)
+    named = [one.key for one in deleted] if context.conflict == "replace_partitions" else []
+    capacity.check_manifests(context, output, named, partitions)
+    listed = await facts.write_deletions(engine, context, nonce, deleted)
     version = await record.move(
         version,
         JobState.PREPARED,

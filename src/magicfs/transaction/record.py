@@ -6,12 +6,13 @@ import secrets
 import socket
 import time
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Final
 
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, FormatError, ObjectExists, PreconditionFailed
 from magicfs.formats.job_object import ExtraDestination, JobObject
-from magicfs.protocol.job_state import JobState, check_move
+from magicfs.formats.limits import JOB_OBJECT_SIZE_LIMIT, ROOM, within
+from magicfs.protocol.job_state import BEFORE_COMMIT, JobState, check_move
 from magicfs.protocol.layout import WorkLayout
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
@@ -19,6 +20,9 @@ from magicfs.stores.register import Entry, Register
 from magicfs.transaction.context import JobContext
 
 __all__ = ["JobMoved", "JobRecord", "JobVersion", "new_token", "now_ms", "opened", "taking_over"]
+
+
+_REASON_MAX: Final = 4000
 
 
 class JobMoved(CommitDenied):
@@ -83,6 +87,9 @@ class JobRecord:
             **changes,
         }
         moved = replace(version.job, **news)
+        if state in {JobState.PREPARED, JobState.COMMITTING} and version.job.state in BEFORE_COMMIT:
+            _check_size(moved)
+        moved = replace(moved, reason=moved.reason[:_REASON_MAX])
         try:
             return JobVersion(moved, await self._register.swap(version.entry, moved.to_bytes()))
         except (PreconditionFailed, ObjectExists) as error:
@@ -146,3 +153,15 @@ def now_ms() -> int:
 
 def _host() -> str:
     return socket.gethostname()
+
+
+def _check_size(job: JobObject) -> None:
+    """Refuse a job whose object could not be moved on, or read by whoever finishes the job."""
+    within(
+        job.to_bytes(),
+        JOB_OBJECT_SIZE_LIMIT - ROOM,
+        f"the object of job {job.job_id}, which names {len(job.partitions or ()):,} partitions and "
+        f"{len(job.equal_keys):,} files that would be written over,",
+        "nothing was published; publish fewer partitions by each job, use unique_names=True, or "
+        "conflict='replace' without equal names",
+    )

@@ -199,12 +199,19 @@ def merged(
     pendings: Sequence[Pending],
     counters: Counters | None = None,
 ) -> PendingSet:
-    """The files of an attempt as one set; UsageError if two have one destination key."""
+    """The files of an attempt as one set; UsageError if two have one destination key, or it is too large."""
     named = [replace(p, job_id=context.job, task_id=attempt) for p in pendings]
     pending_set = PendingSet.merge(context.job, named, {ATTEMPT: attempt, "task.id": task})
     ours = {"committer_tasks_completed": 1, "committer_commits_created": len(named)}
     counted = Statistics(counters={**(counters or {}), **ours}) + _measured(counters, named)
-    return replace(pending_set, statistics=pending_set.statistics + counted)
+    found = replace(pending_set, statistics=pending_set.statistics + counted)
+    if sum(_size_at_most(one) for one in named) > PENDINGSET_SIZE_LIMIT // 2:
+        found.to_bytes(context.etag_format)  # nobody would read it: UsageError
+    return found
+
+
+def _size_at_most(pending: Pending) -> int:
+    return 4000 + 6 * len(pending.destination_key.encode("utf-8", "replace")) + 250 * len(pending.parts)
 
 
 def _measured(counters: Counters | None, pendings: Sequence[Pending]) -> Statistics:

@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 
 from magicfs.cli.main import main
 from magicfs.errors import FormatError, UsageError
-from magicfs.formats import deletions
+from magicfs.formats import deletions, limits
 from magicfs.formats.commit_marker import COMMIT_MARKER_FORMAT, Chosen, Mark
 from magicfs.formats.deletions import DELETIONS_FORMAT, OldObject
 from magicfs.formats.document import member
@@ -1022,3 +1022,21 @@ def test_any_bytes_under_any_name(path: str, raw: bytes) -> None:
 def test_any_json(one: Format, document: object) -> None:
     with pytest.raises(FormatError):
         one.read(PATH, json.dumps(document).encode())
+
+
+# -- limits ----------------------------------------------------------------------------------------------
+
+
+@each(FORMATS)
+def test_what_no_reader_would_take_is_not_written(one: Format, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules[one.write.__module__]
+    if not hasattr(module, "within"):
+        module = sys.modules[one.read.__module__]
+    [limit] = [name for name in vars(module) if name.endswith("_SIZE_LIMIT")]
+    assert getattr(module, limit) == getattr(limits, limit), "one place for all of them"
+    monkeypatch.setattr(module, limit, len(one.raw))
+    assert one.write(one.value) == one.raw
+    monkeypatch.setattr(module, limit, len(one.raw) - 1)
+    told = f"would have {len(one.raw):,} bytes, and at most {len(one.raw) - 1:,} are read; it was not written"
+    with pytest.raises(UsageError, match=re.escape(told)):
+        one.write(one.value)

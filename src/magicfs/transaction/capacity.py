@@ -1,0 +1,64 @@
+"""Whether all that a job will write after its commit point can be read again: asked before it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from magicfs.errors import UsageError
+from magicfs.filesystem.recording import write_id_of
+from magicfs.formats.document import render
+from magicfs.formats.limits import MANIFEST_SIZE_LIMIT, ROOM, SUCCESS_SIZE_LIMIT
+from magicfs.transaction.context import JobContext
+from magicfs.transaction.output import JobOutput
+
+__all__ = ["check_manifests", "check_success"]
+
+_FIELDS_OF_FILE = 140
+"""Bytes of a file in a manifest beside its key and its write id: names of fields, size and ETag."""
+
+_NAMES = 1024**2
+"""Bytes of a ``_SUCCESS`` beside its statistics: 100 of the longest names, each byte escaped, and others."""
+
+_OTHERS = ROOM
+"""Bytes of a manifest beside its lists of keys."""
+
+
+def check_manifests(
+    context: JobContext,
+    output: JobOutput,
+    deleted: Sequence[str] = (),
+    partitions: Sequence[str] | None = None,
+) -> None:
+    """Refuse a job whose manifest would be too large to be read. Nothing is visible yet.
+
+    ``deleted`` are keys, ``partitions`` relative to the destination, that the manifest names, too. Sizes are
+    taken a little too large, because ETags are not known yet.
+    """
+    size = _OTHERS + _size(deleted) + _size(partitions or ())
+    files = 0
+    for pending in output.pendings():
+        files += 1
+        size += _size([pending.destination_key]) + _FIELDS_OF_FILE + len(write_id_of(pending) or "null")
+    if size > MANIFEST_SIZE_LIMIT:
+        raise UsageError(
+            f"the manifest of job {context.job} would have up to {size:,} bytes, for {files:,} files and "
+            f"{len(deleted):,} replaced ones, and at most {MANIFEST_SIZE_LIMIT:,} are read; nothing was "
+            "published; publish fewer or larger files by each job"
+        )
+
+
+def check_success(context: JobContext, output: JobOutput) -> None:
+    """Refuse a job whose ``_SUCCESS`` would be too large to be read, by what its tasks have counted."""
+    size = len(render(output.statistics.to_document()))
+    if size > SUCCESS_SIZE_LIMIT - _NAMES:
+        raise UsageError(
+            f"what the tasks of job {context.job} have counted takes {size:,} bytes, and at most "
+            f"{SUCCESS_SIZE_LIMIT - _NAMES:,} fit into a _SUCCESS that is read; nothing was published; count "
+            "fewer different things"
+        )
+
+
+def _size(texts: Iterable[str]) -> int:
+    """Bytes of texts in JSON, each with a comma."""
+    return sum(len(json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")) + 1 for text in texts)
