@@ -37,6 +37,8 @@ FULL = JobObject(
     old_success=OldSuccess("k", "0" * 64, "e"),
     equal_keys=("k",),
     extra_destinations=(ExtraDestination("d"),),
+    etag_format="object",
+    part_size=1,
 )
 
 

@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 
 from magicfs.errors import CommitFailed
+from magicfs.filesystem.job_settings import known_jobs
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
 from magicfs.job.task import Task
@@ -157,6 +158,16 @@ def test_file_is_one_create_its_parts_and_two_puts_or_none(
         file.write(b"x" * (1024 * (parts - 1) + 1))
     records = {"put": 2} if tracking == "store" else {}
     assert filesystem.since() == {"put_part": parts, **records}
+
+
+def test_process_that_does_not_know_the_job_reads_its_object_once(filesystem: CountingFileSystem) -> None:
+    job = make(filesystem)
+    tasks = [job.task(number).setup() for number in range(3)]
+    known_jobs().forget(f"bucket/{job.spec.work_layout.job_directory}")
+    for number, task in enumerate(tasks):
+        write(task, 5)
+        once = {} if number else {"get": 1}
+        assert filesystem.since() == {"create_upload": 5, "put_part": 5, "put": 10, **once}
 
 
 def test_empty_file_has_one_part(filesystem: CountingFileSystem) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from magicfs.committers.driven import DRIVEN, DrivenCommitter
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, MagicError, StoreError, UsageError
+from magicfs.filesystem.job_settings import known_jobs
 from magicfs.filesystem.tracking import Scope, tracker
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.task_commit import INLINE_LIMIT, Counters, TaskCommit
@@ -18,6 +19,7 @@ from magicfs.parallel import raise_first
 from magicfs.protocol import paths
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
+from magicfs.protocol.magic import PENDING
 from magicfs.report import JobReport
 from magicfs.transaction import attempt_output, sets
 from magicfs.transaction.attempt_output import TaskOutput
@@ -60,7 +62,7 @@ class MagicCommitter(DrivenCommitter):
         except StoreError as error:
             await self._abort_after(error, attempt)
             raise
-        tracker().take(self._scope(attempt))
+        self._ended(attempt)
         cleanup = self.engine.for_cleanup()
         await attempt_output.abort_uploads(cleanup, scope.replaced)
         await attempt_output.delete_keys(cleanup, output.keys)
@@ -107,7 +109,15 @@ class MagicCommitter(DrivenCommitter):
         return f"{self.engine.store.bucket}/{self._directory(attempt)}"
 
     def _forget(self) -> None:
-        tracker().forget(f"{self.engine.store.bucket}/{paths.prefix_of(self.context.layout.job_directory)}")
+        job_directory = f"{self.engine.store.bucket}/{self.context.layout.job_directory}"
+        tracker().forget(paths.prefix_of(job_directory))
+        known_jobs().forget(job_directory)
+
+    def _ended(self, attempt: AttemptId) -> Scope:
+        """Forget an attempt; returns what was known of it."""
+        job_directory = f"{self.engine.store.bucket}/{self.context.layout.job_directory}"
+        known_jobs().ended(job_directory, self._scope(attempt))
+        return tracker().take(self._scope(attempt))
 
     # -- the task commit -------------------------------------------------------------------------------
 
@@ -117,9 +127,11 @@ class MagicCommitter(DrivenCommitter):
 
     async def _written(self, attempt: AttemptId, scope: Scope) -> TaskOutput:
         if self.context.tracking == "memory":
-            output = TaskOutput(pendings=[scope.finished[path] for path in sorted(scope.finished)])
+            opened = sorted(scope.finished.items())
+            output = TaskOutput(pendings=[pending for _, pending in opened])
         else:
             output = await self._load_attempt(self.engine, attempt)
+            opened = [((p.filename or "").removesuffix(PENDING), p) for p in output.pendings]
             there = {pending.upload_id for pending in output.pendings}
             output.problems += [
                 FormatError(
@@ -130,6 +142,7 @@ class MagicCommitter(DrivenCommitter):
                 for path, pending in sorted(scope.finished.items())
                 if pending.upload_id not in there
             ]
+        attempt_output.refuse_others(self.context, attempt, opened, output)
         output.problems += [
             UsageError(f"{path} is still open; close every file before the task commits")
             for path in sorted(scope.open)
@@ -174,7 +187,7 @@ class MagicCommitter(DrivenCommitter):
         While an upload could not be aborted its ``.pending`` stays, so that the next try finds it.
         """
         engine = self.engine.for_cleanup()
-        scope = tracker().take(self._scope(attempt))
+        scope = self._ended(attempt)
         uploads = {p.upload_id: p for p in (*scope.finished.values(), *scope.replaced, *output.pendings)}
         problems = await attempt_output.abort_uploads(engine, list(uploads.values()))
         return problems or await attempt_output.delete_keys(engine, output.keys)

@@ -6,27 +6,30 @@ import asyncio
 import os
 import threading
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from fsspec.asyn import AsyncFileSystem, get_loop
 from fsspec.implementations.chained import ChainedFileSystem
 from fsspec.spec import AbstractFileSystem
 from fsspec.utils import stringify_path
 
-from magicfs.errors import UsageError
 from magicfs.filesystem import options
+from magicfs.filesystem.job_settings import (
+    Tracking,
+    WriteSettings,
+    known_jobs,
+    read_settings,
+    refuse_if_lost,
+    warn_if_ignored,
+)
 from magicfs.filesystem.transactions import MagicTransaction, Transactions
 from magicfs.formats.pending import DEFAULT_ETAG_FORMAT, EtagFormat
-from magicfs.protocol import paths
-from magicfs.protocol.final_names import unique_name
-from magicfs.protocol.magic import Dialect, MagicPath, locate
+from magicfs.protocol.magic import Dialect, MagicPath, PathOwner, locate
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.stores import resolve
 from magicfs.stores.port import Store
 
 __all__ = ["Connection", "Tracking"]
-
-Tracking = Literal["store", "memory"]
 
 
 class Connection(AsyncFileSystem, ChainedFileSystem):
@@ -67,10 +70,9 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         super().__init__(**own)
         self._given = fs is not None
         self._dialect = Dialect.of_hadoop(hadoop)
-        self._tracking = tracking
-        self._unique_names = unique_names
-        self._part_size = DEFAULT_PART_SIZE if part_size is None else part_size
-        self._etag_format = etag_format
+        self._settings = WriteSettings(
+            unique_names, tracking, etag_format, DEFAULT_PART_SIZE if part_size is None else part_size
+        )
         self._allow_secrets = allow_secrets_in_pickles
         self._fork_lock = threading.Lock()
 
@@ -159,21 +161,31 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
             self.transactions.looked_at(located.scope)
         return located
 
-    def final_key(self, path: MagicPath) -> str:
-        """The key at which a file written to a magic path will appear.
+    async def _settings_of(self, path: MagicPath) -> WriteSettings:
+        """How a file at a magic path is written: as its job's setup has settled, else as the options say.
 
-        Raises UsageError if no file is named, or unique names are asked for outside a committer's layout.
+        Raises ProtocolViolation if nobody would publish the file.
         """
-        if not self._unique_names:
-            return path.final_key
+        if (known := self._known_settings(path)) is not None:
+            return known
         owner = path.owner
-        if owner is None:
-            raise UsageError(
-                f"{path.path}: unique names need a path of a task "
-                "(…/job-<id>/<NN>/tasks/<attempt>/__base/…); write below Task.path"
-            )
-        relative = unique_name(path.relative, owner.task, owner.job)
-        return paths.join(path.destination, *relative)
+        assert owner is not None
+        return self._counting(path, owner, await read_settings(self.store(path.bucket), path, owner))
+
+    def _known_settings(self, path: MagicPath) -> WriteSettings | None:
+        """As ``_settings_of``; None if it takes a request."""
+        owner = path.owner
+        if owner is None or not owner.is_ours:
+            return self._settings
+        known = known_jobs().find(owner.job_directory)
+        return known and self._counting(path, owner, known)
+
+    def _counting(self, path: MagicPath, owner: PathOwner, settings: WriteSettings) -> WriteSettings:
+        """A job's settings, which count, whatever options somebody gave."""
+        given = [name for name in WriteSettings.__slots__ if self.storage_options.get(name) is not None]
+        warn_if_ignored(path, owner, settings, {name: getattr(self._settings, name) for name in given})
+        refuse_if_lost(path, owner, settings)
+        return settings
 
     def _delayed(self, path: str) -> MagicPath | None:
         """The magic path of a file whose write is delayed; None for ordinary writes."""

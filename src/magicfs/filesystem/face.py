@@ -12,15 +12,18 @@ from glob import has_magic
 from pathlib import Path
 from typing import Any
 
+from fsspec.asyn import sync
 from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.filesystem import listing, wrapped_files
+from magicfs.filesystem.job_settings import WriteSettings
 from magicfs.filesystem.reading import Reading
 from magicfs.filesystem.recording import MemoryRecorder, StoreRecorder
 from magicfs.filesystem.tracking import tracker
 from magicfs.filesystem.upload import AsyncDelayedFile, DelayedFile, Recorder, Upload
 from magicfs.protocol import paths
+from magicfs.protocol.final_names import final_key
 from magicfs.protocol.magic import PENDING, MagicPath
 
 __all__ = ["MagicFileSystem"]
@@ -33,7 +36,9 @@ class MagicFileSystem(Reading):
 
     ``close()`` finishes the upload to the final key, which stays invisible until the job commits, and leaves
     a ``.pending`` file and a zero-byte marker at the path that was opened. All other paths go to the wrapped
-    filesystem untouched. Instances are cached by fsspec: the same arguments give the same
+    filesystem untouched. Below the path of a job's task the job's own settings count, as its setup left them
+    in the store: ``tracking``, ``unique_names``, ``part_size``, ``etag_format`` and ``hadoop`` change nothing
+    there. Instances are cached by fsspec: the same arguments give the same
     instance, before fsspec 2026.6 in the same thread only.
 
     Args:
@@ -59,6 +64,10 @@ class MagicFileSystem(Reading):
         """Open a file; under a magic path only for writing, ``w`` or ``x``.
 
         A file that is written in text mode or compressed aborts, too, when its ``with`` body raises.
+
+        Raises:
+            ProtocolViolation: The path is a task's of a job that has ended or was never set up, or with
+                ``tracking="memory"`` the task was set up in another process. Nothing was written.
         """
         magic = self._delayed(path)
         if magic is None or "r" in mode:
@@ -78,7 +87,7 @@ class MagicFileSystem(Reading):
 
         def open_binary(mode: str) -> DelayedFile:
             self._check_mode(magic, mode)
-            file = DelayedFile(self._upload(magic), self.loop, autocommit=autocommit)
+            file = DelayedFile(self._new_upload(magic), self.loop, autocommit=autocommit)
             if not autocommit:
                 self.transaction.files.append(file)
             return file
@@ -95,7 +104,7 @@ class MagicFileSystem(Reading):
         if mode == "rb":
             self._refuse_pending(path, "read")
             return self.fs._open(path, mode=mode, autocommit=autocommit, **kwargs)
-        return DelayedFile(self._upload(magic), self.loop, autocommit=autocommit)
+        return DelayedFile(self._new_upload(magic), self.loop, autocommit=autocommit)
 
     async def open_async(self, path: str, mode: str = "rb", **kwargs: Any) -> Any:
         """As ``open``, for coroutines on the filesystem's loop; binary only."""
@@ -168,7 +177,7 @@ class MagicFileSystem(Reading):
             raise UsageError(f"{path}: touch(truncate=False) has no meaning for a pending file; write it")
 
     async def _start(self, magic: MagicPath) -> AsyncDelayedFile:
-        upload = self._upload(magic)
+        upload = self._upload(magic, await self._settings_of(magic))
         if not self._intrans:
             return await AsyncDelayedFile(upload).open()
         file = await AsyncDelayedFile(upload, autocommit=False).open()
@@ -182,17 +191,21 @@ class MagicFileSystem(Reading):
                 "whose parts cannot be changed; use 'wb'"
             )
 
-    def _upload(self, path: MagicPath) -> Upload:
-        store, key = self.store(path.bucket), self.final_key(path)
+    def _new_upload(self, path: MagicPath) -> Upload:
+        settings = self._known_settings(path) or sync(self.loop, self._settings_of, path)
+        return self._upload(path, settings)
+
+    def _upload(self, path: MagicPath, settings: WriteSettings) -> Upload:
+        store, key = self.store(path.bucket), final_key(path, unique_names=settings.unique_names)
         paths.check_length(key, "the final key", "shorten the name, or its directories")
         recorder: Recorder
-        if self._tracking == "memory":
+        if settings.tracking == "memory":
             recorder = MemoryRecorder(store, path)
         else:
             advice = "shorten the name or its directories, or use tracking='memory', which needs no such file"
             paths.check_length(path.pending_key, "the .pending file", advice)
-            recorder = StoreRecorder(store, path, self._etag_format)
-        return Upload(store, key, self._part_size, recorder)
+            recorder = StoreRecorder(store, path, settings.etag_format)
+        return Upload(store, key, settings.part_size, recorder)
 
     # -- directories -----------------------------------------------------------------------------------
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 from fsspec.asyn import sync
 
-from magicfs.errors import UsageError
+from magicfs.errors import MagicError, UsageError
 from magicfs.filesystem import listing
 from magicfs.filesystem.connection import Connection
+from magicfs.filesystem.job_settings import known_jobs
 from magicfs.filesystem.recording import MARKER_LENGTH
 from magicfs.filesystem.tracking import tracker
 from magicfs.formats.pending import Pending
+from magicfs.protocol.final_names import final_key
 from magicfs.protocol.magic import MagicPath
 
 __all__ = ["Reading"]
@@ -124,7 +127,10 @@ class Reading(Connection):
         return self.fs.sign(self._strip_protocol(path), expiration=expiration, **kwargs)
 
     def _in_memory(self, path: MagicPath) -> Pending | None:
-        return tracker().find(path.scope, path.path) if self._tracking == "memory" else None
+        owner = path.owner
+        of_job = known_jobs().find(owner.job_directory) if owner is not None and owner.is_ours else None
+        in_memory = (of_job or self._settings).tracking == "memory"
+        return tracker().find(path.scope, path.path) if in_memory else None
 
     async def _refuse_pending_async(self, path: str, verb: str) -> None:
         magic = self._delayed(path)
@@ -132,9 +138,12 @@ class Reading(Connection):
             return
         info = await self._info(path)
         if info.get(listing.PENDING_FLAG):
+            settings = self._settings
+            with suppress(MagicError):  # of a job that has ended nothing can be told
+                settings = await self._settings_of(magic)
             raise UsageError(
                 f"{magic.path} is pending and cannot be {_PAST[verb]} before its job commits; "
-                f"it will be {self.final_key(magic)}"
+                f"it will be {final_key(magic, unique_names=settings.unique_names)}"
             )
 
     def _refuse_pending(self, path: str, verb: str) -> None:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, get_args
 
+from magicfs.errors import FormatError
 from magicfs.formats.document import parse, render, shown, with_unknown
 from magicfs.formats.fields import Fields, check_format
 from magicfs.formats.limits import JOB_OBJECT_SIZE_LIMIT, within
+from magicfs.formats.pending import EtagFormat
 from magicfs.protocol.conflict import CONFLICTS
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import JobState
@@ -32,6 +34,7 @@ __all__ = [
 JOB_FORMAT: Final = "magicfs.job/1"
 _LAYOUTS: Final = ("__magic_job", "__magic")
 _TRACKING: Final = ("store", "memory")
+_ETAGS: Final = get_args(EtagFormat)
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -109,6 +112,10 @@ class JobObject:
     reason: str = ""  # why it is aborted or reverted
     extra_destinations: tuple[ExtraDestination, ...] = ()
     """Further directories that the job publishes to; the field is left out if empty."""
+    etag_format: str = "string"
+    """Which generation of Hadoop shall read what tasks leave; the field is left out for the default."""
+    part_size: int | None = None
+    """Bytes of the first parts of every upload; None for the default, and then the field is left out."""
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -151,6 +158,8 @@ class JobObject:
             irreversible=fields.flag("irreversible", default=False),
             reason=fields.text("reason"),
             extra_destinations=_extra_destinations(fields),
+            etag_format=_choice(fields, "etagFormat", _ETAGS) if fields.has("etagFormat") else "string",
+            part_size=fields.required_integer("partSize", minimum=1) if fields.has("partSize") else None,
             unknown=fields.rest(),
         )
 
@@ -191,6 +200,10 @@ class JobObject:
             document["extraDestinations"] = [
                 {"key": one.key, "olderFiles": one.older_files} for one in self.extra_destinations
             ]
+        if self.etag_format != "string":
+            document["etagFormat"] = self.etag_format
+        if self.part_size is not None:
+            document["partSize"] = self.part_size
         raw = render(with_unknown(document, self.unknown))
         return within(
             raw,
@@ -198,6 +211,16 @@ class JobObject:
             f"the object of job {self.job_id}",
             "publish fewer partitions or files by each job",
         )
+
+    def check_place(self, path: str, job: JobId, bucket: str, destination: str) -> None:
+        """Raise FormatError if the object is not that of the job at the place where it was read."""
+        if (self.job_id, self.bucket) != (job, bucket):
+            whose = f"belongs to job {self.job_id} in bucket {self.bucket}"
+            raise FormatError(path, "jobId", f"{whose}; somebody copied it here")
+        if self.destination != destination:
+            raise FormatError(
+                path, "destination", f"is {self.destination!a}, not {destination!a}; it was moved"
+            )
 
 
 def _choice(fields: Fields, name: str, choices: tuple[str, ...]) -> str:

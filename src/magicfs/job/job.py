@@ -182,6 +182,7 @@ class Job:
             found: JobSetup = sync(self.spec.loop, self.spec.make_committer().setup_job)
             self._found, self._state = found, "open"
             log_hidden(self.url)
+            self.spec.tell_filesystem()
             log_found(self.url, self.id, found)
         self._require_open("setup")
         return self

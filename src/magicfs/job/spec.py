@@ -21,6 +21,7 @@ from magicfs.committers.work_places import WorkPlace, local_directory, local_ext
 from magicfs.engine import Engine, Observer
 from magicfs.errors import UsageError
 from magicfs.filesystem import MagicFileSystem
+from magicfs.filesystem.job_settings import WriteSettings, known_jobs
 from magicfs.formats.pending import EtagFormat
 from magicfs.job.extra_destinations import keys_of, place_in
 from magicfs.manifests.chain import manifest_key
@@ -225,6 +226,22 @@ class JobSpec:
             target_options=dict(self.storage_options),
             **self.magic_options(),
         )
+
+    def tell_filesystem(self, attempt: AttemptId | None = None) -> None:
+        """Let filesystems of this process know, without a request, how this job's files are written.
+
+        With ``attempt`` also that this process is the one to commit it.
+        """
+        if committer_info(self.committer).writes != "delayed uploads":
+            return
+        bucket, layout = self.location.bucket, self.work_layout
+        job_directory = f"{bucket}/{layout.job_directory}"
+        settings = WriteSettings(
+            self.unique_names, self.tracking, self.etag_format, self.part_size or DEFAULT_PART_SIZE
+        )
+        known_jobs().learn(job_directory, settings)
+        if attempt is not None:
+            known_jobs().began(job_directory, f"{bucket}/{layout.task_attempt_directory(attempt)}")
 
     def magic_options(self) -> dict[str, Any]:
         """The options of ``MagicFileSystem`` that differ from its defaults."""

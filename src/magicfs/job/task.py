@@ -142,6 +142,7 @@ class Task:
         attempt = ids.attempt_id(self.id, suffix or secrets.token_hex(6))
         work_place = self._spec.work_place(self.id, attempt)
         work_place.prepare()
+        self._spec.tell_filesystem(attempt)
         self._attempt = attempt
         self._work_place = work_place
         self._process = os.getpid()

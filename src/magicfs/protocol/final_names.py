@@ -17,11 +17,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from magicfs.errors import UsageError
-from magicfs.protocol import ids
+from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import AttemptId, JobId
+from magicfs.protocol.magic import MagicPath
 
 __all__ = [
     "attempts_named",
+    "final_key",
     "is_named_by",
     "is_unfinished",
     "job_named",
@@ -74,6 +76,22 @@ def _shortened(stem: str, label: str) -> str:
         return stem
     digest = hashlib.sha256(found[0].encode("utf-8", "surrogatepass")).hexdigest()
     return f"{stem[: found.start()]}-{digest[:_DIGITS]}"
+
+
+def final_key(path: MagicPath, *, unique_names: bool) -> str:
+    """The key at which a file written to a magic path will appear.
+
+    Raises UsageError if no file is named, or unique names are asked for outside a committer's layout.
+    """
+    if not unique_names:
+        return path.final_key
+    owner = path.owner
+    if owner is None:
+        raise UsageError(
+            f"{path.path}: unique names need a path of a task "
+            "(…/job-<id>/<NN>/tasks/<attempt>/__base/…); write below Task.path"
+        )
+    return paths.join(path.destination, *unique_name(path.relative, owner.task, owner.job))
 
 
 def is_named_by(name: str, job: str) -> bool:

@@ -17,6 +17,7 @@ __all__ = [
     "TaskId",
     "attempt_id",
     "check_attempt",
+    "is_attempt_of_ours",
     "is_random",
     "job_id",
     "task_id",
@@ -76,6 +77,11 @@ def task_of_attempt(attempt: str) -> TaskId:
     if attempt.startswith("attempt_") and attempt.count("_") == 5:
         return TaskId("task_" + attempt.removeprefix("attempt_").rpartition("_")[0])
     raise UsageError(f"{attempt!r} is not an attempt id; it should read attempt-<task>-<suffix>")
+
+
+def is_attempt_of_ours(attempt: str) -> bool:
+    """Whether an attempt id is one that ``attempt_id`` made, not Hadoop's."""
+    return _ATTEMPT.match(attempt) is not None
 
 
 def is_random(job: JobId) -> bool:

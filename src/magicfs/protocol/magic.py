@@ -80,6 +80,16 @@ class PathOwner:
     directory: str
     """``bucket/key`` of the task attempt's directory."""
 
+    @property
+    def job_directory(self) -> str:
+        """``bucket/key`` of the directory in which the job keeps its work."""
+        return self.directory.rsplit("/", 3)[0]
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the attempt is one of ours: then its job has a job object. Hadoop's have none."""
+        return ids.is_attempt_of_ours(self.attempt)
+
 
 @dataclass(frozen=True, slots=True)
 class MagicPath:
@@ -201,12 +211,20 @@ def locate(path: str, dialect: Dialect | None = None) -> MagicPath | None:
     """Take a path apart at its first magic element; None for an ordinary path.
 
     ``path``: ``bucket/key``, without a scheme, not encoded; several slashes in a row count as one, as in
-    Hadoop's ``Path``. ``dialect``: which elements are magic; both kinds by default.
+    Hadoop's ``Path``. ``dialect``: which elements are magic; both kinds by default. The path of a task attempt
+    of ours is magic in every dialect: its job chose the element.
 
     Raises UsageError if the bucket is empty or itself a magic element, or the path of a magic write contains
     ``.``, ``..`` or ``::`` (which no chained URL could name again).
     """
-    dialect = dialect or Dialect()
+    if dialect is not None and dialect != Dialect():
+        either = _located(path, Dialect())
+        if either is not None and either.owner is not None and either.owner.is_ours:
+            return either
+    return _located(path, dialect or Dialect())
+
+
+def _located(path: str, dialect: Dialect) -> MagicPath | None:
     bucket, _, key = path.partition("/")
     names = paths.elements(key)
     if dialect.is_magic(bucket):

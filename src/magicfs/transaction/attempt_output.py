@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from magicfs.engine import Engine
-from magicfs.errors import FormatError, MagicError, ObjectNotFound
+from magicfs.errors import FormatError, MagicError, ObjectNotFound, UsageError
 from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
 from magicfs.parallel import drained
 from magicfs.protocol import paths
-from magicfs.protocol.magic import PENDING
+from magicfs.protocol.final_names import final_key
+from magicfs.protocol.ids import AttemptId
+from magicfs.protocol.magic import PENDING, locate
 from magicfs.protocol.steps import Abort, Batch, Delete, Step
+from magicfs.transaction.context import JobContext
 
-__all__ = ["TaskOutput", "abort_uploads", "delete_keys", "load", "read_pending", "run_all"]
+__all__ = ["TaskOutput", "abort_uploads", "delete_keys", "load", "read_pending", "refuse_others", "run_all"]
 
 
 @dataclass(slots=True)
@@ -82,6 +86,37 @@ def _check_place(where: str, pending: Pending, bucket: str, destinations: Sequen
     if paths.which_holds(pending.destination_key, destinations) is None:
         places = " and ".join(repr(one) for one in destinations)
         raise FormatError(where, "destinationKey", f"{pending.destination_key!r} lies outside {places}")
+
+
+def refuse_others(
+    context: JobContext, attempt: AttemptId, opened: Iterable[tuple[str, Pending]], output: TaskOutput
+) -> None:
+    """Make a problem of every file that is not what the job's settings make of the path that was opened.
+
+    ``opened`` are the attempt's files by path, ``bucket/key``. One whose owner or place is another's stays in
+    the store as it is; one that only lacks the unique name is the attempt's own, and is discarded with it.
+    """
+    for path, pending in opened:
+        located = locate(path)
+        assert located is not None
+        expected = plain = None
+        with suppress(UsageError):  # outside of __base nothing has a unique name
+            plain = located.final_key
+            expected = final_key(located, unique_names=context.unique_names)
+        key = pending.destination_key
+        whose = {pending.job_id, pending.task_id} - {"", context.job, attempt}
+        if key == expected and not whose:
+            continue
+        what = f"belongs to {' and '.join(sorted(whose))}" if whose else f"would be published as {key!r}"
+        output.problems.append(
+            UsageError(
+                f"{path} {what}, and attempt {attempt} of job {context.job}, with unique_names="
+                f"{context.unique_names}, makes {expected!r} of it; write it again through task.filesystem, "
+                "or give storage_options=task.storage_options beside task.url"
+            )
+        )
+        if whose or key != plain:
+            output.pendings.remove(pending)
 
 
 async def abort_uploads(engine: Engine, pendings: Sequence[Pending]) -> list[MagicError]:

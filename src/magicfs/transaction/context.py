@@ -78,6 +78,8 @@ class JobContext:
             conflict=cast("Conflict", job.conflict),
             unique_names=job.unique_names,
             tracking=cast('Literal["store", "memory"]', job.tracking),
+            etag_format=cast("EtagFormat", job.etag_format),
+            part_size=job.part_size or DEFAULT_PART_SIZE,
             hadoop_sets=False,
             run_id=job.run_id,
             committer=job.committer,

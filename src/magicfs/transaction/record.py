@@ -9,11 +9,12 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, FormatError, ObjectExists, PreconditionFailed
+from magicfs.errors import CommitDenied, ObjectExists, PreconditionFailed
 from magicfs.formats.job_object import ExtraDestination, JobObject
 from magicfs.formats.limits import JOB_OBJECT_SIZE_LIMIT, ROOM, within
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState, check_move
 from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
 from magicfs.stores.register import Entry, Register
@@ -59,14 +60,7 @@ class JobRecord:
             return None
         path = f"{self.store.bucket}/{entry.key}"
         job = JobObject.from_bytes(path, entry.body)
-        if (job.job_id, job.bucket) != (self.layout.job, self.store.bucket):
-            raise FormatError(
-                path, "jobId", f"belongs to job {job.job_id} in bucket {job.bucket}; somebody copied it here"
-            )
-        if job.destination != self.layout.destination:
-            raise FormatError(
-                path, "destination", f"is {job.destination!a}, not {self.layout.destination!a}; it was moved"
-            )
+        job.check_place(path, self.layout.job, self.store.bucket, self.layout.destination)
         return JobVersion(job, entry)
 
     async def create(self, job: JobObject, *, tried: bool = True) -> JobVersion:
@@ -131,6 +125,8 @@ def opened(context: JobContext, engine: Engine) -> JobObject:
         created_ms=now_ms(),
         changed_ms=now_ms(),
         host=_host(),
+        etag_format=context.etag_format,
+        part_size=None if context.part_size == DEFAULT_PART_SIZE else context.part_size,
     )
 
 

@@ -51,6 +51,7 @@ async def claim(
             created = await record.create(opened(context, engine), tried=known is not None)
     version = created or _to_take_over(context, await record.read())
     _check_extra_destinations(context, version.job)
+    _check_settings(context, version.job)
     if known is None:
         # Only now: the leavings of a trial that is cut are found by way of the job object.
         record.use(await conditions_of(store, layout.job_directory))
@@ -90,6 +91,19 @@ def _check_extra_destinations(context: JobContext, job: JobObject) -> None:
             f"job {context.job} was set up with extra_destinations {list(known)}, and not with "
             f"{list(context.extra_destinations)}; nothing was changed; give the same in every attempt"
         )
+
+
+def _check_settings(context: JobContext, job: JobObject) -> None:
+    """What tasks have followed already cannot change: it says how the job's uploads are named and found."""
+    for name, old, new in (
+        ("unique_names", job.unique_names, context.unique_names),
+        ("tracking", job.tracking, context.tracking),
+    ):
+        if old != new:
+            raise UsageError(
+                f"job {context.job} was set up with {name}={old!r}, and not with {new!r}; nothing was "
+                f"changed; give {name}={old!r} in every attempt, or take another job id"
+            )
 
 
 def _to_take_over(context: JobContext, version: JobVersion | None) -> JobVersion:

@@ -17,6 +17,7 @@ from fsspec.asyn import sync
 
 from magicfs.errors import Unavailable, UsageError
 from magicfs.filesystem import MagicFileSystem
+from magicfs.job.job import Job
 from magicfs.stores.port import Body, ObjectInfo
 from magicfs.testing.counting_store import CountingStore
 from proofs.scenes.memory_scene import MemoryScene
@@ -251,7 +252,15 @@ def test_dataset_written_in_a_transaction_is_committed_with_it(scene: MemoryScen
 def test_dataset_without_a_transaction_is_not_drawn_into_that_of_another_task(
     scene: MemoryScene, existing: str
 ) -> None:
-    attempts = [f"bucket/dataset1/__magic/job-{JOB}/00/tasks/attempt-{n}-abcdef/__base" for n in range(2)]
+    job = Job(
+        "memory://bucket/dataset1",
+        conflict="append",
+        filesystem=scene.wrapped,
+        unique_names=False,
+        layout="__magic",
+        job_id=JOB,
+    ).setup()
+    attempts = [job.task(n).setup().path for n in range(2)]
     fs = scene.filesystem
     with pytest.raises(ZeroDivisionError), fs.transaction:
         fs.pipe_file(f"{attempts[0]}/mine", b"1")

@@ -235,7 +235,8 @@ def test_first_write_of_a_path_is_aborted_when_its_task_commits(scene: MemorySce
 
 
 def test_unique_names_are_those_of_the_task_and_the_job() -> None:
-    scene = MemoryScene(unique_names=True)
+    scene = MemoryScene()
+    Job("memory://bucket/dataset1", conflict="append", filesystem=scene.wrapped, job_id=JOB).setup()
     work = f"bucket/dataset1/__magic_job-{JOB}/job-{JOB}/00/tasks/attempt-7-abc/__base"
     for name, final in {
         "part-0.parquet": f"part-0-7-{JOB}.parquet",

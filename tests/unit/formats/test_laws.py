@@ -287,6 +287,8 @@ JOB_OF_EXTRA_DESTINATIONS = replace(
     unknown={},
 )
 
+JOB_WITH_SETTINGS = replace(JOB, etag_format="object", part_size=5 * 2**20, unknown={})
+
 DELETIONS = (
     OldObject(f"trips/{NAMES[0]}", '"11cafe-2"', 4096),
     OldObject(f"trips/{NAMES[1]}", '"22cafe"', 0),
@@ -608,6 +610,15 @@ FORMATS = [
         value=JOB_OF_EXTRA_DESTINATIONS,
         required=("extraDestinations[0].key",),
         refused={"extraDestinations[1].key": [""]},
+        ignored=(),
+        made=None,
+    ),
+    replace(
+        STATE,
+        golden="magicfs_job_1_settings.json",
+        value=JOB_WITH_SETTINGS,
+        required=(),
+        refused={"etagFormat": ["", "text"], "partSize": [0, -1]},
         ignored=(),
         made=None,
     ),

@@ -1,0 +1,201 @@
+"""What a job's setup has settled for whoever writes below its magic paths: known in this process, or read.
+
+A ``Job`` or ``Task`` of this process makes it known without a request. Elsewhere the job object is read, once
+for each process and job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, cast
+from weakref import WeakKeyDictionary
+
+from magicfs.errors import ObjectNotFound, ProtocolViolation
+from magicfs.formats.job_object import JOB_OBJECT_SIZE_LIMIT, JobObject
+from magicfs.formats.pending import DEFAULT_ETAG_FORMAT, EtagFormat
+from magicfs.protocol.job_state import BEFORE_COMMIT
+from magicfs.protocol.layout import JOB_OBJECT
+from magicfs.protocol.magic import MagicPath, PathOwner
+from magicfs.protocol.parts import DEFAULT_PART_SIZE
+from magicfs.stores import fork_safety
+from magicfs.stores.port import Store
+
+__all__ = ["Tracking", "WriteSettings", "known_jobs", "read_settings", "refuse_if_lost", "warn_if_ignored"]
+
+Tracking = Literal["store", "memory"]
+
+_JOBS_MAX = 1024
+"""Of so many jobs the settings are kept; those of an older one are read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSettings:
+    """How files below a magic path are named, sent and remembered."""
+
+    unique_names: bool = False
+    tracking: Tracking = "store"
+    etag_format: EtagFormat = DEFAULT_ETAG_FORMAT
+    part_size: int = DEFAULT_PART_SIZE  # bytes of the first parts
+
+    @classmethod
+    def of(cls, job: JobObject) -> WriteSettings:
+        """Those of a job, as its object tells them."""
+        return cls(
+            unique_names=job.unique_names,
+            tracking=cast("Tracking", job.tracking),
+            etag_format=cast("EtagFormat", job.etag_format),
+            part_size=job.part_size or DEFAULT_PART_SIZE,
+        )
+
+
+@dataclass(slots=True)
+class _KnownJob:
+    settings: WriteSettings
+    attempts: set[str] = field(default_factory=set)
+    """Directories of the task attempts that were set up in this process and have not ended."""
+    warned: bool = False  # whether somebody was told that options do not count
+
+
+class KnownJobs:
+    """The jobs of which this process knows the settings, by their directories. Safe for threads; no I/O."""
+
+    def __init__(self) -> None:
+        self._jobs: OrderedDict[str, _KnownJob] = OrderedDict()
+        self._lock = threading.Lock()
+        self._reading: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Lock]]
+        self._reading = WeakKeyDictionary()
+
+    def learn(self, job_directory: str, settings: WriteSettings) -> None:
+        """Take the settings of a job; ``job_directory`` is ``bucket/key``."""
+        with self._lock:
+            known = self._jobs.setdefault(job_directory, _KnownJob(settings))
+            known.settings = settings
+            self._jobs.move_to_end(job_directory)
+            while len(self._jobs) > _JOBS_MAX:
+                self._jobs.popitem(last=False)
+
+    def find(self, job_directory: str) -> WriteSettings | None:
+        with self._lock:
+            known = self._jobs.get(job_directory)
+            return known.settings if known else None
+
+    def began(self, job_directory: str, attempt_directory: str) -> None:
+        """A task attempt of a known job was set up in this process."""
+        with self._lock:
+            if (known := self._jobs.get(job_directory)) is not None:
+                known.attempts.add(attempt_directory)
+
+    def ended(self, job_directory: str, attempt_directory: str) -> None:
+        """A task attempt has committed or was aborted."""
+        with self._lock:
+            if (known := self._jobs.get(job_directory)) is not None:
+                known.attempts.discard(attempt_directory)
+
+    def has_begun(self, owner: PathOwner) -> bool:
+        """Whether the attempt was set up in this process, and has not ended."""
+        with self._lock:
+            known = self._jobs.get(owner.job_directory)
+            return known is not None and owner.directory in known.attempts
+
+    def forget(self, job_directory: str) -> None:
+        """Forget a job that has ended."""
+        with self._lock:
+            self._jobs.pop(job_directory, None)
+
+    def first_warning(self, job_directory: str) -> bool:
+        """Whether nobody was warned about the options for a job yet."""
+        with self._lock:
+            known = self._jobs.get(job_directory)
+            if known is None or known.warned:
+                return False
+            known.warned = True
+            return True
+
+    def reading(self, job_directory: str) -> asyncio.Lock:
+        """Held while the settings of a job are read on the running loop."""
+        with self._lock:
+            locks = self._reading.setdefault(asyncio.get_running_loop(), {})
+            return locks.setdefault(job_directory, asyncio.Lock())
+
+    def forget_attempts(self) -> None:
+        """In a forked child: attempts are the parent's, and so are the loops."""
+        self._lock = threading.Lock()
+        self._reading = WeakKeyDictionary()
+        for known in self._jobs.values():
+            known.attempts.clear()
+
+
+_KNOWN = KnownJobs()
+
+
+def known_jobs() -> KnownJobs:
+    """The jobs that this process knows."""
+    return _KNOWN
+
+
+fork_safety.after_fork_in_child(_KNOWN.forget_attempts)
+
+
+async def read_settings(store: Store, path: MagicPath, owner: PathOwner) -> WriteSettings:
+    """The settings of a job of ours that one of its paths lies in: known, or read from its job object.
+
+    Raises ProtocolViolation if the job has ended, was never set up, or is being published: nobody would
+    publish the file.
+    """
+    async with _KNOWN.reading(owner.job_directory):
+        if (known := _KNOWN.find(owner.job_directory)) is None:
+            known = await _read(store, path, owner)
+            _KNOWN.learn(owner.job_directory, known)
+    return known
+
+
+async def _read(store: Store, path: MagicPath, owner: PathOwner) -> WriteSettings:
+    # The first version, also where versions are numbered: what is read here never changes.
+    key = f"{owner.job_directory.partition('/')[2]}/{JOB_OBJECT}"
+    where = f"{store.bucket}/{key}"
+    try:
+        raw = await store.get(key, size_max=JOB_OBJECT_SIZE_LIMIT + 1)
+    except ObjectNotFound as error:
+        raise ProtocolViolation(
+            f"{path.path}: job {owner.job} has ended or was never set up, for there is no {where}; nothing "
+            "was written, because nobody would publish it; set the job up before its tasks write, or write "
+            "below a path of your own, such as DEST/__magic/mine/__base/…"
+        ) from error
+    job = JobObject.from_bytes(where, raw)
+    job.check_place(where, owner.job, store.bucket, "/".join(path.parents))
+    if job.state not in BEFORE_COMMIT:
+        raise ProtocolViolation(
+            f"{path.path}: job {owner.job} is {job.state} already; nothing was written, because nobody would "
+            "publish it; write in a new job"
+        )
+    return WriteSettings.of(job)
+
+
+def refuse_if_lost(path: MagicPath, owner: PathOwner, settings: WriteSettings) -> None:
+    """Raise ProtocolViolation if a file would be remembered in a process that cannot commit it."""
+    if settings.tracking == "memory" and not _KNOWN.has_begun(owner):
+        raise ProtocolViolation(
+            f"{path.path}: the job has tracking='memory', so only the process in which a task was set up can "
+            "commit what is written there, and this is another one, or the task has ended; nothing was "
+            "written; set the task up where it writes, or use tracking='store'"
+        )
+
+
+def warn_if_ignored(
+    path: MagicPath, owner: PathOwner, settings: WriteSettings, given: Mapping[str, object]
+) -> None:
+    """Say once for each job that options which somebody gave differ from the job's, and do not count."""
+    ignored = sorted(name for name, value in given.items() if getattr(settings, name) != value)
+    if ignored and _KNOWN.first_warning(owner.job_directory):
+        logging.getLogger("magicfs").warning(
+            "%s: %s was given to the filesystem, but job %s was set up with %s, and that counts",
+            path.path,
+            ", ".join(f"{name}={given[name]!r}" for name in ignored),
+            owner.job,
+            ", ".join(f"{name}={getattr(settings, name)!r}" for name in ignored),
+        )
