@@ -166,7 +166,8 @@ class FinalAttempt:
         """Through which it writes."""
         scene = self.job.scene
         if scene.committer == "task-completing":
-            return MagicFileSystem(scene.filesystem, unique_names=self.job.context.unique_names)
+            names = self.job.context.unique_names
+            return MagicFileSystem(scene.filesystem, unique_names=names, job_object=False)
         label = self.id if scene.committer == "stocator" else self.task
         return FinalFileSystem(scene.filesystem, self.path, (label, self.job.id))
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from magicfs.datasets import compact as compact
     from magicfs.datasets import recover as recover
     from magicfs.datasets.adopt import adopt as adopt
+    from magicfs.datasets.own_paths import PathReport as PathReport
+    from magicfs.datasets.own_paths import discard as discard
+    from magicfs.datasets.own_paths import publish as publish
     from magicfs.datasets.read import dataset as dataset
     from magicfs.datasets.read import read_manifest as read_manifest
     from magicfs.datasets.stocator import stocator_files as stocator_files
@@ -36,13 +39,16 @@ _HOMES = {
     "Job": "magicfs.job.job",
     "JobReport": "magicfs.report",
     "MagicFileSystem": "magicfs.filesystem",
+    "PathReport": "magicfs.datasets.own_paths",
     "Task": "magicfs.job.task",
     "TaskCommit": "magicfs.formats.task_commit",
     "VerifyReport": "magicfs.report",
     "adopt": "magicfs.datasets.adopt",
     "compact": "magicfs.datasets",
     "dataset": "magicfs.datasets.read",
+    "discard": "magicfs.datasets.own_paths",
     "from_hadoop_conf": "magicfs.hadoop.conf",
+    "publish": "magicfs.datasets.own_paths",
     "read_manifest": "magicfs.datasets.read",
     "recover": "magicfs.datasets",
     "stocator_files": "magicfs.datasets.stocator",
@@ -55,6 +61,7 @@ __all__ = [
     "JobReport",
     "MagicError",
     "MagicFileSystem",
+    "PathReport",
     "Task",
     "TaskCommit",
     "UsageError",
@@ -63,7 +70,9 @@ __all__ = [
     "adopt",
     "compact",
     "dataset",
+    "discard",
     "from_hadoop_conf",
+    "publish",
     "read_manifest",
     "recover",
     "stocator_files",

@@ -39,6 +39,7 @@ FULL = JobObject(
     extra_destinations=(ExtraDestination("d"),),
     etag_format="object",
     part_size=1,
+    own_path="d/__magic/mine",
 )
 
 

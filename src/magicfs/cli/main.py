@@ -36,7 +36,18 @@ from magicfs.version import __version__
 
 __all__ = ["COMMANDS", "exit_code", "main"]
 
-COMMANDS = ("demo", "pending", "recover", "commit", "abort", "verify", "compact", "show")
+COMMANDS = (
+    "demo",
+    "pending",
+    "recover",
+    "commit",
+    "abort",
+    "publish",
+    "discard",
+    "verify",
+    "compact",
+    "show",
+)
 """Each is a module of ``magicfs.cli`` with ``HELP``, ``configure(parser)`` and ``run(arguments)``."""
 
 _EXIT_CODES = (

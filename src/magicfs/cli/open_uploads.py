@@ -11,7 +11,7 @@ from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
 from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.final_names import is_named_by, job_named
-from magicfs.protocol.magic import MAGIC, MAGIC_JOB, PENDING, PENDING_SET, locate
+from magicfs.protocol.magic import BASE, MAGIC, MAGIC_JOB, PENDING, PENDING_SET, locate
 from magicfs.stores.port import Store, UploadInfo
 
 __all__ = ["OpenUpload", "Survey", "survey"]
@@ -29,6 +29,9 @@ class OpenUpload:
     initiated: float  # seconds since the epoch, by the store's clock
     length: int | None  # size in bytes; None if no file of a job has it
     job_id: str | None  # the job; None if neither a file nor the key's name has it
+    own_path: str | None = None
+    """Key of the directory of a user's own below a magic element that records it; None if none does."""
+    destination: str | None = None  # the job's, as a key; None if no work of the job was found
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,8 @@ class _Records:
     """What the files under magic directories say."""
 
     uploads: dict[tuple[str, str], tuple[int, str | None]] = field(default_factory=dict)
-    jobs: set[str] = field(default_factory=set)
+    own_paths: dict[tuple[str, str], str] = field(default_factory=dict)
+    jobs: dict[str, str] = field(default_factory=dict)  # the destination of each job that works there
     unreadable: list[FormatError] = field(default_factory=list)
 
     def job_of(self, upload: UploadInfo) -> str | None:
@@ -100,7 +104,10 @@ def _ancestors(uploads: Iterable[UploadInfo], level: int) -> list[str]:
 
 def _describe(upload: UploadInfo, records: _Records) -> OpenUpload:
     length, _ = records.uploads.get((upload.key, upload.upload_id), (None, None))
-    return OpenUpload(upload.key, upload.upload_id, upload.initiated, length, records.job_of(upload))
+    own_path = records.own_paths.get((upload.key, upload.upload_id))
+    job = None if own_path else records.job_of(upload)
+    destination = records.jobs.get(job) if job is not None else None
+    return OpenUpload(upload.key, upload.upload_id, upload.initiated, length, job, own_path, destination)
 
 
 async def _read_records(store: Store, directories: Iterable[str], records: _Records) -> None:
@@ -109,7 +116,7 @@ async def _read_records(store: Store, directories: Iterable[str], records: _Reco
     async def search(directory: str) -> bool:
         async for info in store.list(paths.prefix_of(directory) + MAGIC):
             if (job := _job_of_path(store.bucket, info.key)) is not None:
-                records.jobs.add(job)
+                records.jobs.setdefault(job, _destination(store.bucket, info.key))
             if info.key.endswith((PENDING, PENDING_SET)):
                 files.append(info.key)
         return True
@@ -142,6 +149,22 @@ async def _read(store: Store, key: str, records: _Records) -> None:
         if pending.bucket == store.bucket:
             identity = (pending.destination_key, pending.upload_id)
             records.uploads[identity] = (pending.length, pending.job_id or job)
+            if key.endswith(PENDING) and (own_path := _own_path(path)) is not None:
+                records.own_paths[identity] = own_path
+
+
+def _own_path(path: str) -> str | None:
+    """The directory of a user's own that a record lies in: the first one below its magic element."""
+    located = locate(path.removesuffix(PENDING))
+    if located is None or located.owner is not None:
+        return None
+    first = located.children[:1] if len(located.children) > 1 and located.children[0] != BASE else ()
+    return paths.join(*located.parents, located.magic, *first)
+
+
+def _destination(bucket: str, key: str) -> str:
+    located = locate(f"{bucket}/{key}")
+    return "/".join(located.parents) if located is not None else ""
 
 
 def _job_of_path(bucket: str, key: str) -> str | None:

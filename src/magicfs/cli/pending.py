@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import time
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from magicfs.cli.printing import human_age, print_json, print_table, printable, 
 from magicfs.cli.storage import add_storage_options, on_store, parse_storage_options
 
 if TYPE_CHECKING:
-    from magicfs.cli.open_uploads import Survey
+    from magicfs.cli.open_uploads import OpenUpload, Survey
     from magicfs.protocol.paths import Location
 
 __all__ = ["HELP", "configure", "run"]
@@ -20,6 +21,10 @@ __all__ = ["HELP", "configure", "run"]
 HELP = "list the uploads that are pending under a destination"
 _FOUND = 1
 _UNKNOWN = "unknown"
+_ENDS_MAX = 10
+_NOBODYS = "the program that began them, or a lifecycle rule of the bucket; no file of magicfs records them"
+_ENDS_MAX = 10
+_NOBODYS = "uploads of no known job with the program that began them, or by a lifecycle rule of the bucket"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -59,6 +64,7 @@ def _document(location: Location, found: Survey, now: float) -> dict[str, object
                 "age_seconds": max(0, round(now - upload.initiated)),
                 "bytes": upload.length,
                 "job_id": upload.job_id,
+                "end": list(_ends(location, upload)),
             }
             for upload in found.uploads
         ],
@@ -90,3 +96,29 @@ def _print(location: Location, found: Survey, now: float) -> None:
         f"{count} pending upload{'' if count == 1 else 's'} under {location.url}, the oldest {oldest} old; "
         f"{human_bytes(found.bytes_known)}" + (f" and {unknown} of unknown size" if unknown else "")
     )
+    _print_ends(location, found)
+
+
+def _print_ends(location: Location, found: Survey) -> None:
+    """Name the commands that end what was listed, each once."""
+    ends = dict.fromkeys(_ends(location, upload) for upload in found.uploads)
+    for commands in list(ends)[:_ENDS_MAX]:
+        write_line("to end: " + (", or ".join(map(printable, commands)) or _NOBODYS))
+    if len(ends) > _ENDS_MAX:
+        write_line(f"to end {len(ends) - _ENDS_MAX} more: --json names the commands for each")
+
+
+def _ends(location: Location, upload: OpenUpload) -> tuple[str, ...]:
+    """The commands that publish or discard an upload; none if no file of magicfs says whose it is."""
+    from magicfs.protocol.paths import Location
+
+    def url(key: str) -> str:
+        return shlex.quote(Location(location.scheme, location.bucket, key).url)
+
+    if upload.own_path is not None:
+        return f"magicfs publish {url(upload.own_path)}", f"magicfs discard {url(upload.own_path)}"
+    if upload.job_id is None:
+        return ()
+    destination = location.key if upload.destination is None else upload.destination
+    job = f"{url(destination)} --job {shlex.quote(upload.job_id)}"
+    return f"magicfs recover {job}", f"magicfs abort {job}"

@@ -52,6 +52,7 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         unique_names: bool = False,
         part_size: int | None = None,
         etag_format: EtagFormat = DEFAULT_ETAG_FORMAT,
+        job_object: bool = True,
         allow_secrets_in_pickles: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -73,6 +74,7 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         self._settings = WriteSettings(
             unique_names, tracking, etag_format, DEFAULT_PART_SIZE if part_size is None else part_size
         )
+        self._job_object = job_object
         self._allow_secrets = allow_secrets_in_pickles
         self._fork_lock = threading.Lock()
 
@@ -178,6 +180,8 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         if owner is None or not owner.is_ours:
             return self._settings
         known = known_jobs().find(owner.job_directory)
+        if known is None and not self._job_object:
+            known = self._settings
         return known and self._counting(path, owner, known)
 
     def _counting(self, path: MagicPath, owner: PathOwner, settings: WriteSettings) -> WriteSettings:

@@ -52,6 +52,8 @@ class MagicFileSystem(Reading):
         unique_names: Whether to put task and job into final names; only in a committer's own layout.
         part_size: Bytes of the first parts.
         etag_format: ``"object"`` for readers of Hadoop 3.5 and later.
+        job_object: False for jobs of ``committer="task-completing"``, which have none: in a process that does
+            not know the job these options count then.
         allow_secrets_in_pickles: Whether pickling may carry inline secrets; otherwise they are dropped, and
             a wrapped instance that has some cannot be pickled.
         **kwargs: ``asynchronous``, ``loop``, ``batch_size`` and the other options of every fsspec filesystem.

@@ -163,8 +163,9 @@ async def _read(store: Store, path: MagicPath, owner: PathOwner) -> WriteSetting
     except ObjectNotFound as error:
         raise ProtocolViolation(
             f"{path.path}: job {owner.job} has ended or was never set up, for there is no {where}; nothing "
-            "was written, because nobody would publish it; set the job up before its tasks write, or write "
-            "below a path of your own, such as DEST/__magic/mine/__base/…"
+            "was written, because nobody would publish it; set the job up before its tasks write (with "
+            "committer='task-completing' give storage_options=task.storage_options), or write below a path "
+            "of your own, such as DEST/__magic/mine/__base/…"
         ) from error
     job = JobObject.from_bytes(where, raw)
     job.check_place(where, owner.job, store.bucket, "/".join(path.parents))

@@ -116,6 +116,9 @@ class JobObject:
     """Which generation of Hadoop shall read what tasks leave; the field is left out for the default."""
     part_size: int | None = None
     """Bytes of the first parts of every upload; None for the default, and then the field is left out."""
+    own_path: str | None = None
+    """Key of a user's own magic path whose files the job publishes; None for a job of tasks, and then the
+    field is left out. Uploads and their records belong to the path, not to the job."""
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -160,6 +163,7 @@ class JobObject:
             extra_destinations=_extra_destinations(fields),
             etag_format=_choice(fields, "etagFormat", _ETAGS) if fields.has("etagFormat") else "string",
             part_size=fields.required_integer("partSize", minimum=1) if fields.has("partSize") else None,
+            own_path=fields.required_text("ownPath") if fields.has("ownPath") else None,
             unknown=fields.rest(),
         )
 
@@ -204,6 +208,8 @@ class JobObject:
             document["etagFormat"] = self.etag_format
         if self.part_size is not None:
             document["partSize"] = self.part_size
+        if self.own_path is not None:
+            document["ownPath"] = self.own_path
         raw = render(with_unknown(document, self.unknown))
         return within(
             raw,

@@ -250,6 +250,8 @@ class JobSpec:
             options["part_size"] = self.part_size
         if self.etag_format != "string":
             options["etag_format"] = self.etag_format
+        if not committer_info(self.committer).driven:
+            options["job_object"] = False
         return options
 
     @property

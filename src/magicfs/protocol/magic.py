@@ -211,8 +211,8 @@ def locate(path: str, dialect: Dialect | None = None) -> MagicPath | None:
     """Take a path apart at its first magic element; None for an ordinary path.
 
     ``path``: ``bucket/key``, without a scheme, not encoded; several slashes in a row count as one, as in
-    Hadoop's ``Path``. ``dialect``: which elements are magic; both kinds by default. The path of a task attempt
-    of ours is magic in every dialect: its job chose the element.
+    Hadoop's ``Path``. ``dialect``: which elements are magic; both kinds by default. The path of a task
+    attempt of ours is magic in every dialect: its job chose the element.
 
     Raises UsageError if the bucket is empty or itself a magic element, or the path of a magic write contains
     ``.``, ``..`` or ``::`` (which no chained URL could name again).

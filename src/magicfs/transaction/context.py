@@ -39,6 +39,9 @@ class JobContext:
     inline_limit: int | None = None
     """Bytes of the largest pending set inside a task commit; None for the default."""
 
+    own_path: str | None = None
+    """Key of a user's own magic path whose files the job publishes: their uploads are not the job's."""
+
     @property
     def destinations(self) -> tuple[str, ...]:
         """All directories that the job publishes to: no other key is ever its own."""
@@ -84,6 +87,7 @@ class JobContext:
             run_id=job.run_id,
             committer=job.committer,
             extra_destinations=tuple(one.key for one in job.extra_destinations),
+            own_path=job.own_path,
         )
 
 

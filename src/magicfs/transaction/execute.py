@@ -29,7 +29,7 @@ from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.protocol.readback import Outcome
 from magicfs.protocol.steps import Batch, Complete
 from magicfs.stores.conditions import remove_matching
-from magicfs.transaction import facts, outcome, publish, revert
+from magicfs.transaction import facts, outcome, own_path, publish, revert
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.delegate import CompleteRemotely, CompletionRequest, complete_remotely
@@ -266,7 +266,8 @@ class Executor:
             # With Job sees no exception, and nobody looks at a report that says "published".
             _LOG.warning("%s", unfinished)
             return done
-        left = await self._end(version)
+        left = await own_path.delete_records(self.cleaner, self.context, done.output)
+        left += await self._end(version)
         done.is_unfinished = bool(left)
         done.warnings += [f"the files are published but cleaning up failed: {one}" for one in left]
         if done.unlisted is not None:
@@ -303,6 +304,7 @@ class Executor:
             raise_first(
                 await revert.revert_files(self.cleaner, self.context, self.record.conditions, job, output)
             )
+            raise_first(await own_path.delete_records(self.cleaner, self.context, output))
             # From here on nothing but work objects is left, and the facts may go.
             version = await self.record.move(
                 version, JobState.REVERTING, chunks=(), deletions=(), old_success=None

@@ -126,6 +126,7 @@ def opened(context: JobContext, engine: Engine) -> JobObject:
         changed_ms=now_ms(),
         host=_host(),
         etag_format=context.etag_format,
+        own_path=context.own_path,
         part_size=None if context.part_size == DEFAULT_PART_SIZE else context.part_size,
     )
 

@@ -115,7 +115,12 @@ async def _abort(engine: Engine, uploads: set[tuple[str, str]], done: set[str], 
 
 
 async def _recorded(engine: Engine, context: JobContext, keys: list[str]) -> set[tuple[str, str]]:
-    """Key and id of every upload that the job's own files name; a malformed one names none."""
+    """Key and id of every upload that the job's own files name; a malformed one names none.
+
+    A job that publishes a user's own path has no uploads of its own.
+    """
+    if context.own_path is not None:
+        return set()
     bucket, output = engine.store.bucket, TaskOutput()
     await read_pending(engine, [key for key in keys if key.endswith(PENDING)], bucket, ("",), output)
     found = list(output.pendings)

@@ -289,6 +289,8 @@ JOB_OF_EXTRA_DESTINATIONS = replace(
 
 JOB_WITH_SETTINGS = replace(JOB, etag_format="object", part_size=5 * 2**20, unknown={})
 
+JOB_OF_OWN_PATH = replace(JOB, own_path="trips/__magic/mine", unknown={})
+
 DELETIONS = (
     OldObject(f"trips/{NAMES[0]}", '"11cafe-2"', 4096),
     OldObject(f"trips/{NAMES[1]}", '"22cafe"', 0),
@@ -619,6 +621,15 @@ FORMATS = [
         value=JOB_WITH_SETTINGS,
         required=(),
         refused={"etagFormat": ["", "text"], "partSize": [0, -1]},
+        ignored=(),
+        made=None,
+    ),
+    replace(
+        STATE,
+        golden="magicfs_job_1_own_path.json",
+        value=JOB_OF_OWN_PATH,
+        required=(),
+        refused={"ownPath": [""]},
         ignored=(),
         made=None,
     ),

@@ -1,0 +1,434 @@
+"""Publishing or discarding what was written below a user's own magic path, ``DEST/__magic/…``, without a job.
+
+What a path means is Hadoop's rule (``protocol.magic``). A job is set up over what is found, so publishing has
+a commit point, and ``recover`` finishes one that died after it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+from uuid import uuid4
+
+from fsspec.asyn import sync
+from fsspec.spec import AbstractFileSystem
+
+from magicfs.datasets.connection import open_destination
+from magicfs.engine import Engine
+from magicfs.errors import (
+    CommitDenied,
+    CommitOutcomeUnknown,
+    FormatError,
+    MagicError,
+    ObjectNotFound,
+    UsageError,
+)
+from magicfs.filesystem import MagicFileSystem
+from magicfs.filesystem.recording import write_id_of
+from magicfs.filesystem.tracking import tracker
+from magicfs.formats.pending import Pending
+from magicfs.formats.pendingset import PendingSet
+from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
+from magicfs.parallel import drained, raise_first
+from magicfs.protocol import ids, paths
+from magicfs.protocol.conflict import CONFLICTS, Conflict
+from magicfs.protocol.job_state import BEFORE_COMMIT, Wish
+from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.magic import PENDING, PENDING_SET, MagicPath, locate
+from magicfs.protocol.paths import Location
+from magicfs.protocol.readback import WRITE_ID, etag_of_parts
+from magicfs.report import JobReport, human_bytes
+from magicfs.stores import resolve
+from magicfs.transaction import attempt_output, own_path
+from magicfs.transaction import output as job_output
+from magicfs.transaction.attempt_output import TaskOutput
+from magicfs.transaction.context import JobContext
+from magicfs.transaction.driver import JobTransaction
+from magicfs.transaction.others import find_unfinished_jobs
+from magicfs.transaction.output import JobOutput
+
+__all__ = ["PathReport", "discard", "discard_found", "publish", "publish_found"]
+
+_SET_FILES = 1000
+_JOB = "job-"
+
+
+@dataclass(frozen=True, slots=True)
+class PathReport:
+    """What became of the files below a user's own magic path.
+
+    Attributes:
+        path: URL of the path.
+        destination: URL of the directory above its magic element.
+        action: ``published``, ``would publish``, ``discarded`` or ``would discard``.
+        files: How many files.
+        bytes: Their size.
+        filenames: URLs of the first 100, as they are or would be visible.
+        manifest: URL of the manifest that lists them; empty if there is none.
+        warnings: Troubles after the files were published.
+    """
+
+    path: str
+    destination: str
+    action: Literal["published", "would publish", "discarded", "would discard"]
+    files: int
+    bytes: int
+    filenames: tuple[str, ...] = ()
+    manifest: str = ""
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        files = f"{self.files} file{'' if self.files == 1 else 's'}"
+        told = f"{self.action} {files} ({human_bytes(self.bytes)}) of {self.path}"
+        return "\n".join([told, *(f"warning: {one}" for one in self.warnings)])
+
+
+def publish(
+    path: str,
+    *,
+    conflict: Conflict = "append",
+    dry_run: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: AbstractFileSystem | None = None,
+) -> PathReport:
+    """Make visible what was written below a magic path of your own, all or nothing.
+
+    For paths that no job owns, such as ``DEST/__magic/mine/__base/…`` or a directory of them. A job is set up
+    that commits what is recorded there: if this process dies, ``magicfs.recover`` finishes it from its commit
+    point on, and before it nothing has changed, so call again. A second call finds nothing. Files that
+    are being written at the same time belong to the next call.
+
+    Args:
+        path: A file or directory, with its scheme; the ``magic::`` of a chained URL may be there or not.
+        conflict: As for ``Job``. ``append`` refuses a name that is taken.
+        dry_run: Change nothing; report what would be published.
+        storage_options: Options of the wrapped filesystem, as for fsspec.
+        filesystem: The fsspec filesystem to use, in place of ``storage_options``; also a ``MagicFileSystem``,
+            and then ``path`` needs no scheme.
+
+    Raises:
+        UsageError: No magic path, or a job's, or nothing is recorded there, or a file was not closed, or two
+            have one name. Nothing was changed.
+        FormatError: A record is malformed, or names another place. Nothing was changed.
+        OutputExists: The conflict mode forbids to publish onto what is there; nothing was changed.
+        CommitDenied: Another process publishes or discards the same path, or the same names.
+        CommitFailed: A file could not be published; what had become visible was removed again, and all files
+            of the path are discarded.
+        CommitOutcomeUnknown: The store did not answer; nothing was removed; run ``magicfs recover``.
+        StoreError: The store refused or failed before the commit point; call again.
+    """
+    if conflict not in CONFLICTS:
+        raise UsageError(f"conflict={conflict!r} is unknown; choose one of {', '.join(CONFLICTS)}")
+    return _on_path(publish_found, path, storage_options, filesystem, conflict=conflict, dry_run=dry_run)
+
+
+def discard(
+    path: str,
+    *,
+    dry_run: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: AbstractFileSystem | None = None,
+) -> PathReport:
+    """Drop what was written below a magic path of your own: its uploads, their records and markers.
+
+    What is published stays. A second call does nothing.
+
+    Args:
+        path: As for ``publish``.
+        dry_run: Change nothing; report what would be discarded.
+        storage_options: Options of the wrapped filesystem, as for fsspec.
+        filesystem: As for ``publish``.
+
+    Raises:
+        UsageError: No magic path, or a job's, or a file is still being written by this process. Nothing was
+            changed.
+        FormatError: A record is malformed, or names another place. Nothing was changed.
+        CommitDenied: The path is being published, beyond its commit point; nothing was changed.
+        StoreError: Something could not be discarded; call again.
+    """
+    return _on_path(discard_found, path, storage_options, filesystem, dry_run=dry_run)
+
+
+def _on_path(
+    work: Any,
+    path: str,
+    storage_options: Mapping[str, Any] | None,
+    filesystem: AbstractFileSystem | None,
+    **how: Any,
+) -> PathReport:
+    url = path.removeprefix("magic::")
+    if isinstance(filesystem, MagicFileSystem):
+        filesystem = filesystem.fs
+    if filesystem is not None and "://" not in url:
+        url = filesystem.unstrip_protocol(url)
+    way = open_destination(url, storage_options, filesystem)
+    magic = locate(way.location.path.removesuffix(PENDING))
+    if magic is None:
+        raise UsageError(
+            f"{way.location.url} is no magic path: it has no element __magic or __magic_job-<id>; nothing "
+            "was changed; a job is published with job.commit, or magicfs commit"
+        )
+    loop = resolve.loop_of(way.filesystem)
+    report: PathReport = sync(loop, work, way.engine, way.location, magic, **how)
+    way.filesystem.invalidate_cache()
+    return report
+
+
+# -- what is there -------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Found:
+    """What is recorded below a path."""
+
+    keys: list[str] = field(default_factory=list)  # records and markers
+    output: TaskOutput = field(default_factory=TaskOutput)
+    remembered: list[tuple[str, Pending]] = field(default_factory=list)
+    """Files that only this process knows, by path."""
+
+    @property
+    def pendings(self) -> list[Pending]:
+        return [*self.output.pendings, *(pending for _, pending in self.remembered)]
+
+
+async def _find(engine: Engine, magic: MagicPath) -> _Found:
+    store, found = engine.store, _Found()
+    async for info in store.list(magic.key):
+        if info.key in {magic.key, magic.pending_key} or paths.is_under(info.key, magic.key):
+            found.keys.append(info.key)
+    for key in found.keys:
+        _refuse_job(magic, magic.below(key))
+    known = tracker().snapshot(magic.scope)
+    for path in sorted(known.open):
+        if _is_of(path, magic):
+            raise UsageError(f"{path} is still open; nothing was changed; close it first, or discard it")
+    found.remembered = [
+        (path, pending)
+        for path, pending in sorted(known.finished.items())
+        if _is_of(path, magic) and f"{path}{PENDING}".partition("/")[2] not in found.keys
+    ]
+    records = [key for key in found.keys if key.endswith(PENDING)]
+    await attempt_output.read_pending(engine, records, store.bucket, [magic.destination], found.output)
+    raise_first(found.output.problems)
+    opened = [((p.filename or "").removesuffix(PENDING), p) for p in found.output.pendings]
+    for path, pending in (*opened, *found.remembered):
+        _check_name(magic.below(path.partition("/")[2]), pending)
+    return found
+
+
+def _is_of(path: str, magic: MagicPath) -> bool:
+    return path == magic.path or paths.is_under(path, magic.path)
+
+
+def _refuse_job(asked: MagicPath, found: MagicPath) -> None:
+    """Refuse a path in which a job keeps its work."""
+    first = found.children[0] if found.children else ""
+    is_work = found.key.endswith(PENDING_SET) or found.children[1:] == ("job.json",)
+    if found.owner is None and not (first.startswith(_JOB) and is_work):
+        return
+    job, destination = first.removeprefix(_JOB), f"{found.bucket}/{'/'.join(found.parents)}".rstrip("/")
+    raise UsageError(
+        f"{asked.path} holds work of job {job}, as {found.path} shows; nothing was changed; a job is ended "
+        f"with magicfs commit or magicfs abort, the URL of {destination} and --job {job}"
+    )
+
+
+def _check_name(path: MagicPath, pending: Pending) -> None:
+    if pending.destination_key != path.final_key:
+        raise FormatError(
+            f"{path.path}{PENDING}",
+            "destinationKey",
+            f"is {pending.destination_key!a}, and the path means {path.final_key!a}; nothing was changed; "
+            "somebody has moved or copied the record",
+        )
+
+
+async def _end_earlier(engine: Engine, location: Location, magic: MagicPath, *, publishing: bool) -> None:
+    """Bring jobs of the same path to an end whose process has died, or which is slower than this one."""
+    for one in await find_unfinished_jobs(engine, magic.destination):
+        job = one.job
+        if job is None or job.own_path is None:
+            continue
+        if not (_is_of(f"{magic.bucket}/{job.own_path}", magic) or paths.is_under(magic.key, job.own_path)):
+            continue
+        is_open = job.state in BEFORE_COMMIT
+        if not is_open and not publishing:
+            raise CommitDenied(
+                f"{magic.path} is being published by job {job.job_id} on {job.host}; nothing was changed; "
+                f"run magicfs recover {_destination(location, magic).url}"
+            )
+        transaction = JobTransaction(engine, _context(location, magic, one.job_id, "append"))
+        await transaction.finish(Wish.ABORT if is_open else Wish.FINISH, reason="published or discarded anew")
+
+
+def _destination(location: Location, magic: MagicPath) -> Location:
+    return Location(location.scheme, location.bucket, magic.destination)
+
+
+def _context(location: Location, magic: MagicPath, job: ids.JobId, conflict: Conflict) -> JobContext:
+    return JobContext(
+        url=_destination(location, magic).url,
+        layout=WorkLayout(magic.destination, job),
+        conflict=conflict,
+        unique_names=False,
+        tracking="store",
+        etag_format="string",
+        own_path=magic.key,
+    )
+
+
+def _report(
+    location: Location,
+    magic: MagicPath,
+    action: Any,
+    pendings: Sequence[Pending],
+    job: JobReport | None = None,
+) -> PathReport:
+    names = sorted(pending.destination_key for pending in pendings)[:SUCCESS_MARKER_FILE_LIMIT]
+    return PathReport(
+        path=Location(location.scheme, location.bucket, magic.key).url,
+        destination=_destination(location, magic).url,
+        action=action,
+        files=len(pendings),
+        bytes=sum(pending.length for pending in pendings),
+        filenames=tuple(Location(location.scheme, location.bucket, name).url for name in names),
+        manifest=job.manifest if job else "",
+        warnings=job.warnings if job else (),
+    )
+
+
+# -- publishing ----------------------------------------------------------------------------------------------
+
+
+async def publish_found(
+    engine: Engine,
+    location: Location,
+    magic: MagicPath,
+    *,
+    conflict: Conflict = "append",
+    dry_run: bool = False,
+) -> PathReport:
+    """``publish``, on the store's loop."""
+    found = await _find(engine, magic)
+    if not dry_run:
+        await _end_earlier(engine, location, magic, publishing=True)
+        found = await _find(engine, magic)
+    published = await _published(engine, found.pendings)
+    left = [pending for pending in found.pendings if pending.upload_id not in published]
+    _check_closed(magic, found)
+    if not found.pendings:
+        raise UsageError(
+            f"nothing is recorded under {magic.path}; nothing was changed; give the path below which files "
+            "were written and closed, or what magicfs pending names"
+        )
+    _check_twice(left)
+    if dry_run:
+        return _report(location, magic, "would publish", left)
+    context = _context(location, magic, ids.job_id(uuid4()), conflict)
+    report = await _commit(engine, context, left) if left else None
+    for path, pending in found.remembered:
+        tracker().withdraw(magic.scope, path, pending.upload_id)
+    before = [pending for pending in found.output.pendings if pending.upload_id in published]
+    # Left by a call that died when all but this was done.
+    raise_first(await own_path.delete_records(engine, context, _packed(engine, context, before)))
+    return _report(location, magic, "published", found.pendings, report)
+
+
+async def _commit(engine: Engine, context: JobContext, pendings: Sequence[Pending]) -> JobReport:
+    transaction = JobTransaction(engine, context)
+    setup = await transaction.set_up()
+
+    async def load() -> JobOutput:
+        return _packed(engine, context, pendings)
+
+    try:
+        return await transaction.commit(load, setup.driver)
+    except CommitOutcomeUnknown:
+        raise
+    except MagicError as error:
+        try:
+            if await transaction.state() in BEFORE_COMMIT:
+                # The uploads stay: they are the path's, not the job's.
+                await transaction.finish(Wish.ABORT, reason=str(error))
+        except MagicError as second:
+            error.add_note(
+                f"and job {context.job} could not be ended: {second}; run magicfs recover {context.url}"
+            )
+        raise
+
+
+def _packed(engine: Engine, context: JobContext, pendings: Sequence[Pending]) -> JobOutput:
+    now_ms = int(time.time() * 1000)
+    named = [replace(one.touched(now_ms), filename=one.filename, job_id=context.job) for one in pendings]
+    parts = [named[start : start + _SET_FILES] for start in range(0, len(named), _SET_FILES)]
+    sets = [PendingSet.merge(context.job, part).to_bytes() for part in parts]
+    numbered = [(f"{context.own_path}, part {number}", raw) for number, raw in enumerate(sets)]
+    return job_output.checked(engine, context, numbered)
+
+
+async def _published(engine: Engine, pendings: Sequence[Pending]) -> set[str]:
+    """Ids of uploads whose files are visible already."""
+    found: set[str] = set()
+
+    async def look(pending: Pending) -> bool:
+        try:
+            info = await engine.store.head(pending.destination_key)
+        except ObjectNotFound:
+            return True
+        write_id = write_id_of(pending)
+        if write_id is None:
+            same = info.etag == etag_of_parts(part.etag for part in pending.parts)
+        else:
+            same = info.metadata.get(WRITE_ID) == write_id
+        if same:
+            found.add(pending.upload_id)
+        return True
+
+    await drained(pendings, look, engine.concurrency)
+    return found
+
+
+def _check_closed(magic: MagicPath, found: _Found) -> None:
+    described = {key.removesuffix(PENDING) for key in found.keys if key.endswith(PENDING)}
+    for key in found.keys:
+        if not key.endswith((PENDING, "/")) and key not in described:
+            raise UsageError(
+                f"{magic.bucket}/{key} has no record of its upload: closing the file failed; nothing was "
+                "changed; write it again, or discard it"
+            )
+
+
+def _check_twice(pendings: Sequence[Pending]) -> None:
+    seen: dict[str, Pending] = {}
+    for pending in pendings:
+        other = seen.setdefault(pending.destination_key, pending)
+        if other is not pending:
+            raise UsageError(
+                f"{other.uri} and {pending.uri} have one final name, {pending.destination_key}; nothing was "
+                "changed; publish one of the directories and discard the other"
+            )
+
+
+# -- discarding ----------------------------------------------------------------------------------------------
+
+
+async def discard_found(
+    engine: Engine, location: Location, magic: MagicPath, *, dry_run: bool = False
+) -> PathReport:
+    """``discard``, on the store's loop."""
+    found = await _find(engine, magic)
+    if dry_run:
+        return _report(location, magic, "would discard", found.pendings)
+    await _end_earlier(engine, location, magic, publishing=False)
+    cleaner = engine.for_cleanup()
+    raise_first(await attempt_output.abort_uploads(cleaner, found.pendings))
+    for path, pending in found.remembered:
+        tracker().withdraw(magic.scope, path, pending.upload_id)
+    raise_first(await attempt_output.delete_keys(cleaner, found.keys))
+    return _report(location, magic, "discarded", found.pendings)

@@ -1,0 +1,356 @@
+"""A magic path of a user's own: published, discarded, listed, without a job of tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+import magicfs
+from magicfs.cli.main import main
+from magicfs.errors import CommitDenied, FormatError, OutputExists, UsageError
+from magicfs.filesystem import MagicFileSystem
+from magicfs.job.job import Job
+from magicfs.protocol.magic import PENDING
+from magicfs.stores.delegating import DelegatingStore
+from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.port import Store
+from proofs.scenes.memory_scene import MemoryScene
+
+PATH = "memory://bucket/sales/__magic/mine"
+BASE = "bucket/sales/__magic/mine/task/__base"
+
+
+@pytest.fixture
+def scene() -> MemoryScene:
+    return MemoryScene()
+
+
+def write(scene: MemoryScene, *names: str, base: str = BASE, body: bytes = b"row\n") -> None:
+    for name in names:
+        scene.filesystem.pipe_file(f"{base}/{name}", body)
+
+
+def data(scene: MemoryScene) -> dict[str, bytes]:
+    return {
+        key: body for key, body in scene.objects().items() if key.endswith(".csv") and "__magic" not in key
+    }
+
+
+def left(scene: MemoryScene) -> list[str]:
+    return [key for key in scene.objects() if "__magic" in key]
+
+
+# -- publishing ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path", [PATH, f"magic::{PATH}", f"{PATH}/task", f"{PATH}/task/__base", "memory://bucket/sales/__magic"]
+)
+def test_files_below_a_path_become_visible_and_nothing_is_left(scene: MemoryScene, path: str) -> None:
+    write(scene, "day=1/a.csv", "day=2/b.csv")
+    report = magicfs.publish(path, filesystem=scene.wrapped)
+    assert (report.action, report.files, report.bytes) == ("published", 2, 8)
+    assert report.filenames == ("memory://bucket/sales/day=1/a.csv", "memory://bucket/sales/day=2/b.csv")
+    assert data(scene) == {"sales/day=1/a.csv": b"row\n", "sales/day=2/b.csv": b"row\n"}
+    assert left(scene) == scene.uploads() == []
+    assert magicfs.verify("memory://bucket/sales", filesystem=scene.wrapped).ok
+
+
+def test_path_without_a_scheme_goes_with_the_filesystem_that_wrote_it(scene: MemoryScene) -> None:
+    write(scene, "a.csv")
+    assert magicfs.publish(f"{BASE}/a.csv", filesystem=scene.filesystem).files == 1
+    assert list(data(scene)) == ["sales/a.csv"]
+
+
+def test_only_what_lies_below_the_path_is_published(scene: MemoryScene) -> None:
+    write(scene, "a.csv")
+    write(scene, "b.csv", base="bucket/sales/__magic/mine2/__base")
+    magicfs.publish(PATH, filesystem=scene.wrapped)
+    assert list(data(scene)) == ["sales/a.csv"]
+    assert scene.uploads() == ["sales/b.csv"]
+
+
+def test_files_that_only_this_process_knows_are_published(scene: MemoryScene) -> None:
+    MagicFileSystem(scene.wrapped, tracking="memory").pipe_file(f"{BASE}/a.csv", b"row\n")
+    magicfs.publish(PATH, filesystem=scene.wrapped)
+    assert list(data(scene)) == ["sales/a.csv"]
+    with pytest.raises(UsageError, match="nothing is recorded"):
+        magicfs.publish(PATH, filesystem=scene.wrapped)
+
+
+def test_path_without_base_means_its_last_element_as_in_hadoop(scene: MemoryScene) -> None:
+    scene.filesystem.pipe_file("bucket/sales/__magic/mine/deep/a.csv", b"row\n")
+    magicfs.publish(PATH, filesystem=scene.wrapped)
+    assert list(data(scene)) == ["sales/a.csv"]
+
+
+def test_a_thousand_and_one_files_are_published(scene: MemoryScene) -> None:
+    write(scene, *(f"{number}.csv" for number in range(1001)), body=b"")
+    assert magicfs.publish(PATH, filesystem=scene.wrapped).files == 1001
+    assert len(data(scene)) == 1001
+    assert left(scene) == []
+
+
+@pytest.mark.parametrize("call", [magicfs.publish, magicfs.discard])
+def test_dry_run_changes_nothing(scene: MemoryScene, call: Callable[..., Any]) -> None:
+    write(scene, "a.csv")
+    before = scene.objects(), scene.uploads()
+    assert call(PATH, filesystem=scene.wrapped, dry_run=True).files == 1
+    assert (scene.objects(), scene.uploads()) == before
+
+
+@pytest.mark.parametrize("mode", ["append", "fail", "replace", "replace_partitions"])
+def test_conflict_mode_decides_about_a_name_that_is_taken(scene: MemoryScene, mode: Any) -> None:
+    write(scene, "day=1/a.csv")
+    magicfs.publish(PATH, filesystem=scene.wrapped)
+    write(scene, "day=1/a.csv", body=b"new\n")
+    if mode.startswith("replace"):
+        magicfs.publish(PATH, conflict=mode, filesystem=scene.wrapped)
+        assert data(scene) == {"sales/day=1/a.csv": b"new\n"}
+        assert left(scene) == []
+        return
+    before = scene.objects(), scene.uploads()
+    with pytest.raises(OutputExists):
+        magicfs.publish(PATH, conflict=mode, filesystem=scene.wrapped)
+    assert (scene.objects(), scene.uploads()) == before
+
+
+# -- refused -------------------------------------------------------------------------------------------------
+
+
+def own_paths(scene: MemoryScene, path: str, message: str, error: type[Exception] = UsageError) -> None:
+    before = scene.objects(), scene.uploads()
+    with pytest.raises(error, match=message):
+        magicfs.publish(path, filesystem=scene.wrapped)
+    assert (scene.objects(), scene.uploads()) == before
+
+
+def test_ordinary_path_is_refused(scene: MemoryScene) -> None:
+    own_paths(scene, "memory://bucket/sales", "is no magic path")
+
+
+def test_empty_path_is_refused(scene: MemoryScene) -> None:
+    own_paths(scene, PATH, "nothing is recorded under")
+
+
+def test_two_files_of_one_final_name_are_refused(scene: MemoryScene) -> None:
+    write(scene, "a.csv")
+    write(scene, "a.csv", base="bucket/sales/__magic/mine/other/__base")
+    own_paths(scene, PATH, r"have one final name, sales/a\.csv")
+
+
+def test_file_that_is_still_open_is_refused(scene: MemoryScene) -> None:
+    file = scene.filesystem.open(f"{BASE}/a.csv", "wb")
+    own_paths(scene, PATH, "is still open; nothing was changed")
+    file.close()
+    assert magicfs.publish(PATH, filesystem=scene.wrapped).files == 1
+
+
+def test_marker_without_a_record_is_refused(scene: MemoryScene) -> None:
+    scene.put("sales/__magic/mine/__base/a.csv")
+    own_paths(scene, PATH, "has no record of its upload")
+
+
+def test_record_that_was_moved_is_refused(scene: MemoryScene) -> None:
+    write(scene, "a.csv")
+    key = f"{BASE}/a.csv{PENDING}".partition("/")[2]
+    scene.put(key.replace("a.csv", "b.csv"), scene.objects()[key])
+    own_paths(scene, PATH, "somebody has moved or copied the record", FormatError)
+
+
+@pytest.mark.parametrize("layout", ["__magic_job", "__magic"])
+@pytest.mark.parametrize("call", [magicfs.publish, magicfs.discard])
+def test_path_of_a_job_is_refused_and_the_command_named(
+    scene: MemoryScene, layout: Any, call: Callable[..., Any]
+) -> None:
+    job = Job("memory://bucket/sales", conflict="append", filesystem=scene.wrapped, layout=layout).setup()
+    task = job.task(0).setup()
+    task.filesystem.pipe_file(f"{task.path}/a.csv", b"row\n")
+    element = "__magic" if layout == "__magic" else f"__magic_job-{job.id}"
+    before = scene.objects()
+    with pytest.raises(UsageError, match=f"holds work of job {job.id}.*magicfs abort"):
+        call(f"memory://bucket/sales/{element}", filesystem=scene.wrapped)
+    assert scene.objects() == before
+    assert job.commit([task.commit()]).files == 1
+
+
+# -- discarding ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tracking", ["store", "memory"])
+def test_discarded_files_leave_nothing_the_second_time_too(scene: MemoryScene, tracking: Any) -> None:
+    filesystem = MagicFileSystem(scene.wrapped, tracking=tracking)
+    filesystem.pipe({f"{BASE}/{name}.csv": b"row\n" for name in "ab"})
+    write(scene, "c.csv", base="bucket/sales/__magic/other/__base")
+    assert magicfs.discard(PATH, filesystem=scene.wrapped).files == 2
+    assert scene.uploads() == ["sales/c.csv"]
+    assert magicfs.discard(PATH, filesystem=scene.wrapped).files == 0
+    assert data(scene) == {}
+
+
+def test_marker_without_a_record_can_be_discarded(scene: MemoryScene) -> None:
+    scene.put("sales/__magic/mine/__base/a.csv")
+    magicfs.discard(PATH, filesystem=scene.wrapped)
+    assert scene.objects() == {}
+
+
+# -- death ---------------------------------------------------------------------------------------------------
+
+
+class Cut(DelegatingStore):
+    """Of a process that dies: from one request on nothing reaches the store any more."""
+
+    def __init__(self, inner: Store, left: list[int], *, after: bool) -> None:
+        super().__init__(inner)
+        self.left, self.after = left, after
+
+    async def _around(self, operation: str, key: str, request: Callable[[], Awaitable[Any]]) -> Any:
+        self.left[0] -= 1
+        if self.left[0] == 0 and self.after:
+            await request()
+        if self.left[0] <= 0:
+            raise RuntimeError("this process is dead")
+        return await request()
+
+
+class DyingFileSystem(MemoryFileSystem):
+    """The same world, seen by a process that dies at its n-th request."""
+
+    def __init__(self, scene: MemoryScene, requests: int, *, after: bool) -> None:
+        super().__init__(world=scene.wrapped.world)
+        self.left, self.after = [requests], after
+
+    def store(self, bucket: str) -> Store:
+        return Cut(super().store(bucket), self.left, after=self.after)
+
+
+def dies(scene: MemoryScene, call: Callable[..., Any], requests: int, *, after: bool) -> bool:
+    """Whether a call that is cut at a request dies of that."""
+    filesystem = DyingFileSystem(scene, requests, after=after)
+    try:
+        call(PATH, filesystem=filesystem)
+    except RuntimeError:
+        return True
+    return filesystem.left[0] <= 0
+
+
+FILES = {"sales/a.csv": b"row\n", "sales/b.csv": b"row\n"}
+
+
+def again(scene: MemoryScene) -> None:
+    if any(key.endswith(PENDING) for key in scene.objects()):
+        magicfs.publish(PATH, filesystem=scene.wrapped)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_publishing_that_dies_anywhere_is_finished_by_recover_and_a_second_call(after: bool) -> None:
+    died = True
+    for requests in range(1, 200):
+        scene = MemoryScene()
+        write(scene, "a.csv", "b.csv")
+        if not (died := dies(scene, magicfs.publish, requests, after=after)):
+            break
+        magicfs.recover("memory://bucket/sales", filesystem=scene.wrapped)
+        assert data(scene) in ({}, FILES), requests
+        again(scene)
+        assert data(scene) == FILES, requests
+        assert (left(scene), scene.uploads()) == ([], []), requests
+        assert magicfs.verify("memory://bucket/sales", filesystem=scene.wrapped).ok
+    assert not died
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_path_whose_publishing_died_can_be_discarded_or_is_published(after: bool) -> None:
+    died = True
+    for requests in range(1, 200):
+        scene = MemoryScene()
+        write(scene, "a.csv", "b.csv")
+        if not (died := dies(scene, magicfs.publish, requests, after=after)):
+            break
+        job = magicfs.recover("memory://bucket/sales", dry_run=True, filesystem=scene.wrapped).jobs
+        if job and job[0].action == "would finish":
+            with pytest.raises(CommitDenied, match="magicfs recover memory://bucket/sales"):
+                magicfs.discard(PATH, filesystem=scene.wrapped)
+            magicfs.recover("memory://bucket/sales", filesystem=scene.wrapped)
+            assert data(scene) == FILES, requests
+        magicfs.discard(PATH, filesystem=scene.wrapped)
+        assert data(scene) in ({}, FILES), requests
+        assert (left(scene), scene.uploads()) == ([], []), requests
+    assert not died
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_discarding_that_dies_anywhere_is_finished_by_a_second_call(after: bool) -> None:
+    died = True
+    for requests in range(1, 50):
+        scene = MemoryScene()
+        write(scene, "a.csv", "b.csv")
+        if not (died := dies(scene, magicfs.discard, requests, after=after)):
+            break
+        magicfs.discard(PATH, filesystem=scene.wrapped)
+        assert (data(scene), left(scene), scene.uploads()) == ({}, [], []), requests
+    assert not died
+
+
+def test_aborting_the_job_of_a_path_leaves_the_path_as_it_was(scene: MemoryScene) -> None:
+    write(scene, "a.csv")
+    assert dies(scene, magicfs.publish, 40, after=False)
+    [job] = magicfs.recover("memory://bucket/sales", filesystem=scene.wrapped).jobs
+    if job.action == "left":
+        magicfs.recover("memory://bucket/sales", abort=True, filesystem=scene.wrapped)
+        assert scene.uploads() == ["sales/a.csv"]
+        assert magicfs.publish(PATH, filesystem=scene.wrapped).files == 1
+    assert list(data(scene)) == ["sales/a.csv"]
+
+
+def test_file_that_is_written_anew_while_the_old_one_is_published_is_kept(scene: MemoryScene) -> None:
+    write(scene, "a.csv")
+
+    class Meanwhile(DyingFileSystem):
+        def store(self, bucket: str) -> Store:
+            return Writing(MemoryFileSystem.store(self, bucket))
+
+    class Writing(DelegatingStore):
+        async def _around(self, operation: str, key: str, request: Callable[[], Awaitable[Any]]) -> Any:
+            if (operation, key) == ("complete_upload", "sales/a.csv"):
+                await scene.filesystem._pipe_file(f"{BASE}/a.csv", b"new\n")
+            return await request()
+
+    magicfs.publish(PATH, filesystem=Meanwhile(scene, 0, after=False))
+    assert data(scene) == {"sales/a.csv": b"row\n"}
+    assert len(scene.uploads()) == 1
+    magicfs.publish(PATH, conflict="replace", filesystem=scene.wrapped)
+    assert data(scene) == {"sales/a.csv": b"new\n"}
+
+
+# -- the commands --------------------------------------------------------------------------------------------
+
+
+def test_pending_names_the_commands_that_end_what_it_lists(capsys: pytest.CaptureFixture[str]) -> None:
+    bucket = uuid4().hex
+    filesystem = MagicFileSystem(target_protocol="memory")
+    filesystem.pipe_file(f"{bucket}/sales/__magic/mine/__base/a.csv", b"row\n")
+    job = Job(f"memory://{bucket}/sales", conflict="append").setup()
+    task = job.task(0).setup()
+    task.filesystem.pipe_file(f"{task.path}/b.csv", b"row\n")
+    assert main(["pending", f"memory://{bucket}"]) == 1
+    told = capsys.readouterr().out
+    path, url = f"memory://{bucket}/sales/__magic/mine", f"memory://{bucket}/sales"
+    assert f"to end: magicfs publish {path}, or magicfs discard {path}\n" in told
+    assert f"to end: magicfs recover {url} --job {job.id}, or magicfs abort {url} --job {job.id}\n" in told
+    assert main(["--json", "pending", f"memory://{bucket}"]) == 1
+    ends = [tuple(one["end"]) for one in json.loads(capsys.readouterr().out)["pending"]]
+    assert (f"magicfs publish {path}", f"magicfs discard {path}") in ends
+
+    assert main(["publish", path, "--dry-run"]) == 1
+    assert "would publish" in capsys.readouterr().out
+    assert main(["publish", path]) == 0
+    assert f"{url}/a.csv" in capsys.readouterr().out
+    assert main(["publish", path]) == 2
+    assert main(["discard", path]) == 0
+    job.abort()
+    assert main(["pending", f"memory://{bucket}"]) == 0
