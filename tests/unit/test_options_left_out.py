@@ -1,0 +1,362 @@
+"""Every option that somebody could forget or give differently, alone and in pairs.
+
+The result is right, or an error comes and the store is as it was. The options come from the signatures: a new
+one fails here until it has a value to be tried with.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+import fsspec
+import pytest
+
+import magicfs
+from magicfs.errors import MagicError
+from magicfs.filesystem import MagicFileSystem
+from magicfs.filesystem.job_settings import known_jobs
+from magicfs.job.job import Job
+from magicfs.job.task import Task
+from magicfs.protocol.paths import is_visible
+from magicfs.stores.memory import World
+from magicfs.stores.memory_filesystem import MemoryFileSystem
+from proofs.scenes.memory_scene import BUCKET
+
+Options = Mapping[str, Any]
+Write = Callable[[Job, Task], None]
+
+OF_JOB: Final[dict[str, Any]] = {
+    "committer": "directory",
+    "committer_options": {},  # a work directory
+    "conflict": "fail",
+    "unique_names": False,
+    "tracking": "memory",
+    "layout": "__magic",
+    "run_id": "monday",
+    "attempt": 1,
+    "part_size": 3,
+    "concurrency": 1,
+    "extra_destinations": ["memory://bucket/other"],
+    "storage_options": {"use_listings_cache": False},
+    "progress": lambda _progress: None,
+    "filesystem": None,  # another one of the same world
+    "job_id": "daily",
+    "etag_format": "object",
+    "hadoop_sets": True,
+    "allow_empty": True,
+    "single_driver": True,
+    "is_current_driver": lambda: True,
+}
+"""For each option of a job a value that is not the default."""
+
+OF_FILESYSTEM: Final[dict[str, Any]] = {
+    "fs": None,  # the wrapped filesystem as an instance
+    "target_protocol": None,  # or by its name
+    "target_options": {"use_listings_cache": False},
+    "fo": "bucket/ignored",
+    "hadoop": "3.3",
+    "tracking": "memory",
+    "unique_names": True,
+    "part_size": 5,
+    "etag_format": "object",
+    "job_object": False,
+    "allow_secrets_in_pickles": True,
+}
+"""The same for ``MagicFileSystem``."""
+
+OF_TASK: Final[dict[str, Any]] = {
+    "setup.suffix": "abc123",
+    "commit.progress": lambda _progress: None,
+    "count.number": 3,
+    "url.name": "a.csv",
+    "url_to.name": "a.csv",
+}
+"""The same for the methods of ``Task``, which has no other options."""
+
+JOBS: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {"layout": "__magic"},
+    {"unique_names": False},
+    {"unique_names": False, "layout": "__magic"},
+    {"tracking": "memory"},
+    {"tracking": "memory", "layout": "__magic"},
+)
+
+
+def optional(function: Any) -> set[str]:
+    """The parameters that may be left out."""
+    found = inspect.signature(function).parameters.values()
+    return {one.name for one in found if one.default is not one.empty and one.kind is not one.VAR_KEYWORD}
+
+
+def test_every_option_is_tried() -> None:
+    assert set(OF_JOB) == optional(Job.__init__)
+    assert set(OF_FILESYSTEM) == optional(MagicFileSystem.__init__)
+    methods = {name: value for name, value in vars(Task).items() if callable(value) and name[0] != "_"}
+    assert set(OF_TASK) == {f"{name}.{one}" for name, method in methods.items() for one in optional(method)}
+
+
+def subsets(options: Options) -> Iterator[dict[str, Any]]:
+    """No option, each alone, all pairs."""
+    for size in range(3):
+        for names in combinations(options, size):
+            yield {name: options[name] for name in names}
+
+
+def pairs_with(name: str, options: Options) -> Iterator[dict[str, Any]]:
+    """One option with each of those that come after it."""
+    names = list(options)
+    for other in names[names.index(name) + 1 :]:
+        yield {name: options[name], other: options[other]}
+
+
+def error_of(call: Callable[[], Any]) -> MagicError | None:
+    """What a call raises; only errors that magicfs means to raise are let pass."""
+    try:
+        call()
+    except MagicError as error:
+        return error
+    return None
+
+
+class Days:
+    """The same job, run again each day with the same content.
+
+    Attributes:
+        world: What is in the store.
+        published: How many days were published.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.world = World()
+        self.world.create_bucket(BUCKET)
+        self.directory = directory
+        self.published = 0
+
+    def job(self, options: Options) -> Job:
+        """A job with some options; where one needs something of this test, that is put in."""
+        chosen = {"conflict": "append", "filesystem": MemoryFileSystem(world=self.world), **options}
+        if "storage_options" in options and "filesystem" not in options:
+            chosen |= {
+                "filesystem": None,
+                "storage_options": {**options["storage_options"], "world": self.world},
+            }
+        elif "filesystem" in options:
+            chosen["filesystem"] = MemoryFileSystem(world=self.world, use_listings_cache=False)
+        if "committer_options" in options or options.get("committer") == "directory":
+            chosen["committer_options"] = {"work_directory": str(self.directory)}
+        return Job("memory://bucket/sales", **chosen)
+
+    def files(self) -> dict[str, bytes]:
+        return {key: body for key, body in self.all()[0].items() if is_visible(key, "sales")}
+
+    def all(self) -> tuple[dict[str, bytes], list[str]]:
+        """All objects, and what is pending."""
+        bucket = self.world.find(BUCKET)
+        assert bucket is not None
+        objects = {key: bytes(found.body) for key, found in bucket.objects.items()}
+        return objects, sorted(upload.key for upload in bucket.uploads.values())
+
+    def run(self, options: Options, write: Write) -> None:
+        """One day. It is published as it should be, or fails and leaves the store as it was."""
+        before, jobs = self.all(), list[Job]()
+
+        def whole() -> None:
+            with self.job(options) as job, job.task(0) as task:
+                jobs.append(job)
+                write(job, task)
+
+        if (error := error_of(whole)) is not None:
+            assert self.all() == before, (options, error)
+            return
+        report = jobs[0].report
+        if report.published_before:
+            assert self.all() == before, options
+            return
+        self.published += 1
+        if options.get("conflict") == "replace":
+            self.published = 1
+        assert report.files == 1, (options, report)
+        assert list(self.files().values()) == [b"row\n"] * self.published, options
+        objects, uploads = self.all()
+        assert uploads == [], options
+        assert not [key for key in objects if "__magic" in key], options
+        assert magicfs.verify("memory://bucket/sales", filesystem=MemoryFileSystem(world=self.world)).ok
+
+
+def elsewhere(job: Job) -> None:
+    """Forget the job, as a process that was not told of it."""
+    known_jobs().forget(f"{BUCKET}/{job.spec.work_layout.job_directory}")
+
+
+def by_url(job: Job, task: Task, **options: Any) -> None:
+    """What pandas does with a URL."""
+    wrapped = {"memory": {"world": job.spec.wrapped().world}} if task.url().startswith("magic::") else {}
+    with fsspec.open(task.url("a.csv"), "wb", **wrapped, **options) as file:
+        file.write(b"row\n")
+
+
+def by_url_elsewhere(job: Job, task: Task) -> None:
+    elsewhere(job)
+    by_url(job, task)
+
+
+def with_storage_options_elsewhere(job: Job, task: Task) -> None:
+    elsewhere(job)
+    options = {} if job.spec.filesystem is not None else task.storage_options
+    with (
+        fsspec.open(task.url("a.csv"), "wb", **options)
+        if options
+        else task.filesystem.open(f"{task.path}/a.csv", "wb") as file
+    ):
+        file.write(b"row\n")
+
+
+MODES = pytest.mark.parametrize("mode", ["append", "replace"])
+
+
+@MODES
+@pytest.mark.parametrize("name", OF_JOB)
+@pytest.mark.parametrize("write", [by_url, by_url_elsewhere, with_storage_options_elsewhere])
+def test_option_of_a_job(tmp_path: Path, mode: str, name: str, write: Write) -> None:
+    days = Days(tmp_path)
+    for _day in range(2):
+        days.run({"conflict": mode, name: OF_JOB[name]}, write)
+
+
+@pytest.mark.slow
+@MODES
+@pytest.mark.parametrize("name", OF_JOB)
+def test_options_of_a_job_in_pairs(tmp_path: Path, mode: str, name: str) -> None:
+    for options in pairs_with(name, OF_JOB):
+        for write in (by_url, by_url_elsewhere):
+            days = Days(tmp_path)
+            for _day in range(2):
+                days.run({"conflict": mode, **options}, write)
+
+
+def filesystem_of(days: Days, options: Options) -> MagicFileSystem:
+    """A filesystem of the user's own, for the same world."""
+    chosen = {name: value for name, value in options.items() if name not in {"fs", "target_protocol"}}
+    if "fs" in options:
+        chosen["fs"] = MemoryFileSystem(world=days.world)
+    if "target_protocol" in options or "fs" not in options:
+        chosen["target_protocol"] = "memory"
+    target = {**chosen.pop("target_options", {}), "world": days.world}
+    return MagicFileSystem(**chosen, **({"target_options": target} if "target_protocol" in chosen else {}))
+
+
+def write_through(days: Days, options: Options, *, known: bool) -> Write:
+    def write(job: Job, task: Task) -> None:
+        if not known:
+            elsewhere(job)
+        filesystem_of(days, options).pipe_file(f"{task.path}/a.csv", b"row\n")
+
+    return write
+
+
+def try_filesystem(directory: Path, job: Options, mode: str, options: Options) -> None:
+    for known in (True, False):
+        days = Days(directory)
+        for _day in range(2):
+            days.run({"conflict": mode, **job}, write_through(days, options, known=known))
+
+
+@MODES
+@pytest.mark.parametrize("job", JOBS, ids=str)
+@pytest.mark.parametrize("name", ["", *OF_FILESYSTEM])
+def test_option_of_the_filesystem(tmp_path: Path, job: Options, mode: str, name: str) -> None:
+    try_filesystem(tmp_path, job, mode, {name: OF_FILESYSTEM[name]} if name else {})
+
+
+@pytest.mark.slow
+@MODES
+@pytest.mark.parametrize("job", JOBS, ids=str)
+@pytest.mark.parametrize("name", OF_FILESYSTEM)
+def test_options_of_the_filesystem_in_pairs(tmp_path: Path, job: Options, mode: str, name: str) -> None:
+    for options in pairs_with(name, OF_FILESYSTEM):
+        try_filesystem(tmp_path, job, mode, options)
+
+
+@pytest.mark.parametrize("job", JOBS, ids=str)
+@pytest.mark.parametrize("known", [True, False])
+def test_options_of_a_task(tmp_path: Path, job: Options, known: bool) -> None:
+    for options in subsets(OF_TASK):
+        days = Days(tmp_path)
+
+        def write(job: Job, _task: Task, days: Days = days, given: Options = options) -> None:
+            suffix = [given["setup.suffix"]] if "setup.suffix" in given else []
+            task = job.task(1).setup(*suffix)
+            if not known:
+                elsewhere(job)
+            task.count("rows", *([given["count.number"]] if "count.number" in given else []))
+            url = task.url(given["url.name"]) if "url.name" in given else f"{task.url()}/a.csv"
+            filesystem_of(days, {}).pipe_file(url, b"row\n")
+            task.commit(given.get("commit.progress"))
+
+        for _day in range(2):
+            days.run(job, write)
+
+
+# -- a second driver -----------------------------------------------------------------------------------------
+
+JOB = str(UUID(int=12))
+
+
+def take_over(directory: Path, first: Options, second: Options) -> None:
+    """A driver dies after one of two tasks has committed; another takes its job over with other options."""
+    days = Days(directory)
+
+    def first_driver() -> None:
+        job = days.job({"job_id": JOB, **first}).setup()
+        with job.task(0) as task:
+            by_url(job, task)
+
+    if error_of(first_driver) is not None:
+        return  # its own options do not go together
+    before, files, jobs = days.all(), days.files(), list[Job]()
+    error = error_of(lambda: jobs.append(days.job({"job_id": JOB, "attempt": 1, **second}).setup()))
+    if error is not None:
+        assert days.all() == before, (first, second, error)
+        return
+    [job] = jobs
+
+    def second_driver() -> None:
+        job.recover_tasks()
+        with job.task(1) as task:
+            by_url_elsewhere(job, task)
+        job.commit(job.commits)
+
+    if (error := error_of(second_driver)) is None:
+        assert job.report.files == 2, (first, second)
+        assert list(days.files().values()) == [b"row\n"] * 2, (first, second)
+    else:
+        assert days.files() == files, (first, second, error)
+        job.abort()
+        assert days.files() == files, (first, second, error)
+    objects, uploads = days.all()
+    assert uploads == [], (first, second)
+    assert not [key for key in objects if "__magic" in key], (first, second)
+
+
+LATER: Final = {name: value for name, value in OF_JOB.items() if name not in {"job_id", "attempt"}}
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_option_of_a_job_that_a_later_attempt_forgets_or_adds(tmp_path: Path, name: str) -> None:
+    take_over(tmp_path, {name: LATER[name]}, {})
+    take_over(tmp_path, {}, {name: LATER[name]})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LATER)
+def test_options_of_a_job_that_a_later_attempt_forgets_or_adds_in_pairs(tmp_path: Path, name: str) -> None:
+    for options in pairs_with(name, LATER):
+        kept = {name: options[name]}
+        for first, second in ((options, {}), ({}, options), (options, kept), (kept, options)):
+            take_over(tmp_path, first, second)
