@@ -52,9 +52,9 @@ WITHOUT_SWAP: Final = Mutant(
     "no commit point",
     "a",
     "magicfs.transaction.record",
-    "return JobVersion(moved, await self._register.swap(version.entry, moved.to_bytes()))",
-    "return JobVersion(moved, version.entry if state is JobState.COMMITTING else "
-    "await self._register.swap(version.entry, moved.to_bytes()))",
+    "entry = await self._register.swap(version.entry, moved.to_bytes())",
+    "entry = version.entry if state is JobState.COMMITTING else "
+    "await self._register.swap(version.entry, moved.to_bytes())",
     (_job(), _job("append"), _job("fail"), _job("replace_partitions", "three")),
 )
 """The swap to ``committing`` is not made: files become visible on nobody's word."""
@@ -78,16 +78,17 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "self._done.output = output = await facts.read_output(self.engine, self.context, job)",
         "self._done.output = output = await facts.read_output(self.engine, self.context, job); "
         "await publish.delete_old(self.cleaner, self.record.conditions, "
-        "await facts.read_deletions(self.cleaner, self.context, job))",
+        "await facts.read_deletions(self.cleaner, self.context, job), output, "
+        "partial(self.record.confirm, version))",
         _REPLACE,
     ),
     Mutant(
         "_SUCCESS first",
         "f",
         _EXECUTION,
-        "left = await publish.delete_old(self.cleaner, conditions, old)",
+        "left = await publish.delete_old(self.cleaner, conditions, old, done.output, check)",
         "await publish.write_success(self.cleaner, context, conditions, job, done.output); "
-        "left = await publish.delete_old(self.cleaner, conditions, old)",
+        "left = await publish.delete_old(self.cleaner, conditions, old, done.output, check)",
         _REPLACE,
     ),
     Mutant(
@@ -145,8 +146,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a revert leaves what is visible",
         "b",
         "magicfs.transaction.revert",
-        "if write_id is not None and info.metadata.get(WRITE_ID) == write_id:",
-        "if write_id is None:",
+        "if may_delete(Purpose.TAKE_BACK, info.key, info.metadata.get(WRITE_ID), own):",
+        "if None in own.values():",
         _REPLACE,
     ),
     Mutant(
@@ -169,8 +170,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "cleanup sees the first page only",
         "d",
         _SWEEP,
-        "return [info.key async for info in engine.store.list(prefix) if not is_job_object(info.key)]",
-        "return [i.key async for i in engine.store.list(prefix, limit=3) if not is_job_object(i.key)]",
+        "listed = [info.key async for info in engine.store.list(prefix)]",
+        "listed = [info.key async for info in engine.store.list(prefix, limit=3)]",
         _LOSERS,
     ),
     Mutant(

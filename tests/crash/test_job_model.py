@@ -12,6 +12,7 @@ from magicfs.manifests import chain
 from magicfs.protocol.job_state import NEXT, JobState
 from magicfs.stores.register import Entry, Register
 from magicfs.transaction import execute, publish, revert
+from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobRecord, JobVersion
 from proofs import job_model
 from proofs.job_model import main as figures_of
@@ -154,7 +155,8 @@ def test_code_that_deletes_too_early_is_noticed(monkeypatch: pytest.MonkeyPatch)
 
     async def delete_first(self: execute.Executor, version: JobVersion) -> JobVersion:
         old = await execute.facts.read_deletions(self.engine, self.context, version.job)
-        await publish.delete_old(self.engine, self.record.conditions, old)
+        check = functools.partial(self.record.confirm, version)
+        await publish.delete_old(self.engine, self.record.conditions, old, JobOutput(), check)
         return await hide(self, version)
 
     monkeypatch.setattr(execute.Executor, "_hide_success", delete_first)

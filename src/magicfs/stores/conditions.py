@@ -221,24 +221,32 @@ class _Probe:
 
 
 async def remove_matching(
-    store: Store, conditions: Conditions, objects: Sequence[tuple[str, str]], concurrency: int
+    store: Store,
+    conditions: Conditions,
+    objects: Sequence[tuple[str, str]],
+    concurrency: int,
+    *,
+    check: Callable[[], Awaitable[None]] | None = None,
 ) -> list[str]:
     """Delete objects that are still the ones of their ETags, by the best means that the store honours.
 
     That is deleting in bulk by ETag; one by one by ETag; or else a HEAD, a comparison and a delete for each,
-    between which another writer may come. Returns the keys that hold another object, untouched, in the given
-    order.
+    between which another writer may come. ``check`` is called before each request, and stops it by raising.
+    Returns the keys that hold another object, untouched, in the given order.
 
     On a failure no further request is begun, those in flight end, and the first error is raised. A second
     call does the rest.
     """
-    if conditions.bulk_delete:
-        size = store.capabilities.bulk_delete_max
-        batches = [objects[start : start + size] for start in range(0, len(objects), size)]
-        left = await gathered(batches, store.delete_all_matching, concurrency)
-    else:
-        one = _delete_one if conditions.delete else _compare_and_delete
-        left = await gathered(objects, lambda each: one(store, *each), concurrency)
+    size = store.capabilities.bulk_delete_max if conditions.bulk_delete else 1
+    one = _delete_one if conditions.delete else _compare_and_delete
+
+    async def delete(batch: Sequence[tuple[str, str]]) -> list[str]:
+        if check is not None:
+            await check()
+        return await (store.delete_all_matching(batch) if conditions.bulk_delete else one(store, *batch[0]))
+
+    batches = [objects[start : start + size] for start in range(0, len(objects), size)]
+    left = await gathered(batches, delete, concurrency)
     kept = {key for keys in left for key in keys}
     return [key for key, _ in objects if key in kept]
 

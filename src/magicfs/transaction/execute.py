@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from magicfs.engine import BatchResult, Engine, Failure
 from magicfs.errors import (
@@ -70,6 +71,7 @@ class Executor:
         self.settled: set[str] = set()
         """Ids of uploads that are known to be completed or aborted."""
         self._etags: dict[str, str] = {}
+        self._success: str | None = None  # the ETag of the _SUCCESS that this process wrote
         self._done = JobOutcome()
 
     @property
@@ -290,10 +292,11 @@ class Executor:
                 raise
             return
         await publish.publish_manifest(self.cleaner, context, conditions, job, done.output, old, self._etags)
-        left = await publish.delete_old(self.cleaner, conditions, old)
+        check = partial(self.record.confirm, version)
+        left = await publish.delete_old(self.cleaner, conditions, old, done.output, check)
         done.deleted = len(old) - len(left)
         done.warnings += [f"{key} was written anew by somebody else and stays" for key in left]
-        await publish.write_success(self.cleaner, context, conditions, job, done.output)
+        self._success = await publish.write_success(self.cleaner, context, conditions, job, done.output)
 
     async def _revert(self, version: JobVersion) -> JobOutcome:
         self._done.end = JobEnd.REVERTED
@@ -328,6 +331,9 @@ class Executor:
             self._done.aborted += swept.aborted
             self._done.unlisted = swept.unlisted
             problems = swept.problems
+            if swept.ended and self._success is not None:
+                conditions = self.record.conditions
+                await publish.withdraw_late_success(self.cleaner, self.context, conditions, self._success)
             if not problems and look_again is not None:
                 problems = await revert.remove_files(self.cleaner, self.record.conditions, look_again)
             if not problems:

@@ -21,7 +21,7 @@ from magicfs.formats.job_object import ExtraDestination, SeenPointer
 from magicfs.formats.pending import Pending
 from magicfs.manifests.chain import chain, read_pointer, view_of
 from magicfs.parallel import drained
-from magicfs.protocol import conflict, paths
+from magicfs.protocol import conflict, ids, paths
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.readback import etag_of_parts
 from magicfs.protocol.replacement import OldFile, Replacement, Scope
@@ -158,9 +158,7 @@ async def _look(engine: Engine, context: JobContext, record: JobRecord, output: 
         partitions = touched_by(context, (pending.destination_key for pending in output.pendings()))
     whole = context.conflict in {"fail", "replace"} and partitions is None
     # Names that are unique need no look at what is there, except to know whether a manifest knows it all.
-    ours = (
-        {} if context.uploads_found_by_name else {p.destination_key: _finished(p) for p in output.pendings()}
-    )
+    ours = {p.destination_key: _finished(p) for p in output.pendings() if _may_be_taken(context, p)}
     found = Replacement(Scope(destination, whole, partitions), ours)
     if whole or ours or pointer is None:
         await _list(engine, destination, found)
@@ -205,6 +203,12 @@ def touched_by(context: JobContext, keys: Iterable[str]) -> tuple[str, ...] | No
     if context.conflict == "fail":
         return conflict.partitions_to_check(keys, destination)
     return conflict.touched_partitions(keys, destination)
+
+
+def _may_be_taken(context: JobContext, pending: Pending) -> bool:
+    """Whether another file may lie where an upload will become visible."""
+    name = pending.destination_key.rpartition("/")[2]
+    return not (context.uploads_found_by_name and ids.contains_token(name, context.job))
 
 
 def _finished(pending: Pending) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -19,11 +19,21 @@ from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData
 from magicfs.manifests import chain
 from magicfs.parallel import drained
 from magicfs.protocol import paths
+from magicfs.protocol.deletion import Purpose, may_delete
+from magicfs.protocol.job_state import CHANGES_FILES
 from magicfs.stores.conditions import Conditions, remove_matching
 from magicfs.transaction.context import JobContext
+from magicfs.transaction.others import find_unfinished_jobs
 from magicfs.transaction.output import JobOutput
 
-__all__ = ["delete_old", "job_statistics", "publish_manifest", "republish", "write_success"]
+__all__ = [
+    "delete_old",
+    "job_statistics",
+    "publish_manifest",
+    "republish",
+    "withdraw_late_success",
+    "write_success",
+]
 
 
 _TRIES: Final = 5
@@ -87,25 +97,36 @@ async def republish(engine: Engine, context: JobContext, conditions: Conditions)
     return True
 
 
-async def delete_old(engine: Engine, conditions: Conditions, old: Sequence[OldObject]) -> list[str]:
+async def delete_old(
+    engine: Engine,
+    conditions: Conditions,
+    old: Sequence[OldObject],
+    output: JobOutput,
+    check: Callable[[], Awaitable[None]],
+) -> list[str]:
     """Delete the old files that a job replaces, each only if it is still the one that was listed.
 
+    ``check`` raises if the job is not the caller's to finish any more; it is asked before every request.
     Returns the keys that hold another object by now, untouched.
     """
-    objects = [(one.key, one.etag) for one in old]
-    return await remove_matching(engine.store, conditions, objects, engine.concurrency)
+    keys = {one.key for one in old}
+    own = {p.destination_key: write_id_of(p) for p in output.pendings() if p.destination_key in keys}
+    objects = [(one.key, one.etag) for one in old if may_delete(Purpose.REPLACE, one.key, None, own)]
+    return await remove_matching(engine.store, conditions, objects, engine.concurrency, check=check)
 
 
 async def write_success(
     engine: Engine, context: JobContext, conditions: Conditions, job: JobObject, output: JobOutput
-) -> None:
-    """Write ``_SUCCESS``, unless a later job's is there. A second call changes nothing."""
+) -> str | None:
+    """Write ``_SUCCESS``, unless a later job's is there. A second call changes nothing.
+
+    Returns the ETag of what it wrote; None if it wrote nothing.
+    """
     store, key = engine.store, context.layout.success_key
     raw = _success(context, job, engine.concurrency, output)
     for _ in range(_TRIES):
         try:
-            await store.put(key, raw, mode=conditions.create)
-            return
+            return (await store.put(key, raw, mode=conditions.create)).etag
         except ObjectExists:
             pass
         try:
@@ -114,13 +135,25 @@ async def write_success(
         except ObjectNotFound:
             continue  # a later job has reached its commit point, and may yet be taken back
         if _job_of(there) == job.job_id:
-            return
+            return None
         if await chain.newest_job(store, context.layout.destination, conditions) != job.job_id:
-            return
+            return None
         with suppress(PreconditionFailed):
-            await store.put(key, raw, mode=conditions.update(etag))
-            return
+            return (await store.put(key, raw, mode=conditions.update(etag))).etag
     raise Unavailable("put", f"{store.bucket}/{key}", "other jobs wrote it each time")
+
+
+async def withdraw_late_success(
+    engine: Engine, context: JobContext, conditions: Conditions, etag: str
+) -> None:
+    """Delete a ``_SUCCESS`` that came after the job had been ended by others, if a later job hides it.
+
+    A reader that waits for ``_SUCCESS`` would otherwise read half of the later job's files.
+    """
+    destination = context.layout.destination
+    others = await find_unfinished_jobs(engine, destination)
+    if any(one.job is None or one.job.state in CHANGES_FILES for one in others):
+        await remove_matching(engine.store, conditions, [(context.layout.success_key, etag)], 1)
 
 
 def job_statistics(output: JobOutput) -> Statistics:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import socket
 import time
@@ -24,6 +25,9 @@ __all__ = ["JobMoved", "JobRecord", "JobVersion", "new_token", "now_ms", "opened
 
 
 _REASON_MAX: Final = 4000
+_HEARD_S: Final = 5.0
+"""Seconds for which a job object that was read or moved counts as unmoved. Much less than it takes people to
+give a driver up for dead, and more than the requests between two steps take."""
 
 
 class JobMoved(CommitDenied):
@@ -45,6 +49,7 @@ class JobRecord:
         self.store = store
         self.layout = layout
         self.use(conditions)
+        self._heard = (0.0, 0.0)
 
     def use(self, conditions: Conditions) -> None:
         """Take what the store honours from now on; reading does not depend on it."""
@@ -55,7 +60,9 @@ class JobRecord:
         """What the job says now; None once it has ended, or before it was set up. Another job's is
         refused.
         """
+        moment = _moment()
         entry = await self._register.read()
+        self._heard = moment
         if entry is None:
             return None
         path = f"{self.store.bucket}/{entry.key}"
@@ -80,17 +87,33 @@ class JobRecord:
             "host": _host(),
             **changes,
         }
-        moved = replace(version.job, **news)
+        moved, moment = replace(version.job, **news), _moment()
         if state in {JobState.PREPARED, JobState.COMMITTING} and version.job.state in BEFORE_COMMIT:
             _check_size(moved)
         moved = replace(moved, reason=moved.reason[:_REASON_MAX])
         try:
-            return JobVersion(moved, await self._register.swap(version.entry, moved.to_bytes()))
+            entry = await self._register.swap(version.entry, moved.to_bytes())
         except (PreconditionFailed, ObjectExists) as error:
             raise JobMoved(
                 f"job {moved.job_id} was moved by another process while this one tried to make it {state}; "
                 "nothing was changed here; look with magicfs recover --dry-run"
             ) from error
+        self._heard = moment
+        return JobVersion(moved, entry)
+
+    async def confirm(self, version: JobVersion) -> None:
+        """Raise JobMoved if another process has moved the job, or ended it.
+
+        The store is asked only if this process has not heard of the job for some seconds: a process that was
+        stopped and goes on may find that others have finished its job and published more since.
+        """
+        if all(now - then < _HEARD_S for now, then in zip(_moment(), self._heard, strict=True)):
+            return
+        now = await self.read()
+        if now is None or now.job.nonce != version.job.nonce:
+            raise JobMoved(
+                f"job {version.job.job_id} was moved by another process while this one stood still"
+            )
 
     async def remove(self, version: JobVersion) -> None:
         """Delete the job's last object. A second call, or one for a job that ended, does nothing."""
@@ -146,6 +169,15 @@ def new_token() -> str:
 def now_ms() -> int:
     """Milliseconds since the epoch."""
     return int(time.time() * 1000)
+
+
+def _moment() -> tuple[float, float]:
+    """Seconds of the event loop's clock, and of one that goes on while the machine sleeps."""
+    try:
+        awake = asyncio.get_running_loop().time()
+    except RuntimeError:
+        awake = time.monotonic()
+    return awake, time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else awake
 
 
 def _host() -> str:

@@ -20,6 +20,7 @@ from magicfs.formats.job_object import JobObject
 from magicfs.formats.pending import Pending
 from magicfs.parallel import drained
 from magicfs.protocol import job_state
+from magicfs.protocol.deletion import Purpose, may_delete
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.protocol.steps import Batch
 from magicfs.stores.conditions import Conditions, remove_matching
@@ -103,11 +104,11 @@ async def remove_files(engine: Engine, conditions: Conditions, output: JobOutput
 
 
 async def _visible(engine: Engine, output: JobOutput) -> tuple[list[tuple[str, str]], list[MagicError]]:
-    ours: list[tuple[str, str]] = []
+    found: list[tuple[str, str]] = []
     problems: list[MagicError] = []
 
     async def look(pending: Pending) -> bool:
-        write_id = write_id_of(pending)
+        own = {pending.destination_key: write_id_of(pending)}
         try:
             info = await engine.store.head(pending.destination_key)
         except ObjectNotFound:
@@ -115,9 +116,9 @@ async def _visible(engine: Engine, output: JobOutput) -> tuple[list[tuple[str, s
         except StoreError as error:
             problems.append(error)
             return True
-        if write_id is not None and info.metadata.get(WRITE_ID) == write_id:
-            ours.append((info.key, info.etag))
+        if may_delete(Purpose.TAKE_BACK, info.key, info.metadata.get(WRITE_ID), own):
+            found.append((info.key, info.etag))
         return True
 
     await drained(output.pendings(), look, engine.concurrency)
-    return sorted(ours), problems
+    return sorted(found), problems

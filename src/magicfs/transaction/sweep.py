@@ -38,6 +38,7 @@ class Swept:
     """Why uploads that nothing records could not be looked for; None if they were."""
     problems: list[MagicError] = field(default_factory=list)
     """What could not be done; the sweep can be repeated."""
+    ended: bool = False  # whether the job object was gone already
 
 
 async def sweep(
@@ -53,7 +54,8 @@ async def sweep(
     swept = Swept()
     done = set(settled)
     for number in range(_ROUNDS):
-        keys = await _work(engine, context)
+        keys, ended = await _work(engine, context)
+        swept.ended = swept.ended or ended
         if number and not keys:
             break
         try:
@@ -72,10 +74,12 @@ async def sweep(
     return swept
 
 
-async def _work(engine: Engine, context: JobContext) -> list[str]:
+async def _work(engine: Engine, context: JobContext) -> tuple[list[str], bool]:
+    """Keys of the job's work objects, and whether the job object is not among them."""
     prefix = paths.prefix_of(context.layout.job_directory)
-    is_job_object = context.layout.is_job_object
-    return [info.key async for info in engine.store.list(prefix) if not is_job_object(info.key)]
+    listed = [info.key async for info in engine.store.list(prefix)]
+    keys = [key for key in listed if not context.layout.is_job_object(key)]
+    return keys, len(keys) == len(listed)
 
 
 async def _abort_listed(engine: Engine, context: JobContext, done: set[str], swept: Swept) -> None:
@@ -153,7 +157,7 @@ async def _recorded(engine: Engine, context: JobContext, keys: list[str]) -> set
 
 async def plan_sweep(engine: Engine, context: JobContext) -> tuple[set[tuple[str, str]], list[str]]:
     """What a sweep would abort and delete: keys and ids of pending uploads, and keys. Nothing is changed."""
-    keys = await _work(engine, context)
+    keys, _ = await _work(engine, context)
     recorded = await _recorded(engine, context, keys)
     uploads = set()
     for destination in context.destinations:
