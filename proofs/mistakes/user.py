@@ -1,0 +1,199 @@
+"""A user with a bucket of his own in memory: what he does, what he is told, and what lies there then."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import fsspec
+
+import magicfs
+from magicfs.errors import MagicError
+from magicfs.manifests import chain
+from magicfs.protocol import paths
+from magicfs.stores.conditions import Conditions
+from magicfs.stores.memory import MemoryStore, default_world
+from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.port import Store
+from magicfs.testing.faulty_store import Traffic, faulty
+from magicfs.testing.store_faults import Actor, Fault
+
+__all__ = ["Rows", "Seen", "User", "a_user"]
+
+Rows = Iterable[str]
+"""Rows of text, in any order; a row that is there twice counts twice."""
+
+
+class _Failing(MemoryFileSystem):
+    """The memory of this process, through a store that fails as told."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        super().__init__()
+        self.traffic = traffic
+
+    def store(self, bucket: str) -> Store:
+        return faulty(super().store(bucket), self.traffic, Actor("user"))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What readers see."""
+
+    listed: tuple[str, ...]  # rows of all files that a listing shows
+    published: tuple[str, ...] | None  # rows of the files of the manifests; None if nothing was published
+    broken: str = ""  # why the manifests cannot be read
+
+
+@dataclass
+class User:
+    """Somebody who publishes rows of text at ``memory://BUCKET/sales``."""
+
+    bucket: str
+    told: list[str] = field(default_factory=list)
+    """Warnings that the user got: of reports, of the log, of Python."""
+
+    @property
+    def url(self) -> str:
+        """The destination."""
+        return self.at("sales")
+
+    def at(self, place: str) -> str:
+        """The URL of another place in the bucket."""
+        return f"memory://{self.bucket}/{place}"
+
+    # -- what users do ---------------------------------------------------------------------------------
+
+    def job(self, conflict: Any = "append", *, url: str = "", **options: Any) -> magicfs.Job:
+        """A job that is not set up."""
+        return magicfs.Job(url or self.url, conflict=conflict, **options)
+
+    def publish(self, rows: Mapping[str, str], conflict: Any = "append", **options: Any) -> magicfs.Job:
+        """Publish files, a row each, in one task: as it is meant."""
+        with self.job(conflict, **options) as job, job.task(0) as task:
+            self.write(task, rows)
+        self.hear(job)
+        return job
+
+    def write(self, task: magicfs.Task, rows: Mapping[str, str]) -> None:
+        """Write files, a row each, as it is meant."""
+        for name, row in rows.items():
+            with task.filesystem.open(f"{task.path}/{name}", "w") as file:
+                file.write(f"{row}\n")
+
+    def forget_options(self, task: magicfs.Task, rows: Mapping[str, str]) -> None:
+        """Write files by their URLs, and leave ``storage_options=task.storage_options`` out."""
+        for name, row in rows.items():
+            with fsspec.open(task.url(name), "w") as file:
+                file.write(f"{row}\n")
+
+    def hear(self, job: magicfs.Job) -> None:
+        """Read the warnings of a job's report."""
+        self.told += job.report.warnings
+
+    def failing(self, *faults: Fault) -> MemoryFileSystem:
+        """The same bucket, by way of a store that fails."""
+        return _Failing(Traffic(faults))
+
+    # -- what happens in the bucket --------------------------------------------------------------------
+
+    @property
+    def store(self) -> MemoryStore:
+        """The bucket, past every protocol."""
+        return MemoryStore(self.bucket, default_world())
+
+    def put(self, key: str, body: str) -> None:
+        """Write an object past every protocol."""
+        asyncio.run(self.store.put(key, body.encode()))
+
+    def delete(self, prefix: str) -> None:
+        """Delete every object below a prefix."""
+
+        async def work() -> None:
+            await self.store.delete([info.key async for info in self.store.list(prefix)])
+
+        asyncio.run(work())
+
+    def abort_uploads(self) -> None:
+        """What a lifecycle rule of the bucket does to uploads that are too old."""
+
+        async def work() -> None:
+            for one in [one async for one in self.store.list_uploads("")]:
+                await self.store.abort_upload(one.key, one.upload_id)
+
+        asyncio.run(work())
+
+    def keys(self, part: str = "") -> list[str]:
+        """The keys of all objects that hold a text."""
+
+        async def work() -> list[str]:
+            return [info.key async for info in self.store.list("") if part in info.key]
+
+        return asyncio.run(work())
+
+    def uploads(self) -> list[str]:
+        """The keys of all pending uploads."""
+
+        async def work() -> list[str]:
+            return [one.key async for one in self.store.list_uploads("")]
+
+        return asyncio.run(work())
+
+    # -- what readers see ------------------------------------------------------------------------------
+
+    def sees(self, destination: str = "sales") -> Seen:
+        """What is visible at a destination."""
+        return asyncio.run(self._sees(destination))
+
+    async def _sees(self, destination: str) -> Seen:
+        listed = [info.key async for info in self.store.list(paths.prefix_of(destination))]
+        shown = await self._rows(key for key in listed if _is_data(key, destination))
+        try:
+            view = await chain.view(self.store, destination, Conditions())
+            if view is None:
+                return Seen(shown, None)
+            return Seen(shown, await self._rows(paths.join(destination, name) for name in view.files))
+        except (MagicError, FileNotFoundError) as error:
+            return Seen(shown, None, f"{type(error).__name__}: {error}")
+
+    async def _rows(self, keys: Iterable[str]) -> tuple[str, ...]:
+        bodies = [await self.store.get(key) for key in keys]
+        return tuple(sorted(row for body in bodies for row in body.decode().splitlines()))
+
+
+def _is_data(key: str, destination: str) -> bool:
+    """As Spark decides: a name that begins with ``_`` or ``.`` is hidden, unless it is a partition's."""
+    names = paths.relative_to(key, destination).split("/")
+    return not any(name[:1] in {"_", "."} and "=" not in name for name in names)
+
+
+@contextmanager
+def a_user() -> Iterator[User]:
+    """A user whose bucket is forgotten afterwards; warnings reach him."""
+    user = User(f"mistakes-{uuid4().hex[:8]}")
+    default_world().create_bucket(user.bucket)
+    handler = _Hears(user.told.append)
+    log = logging.getLogger("magicfs")
+    log.addHandler(handler)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield user
+        user.told += [str(one.message) for one in caught if not issubclass(one.category, ResourceWarning)]
+    finally:
+        log.removeHandler(handler)
+        default_world().delete_bucket(user.bucket)
+
+
+class _Hears(logging.Handler):
+    def __init__(self, hear: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._hear = hear
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._hear(record.getMessage())
