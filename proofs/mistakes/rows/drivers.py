@@ -97,7 +97,8 @@ def aborted_after_commit(user: User) -> Rows:
 
 def aborted_by_command_after_commit(user: User) -> Rows:
     job = user.publish({"new.txt": "new"})
-    datasets.abort(user.url, job=job.id)
+    report = datasets.abort(user.url, job=job.id)
+    user.told += [f"magicfs abort: {one.action}: {one.reason}" for one in report.jobs]
     return ["old"]
 
 

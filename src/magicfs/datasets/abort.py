@@ -15,7 +15,8 @@ from magicfs.datasets.connection import context_of, on_destination
 from magicfs.datasets.listed_jobs import hadoop_keys, work_of
 from magicfs.datasets.recover import recover_jobs
 from magicfs.engine import Engine
-from magicfs.errors import UsageError
+from magicfs.errors import ObjectNotFound, UsageError
+from magicfs.manifests import chain
 from magicfs.parallel import drained, raise_first
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import JobId
@@ -41,7 +42,8 @@ def abort(
     """Discard a job that is not committed; its driver, if it lives, can no longer commit it.
 
     For a job that has ended it removes what tasks of it that were still alive have left since: its pending
-    uploads and its work objects. What it has published stays. A second call finds nothing to do.
+    uploads and its work objects. What it has published stays, and the report says so. A second call finds
+    nothing to do.
 
     Args:
         url: The destination, such as ``s3://bucket/sales``.
@@ -101,7 +103,8 @@ async def _sweep(
         found, objects = await plan_sweep(engine, context_of(location, layout))
         uploads |= found
         keys += objects
-    if not uploads and not keys:
+    published = await _is_published(engine, location, job)
+    if not uploads and not keys and not published:
         return None
     await _refuse_deeper(engine, location, job, {key for key, _ in uploads})
     if not dry_run:
@@ -115,7 +118,16 @@ async def _sweep(
         age_s=0.0,
         host="",
         uploads=len(uploads),
+        reason="it is published, and its files stay" if published else "",
     )
+
+
+async def _is_published(engine: Engine, location: Location, job: JobId) -> bool:
+    try:
+        await engine.store.head(chain.manifest_key(location.key, job))
+    except (ObjectNotFound, UsageError):
+        return False
+    return True
 
 
 async def _refuse_extra_destination(engine: Engine, location: Location, job: JobId) -> None:
