@@ -21,7 +21,8 @@ from magicfs.formats.job_object import ExtraDestination, SeenPointer
 from magicfs.formats.pending import Pending
 from magicfs.manifests.chain import chain, read_pointer, view_of
 from magicfs.parallel import drained
-from magicfs.protocol import conflict, ids, paths
+from magicfs.protocol import conflict, paths
+from magicfs.protocol.final_names import is_named_by
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.readback import etag_of_parts
 from magicfs.protocol.replacement import OldFile, Replacement, Scope
@@ -208,7 +209,7 @@ def touched_by(context: JobContext, keys: Iterable[str]) -> tuple[str, ...] | No
 def _may_be_taken(context: JobContext, pending: Pending) -> bool:
     """Whether another file may lie where an upload will become visible."""
     name = pending.destination_key.rpartition("/")[2]
-    return not (context.uploads_found_by_name and ids.contains_token(name, context.job))
+    return not (context.uploads_found_by_name and is_named_by(name, context.job))
 
 
 def _finished(pending: Pending) -> str | None:
