@@ -73,7 +73,8 @@ def judge(
 ) -> Judged:
     """Compare what is seen with what was meant. ``meant`` is None if the user's call has failed."""
     sentences = [] if error is None else [_of_error(error)]
-    sentence = _timeless(next(iter([*sentences, *told]), ""), bucket)
+    refused = [after.refused] if after.refused else []
+    sentence = _timeless(next(iter([*sentences, *told, *refused]), ""), bucket)
     if error is not None and after == before:
         return Judged(mistake, Verdict.REFUSED, sentence)
     wanted = Counter(meant) if meant is not None else None
@@ -85,12 +86,12 @@ def judge(
     )
     if kept and sentence and not after.broken:
         return Judged(mistake, Verdict.WARNED, sentence)
-    return Judged(mistake, Verdict.LOST, sentence or after.broken)
+    return Judged(mistake, Verdict.LOST, _timeless(after.broken, bucket) or sentence)
 
 
 def _sees(seen: Seen, wanted: Counter[str]) -> bool:
     published = wanted if seen.published is None else Counter(seen.published)
-    return not seen.broken and Counter(seen.listed) == wanted == published
+    return not seen.broken and not seen.refused and Counter(seen.listed) == wanted == published
 
 
 def _of_error(error: BaseException) -> str:

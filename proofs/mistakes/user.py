@@ -14,7 +14,9 @@ from uuid import uuid4
 import fsspec
 
 import magicfs
-from magicfs.errors import MagicError
+from magicfs.datasets.read import _files_of_dataset
+from magicfs.engine import Engine
+from magicfs.errors import MagicError, UsageError
 from magicfs.manifests import chain
 from magicfs.protocol import paths
 from magicfs.stores.conditions import Conditions
@@ -48,6 +50,7 @@ class Seen:
     listed: tuple[str, ...]  # rows of all files that a listing shows
     published: tuple[str, ...] | None  # rows of the files of the manifests; None if nothing was published
     broken: str = ""  # why the manifests cannot be read
+    refused: str = ""  # what a reader of manifests is told in place of rows
 
 
 @dataclass
@@ -154,10 +157,13 @@ class User:
         listed = [info.key async for info in self.store.list(paths.prefix_of(destination))]
         shown = await self._rows(key for key in listed if _is_data(key, destination))
         try:
-            view = await chain.view(self.store, destination, Conditions())
-            if view is None:
+            if await chain.view(self.store, destination, Conditions()) is None:
                 return Seen(shown, None)
-            return Seen(shown, await self._rows(paths.join(destination, name) for name in view.files))
+            location = paths.parse_url(self.at(destination))
+            files = await _files_of_dataset(Engine(self.store, 1), location, False)
+            return Seen(shown, await self._rows(paths.join(destination, name) for name in files))
+        except UsageError as error:
+            return Seen(shown, None, refused=f"magicfs.dataset: {error}")
         except (MagicError, FileNotFoundError) as error:
             return Seen(shown, None, f"{type(error).__name__}: {error}")
 

@@ -58,6 +58,7 @@ def told(after: Seen, meant: list[str] | None, error: Exception | None = None, *
         (told(Seen(("new", "old"), None), ["new", "old"]), Verdict.WORKS),
         (told(Seen(("new", "old"), ("old",)), ["new", "old"]), Verdict.LOST),
         (told(Seen(("new", "old"), None, "broken"), ["new", "old"], None, "told"), Verdict.LOST),
+        (told(Seen(("new", "old"), None, refused="no"), ["new", "old"]), Verdict.WARNED),
         (told(OLD, None, ValueError("no")), Verdict.REFUSED),
         (told(OLD, ["new", "old"]), Verdict.LOST),
         (told(OLD, ["new", "old"], None, "one task was left out"), Verdict.WARNED),

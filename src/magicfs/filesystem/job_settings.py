@@ -58,6 +58,8 @@ class _KnownJob:
     settings: WriteSettings
     attempts: set[str] = field(default_factory=set)
     """Directories of the task attempts that were set up in this process and have not ended."""
+    over: set[str] = field(default_factory=set)
+    """Directories of those that have ended in this process."""
     warned: bool = False  # whether somebody was told that options do not count
 
 
@@ -95,12 +97,19 @@ class KnownJobs:
         with self._lock:
             if (known := self._jobs.get(job_directory)) is not None:
                 known.attempts.discard(attempt_directory)
+                known.over.add(attempt_directory)
 
     def has_begun(self, owner: PathOwner) -> bool:
         """Whether the attempt was set up in this process, and has not ended."""
         with self._lock:
             known = self._jobs.get(owner.job_directory)
             return known is not None and owner.directory in known.attempts
+
+    def has_ended(self, owner: PathOwner) -> bool:
+        """Whether the attempt has committed in this process, or was aborted."""
+        with self._lock:
+            known = self._jobs.get(owner.job_directory)
+            return known is not None and owner.directory in known.over
 
     def forget(self, job_directory: str) -> None:
         """Forget a job that has ended."""
@@ -178,7 +187,12 @@ async def _read(store: Store, path: MagicPath, owner: PathOwner) -> WriteSetting
 
 
 def refuse_if_lost(path: MagicPath, owner: PathOwner, settings: WriteSettings) -> None:
-    """Raise ProtocolViolation if a file would be remembered in a process that cannot commit it."""
+    """Raise ProtocolViolation if nobody would commit a file: its task has ended here, or is elsewhere."""
+    if _KNOWN.has_ended(owner):
+        raise ProtocolViolation(
+            f"{path.path}: the task was committed or aborted before; nothing was written, because nobody "
+            "would publish it; write within the task, or in a new one"
+        )
     if settings.tracking == "memory" and not _KNOWN.has_begun(owner):
         raise ProtocolViolation(
             f"{path.path}: the job has tracking='memory', so only the process in which a task was set up can "
