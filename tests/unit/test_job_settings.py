@@ -232,7 +232,7 @@ def test_file_of_a_task_that_has_committed_in_memory_is_refused(scene: MemorySce
     job = job_on(scene, tracking="memory")
     with job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/a.csv", b"row\n")
-    with pytest.raises(ProtocolViolation, match="or the task has ended"):
+    with pytest.raises(ProtocolViolation, match="was committed or aborted before"):
         task.filesystem.pipe_file(f"{task.path}/b.csv", b"row\n")
     assert job.commit(job.commits).files == 1
 

@@ -30,6 +30,7 @@ from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.stores.port import Store
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
+from proofs.crash.patching import patched
 from proofs.crash.snapshots import BUCKET, SnapshotWorld
 from proofs.scenes.interleavings import NOW, Explored, Process, exact, explore
 
@@ -234,3 +235,38 @@ def test_reading_a_pointer_gives_body_and_etag_of_one_version() -> None:
         assert (pointer.job_id == "new") == (entry.etag == now.etag)
 
     assert explore(base, {"reads": reads, "appends": appends}, look, end).ends > 2
+
+
+# -- wrong lines that only a second compaction notices ---------------------------------------------------
+
+WRONG = {
+    "two compactions make the same sum": (
+        "magicfs.datasets.compact",
+        'job_id=f"{_stem_of_sums(newest)}{uuid4().hex[:12]}",',
+        'job_id=f"{_stem_of_sums(newest)}0",',
+    ),
+    "a sum that is not linked stays": ("magicfs.manifests.chain", "await own.remove(entry)", "pass"),
+    "a linked sum is taken for a leftover": (
+        "magicfs.datasets.compact",
+        'if dash and keep.get(f"{stem}-", job) != job:',
+        "if dash:",
+    ),
+    "the pointer is moved from whatever it is": (
+        "magicfs.stores.register",
+        "info = await self._store.put(self.key, body, metadata=_digest(body), mode=mode)",
+        "info = await self._store.put(self.key, body, metadata=_digest(body))",
+    ),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_line_is_noticed(name: str) -> None:
+    with patched(*WRONG[name]), pytest.raises((AssertionError, MagicError)):
+        test_two_compactions_beside_a_job_that_appends()
+
+
+def test_reading_body_and_etag_of_two_versions_is_noticed() -> None:
+    line = "is_pair = bool(number) or await self._is_of(first, body)"
+    with patched("magicfs.stores.register", line, "is_pair = True"), pytest.raises(AssertionError):
+        test_reading_a_pointer_gives_body_and_etag_of_one_version()

@@ -76,5 +76,5 @@ def test_the_command_counts_and_prints_the_figures_last(
 ) -> None:
     page = tmp_path / "page.md"
     assert main(["--only", "misspelt", "--write", str(page)]) == 0
-    assert capsys.readouterr().out == '{"mistakes":3,"works":0,"refused":2,"warned":1,"lost":0}\n'
+    assert capsys.readouterr().out == '{"mistakes":3,"works":1,"refused":2,"warned":0,"lost":0}\n'
     assert "a misspelt option" in page.read_text()

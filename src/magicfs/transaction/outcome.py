@@ -90,9 +90,9 @@ def published(context: JobContext) -> ProtocolViolation:
 def unfinished(context: JobContext, error: Exception) -> str:
     """Every file is visible, but manifest, pointer or ``_SUCCESS`` could not be written."""
     return (
-        f"job {context.job}: the files are published but the job could not be finished: {error}; readers of "
-        f"manifests may not see them, and _SUCCESS may be missing; fix the cause, then run magicfs recover "
-        f"{context.url}"
+        f"the files are published but the job could not be finished: {error}; readers of manifests may not "
+        f"see those of job {context.job}, and _SUCCESS may be missing; fix the cause, then run magicfs "
+        f"recover {context.url}"
     )
 
 

@@ -88,7 +88,7 @@ class JobRecord:
             **changes,
         }
         moved, moment = replace(version.job, **news), _moment()
-        if state in {JobState.PREPARED, JobState.COMMITTING} and version.job.state in BEFORE_COMMIT:
+        if version.job.state in BEFORE_COMMIT and state is not JobState.ABORTING:
             _check_size(moved)
         moved = replace(moved, reason=moved.reason[:_REASON_MAX])
         try:
