@@ -40,6 +40,7 @@ REQUESTS: dict[str, tuple[str, Callable[[Store], Coroutine[Any, Any, Any]]]] = {
     "get": ("GetObject", lambda store: store.get(_KEY)),
     "head": ("HeadObject", lambda store: store.head(_KEY)),
     "list": ("ListObjectsV2", lambda store: everything(store.list(""))),
+    "list_directories": ("ListObjectsV2", lambda store: everything(store.list_directories(""))),
     "delete": ("DeleteObjects", lambda store: store.delete([_KEY])),
     "delete_matching": ("DeleteObject", lambda store: store.delete_matching(_KEY, '"etag"')),
     "delete_all_matching": ("DeleteObjects", lambda store: store.delete_all_matching([(_KEY, '"etag"')])),

@@ -46,7 +46,7 @@ def parameters(function: Any) -> list[tuple[str, Any, Any]]:
     ],
 )
 def test_every_member_of_the_port_is_defined_with_its_parameters(port: Any, kind: type[Any]) -> None:
-    assert (len(operations(Store)), len(operations(Tree))) == (13, 8)
+    assert (len(operations(Store)), len(operations(Tree))) == (14, 8)
     for name, member in members(port).items():
         assert name in vars(kind) or name in {"name", "bucket", "capabilities"}, name
         if inspect.isfunction(member):
@@ -97,6 +97,7 @@ def test_every_operation_goes_through_the_hook_and_does_what_the_store_does() ->
         assert await store.copy("a", "c") == 4
         assert await inner.get("c") == b"body"
         assert [info.key async for info in store.list("", limit=1)] == ["a"]
+        assert [one async for one in store.list_directories("")] == []
         assert await store.delete_all_matching([("b", first.etag)]) == ["b"]
         await store.delete_matching("b", second.etag)
         await store.delete(["a", "c"])

@@ -91,6 +91,7 @@ REQUESTS: dict[str, Callable[[Store], Coroutine[Any, Any, Any]]] = {
     "get": lambda store: store.get("k"),
     "head": lambda store: store.head("k"),
     "list": lambda store: everything(store.list("")),
+    "list_directories": lambda store: everything(store.list_directories("")),
     "delete": lambda store: store.delete(["k"]),
     "delete_matching": lambda store: store.delete_matching("k", '"etag"'),
     "delete_all_matching": lambda store: store.delete_all_matching([("k", '"etag"')]),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from magicfs.protocol import conflict, paths
+from magicfs.protocol.other_datasets import Others, is_work
 
 __all__ = ["OldFile", "Replacement", "Scope"]
 
@@ -26,6 +27,7 @@ class Scope:
     destination: str
     whole: bool = False  # everything below the destination
     partitions: tuple[str, ...] | None = None  # or these, relative to it
+    also: tuple[str, ...] = ()  # directories of other datasets, which go with all that they are
 
 
 @dataclass(slots=True)
@@ -45,10 +47,13 @@ class Replacement:
     """Keys of files that are there and will be written over."""
     older_files: bool = False
     """Whether there are files outside the scope."""
+    others: Others = field(init=False)
+    """Whom else the listing shows below the destination."""
     _partitions: frozenset[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._partitions = frozenset(self.scope.partitions or ())
+        self.others = Others(self.scope.destination)
 
     def add(self, one: OldFile) -> bool:
         """Take one object of the listing in; returns whether more of the listing is needed."""
@@ -56,12 +61,16 @@ class Replacement:
             if one.etag.strip('"') == self.ours[one.key]:
                 return True  # published already, by a driver of Hadoop's that died
             self.equal_keys.append(one.key)
-        if not conflict.is_replaced(one.key, self.scope.destination):
+        self.others.add(one.key)
+        is_data = conflict.is_replaced(one.key, self.scope.destination)
+        if not is_data and not self._is_given_up(one.key):
             if conflict.is_hidden_output(one.key, self.scope.destination) and self._is_in_scope(one.key):
                 self.hidden.append(one)
             return True
         if self._is_in_scope(one.key):
             self.deleted.append(one)
+            return True
+        if not is_data:
             return True
         self.older_files = True
         # Appending with names of its own only asks whether there is any file.
@@ -76,6 +85,11 @@ class Replacement:
 
     def _is_in_scope(self, key: str) -> bool:
         return self.scope.whole or self._is_in_partitions(key)
+
+    def _is_given_up(self, key: str) -> bool:
+        """Whether a key is part of another dataset that may be deleted: its manifests and logs go, too."""
+        place = paths.which_holds(key, self.scope.also)
+        return place is not None and not is_work(paths.relative_to(key, place))
 
     def _is_in_partitions(self, key: str) -> bool:
         if not self._partitions:

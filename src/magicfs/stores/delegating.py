@@ -95,6 +95,9 @@ class DelegatingStore:
     def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
         return self._steps("list", prefix, self.inner.list(prefix, limit=limit))
 
+    def list_directories(self, prefix: str) -> AsyncIterator[str]:
+        return self._steps("list_directories", prefix, self.inner.list_directories(prefix))
+
     async def delete(self, keys: Sequence[str]) -> None:
         await self._around("delete", keys[0] if keys else "", lambda: self.inner.delete(keys))
 

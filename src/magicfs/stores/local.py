@@ -165,6 +165,12 @@ class LocalStore:
                 return
             left = left and left - most
 
+    async def list_directories(self, prefix: str) -> AsyncIterator[str]:
+        await self._check_bucket("list_directories", prefix)
+        found = await self._run("list_directories", prefix, local_files.directories, self._root, prefix)
+        for directory in found:
+            yield directory
+
     async def delete(self, keys: Sequence[str]) -> None:
         self._check_number("delete", keys)
         await self._run("delete", keys[0] if keys else "", self._delete, keys)

@@ -301,6 +301,23 @@ def walk(root: Path, prefix: str) -> Iterator[ObjectInfo]:
             beginning = ""
 
 
+def directories(root: Path, prefix: str) -> list[str]:
+    """Every directory whose path begins with a prefix, and none below it, in order of their bytes.
+
+    Each ends with a slash. OSError if the directory that holds them cannot be read.
+    """
+    start, slash, beginning = prefix.rpartition("/")
+    start += slash
+    if slash and not is_possible(start.removesuffix("/")):
+        return []
+    try:
+        names = _names(root / start)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    found = (start + name for name in names if name.endswith("/") and name.startswith(beginning))
+    return sorted(found, key=os.fsencode)
+
+
 def some_of(items: Iterator[ObjectInfo], most: int) -> list[ObjectInfo]:
     """The next items, at most so many."""
     return list(islice(items, most))

@@ -217,6 +217,12 @@ class MemoryStore:
         for info in list(infos):
             yield info
 
+    async def list_directories(self, prefix: str) -> AsyncIterator[str]:
+        keys = [key for key in self._contents("list_directories", prefix).objects if key.startswith(prefix)]
+        ends = ((key, key.find("/", len(prefix)) + 1) for key in keys)
+        for directory in sorted({key[:end] for key, end in ends if end}, key=str.encode):
+            yield directory
+
     async def delete(self, keys: Sequence[str]) -> None:
         if len(keys) > self.capabilities.bulk_delete_max:
             raise StoreError("delete", self._path(keys[0]), f"{len(keys)} keys are too many for one request")

@@ -273,6 +273,20 @@ class Store(Protocol):
             ObjectNotFound: No such bucket.
         """
 
+    def list_directories(self, prefix: str) -> AsyncIterator[str]:
+        """Every directory whose path starts with the prefix, and no deeper: what keys that start with the
+        prefix have up to the next slash, that slash included, each once. However much lies in a directory,
+        it is one entry. No cache, as for ``list``.
+
+        A directory is there while an object lies in it; a store of files may show empty ones, too.
+
+        Args:
+            prefix: Plain text; that of a directory's content ends with a slash.
+
+        Raises:
+            ObjectNotFound: No such bucket.
+        """
+
     async def delete(self, keys: Sequence[str]) -> None:
         """Delete objects, at most ``bulk_delete_max`` of them, in one request.
 

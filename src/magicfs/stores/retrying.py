@@ -53,6 +53,7 @@ RETRIES: Mapping[str, Retry] = {
     "get": _USUAL,
     "head": _USUAL,
     "list": _USUAL,
+    "list_directories": _USUAL,
     "delete": _USUAL,
     "delete_matching": _USUAL,
     "delete_all_matching": _USUAL,

@@ -184,6 +184,18 @@ class S3Store:
 
         return Pages(page, limit)
 
+    def list_directories(self, prefix: str) -> AsyncIterator[str]:
+        async def page(position: dict[str, str]) -> tuple[builtins.list[str], dict[str, str] | None]:
+            answer = await self.call(
+                "list_objects_v2", "list_directories", None, prefix, Prefix=prefix, Delimiter="/", **position
+            )
+            found = [entry["Prefix"] for entry in answer.get("CommonPrefixes", ())]
+            if not answer.get("IsTruncated"):
+                return found, None
+            return found, {"ContinuationToken": answer["NextContinuationToken"]}
+
+        return Pages(page)
+
     async def delete(self, keys: Sequence[str]) -> None:
         await self._delete("delete", [{"Key": key} for key in keys])
 

@@ -334,6 +334,8 @@ class _Listing(AsyncIterator[Any]):
 
 
 def _name(entry: Any) -> tuple[str, str]:
+    if isinstance(entry, str):
+        return entry, ""
     if isinstance(entry, Entry):
         return entry.path, entry.kind
     return entry.key, getattr(entry, "upload_id", "")

@@ -13,7 +13,7 @@ from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.transaction.context import JobContext
 
-__all__ = ["keys_of", "put", "read"]
+__all__ = ["keys_of", "put", "read", "read_at"]
 
 
 def keys_of(context: JobContext) -> list[str]:
@@ -36,10 +36,16 @@ async def read(engine: Engine, directory: str, job: JobId) -> str | None:
     """The destination of a job that has left its location in a directory; None if it has left none."""
     names: Sequence[LayoutName] = get_args(LayoutName)
     for name in names:
-        key = WorkLayout("", job, 0, name).job_location_key(directory)
-        try:
-            raw = await engine.store.get(key, size_max=JOB_LOCATION_SIZE_LIMIT + 1)
-        except ObjectNotFound:
-            continue
-        return JobLocation.from_bytes(f"{engine.store.bucket}/{key}", raw, job).destination
+        if (found := await read_at(engine, WorkLayout(directory, job, 0, name))) is not None:
+            return found
     return None
+
+
+async def read_at(engine: Engine, layout: WorkLayout) -> str | None:
+    """The destination of the job whose location lies where a layout has it; None if none does."""
+    key = layout.job_location_key(layout.destination)
+    try:
+        raw = await engine.store.get(key, size_max=JOB_LOCATION_SIZE_LIMIT + 1)
+    except ObjectNotFound:
+        return None
+    return JobLocation.from_bytes(f"{engine.store.bucket}/{key}", raw, layout.job).destination

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from magicfs.engine import Engine
-from magicfs.errors import FormatError, ObjectNotFound, UsageError
+from magicfs.errors import FormatError, ObjectNotFound
 from magicfs.formats.job_object import JOB_OBJECT_SIZE_LIMIT, JobObject
 from magicfs.parallel import drained
-from magicfs.protocol import ids, paths
+from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_by_partition, overlap
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import CHANGES_FILES
-from magicfs.protocol.layout import JOB_OBJECT, LayoutName, WorkLayout
+from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import MAGIC, MAGIC_JOB
+from magicfs.protocol.other_datasets import layout_of
+from magicfs.stores.conditions import Conditions, remembered
+from magicfs.stores.register import Register
+from magicfs.transaction import job_location
 from magicfs.transaction.context import FoundJob
 
-__all__ = ["OtherJob", "conflicting", "find_unfinished_jobs", "jobs_among"]
+__all__ = [
+    "OtherJob",
+    "conflicting",
+    "find_unfinished_jobs",
+    "follow",
+    "read_unfinished",
+    "unfinished_among",
+]
 
 _JOB = "job-"
-_STEM = f"{JOB_OBJECT.removesuffix('.json')}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +40,7 @@ class OtherJob:
     layout: WorkLayout
     job: JobObject | None  # what its object says; None if it is malformed
     problem: FormatError | None = None  # why not
+    visits: str | None = None  # the extra destination of its own at which it was found
 
     def found(self) -> FoundJob:
         """The same for people."""
@@ -40,47 +51,85 @@ class OtherJob:
         return FoundJob(self.job_id, job.state.value, created, changed, job.host, job.run_id)
 
     @property
+    def scope(self) -> tuple[str, ...] | None:
+        """The partitions, relative to where it was found, that it may change; None for everything there."""
+        job = self.job
+        if job is None or self.visits is not None or not is_by_partition(job.conflict, job.committer):
+            return None
+        return job.partitions
+
+    @property
     def job_id(self) -> JobId:
         """The job, as the place of its object tells."""
         return self.layout.job
 
 
-async def find_unfinished_jobs(engine: Engine, destination: str) -> list[OtherJob]:
-    """Every job that has set itself up under a destination and has not ended, the oldest first."""
+async def find_unfinished_jobs(engine: Engine, destination: str, *, visitors: bool = False) -> list[OtherJob]:
+    """Every job that has set itself up under a destination and has not ended, the oldest first.
+
+    With ``visitors`` also those of which the directory is an extra destination. What lies in the directories
+    of jobs is not listed: it may be much.
+    """
     prefix = paths.prefix_of(destination) + MAGIC
-    keys = [info.key async for info in engine.store.list(prefix)]
-    return await jobs_among(engine, destination, keys)
+    directories = [one async for one in engine.store.list_directories(prefix)]
+    return await unfinished_among(engine, destination, directories, visitors=visitors)
 
 
-async def jobs_among(engine: Engine, destination: str, keys: Iterable[str]) -> list[OtherJob]:
-    """Read the job objects among the keys below a destination's magic directories."""
-    versions: dict[WorkLayout, list[str]] = {}
-    for key in keys:
-        layout = _layout_of(key, destination)
-        if layout is not None:
-            versions.setdefault(layout, []).append(key)
-    # Numbered versions whose first is gone are leftovers of a job that has ended.
-    newest = {
-        layout: max(listed, key=lambda one: (len(one), one))
-        for layout, listed in versions.items()
-        if layout.job_object_key in listed
-    }
+async def unfinished_among(
+    engine: Engine, directory: str, listed: Iterable[str], *, visitors: bool
+) -> list[OtherJob]:
+    """The unfinished jobs whose directories are among those that a listing of a directory shows."""
+    prefix = paths.prefix_of(directory)
+    shared = f"{prefix}{MAGIC}/"
+    names = [one for one in listed if one.startswith(prefix + MAGIC)]
+    places = [f"{one}{_JOB}{one.removeprefix(prefix + MAGIC_JOB)}" for one in names if one != shared]
+    if shared in names:
+        places += [one async for one in engine.store.list_directories(shared + _JOB)]
     found: list[OtherJob] = []
 
-    async def read(layout: WorkLayout) -> bool:
-        key = newest[layout]
-        path = f"{engine.store.bucket}/{key}"
-        try:
-            raw = await engine.store.get(key, size_max=JOB_OBJECT_SIZE_LIMIT + 1)
-            found.append(OtherJob(layout, JobObject.from_bytes(path, raw)))
-        except ObjectNotFound:
-            pass  # it has ended since
-        except FormatError as error:
-            found.append(OtherJob(layout, None, error))
+    async def look(place: str) -> bool:
+        magic, _, job = place.removeprefix(prefix).rstrip("/").partition("/")
+        layout = layout_of(directory, magic, job)
+        one = None if layout is None else await read_unfinished(engine, layout)
+        if one is None and layout is not None and visitors:
+            one = await follow(engine, layout)
+        if one is not None:
+            found.append(one)
         return True
 
-    await drained(list(newest), read, engine.concurrency)
+    await drained(places, look, engine.concurrency)
     return sorted(found, key=lambda one: (one.job.created_ms if one.job else 0, one.job_id))
+
+
+async def read_unfinished(engine: Engine, layout: WorkLayout) -> OtherJob | None:
+    """A job at its destination; None if it has no object there: it has ended, or never was."""
+    store, key = engine.store, layout.job_object_key
+    known = remembered(store)
+    try:
+        if known is not None and known.put_if_match:
+            raw = await store.get(key, size_max=JOB_OBJECT_SIZE_LIMIT + 1)
+        else:  # its versions may be numbered
+            entry = await Register(store, key, Conditions()).read()
+            if entry is None:
+                return None
+            key, raw = entry.key, entry.body
+        return OtherJob(layout, JobObject.from_bytes(f"{store.bucket}/{key}", raw))
+    except ObjectNotFound:
+        return None
+    except FormatError as error:
+        return OtherJob(layout, None, error)
+
+
+async def follow(engine: Engine, layout: WorkLayout) -> OtherJob | None:
+    """The unfinished job that has left its location where a layout has it; None if none has."""
+    try:
+        destination = await job_location.read_at(engine, layout)
+    except FormatError as error:
+        return OtherJob(layout, None, error, layout.destination)
+    if destination is None:
+        return None
+    one = await read_unfinished(engine, replace(layout, destination=destination))
+    return None if one is None else replace(one, visits=layout.destination)
 
 
 def conflicting(others: Sequence[OtherJob], own: JobId, scope: tuple[str, ...] | None) -> list[OtherJob]:
@@ -92,27 +141,5 @@ def conflicting(others: Sequence[OtherJob], own: JobId, scope: tuple[str, ...] |
         one
         for one in others
         if one.job_id != own
-        and (one.job is None or (one.job.state in CHANGES_FILES and overlap(scope, _scope_of(one.job))))
+        and (one.job is None or (one.job.state in CHANGES_FILES and overlap(scope, one.scope)))
     ]
-
-
-def _scope_of(job: JobObject) -> tuple[str, ...] | None:
-    return job.partitions if is_by_partition(job.conflict, job.committer) else None
-
-
-def _layout_of(key: str, destination: str) -> WorkLayout | None:
-    """The job whose object a key is; None for any other key."""
-    magic, _, rest = paths.relative_to(key, destination).partition("/")
-    directory, _, name = rest.partition("/")
-    if "/" in name or not name.startswith(_STEM) or not name.endswith(".json"):
-        return None
-    if not directory.startswith(_JOB):
-        return None
-    try:
-        job = ids.job_id(directory.removeprefix(_JOB))
-    except UsageError:
-        return None
-    name_of: LayoutName = "__magic" if magic == MAGIC else "__magic_job"
-    if name_of == "__magic_job" and magic != f"{MAGIC_JOB}{job}":
-        return None
-    return WorkLayout(destination, job, 0, name_of)

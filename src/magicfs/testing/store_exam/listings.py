@@ -11,7 +11,7 @@ from magicfs.errors import ObjectNotFound
 from magicfs.testing.store_exam.base import Examined, collected
 from magicfs.testing.strategies import HOSTILE_KEYS
 
-__all__ = ["ListExam", "ListUploadsExam"]
+__all__ = ["ListDirectoriesExam", "ListExam", "ListUploadsExam"]
 
 _MORE_THAN_A_PAGE = 1003
 _CLOCKS_APART_S = 300.0
@@ -134,3 +134,54 @@ class ListExam(Examined):
     async def test_objects_of_an_unknown_bucket_are_object_not_found(self) -> None:
         with pytest.raises(ObjectNotFound):
             await collected(self.unknown().list(""))
+
+
+class ListDirectoriesExam(Examined):
+    """``list_directories``."""
+
+    async def test_directories_of_an_empty_bucket_are_none(self) -> None:
+        assert await self.directories("") == []
+
+    async def test_directories_are_found_by_any_beginning_and_are_no_deeper(self) -> None:
+        for key in ("d/__a/x/y", "d/__a/z", "d/__b-1/x", "d/_c/1/2/3", "d/__file", "d/plain/x", "e/__a/x"):
+            self.poke(key, b"")
+        assert await self.directories("d/__") == ["d/__a/", "d/__b-1/"]
+        assert await self.directories("d/_") == ["d/__a/", "d/__b-1/", "d/_c/"]
+        assert await self.directories("d/") == ["d/__a/", "d/__b-1/", "d/_c/", "d/plain/"]
+        assert await self.directories("d") == ["d/"]
+        assert await self.directories("") == ["d/", "e/"]
+        assert await self.directories("d/__a/") == ["d/__a/x/"]
+        assert await self.directories("d/_c/1/2/") == []
+        assert await self.directories("d/none") == await self.directories("none/") == []
+
+    async def test_directories_of_other_letters_are_listed_as_they_were_named(self) -> None:
+        names = ["a b", "a+b", "é", "a%2Fb", "a=b&c"]
+        for name in names:
+            self.poke(f"d/{name}/x", b"")
+        assert await self.directories("d/") == sorted(f"d/{name}/" for name in names)
+
+    async def test_directory_without_objects_is_not_entered_for_its_parent(self) -> None:
+        self.poke("a/b/c", b"")
+        await self.store.delete(["a/b/c"])
+        assert [one async for one in self.store.list("a/")] == []
+        self.poke("a/d/e", b"")
+        assert "a/d/" in await self.directories("a/")
+
+    @pytest.mark.timeout(300)
+    async def test_more_directories_than_a_page_holds_are_all_listed(self) -> None:
+        expected = [f"many/{number:05d}/" for number in range(_MORE_THAN_A_PAGE)]
+        gate = asyncio.Semaphore(_AT_ONCE)
+
+        async def put(directory: str) -> None:
+            async with gate:
+                await self.store.put(f"{directory}x", b"")
+
+        await asyncio.gather(*map(put, expected))
+        assert await self.directories("many/") == expected
+
+    async def test_directories_of_an_unknown_bucket_are_object_not_found(self) -> None:
+        with pytest.raises(ObjectNotFound):
+            await collected(self.unknown().list_directories(""))
+
+    async def directories(self, prefix: str) -> list[str]:
+        return sorted([one async for one in self.store.list_directories(prefix)])

@@ -11,7 +11,7 @@ from magicfs.testing.store_exam.base import Examined
 from magicfs.testing.store_exam.conditional import CompleteIfAbsentExam, ConditionsExam, PutIfMatchExam
 from magicfs.testing.store_exam.copies import CopyExam
 from magicfs.testing.store_exam.hostile import HostileUploadsExam
-from magicfs.testing.store_exam.listings import ListExam, ListUploadsExam
+from magicfs.testing.store_exam.listings import ListDirectoriesExam, ListExam, ListUploadsExam
 from magicfs.testing.store_exam.metadata import MetadataExam, NoMetadataExam
 from magicfs.testing.store_exam.nesting import FileNamesExam, NestedNamesExam
 from magicfs.testing.store_exam.objects import DeleteExam, PutExam, ReadExam
@@ -64,7 +64,7 @@ PARTS: Final = (
 both, so that nothing can be left out in silence."""
 
 
-class _CommonExam(PutExam, ReadExam, CopyExam, ListExam, DeleteExam, ConditionsExam):
+class _CommonExam(PutExam, ReadExam, CopyExam, ListExam, ListDirectoriesExam, DeleteExam, ConditionsExam):
     """What every store is asked."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
