@@ -494,7 +494,6 @@ def test_uploads_without_write_id_only_go_forward() -> None:
         "__magic_job-x/job.json",
         "__magical/job-x/job.json",
         "__magic/job-x/job.00001.json",
-        "p=1/__magic/job-x/job.json",
     ],
 )
 def test_what_is_no_job_object_is_none(name: str) -> None:

@@ -36,6 +36,7 @@ FULL = JobObject(
     pointer=SeenPointer("j", "e"),
     old_success=OldSuccess("k", "0" * 64, "e"),
     equal_keys=("k",),
+    also_replace=("c",),
     extra_destinations=(ExtraDestination("d"),),
     etag_format="object",
     part_size=1,

@@ -114,7 +114,7 @@ def test_job_setup_looks_and_writes_the_job_object(filesystem: CountingFileSyste
     job = new(filesystem, conflict=mode)
     assert filesystem.since() == {}
     job.setup()
-    looks = {"list": 1} if mode == "fail" else {}
+    looks = {} if mode == "append" else {"list": 1}  # for data; for others, in what would be deleted
     assert filesystem.since() == plus(SETUP, TRIALS, looks)
     job.setup()
     assert filesystem.since() == {}
@@ -360,6 +360,8 @@ def warm_up(filesystem: CountingFileSystem, jobs: int) -> None:
 ROWS: dict[str, Callable[[CountingFileSystem], dict[str, int]]] = {
     "`job.setup()`": lambda fs: counted_setup(fs, "append", 0),
     '`job.setup()`, `conflict="fail"`': lambda fs: counted_setup(fs, "fail", 0),
+    '`job.setup()`, `conflict="replace"`, the first': lambda fs: counted_setup(fs, "replace", 0),
+    '`job.setup()`, `conflict="replace"`, a later one': lambda fs: counted_setup(fs, "replace", 1),
     "`job.commit`, `append`, the first": lambda fs: counted_commit(fs, "append", 0),
     "`job.commit`, `append`, a later one": lambda fs: counted_commit(fs, "append", 1),
     "`job.commit`, `fail`": lambda fs: counted_commit(fs, "fail", 0),
@@ -381,6 +383,27 @@ def test_table_of_the_documents_is_what_is_counted() -> None:
         lines.append(f"| {name} | {' | '.join(str(counts.get(column, 0)) for column in COLUMNS)} |")
     table = "\n".join(lines)
     assert table in DOCUMENT.read_text(), f"docs/architecture.md must hold:\n{table}"
+
+
+@pytest.mark.parametrize("depth", [0, 1, 4])
+@pytest.mark.parametrize("mode", ["append", "replace", "replace_partitions"])
+def test_each_directory_above_is_listed_once_where_something_is_deleted(
+    filesystem: CountingFileSystem, mode: str, depth: int
+) -> None:
+    counts = []
+    for url in ("memory://bucket", "memory://bucket" + "/d" * depth):
+        new(filesystem, url).setup().abort()
+        job = new(filesystem, url).setup()
+        job.commit(run_tasks(job, 1, 2))
+        filesystem.since()
+        job = new(filesystem, url, conflict=mode).setup()
+        setup = filesystem.since()["list"]
+        job.commit(run_tasks(job, 1, 2))
+        counts.append((setup, filesystem.since()["list"]))
+        filesystem.world = World()
+        filesystem.world.create_bucket("bucket")
+    more = 0 if mode == "append" else depth
+    assert counts[1] == (counts[0][0] + more, counts[0][1] + more)
 
 
 @pytest.mark.slow

@@ -43,6 +43,7 @@ def show_job(url: str, job: JobObject) -> None:
             ("destination", f"{job.bucket}/{job.destination}"),
             ("extra destinations", ", ".join(f"{job.bucket}/{one.key}" for one in job.extra_destinations)),
             ("conflict", job.conflict),
+            ("may delete in", ", ".join(f"{job.bucket}/{key}" for key in job.also_replace)),
             ("committer", f"{job.committer}, tracking {job.tracking}, layout {job.layout}"),
             ("unique names", "yes" if job.unique_names else "no"),
             ("attempt", job.attempt),

@@ -119,6 +119,8 @@ class JobObject:
     own_path: str | None = None
     """Key of a user's own magic path whose files the job publishes; None for a job of tasks, and then the
     field is left out. Uploads and their records belong to the path, not to the job."""
+    also_replace: tuple[str, ...] = ()
+    """Directories of other datasets whose files it may delete; the field is left out if empty."""
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -164,6 +166,7 @@ class JobObject:
             etag_format=_choice(fields, "etagFormat", _ETAGS) if fields.has("etagFormat") else "string",
             part_size=fields.required_integer("partSize", minimum=1) if fields.has("partSize") else None,
             own_path=fields.required_text("ownPath") if fields.has("ownPath") else None,
+            also_replace=fields.texts("alsoReplace") if fields.has("alsoReplace") else (),
             unknown=fields.rest(),
         )
 
@@ -210,6 +213,8 @@ class JobObject:
             document["partSize"] = self.part_size
         if self.own_path is not None:
             document["ownPath"] = self.own_path
+        if self.also_replace:
+            document["alsoReplace"] = self.also_replace
         raw = render(with_unknown(document, self.unknown))
         return within(
             raw,

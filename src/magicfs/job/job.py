@@ -60,6 +60,9 @@ class Job:
         concurrency: Most requests at once, in tasks and in the job commit.
         extra_destinations: URLs of further directories of the bucket, for which tasks write below
             ``task.path_to(url)``. Files are only ever added there, whatever the conflict mode.
+        also_replace: URLs of other datasets below the destination or above it, one by one, whose files this
+            job may delete. Without it, a job that would is refused. One below the destination goes whole,
+            with its manifests or its log.
         storage_options: Options of the wrapped filesystem, as for fsspec (``{"endpoint_url": …}``).
         progress: Called with a ``Progress`` after every file, on the I/O thread; it must be quick.
         filesystem: The fsspec filesystem to use, in place of ``storage_options``.
@@ -90,6 +93,7 @@ class Job:
         part_size: int | None = None,
         concurrency: int = 32,
         extra_destinations: Sequence[str] = (),
+        also_replace: Sequence[str] = (),
         storage_options: Mapping[str, Any] | None = None,
         progress: ProgressCallback | None = None,
         filesystem: AbstractFileSystem | None = None,
@@ -122,6 +126,7 @@ class Job:
             allow_empty=allow_empty,
             single_driver=single_driver,
             extra_destinations=extra_destinations,
+            also_replace=also_replace,
             storage_options=options,
             filesystem=filesystem,
         )
@@ -172,7 +177,8 @@ class Job:
         Another ``Job`` of the same ``job_id`` that is set up takes it over: only that one may commit it then.
 
         Raises:
-            UsageError: The destination is a file, or a table of Delta Lake or Apache Iceberg.
+            UsageError: The destination is a file, or a table of Delta Lake or Apache Iceberg; or the job
+                would delete files of another dataset or of an unfinished job, below it or above it.
             OutputExists: ``conflict="fail"``, and data is there.
             CommitDenied: A job of this id is past its commit point.
             ObjectNotFound: No such bucket; it is not created.

@@ -23,6 +23,7 @@ from magicfs.errors import UsageError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.filesystem.job_settings import WriteSettings, known_jobs
 from magicfs.formats.pending import EtagFormat
+from magicfs.job.also_replace import other_keys_of
 from magicfs.job.extra_destinations import keys_of, place_in
 from magicfs.manifests.chain import manifest_key
 from magicfs.protocol import ids, paths
@@ -60,6 +61,7 @@ class JobSpec:
     allow_empty: bool = False  # whether a job without files may replace what is there
     single_driver: bool = False  # the caller promises that nobody else publishes here
     extra_destinations: Sequence[str] = ()  # URLs of further directories that tasks may write to
+    also_replace: Sequence[str] = ()  # URLs of other datasets that the job may delete
     inline_limit: int | None = None  # bytes of the largest pending set in a task commit; None: the default
     committer_options: CommitterOptions = field(default_factory=NoOptions)
     reason: str = ""  # why this committer, for ``auto``
@@ -95,6 +97,7 @@ class JobSpec:
                 "tasks are recorded nowhere and can only be told by their names; use tracking='store'"
             )
         self._extra_keys()
+        other_keys_of(self.also_replace, self.location, self.conflict)
         registry.check_store(self.committer, self.store())
         if self.part_size is not None:
             self.store().capabilities.parts.check(self.part_size)
@@ -163,6 +166,7 @@ class JobSpec:
             committer=self.committer,
             part_size=self.part_size or DEFAULT_PART_SIZE,
             extra_destinations=self._extra_keys(),
+            also_replace=other_keys_of(self.also_replace, self.location, self.conflict),
             inline_limit=self.inline_limit,
         )
 

@@ -21,6 +21,7 @@ __all__ = [
     "is_hidden_output",
     "is_replaced",
     "is_reserved",
+    "is_work",
     "overlap",
     "partitions_to_check",
     "table_format_of",
@@ -35,6 +36,9 @@ MANIFESTS: Final = "_magicfs"
 
 _RESERVED: Final = (MAGIC, TEMPORARY, MANIFESTS)
 """Where committers keep the work of jobs, Hadoop's included, and manifests: how such an element begins."""
+
+_WORK: Final = (MAGIC, TEMPORARY)
+"""Of these, where jobs work."""
 
 _SUMMARIES: Final = frozenset({"_metadata", "_common_metadata"})
 
@@ -65,6 +69,11 @@ def is_reserved(relative: str) -> bool:
     into ``_temporary_id=1``, the directory of a partition, and so it is not.
     """
     return any(one.startswith(_RESERVED) and paths.is_hidden(one) for one in relative.split("/"))
+
+
+def is_work(relative: str) -> bool:
+    """Whether a path has an element below which jobs keep their work: only they delete there."""
+    return any(element.startswith(_WORK) for element in relative.split("/"))
 
 
 def is_replaced(key: str, directory: str) -> bool:

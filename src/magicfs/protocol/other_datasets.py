@@ -13,7 +13,18 @@ from magicfs.protocol.layout import JOB_LOCATION, JOB_OBJECT, LayoutName, WorkLa
 from magicfs.protocol.magic import MAGIC, MAGIC_JOB
 from magicfs.protocol.temporary import TEMPORARY
 
-__all__ = ["Kind", "Other", "Others", "ancestors", "concerns", "is_work", "layout_of", "other_of", "reaches"]
+__all__ = [
+    "Kind",
+    "Other",
+    "Others",
+    "ancestors",
+    "concerns",
+    "directories_between",
+    "layout_of",
+    "other_of",
+    "reaches",
+    "table_of",
+]
 
 Kind = Literal["dataset", "table", "job", "visitor", "work"]
 """``visitor``: an unfinished job, of which the directory is an extra destination. ``work``: that of a job
@@ -61,18 +72,18 @@ def other_of(key: str, destination: str) -> Other | None:
             return Other(directory, "table", "a table of Apache Hudi", key)
         if is_last:
             return None
-        if name in {MANIFESTS, TEMPORARY} and not depth:
-            return None
         if name == MANIFESTS:
-            return Other(directory, "dataset", "another dataset", key)
+            return Other(directory, "dataset", "another dataset", key) if depth else None
         if name == TEMPORARY:
-            return Other(directory, "work", "the output of a job that has not ended", key)
-        if (table := _table_of("/".join(names[depth:]))) is not None:
+            # Every committer has a directory for each job or attempt there.
+            is_work = depth and depth + 2 < len(names)
+            return Other(directory, "work", "the output of an unfinished job", key) if is_work else None
+        if (table := table_of("/".join(names[depth:]))) is not None:
             return Other(directory, "table", table, key)
     return None
 
 
-def _table_of(relative: str) -> str | None:
+def table_of(relative: str) -> str | None:
     """What a path shows that begins with the directory by which a table is told."""
     if (table := table_format_of(relative, "")) is not None:
         return f"a table of {table}"
@@ -111,15 +122,15 @@ def layout_of(directory: str, magic: str, place: str) -> WorkLayout | None:
     return WorkLayout(directory, job, 0, name)
 
 
-def is_work(relative: str) -> bool:
-    """Whether a path has an element below which jobs keep their work: nobody else deletes there."""
-    return any(element.startswith((MAGIC, TEMPORARY)) for element in relative.split("/"))
-
-
 def ancestors(directory: str) -> tuple[str, ...]:
     """The directories that a directory lies in, the nearest first, the bucket as an empty key last."""
     names = directory.split("/")
     return tuple("/".join(names[:depth]) for depth in reversed(range(len(names)))) if directory else ()
+
+
+def directories_between(directory: str, key: str) -> tuple[str, ...]:
+    """The directories that lie in a directory, and in which a key further down lies."""
+    return tuple(one for one in ancestors(key) if paths.is_under(one, directory))
 
 
 def concerns(directory: str, destination: str, partitions: tuple[str, ...] | None) -> bool:

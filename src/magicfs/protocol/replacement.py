@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from magicfs.protocol import conflict, paths
-from magicfs.protocol.other_datasets import Others, is_work
+from magicfs.protocol.other_datasets import Others
 
 __all__ = ["OldFile", "Replacement", "Scope"]
 
@@ -18,6 +18,7 @@ class OldFile:
     key: str
     etag: str
     size: int
+    modified: float | None = None  # seconds since the epoch, by the store's clock; None if it told none
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class Replacement:
     def _is_given_up(self, key: str) -> bool:
         """Whether a key is part of another dataset that may be deleted: its manifests and logs go, too."""
         place = paths.which_holds(key, self.scope.also)
-        return place is not None and not is_work(paths.relative_to(key, place))
+        return place is not None and not conflict.is_work(paths.relative_to(key, place))
 
     def _is_in_partitions(self, key: str) -> bool:
         if not self._partitions:

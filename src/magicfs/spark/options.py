@@ -32,6 +32,7 @@ class WriteOptions:
     conflict: Conflict = "append"  # what to do about data that is there already
     run_id: str | None = None  # name of the run, by which a second one finds the first
     allow_empty: bool = False  # whether a frame without rows may replace what is there
+    also_replace: tuple[str, ...] = ()  # URLs of other datasets whose files may be deleted
     tracking: _Tracking = "memory"  # where finished uploads are remembered until their task commits
     unique_names: bool = True  # whether final names carry task and job
     part_size: int | None = None  # bytes of the first parts of every upload; None for the default
@@ -233,12 +234,24 @@ def _columns_of(option: str, value: str) -> tuple[str, ...]:
     names: list[Any] = [one.strip() for one in value.split(",")]
     if value.lstrip().startswith("["):
         names = _json_of(option, value, list)
-    if not all(isinstance(one, str) and one for one in names):
+    if not _are_texts(names):
         raise UsageError(
             f"{option}={value!r} holds an empty name; write the columns as 'year,month', "
             """or as JSON, '["a,b", "c"]'"""
         )
     return tuple(names)
+
+
+def _urls_of(option: str, value: str) -> tuple[str, ...]:
+    """URLs as a JSON list, or one URL."""
+    urls = _json_of(option, value, list) if value.lstrip().startswith("[") else [value.strip()]
+    if not _are_texts(urls):
+        raise UsageError(f"{option}={value!r} holds an empty URL; write a JSON list, '[\"s3://bucket/a/b\"]'")
+    return tuple(urls)
+
+
+def _are_texts(values: Sequence[object]) -> bool:
+    return all(isinstance(one, str) and one for one in values)
 
 
 def _conflict_of(option: str, value: str) -> str:
@@ -300,6 +313,7 @@ _ALL: Mapping[str, tuple[str, Callable[[str, Any], object]]] = {
     "conflict": ("conflict", _conflict_of),
     "runId": ("run_id", _name_of),
     "allowEmpty": ("allow_empty", _flag_of),
+    "alsoReplace": ("also_replace", _urls_of),
     "fileFormat": ("file_format", _file_format_of),
     "compression": ("compression", lambda _, value: value.strip().lower()),
     "rowGroupSize": ("row_group_size", _number_of),

@@ -88,6 +88,7 @@ def write(
     worker_storage_options: Mapping[str, Any] | None = None,
     progress: ProgressCallback | None = None,
     allow_empty: bool = False,
+    also_replace: Sequence[str] = (),
 ) -> JobReport:
     """Publish a frame, all or nothing. Spark runs one action; this process sets the job up and commits it.
 
@@ -124,6 +125,7 @@ def write(
             which then travel with the function. ``{}`` lets executors find their own.
         progress: Called with a ``Progress`` after every file of the job commit; it must be quick.
         allow_empty: Whether a frame without rows may replace what is there.
+        also_replace: URLs of other datasets below the destination or above it whose files may be deleted.
 
     Raises:
         UsageError: An argument or a column is wrong; no task has run.
@@ -145,6 +147,7 @@ def write(
         conflict=meant,
         run_id=run_id,
         allow_empty=allow_empty,
+        also_replace=also_replace,
         part_size=part_size,
         concurrency=concurrency,
         file_format=file_format,
@@ -189,6 +192,7 @@ def job_of(
         tracking=chosen.tracking if delayed else "store",
         run_id=chosen.run_id,
         allow_empty=chosen.allow_empty,
+        also_replace=chosen.also_replace,
         part_size=chosen.part_size,
         concurrency=chosen.concurrency,
         storage_options=chosen.storage_options,

@@ -24,7 +24,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, Unavailable
@@ -58,6 +58,8 @@ class Entry:
     """Whether versions are numbered, or may be."""
     undecided: bool = False
     """Whether the next writer decides if versions are numbered."""
+    modified: float | None = field(default=None, compare=False)
+    """When it was written, or an earlier version, by the store's clock; None if it was not read."""
 
 
 class Register:
@@ -100,7 +102,7 @@ class Register:
                 continue
             if is_pair:
                 undecided = not number and first.metadata.get(_NUMBERED) == _UNDECIDED
-                return Entry(info.key, body, info.etag, number, numbered, undecided)
+                return Entry(info.key, body, info.etag, number, numbered, undecided, first.modified)
             if not left:
                 raise Unavailable(
                     "get", self._shown(self.key), f"others moved it each time it was read, {_LOOKS} times"

@@ -36,6 +36,8 @@ class JobContext:
     committer: str = "magic"
     part_size: int = DEFAULT_PART_SIZE  # bytes of the first parts of uploads that the committer itself makes
     extra_destinations: tuple[str, ...] = ()  # further directories of the bucket that tasks write to, as keys
+    also_replace: tuple[str, ...] = ()
+    """Directories of other datasets, as keys, whose files the job may delete where it replaces."""
     inline_limit: int | None = None
     """Bytes of the largest pending set inside a task commit; None for the default."""
 
@@ -68,6 +70,11 @@ class JobContext:
         return conflict.is_by_partition(self.conflict, self.committer)
 
     @property
+    def is_replacing(self) -> bool:
+        """Whether the conflict mode deletes what is there."""
+        return self.conflict.startswith("replace")
+
+    @property
     def must_be_empty(self) -> bool:
         """Whether no data may be there at all; which partitions a job writes to is not known at its setup."""
         return self.conflict == "fail" and not self.is_partition_scoped
@@ -88,6 +95,7 @@ class JobContext:
             committer=job.committer,
             extra_destinations=tuple(one.key for one in job.extra_destinations),
             own_path=job.own_path,
+            also_replace=job.also_replace,
         )
 
 

@@ -31,7 +31,7 @@ from magicfs.protocol.job_state import BEFORE_COMMIT, Decision, JobState, Wish, 
 from magicfs.protocol.steps import Abort, Batch
 from magicfs.report import JobReport, job_report
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
-from magicfs.transaction import outcome, publish, setup
+from magicfs.transaction import other_datasets, outcome, publish, setup
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.delegate import CompleteRemotely
 from magicfs.transaction.execute import Executor
@@ -79,6 +79,7 @@ class JobTransaction:
         """See ``Committer.setup_job``."""
         engine, context = self.engine, self.context
         await setup.check_destination(engine, context)
+        await other_datasets.refuse_at_setup(engine, context)
         for extra in context.extra_destinations:
             await setup.check_place(engine, extra)
         # A job that has ended looks like one that never was; only its first attempt may begin it.
@@ -169,7 +170,8 @@ class JobTransaction:
             if version is not None and version.job.state in BEFORE_COMMIT:
                 output = await self._loaded(load, record, version)
                 try:
-                    version = await prepare(self.engine, self.context, record, version, output)
+                    warnings = executor.so_far.warnings
+                    version = await prepare(self.engine, self.context, record, version, output, warnings)
                     executor.fresh = True
                 except JobMoved:
                     # Perhaps by our own request, whose reply was lost, and by a recovery after it.

@@ -76,9 +76,17 @@ async def find_unfinished_jobs(engine: Engine, destination: str, *, visitors: bo
 
 
 async def unfinished_among(
-    engine: Engine, directory: str, listed: Iterable[str], *, visitors: bool
+    engine: Engine,
+    directory: str,
+    listed: Iterable[str],
+    *,
+    visitors: bool,
+    gone: list[str] | None = None,
 ) -> list[OtherJob]:
-    """The unfinished jobs whose directories are among those that a listing of a directory shows."""
+    """The unfinished jobs whose directories are among those that a listing of a directory shows.
+
+    ``gone`` is told the directories in which there is none: their jobs may have ended since the listing.
+    """
     prefix = paths.prefix_of(directory)
     shared = f"{prefix}{MAGIC}/"
     names = [one for one in listed if one.startswith(prefix + MAGIC)]
@@ -95,6 +103,8 @@ async def unfinished_among(
             one = await follow(engine, layout)
         if one is not None:
             found.append(one)
+        elif gone is not None:
+            gone.append(place)
         return True
 
     await drained(places, look, engine.concurrency)

@@ -28,7 +28,8 @@ from magicfs.protocol.readback import etag_of_parts
 from magicfs.protocol.replacement import OldFile, Replacement, Scope
 from magicfs.transaction import capacity, facts, older_files
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.others import OtherJob, conflicting, find_unfinished_jobs
+from magicfs.transaction.other_datasets import InTheWay, described, look_again
+from magicfs.transaction.others import conflicting, find_unfinished_jobs
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobRecord, JobVersion, new_token
 
@@ -44,12 +45,19 @@ class _Found:
 
     replacement: Replacement
     pointer: SeenPointer | None
+    listed_all: bool  # whether the whole destination was listed
 
 
 async def prepare(
-    engine: Engine, context: JobContext, record: JobRecord, version: JobVersion, output: JobOutput
+    engine: Engine,
+    context: JobContext,
+    record: JobRecord,
+    version: JobVersion,
+    output: JobOutput,
+    warnings: list[str],
 ) -> JobVersion:
-    """Move an open or prepared job to ``committing``. Nothing is visible yet.
+    """Move an open or prepared job to ``committing``. Nothing is visible yet. What could not be looked at is
+    told in ``warnings``.
 
     Raises OutputExists if the conflict mode forbids to publish onto what is there; CommitDenied if another
     job is changing the same files, or another driver moved this one; UsageError if nobody could tell what is
@@ -73,15 +81,21 @@ async def prepare(
         capacity.check_manifests(context, output)
         changes |= {"pointer": found.pointer, "older_files": found.replacement.older_files}
         return await record.move(version, JobState.COMMITTING, **changes)
+    since = version.entry.modified
     for attempt in range(_TRIES):
         if attempt:
             await asyncio.sleep(_PAUSE_S * 2**attempt * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
-        version, in_the_way = await _announce_and_look(engine, context, record, version, output)
+        version, in_the_way = await _announce_and_look(engine, context, record, version, output, since)
         if not in_the_way:
+            warnings += in_the_way.warnings
             return await record.move(version, JobState.COMMITTING, **changes)
         version = await record.move(version, JobState.OPEN, deletions=(), equal_keys=(), partitions=None)
+        if in_the_way.datasets:
+            raise in_the_way.denied(context)
+    if in_the_way.to_recover:
+        raise in_the_way.denied(context)
     raise CommitDenied(
-        f"job {context.job} cannot {context.conflict.replace('_', ' ')} now: {'; '.join(in_the_way)}; "
+        f"job {context.job} cannot {context.conflict.replace('_', ' ')} now: {'; '.join(in_the_way.jobs)}; "
         "nothing was published; wait for it, or if its driver is dead run magicfs recover "
         f"{context.url}, then commit again"
     )
@@ -113,9 +127,17 @@ def check_empty(context: JobContext, output: JobOutput) -> None:
 
 
 async def _announce_and_look(
-    engine: Engine, context: JobContext, record: JobRecord, version: JobVersion, output: JobOutput
-) -> tuple[JobVersion, list[str]]:
-    """Announce what will be replaced, then look for others; returns who or what is in the way."""
+    engine: Engine,
+    context: JobContext,
+    record: JobRecord,
+    version: JobVersion,
+    output: JobOutput,
+    since: float | None,
+) -> tuple[JobVersion, InTheWay]:
+    """Announce what will be replaced, then look for others; returns who or what is in the way.
+
+    ``since``: when this commit began, or earlier, by the store's clock.
+    """
     if version.job.state is JobState.PREPARED:
         version = await record.move(version, JobState.OPEN)
     found = await _look(engine, context, record, output)
@@ -135,10 +157,11 @@ async def _announce_and_look(
         older_files=found.replacement.older_files,
         equal_keys=tuple(found.replacement.equal_keys),
     )
-    others = await find_unfinished_jobs(engine, context.layout.destination)
-    in_the_way = [_described(one) for one in conflicting(others, context.job, partitions)]
+    others = await find_unfinished_jobs(engine, context.layout.destination, visitors=True)
+    in_the_way = await look_again(engine, context, found.replacement, since, listed_all=found.listed_all)
+    in_the_way.jobs += [described(one) for one in conflicting(others, context.job, partitions)]
     if not in_the_way and await _pointer(engine, context, record) != found.pointer:
-        in_the_way = ["another job was published in the meantime"]
+        in_the_way.jobs.append("another job was published in the meantime")
     return version, in_the_way
 
 
@@ -160,8 +183,10 @@ async def _look(engine: Engine, context: JobContext, record: JobRecord, output: 
     whole = context.conflict in {"fail", "replace"} and partitions is None
     # Names that are unique need no look at what is there, except to know whether a manifest knows it all.
     ours = {p.destination_key: _finished(p) for p in output.pendings() if _may_be_taken(context, p)}
-    found = Replacement(Scope(destination, whole, partitions), ours)
-    if whole or ours or pointer is None:
+    also = tuple(key for key in context.also_replace if paths.is_under(key, destination))
+    found = Replacement(Scope(destination, whole, partitions, also), ours)
+    listed_all = whole or bool(ours) or pointer is None
+    if listed_all:
         await _list(engine, destination, found)
     else:
         for partition in partitions or ():
@@ -170,7 +195,7 @@ async def _look(engine: Engine, context: JobContext, record: JobRecord, output: 
         found.remove_known(await _published(engine, context, record, pointer))
     if pointer is None and found.older_files:
         found.older_files = await older_files.are_there(engine, context, record.conditions, destination)
-    return _Found(found, pointer)
+    return _Found(found, pointer, listed_all)
 
 
 async def _published(
@@ -190,7 +215,7 @@ async def _published(
 
 async def _list(engine: Engine, directory: str, found: Replacement) -> None:
     async for info in engine.store.list(paths.prefix_of(directory)):
-        if not found.add(OldFile(info.key, info.etag, info.size)):
+        if not found.add(OldFile(info.key, info.etag, info.size, info.modified)):
             return
 
 
@@ -273,9 +298,3 @@ def _refuse_equal(context: JobContext, equal_keys: Sequence[str]) -> None:
             f"{equal_keys[0]}, and conflict='append' replaces nothing; nothing was changed; use "
             "unique_names=True, other names, or conflict='replace'"
         )
-
-
-def _described(one: OtherJob) -> str:
-    if one.job is None:
-        return f"the job object of job {one.job_id} cannot be read ({one.problem})"
-    return f"job {one.job_id} on {one.job.host or 'an unknown host'} is {one.job.state}"

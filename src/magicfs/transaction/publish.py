@@ -19,6 +19,7 @@ from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData
 from magicfs.manifests import chain
 from magicfs.parallel import drained
 from magicfs.protocol import paths
+from magicfs.protocol.conflict import is_replaced
 from magicfs.protocol.deletion import Purpose, may_delete
 from magicfs.protocol.job_state import CHANGES_FILES
 from magicfs.stores.conditions import Conditions, remove_matching
@@ -63,7 +64,7 @@ async def publish_manifest(
             await chain.publish(engine.store, conditions, extra.key, manifest)
     destination = context.layout.destination
     replaced = job.partitions if job.conflict == "replace_partitions" else None
-    removed = () if replaced is None else old
+    removed = () if replaced is None else [one for one in old if is_replaced(one.key, destination)]
     manifest = Manifest(
         job_id=job.job_id,
         run_id=job.run_id,

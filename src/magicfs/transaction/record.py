@@ -145,6 +145,7 @@ def opened(context: JobContext, engine: Engine) -> JobObject:
         layout=layout.name,
         run_id=context.run_id,
         extra_destinations=tuple(ExtraDestination(key) for key in context.extra_destinations),
+        also_replace=context.also_replace,
         created_ms=now_ms(),
         changed_ms=now_ms(),
         host=_host(),

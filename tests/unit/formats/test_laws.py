@@ -286,6 +286,7 @@ JOB_OF_EXTRA_DESTINATIONS = replace(
     extra_destinations=(ExtraDestination("trips-csv"), ExtraDestination("trips raw/ü", older_files=True)),
     unknown={},
 )
+JOB_OF_ALSO_REPLACE = replace(JOB, also_replace=("trips/old", "trips raw/ü"), unknown={})
 
 JOB_WITH_SETTINGS = replace(JOB, etag_format="object", part_size=5 * 2**20, unknown={})
 
@@ -630,6 +631,15 @@ FORMATS = [
         value=JOB_OF_OWN_PATH,
         required=(),
         refused={"ownPath": [""]},
+        ignored=(),
+        made=None,
+    ),
+    replace(
+        STATE,
+        golden="magicfs_job_1_also_replace.json",
+        value=JOB_OF_ALSO_REPLACE,
+        required=(),
+        refused={"alsoReplace": ["x"], "alsoReplace[0]": [1, None]},
         ignored=(),
         made=None,
     ),
