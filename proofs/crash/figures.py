@@ -38,6 +38,7 @@ class Targets:
         pairs: Pairs of cuts of it.
         simulated_jobs: Seeds of simulated jobs of it.
         staged_jobs: The same of each of the committers that stage.
+        elsewhere: Seeds of two jobs at destinations that touch.
         mutants: How many mutants there are.
     """
 
@@ -45,6 +46,7 @@ class Targets:
     pairs: int
     simulated_jobs: int
     staged_jobs: int
+    elsewhere: int = 0
     mutants: int = 0
 
 
@@ -59,6 +61,7 @@ class Figures:
 
     driven: dict[str, Counter[str]] = field(default_factory=dict)
     classic: dict[str, list[Tally]] = field(default_factory=dict)
+    elsewhere: Result = field(default_factory=Result)
     expired_uploads: int = 0
     pair_worlds: int = 0
     without_swap_violations: int = 0
@@ -76,6 +79,11 @@ class Figures:
                 self._of(unit[1][0])["violations"] += len(result.findings)
                 self.simulated.endings.update(result.endings)
                 self.simulated.met.update(result.met)
+                self.findings += [Finding(one, text) for one, text in result.findings]
+            case "elsewhere", Result():
+                self.elsewhere.jobs += result.jobs
+                self.elsewhere.endings.update(result.endings)
+                self._of("magic")["violations"] += len(result.findings)
                 self.findings += [Finding(one, text) for one, text in result.findings]
             case "mutant", Caught():
                 self.caught.append(result)
@@ -125,6 +133,7 @@ class Figures:
             "pair_worlds": self.pair_worlds,
             "expired_uploads": self.expired_uploads,
             "simulated_jobs": totals["simulated_jobs"],
+            "elsewhere_jobs": self.elsewhere.jobs,
             "mutants": len(self.caught),
             "mutants_caught": caught,
             "model_states": self.model.get("states", 0),
@@ -161,7 +170,9 @@ class Figures:
                 for name, n in zip(("single_cuts", "pairs", "simulated_jobs"), least, strict=True)
             ):
                 return False
-        return "magic" not in self.driven or self.without_swap_violations > 0
+        if "magic" not in self.driven:
+            return True
+        return self.without_swap_violations > 0 and self.elsewhere.jobs >= 2 * targets.elsewhere
 
 
 def tell(figures: Figures) -> None:
@@ -180,6 +191,8 @@ def tell(figures: Figures) -> None:
         values = sorted({value for value, _ in sums})
         told = (f"{value} {sums[value, 'singles']} cuts {sums[value, 'pairs']} pairs" for value in values)
         say(f"by {dimension.name}: {'; '.join(told)}")
+    for relation, number in sorted(figures.elsewhere.endings.items()):
+        say(f"destinations that touch: {relation}: {number} jobs")
     met = figures.simulated.met
     states = sorted({state for _, state in met})
     if states:

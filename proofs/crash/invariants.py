@@ -8,6 +8,8 @@
 (e) Nothing is touched but the job's own paths, pointer, manifest, ``_SUCCESS`` and the keys that its facts
     list.
 (f) ``_SUCCESS`` and the pointer imply that every listed file is whole.
+(g) No file of another dataset is gone: whatever the manifests of any destination name is there, at every
+    moment (``proofs.crash.elsewhere``).
 """
 
 from __future__ import annotations

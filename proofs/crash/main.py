@@ -13,7 +13,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
-from proofs.crash import classic, grid
+from proofs.crash import classic, elsewhere, grid
 from proofs.crash.classic import CLASSIC
 from proofs.crash.disk import move_to, room
 from proofs.crash.drawing import DRIVEN
@@ -37,19 +37,22 @@ _REPLAYS: Final = 200
 _PAIRED: Final = 24
 _Unit = tuple[str, Any]
 
-_WHOLE: Final = Targets(single_cuts=1_000, pairs=100_000, simulated_jobs=20_000, staged_jobs=5_000)
-_QUICK: Final = Targets(single_cuts=1_000, pairs=100_000, simulated_jobs=600, staged_jobs=40)
+_WHOLE: Final = Targets(
+    single_cuts=1_000, pairs=100_000, simulated_jobs=20_000, staged_jobs=5_000, elsewhere=5_000
+)
+_QUICK: Final = Targets(single_cuts=1_000, pairs=100_000, simulated_jobs=600, staged_jobs=40, elsewhere=200)
 
 _EPILOG: Final = """
 The last line of the standard output is one JSON object. Its keys are totals of all committers asked for:
 single_cuts of all nine; pairs, pair_worlds, simulated_jobs, mutants and mutants_caught of the three that a
 job object drives (magic, directory, partitioned); violations counts broken invariants, broken promises, and
-what the model found. expired_uploads, model_states, model_replays and without_swap_violations are magic's
-alone. "committers" has the figures of each: of those that a job object drives the invariants' violations,
-which must be none; of the others how often a run broke a promise that the committer does not make
-("violations"), and whether exactly those promises broke ("declared"). "ok" is false if a promise that is
-made was broken, if one that is not made never was, or if a target was missed. Of directory and partitioned
-every single cut is made; pairs are those of some settings, drawn by --first, all pairs of each.
+what the model found. expired_uploads, elsewhere_jobs (two jobs at destinations that touch), model_states,
+model_replays and without_swap_violations are magic's alone. "committers" has the figures of each: of those
+that a job object drives the invariants' violations, which must be none; of the others how often a run broke
+a promise that the committer does not make ("violations"), and whether exactly those promises broke
+("declared"). "ok" is false if a promise that is made was broken, if one that is not made never was, or if a
+target was missed. Of directory and partitioned every single cut is made; pairs are those of some settings,
+drawn by --first, all pairs of each.
 """
 
 
@@ -75,6 +78,11 @@ def work(unit: _Unit) -> tuple[_Unit, Any]:
         case "classic":
             _be_silent()
             return unit, classic.hold(*what)
+        case "elsewhere":
+            result = Result()
+            for seed in range(*what):
+                elsewhere.play(str(seed), result)
+            return unit, result
         case _:
             _be_silent()
             committer, start, stop = what
@@ -111,6 +119,12 @@ def units(committers: Collection[str], *, quick: bool, targets: Targets, first: 
         made += [("without swap", job) for job in WITHOUT_SWAP.jobs[: 2 if quick else None]]
         expiring = list(all_settings())[:: 7 if quick else 1]
         made += [("expired", one) for one in expiring if one.names == "unique"]
+    if "magic" in committers:
+        last = first + targets.elsewhere
+        made += [
+            ("elsewhere", (start, min(start + _SEEDS_A_UNIT, last)))
+            for start in range(first, last, _SEEDS_A_UNIT)
+        ]
     for committer in DRIVEN:
         if committer in committers:
             seeds = targets.simulated_jobs if committer == "magic" else targets.staged_jobs
@@ -190,7 +204,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     committers = given.committer or COMMITTERS
     base = _QUICK if given.quick else _WHOLE
     simulated, staged = (base.simulated_jobs, base.staged_jobs) if given.seeds is None else [given.seeds] * 2
-    targets = Targets(base.single_cuts, base.pairs, simulated, staged, len(mutants_of(committers)))
+    touching = base.elsewhere if given.seeds is None else given.seeds
+    mutants = len(mutants_of(committers))
+    targets = Targets(base.single_cuts, base.pairs, simulated, staged, touching, mutants)
     begun = time.perf_counter()
     figures = run(units(committers, quick=given.quick, targets=targets, first=given.first))
     tell(figures)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from proofs.crash import grid
+from proofs.crash.elsewhere import Elsewhere
 from proofs.crash.grid import Finding
 from proofs.crash.past import before_of
 from proofs.crash.patching import changed_functions, patched
@@ -92,6 +93,10 @@ def reproduced(text: str) -> Watched:
         simulation = Simulation.of(text.removeprefix("simulated:"))
         simulation.run()
         return simulation
+    if text.startswith("elsewhere:"):
+        scene = Elsewhere.of(text.removeprefix("elsewhere:"))
+        scene.run()
+        return scene
     return grid.reproduce(text)
 
 
@@ -107,7 +112,7 @@ def _findings(mutant: Mutant) -> Iterator[Finding | None]:
                 yield from grid.expired_of(job).findings
             case way:
                 for number in range(_SEEDS):
-                    text = f"simulated:{way}-{number}"
+                    text = f"elsewhere:{number}" if way == "elsewhere" else f"simulated:{way}-{number}"
                     yield from (Finding(one, text) for one in reproduced(text).violations)
                     yield None
 

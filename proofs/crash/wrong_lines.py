@@ -11,6 +11,7 @@ __all__ = ["MUTANTS", "WITHOUT_SWAP", "Mutant"]
 
 _EXECUTION: Final = "magicfs.transaction.execute"
 _PREPARING: Final = "magicfs.transaction.prepare"
+_OTHERS: Final = "magicfs.transaction.other_datasets"
 _SWEEP: Final = "magicfs.transaction.sweep"
 _LAYOUT: Final = "magicfs.protocol.layout"
 
@@ -27,7 +28,7 @@ class Mutant:
         instead: What it says instead.
         jobs: Settings in which it is hunted.
         way: How: ``singles``, ``expired``; by seeds of simulations, ``rivals``, ``races``, ``drivers`` or
-            ``names``.
+            ``names``; by seeds of two destinations, ``elsewhere``.
     """
 
     name: str
@@ -257,6 +258,60 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "record, version = await setup.claim(engine, context)",
         (_job(),),
         "drivers",
+    ),
+    Mutant(
+        "others below are not looked for again",
+        "g",
+        _OTHERS,
+        "await look.below(replacement.others.concerned(partitions), ended_too=True)",
+        "pass",
+        (_job(),),
+        "elsewhere",
+    ),
+    Mutant(
+        "others above are not looked for again",
+        "g",
+        _OTHERS,
+        "await look.above(tuple(parents), manifests=True)",
+        "pass",
+        (_job(),),
+        "elsewhere",
+    ),
+    Mutant(
+        "the manifests of a dataset above are not read",
+        "g",
+        _OTHERS,
+        "await self._dataset_above(parent)",
+        "pass",
+        (_job(),),
+        "elsewhere",
+    ),
+    Mutant(
+        "jobs above are no matter",
+        "g",
+        _OTHERS,
+        "if whatever or (changes and reaches(directory, one.scope, destination, self._partitions)):",
+        "if whatever:",
+        (_job(),),
+        "elsewhere",
+    ),
+    Mutant(
+        "jobs are not sought by the location that they leave",
+        "g",
+        "magicfs.transaction.others",
+        "one = await follow(engine, layout)",
+        "one = None",
+        (_job(),),
+        "elsewhere",
+    ),
+    Mutant(
+        "manifests further down show no dataset",
+        "g",
+        "magicfs.protocol.other_datasets",
+        'return Other(directory, "dataset", "another dataset", key) if depth else None',
+        "return None",
+        (_job(),),
+        "elsewhere",
     ),
     Mutant(
         "the state table takes a rollback for a wish to finish",
