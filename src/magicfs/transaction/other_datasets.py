@@ -36,7 +36,7 @@ from magicfs.protocol.replacement import Replacement
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import OtherJob, follow, read_unfinished, unfinished_among
 
-__all__ = ["InTheWay", "described", "look_again", "refuse_at_setup"]
+__all__ = ["InTheWay", "described", "look_again", "refuse_at_setup", "url_of"]
 
 _SHOWN = 3
 _LOOKED_AT = 1000
@@ -149,6 +149,16 @@ def described(one: OtherJob) -> str:
     if one.visits is not None:
         told += f", has its destination at {one.layout.destination or 'the bucket'}, and publishes here, too"
     return told
+
+
+def url_of(context: JobContext, one: OtherJob) -> str:
+    """The URL of a job's destination, which lies in the bucket of this one's."""
+    return _url(context, one.layout.destination)
+
+
+def _url(context: JobContext, directory: str) -> str:
+    location = paths.parse_url(context.url)
+    return Location(location.scheme, location.bucket, directory).url
 
 
 class _Look:
@@ -297,5 +307,4 @@ class _Look:
         self.found.to_recover.append(place)
 
     def _url(self, directory: str) -> str:
-        scheme = paths.parse_url(self._context.url).scheme
-        return Location(scheme, self._engine.store.bucket, directory).url
+        return _url(self._context, directory)

@@ -28,7 +28,7 @@ from magicfs.protocol.readback import etag_of_parts
 from magicfs.protocol.replacement import OldFile, Replacement, Scope
 from magicfs.transaction import capacity, facts, older_files
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.other_datasets import InTheWay, described, look_again
+from magicfs.transaction.other_datasets import InTheWay, described, look_again, url_of
 from magicfs.transaction.others import conflicting, find_unfinished_jobs
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobRecord, JobVersion, new_token
@@ -92,12 +92,13 @@ async def prepare(
         version = await record.move(version, JobState.OPEN, deletions=(), equal_keys=(), partitions=None)
         if in_the_way.datasets:
             raise in_the_way.denied(context)
-    if in_the_way.to_recover:
+    if in_the_way.to_recover and context.is_replacing:
         raise in_the_way.denied(context)
+    urls = sorted(set(in_the_way.to_recover)) or [context.url]
     raise CommitDenied(
         f"job {context.job} cannot {context.conflict.replace('_', ' ')} now: {'; '.join(in_the_way.jobs)}; "
         "nothing was published; wait for it, or if its driver is dead run magicfs recover "
-        f"{context.url}, then commit again"
+        f"{' and '.join(urls)}, then commit again"
     )
 
 
@@ -159,7 +160,9 @@ async def _announce_and_look(
     )
     others = await find_unfinished_jobs(engine, context.layout.destination, visitors=True)
     in_the_way = await look_again(engine, context, found.replacement, since, listed_all=found.listed_all)
-    in_the_way.jobs += [described(one) for one in conflicting(others, context.job, partitions)]
+    rivals = conflicting(others, context.job, partitions)
+    in_the_way.jobs += [described(one) for one in rivals]
+    in_the_way.to_recover += [url_of(context, one) for one in rivals if one.visits is not None]
     if not in_the_way and await _pointer(engine, context, record) != found.pointer:
         in_the_way.jobs.append("another job was published in the meantime")
     return version, in_the_way
