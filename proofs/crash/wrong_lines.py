@@ -308,7 +308,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "manifests further down show no dataset",
         "g",
         "magicfs.protocol.other_datasets",
-        'return Other(directory, "dataset", "another dataset", key) if depth else None',
+        'return Other(directory, "dataset", "another dataset", key) if is_below else None',
         "return None",
         (_job(),),
         "elsewhere",

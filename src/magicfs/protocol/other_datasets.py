@@ -65,18 +65,18 @@ def other_of(key: str, destination: str) -> Other | None:
     for depth, name in enumerate(names):
         directory = paths.prefix_of(destination) + "/".join(names[:depth])
         directory = directory.removesuffix("/") if not depth else directory
-        is_last = depth == len(names) - 1
+        is_last, is_below = depth == len(names) - 1, any(names[:depth])
         if name.startswith(MAGIC) and not is_last:
-            return _job(key, directory) if depth else None
+            return _job(key, directory) if is_below else None
         if name == _HUDI_PARTITION and is_last:
             return Other(directory, "table", "a table of Apache Hudi", key)
         if is_last:
             return None
         if name == MANIFESTS:
-            return Other(directory, "dataset", "another dataset", key) if depth else None
+            return Other(directory, "dataset", "another dataset", key) if is_below else None
         if name == TEMPORARY:
             # Every committer has a directory for each job or attempt there.
-            is_work = depth and depth + 2 < len(names)
+            is_work = is_below and depth + 2 < len(names)
             return Other(directory, "work", "the output of an unfinished job", key) if is_work else None
         if (table := table_of("/".join(names[depth:]))) is not None:
             return Other(directory, "table", table, key)
