@@ -191,7 +191,7 @@ def test_of_two_jobs_of_one_run_that_start_at_once_not_both_are_published(scene:
     found: dict[str, JobSetup] = {}
 
     def at_once(request: Request) -> None:
-        if not found and request.operation == "list" and request.key.endswith("/__magic"):
+        if not found and request.operation == "list_directories" and request.key.endswith("/__magic"):
             context = two.spec.context
             found["two"] = scene.elsewhere(lambda engine: MagicCommitter(context, engine).setup_job())
 
