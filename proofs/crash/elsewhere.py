@@ -22,8 +22,9 @@ from magicfs.formats.pending import DEFAULT_ETAG_FORMAT
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids, paths
 from magicfs.protocol.conflict import Conflict
+from magicfs.protocol.final_names import unique_name
 from magicfs.protocol.ids import JobId
-from magicfs.protocol.layout import WorkLayout, unique_name
+from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import locate
 from magicfs.protocol.paths import Location
 from magicfs.stores.retrying import RetryingStore
