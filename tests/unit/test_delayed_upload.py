@@ -29,6 +29,9 @@ class Recorded:
         self.open = 0
         self.error: Exception | None = None
 
+    def dropped(self) -> None:
+        """Nothing to remember."""
+
     def began(self) -> None:
         self.open += 1
 

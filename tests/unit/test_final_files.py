@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from s3fs import S3FileSystem
 
 from magicfs.committers.final.filesystem import FinalFileSystem
-from magicfs.committers.final.tracking import FinalTracker, Scope, final_tracker
+from magicfs.committers.final.tracking import FinalTracker, Scope, Written, final_tracker
 from magicfs.errors import MagicError, Unavailable, UsageError
 from magicfs.protocol.final_names import attempts_named, is_unfinished, unfinished_name, unique_name
 from magicfs.protocol.ids import AttemptId, JobId
@@ -344,7 +344,7 @@ def test_a_file_that_is_collected_publishes_nothing(
     gc.collect()
     recwarn.clear()
     assert not files.fs.exists(files.root) or there(files) == {}
-    assert not files.written
+    assert files.written == Written(dropped={files.final_path(f"{files.root}/a")})
 
 
 def test_a_file_whose_task_has_ended_cannot_be_published_any_more(files: FinalFileSystem) -> None:

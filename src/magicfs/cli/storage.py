@@ -58,11 +58,10 @@ def on_store(
     work: Callable[[Store], Coroutine[Any, Any, _Result]],
 ) -> _Result:
     """Run a coroutine on the store of a location and return what it returns."""
-    from fsspec.asyn import sync
-
     from magicfs.stores import resolve
+    from magicfs.stores.interrupt import run_on
 
     filesystem = resolve.filesystem(location.scheme, options)
     store = resolve.open_store(filesystem, location.bucket)
-    result: _Result = sync(resolve.loop_of(filesystem), work, store)
+    result: _Result = run_on(resolve.loop_of(filesystem), work, store)
     return result

@@ -21,6 +21,7 @@ from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.magic import PENDING
 from magicfs.report import JobReport
+from magicfs.stores.interrupt import hold
 from magicfs.transaction import attempt_output, sets
 from magicfs.transaction.attempt_output import TaskOutput
 from magicfs.transaction.delegate import CompleteRemotely
@@ -44,8 +45,9 @@ class MagicCommitter(DrivenCommitter):
 
     async def needs_task_commit(self, attempt: AttemptId) -> bool:
         scope = tracker().snapshot(self._scope(attempt))
-        if scope.finished or scope.open or self.context.tracking == "memory":
-            return bool(scope.finished or scope.open)
+        written = bool(scope.finished or scope.open or scope.dropped)
+        if written or self.context.tracking == "memory":
+            return written
         prefix = paths.prefix_of(self._directory(attempt))
         return bool([info async for info in self.engine.store.list(prefix, limit=1)])
 
@@ -147,6 +149,13 @@ class MagicCommitter(DrivenCommitter):
             UsageError(f"{path} is still open; close every file before the task commits")
             for path in sorted(scope.open)
         ]
+        output.problems += [
+            UsageError(
+                f"{path} was opened and never closed, and was discarded when Python collected it; close "
+                "every file, best in a with block"
+            )
+            for path in sorted(scope.dropped - set(scope.open))
+        ]
         return output
 
     def _merge(
@@ -160,6 +169,7 @@ class MagicCommitter(DrivenCommitter):
         return None if output.problems else found
 
     async def _persist(self, task: TaskId, attempt: AttemptId, pending_set: PendingSet) -> TaskCommit:
+        hold()  # from here on the set may be there, and count
         if self.context.tracking == "memory":
             commit = TaskCommit.of(self.context.job, task, attempt, pending_set, None)
             limit = INLINE_LIMIT if self.context.inline_limit is None else self.context.inline_limit

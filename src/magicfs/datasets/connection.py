@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from fsspec.asyn import sync
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.engine import Engine
@@ -17,6 +16,7 @@ from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.stores import resolve
+from magicfs.stores.interrupt import run_on
 from magicfs.transaction.context import JobContext
 
 __all__ = [
@@ -48,7 +48,7 @@ class Destination:
     ) -> _T:
         """Run a coroutine on the loop of the store."""
         loop = resolve.loop_of(self.filesystem)
-        result: _T = sync(loop, work, self.engine, self.location, *args, **kwargs)
+        result: _T = run_on(loop, work, self.engine, self.location, *args, **kwargs)
         return result
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
+import logging
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
-from fsspec.asyn import AsyncFileSystem, get_loop
+from fsspec.asyn import AsyncFileSystem, get_loop, mirror_sync_methods
 from fsspec.implementations.chained import ChainedFileSystem
 from fsspec.spec import AbstractFileSystem
 from fsspec.utils import stringify_path
@@ -27,9 +30,12 @@ from magicfs.formats.pending import DEFAULT_ETAG_FORMAT, EtagFormat
 from magicfs.protocol.magic import Dialect, MagicPath, PathOwner, locate
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.stores import resolve
+from magicfs.stores.interrupt import run_on
 from magicfs.stores.port import Store
 
 __all__ = ["Connection", "Tracking"]
+
+_LOGGER = logging.getLogger("magicfs")
 
 
 class Connection(AsyncFileSystem, ChainedFileSystem):
@@ -77,6 +83,29 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         self._job_object = job_object
         self._allow_secrets = allow_secrets_in_pickles
         self._fork_lock = threading.Lock()
+        self.is_guarded = False
+        """Whether a task was given this filesystem: writes that no job publishes are warned about."""
+        self._warned: set[str] = set()
+
+    @property
+    def mirror_sync_methods(self) -> bool:
+        """Whether fsspec has to make blocking methods of the coroutines, as it asks for each new instance.
+
+        It has not: they are made here, so that an interruption stops the coroutine.
+        """
+        mirror_sync_methods(self)
+        for name, mirrored in list(vars(self).items()):
+            work = getattr(self, f"_{name}", None)
+            if callable(mirrored) and inspect.iscoroutinefunction(work):
+                setattr(self, name, self._blocking(work))
+        return False
+
+    def _blocking(self, work: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(work)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return run_on(self.loop, functools.partial(work, *args, **kwargs))
+
+        return call
 
     # -- the wrapped filesystem ------------------------------------------------------------------------
 
@@ -195,6 +224,17 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         """The magic path of a file whose write is delayed; None for ordinary writes."""
         located = self.locate(path)
         return located if located is not None and located.is_delayed else None
+
+    def _at_once(self, path: str) -> None:
+        """Warn about a change of an ordinary path, once for each directory, if tasks write here."""
+        directory = self._strip_protocol(path).rpartition("/")[0]
+        if self.is_guarded and directory not in self._warned:
+            self._warned.add(directory)
+            _LOGGER.warning(
+                "%s lies outside of what a task writes: it is changed at once, and stays so whatever becomes "
+                "of the job; write below task.path, or use a filesystem of your own for it",
+                path,
+            )
 
     # -- transactions: per thread and task, although instances are shared ------------------------------
 

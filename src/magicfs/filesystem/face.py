@@ -101,6 +101,8 @@ class MagicFileSystem(Reading):
     def _open(self, path: str, mode: str = "rb", autocommit: bool = True, **kwargs: Any) -> Any:
         magic = self._delayed(path)
         if magic is None:
+            if mode != "rb":
+                self._at_once(path)
             return self.fs._open(path, mode=mode, autocommit=autocommit, **kwargs)
         self._check_mode(magic, mode)
         if mode == "rb":
@@ -112,6 +114,8 @@ class MagicFileSystem(Reading):
         """As ``open``, for coroutines on the filesystem's loop; binary only."""
         magic = self._delayed(path)
         if magic is None:
+            if mode != "rb":
+                self._at_once(path)
             return await self.fs.open_async(self._strip_protocol(path), mode, **kwargs)
         self._check_mode(magic, mode)
         if mode == "rb":
@@ -122,6 +126,7 @@ class MagicFileSystem(Reading):
     async def _pipe_file(self, path: str, value: Any, mode: str = "overwrite", **kwargs: Any) -> Any:
         magic = self._delayed(path)
         if magic is None:
+            self._at_once(path)
             return await self.fs._pipe_file(self._strip_protocol(path), value, mode=mode, **kwargs)
         async with await self._start(magic) as file:
             await file.write(value)
@@ -137,6 +142,7 @@ class MagicFileSystem(Reading):
     ) -> None:
         magic = self._delayed(rpath)
         if magic is None:
+            self._at_once(rpath)
             rpath = self._strip_protocol(rpath)
             await self.fs._put_file(lpath, rpath, callback=callback, mode=mode, **kwargs)
             return
@@ -155,6 +161,7 @@ class MagicFileSystem(Reading):
         source = self._strip_protocol(path1)
         magic = self._delayed(path2)
         if magic is None:
+            self._at_once(path2)
             await self.fs._cp_file(source, self._strip_protocol(path2), **kwargs)
             return
         info = await self._info(source)
@@ -172,6 +179,7 @@ class MagicFileSystem(Reading):
             UsageError: ``truncate=False`` under a magic path, where there is nothing to keep.
         """
         if self._delayed(path) is None:
+            self._at_once(path)
             self.fs.touch(self._strip_protocol(path), truncate=truncate, **kwargs)
         elif truncate:
             self.pipe_file(path, b"")
@@ -194,7 +202,7 @@ class MagicFileSystem(Reading):
             )
 
     def _new_upload(self, path: MagicPath) -> Upload:
-        settings = self._known_settings(path) or sync(self.loop, self._settings_of, path)
+        settings = self._known_settings(path) or run_on(self.loop, partial(self._settings_of, path))
         return self._upload(path, settings)
 
     def _upload(self, path: MagicPath, settings: WriteSettings) -> Upload:
@@ -231,6 +239,7 @@ class MagicFileSystem(Reading):
         # A .pending file without its upload would be an upload that nobody finds: they go together.
         magic = self._delayed(path) or self._delayed(self._strip_protocol(path).removesuffix(PENDING))
         if magic is None:
+            self._at_once(path)
             await self.fs._rm_file(self._strip_protocol(path), **kwargs)
             return
         store = self.store(magic.bucket)
@@ -257,6 +266,7 @@ class MagicFileSystem(Reading):
         named = [path] if isinstance(path, str) else list(path)
         ordinary = [self._strip_protocol(one) for one in named if self.locate(one) is None]
         if ordinary:
+            self._at_once(ordinary[0])
             # One path stays one path: s3fs removes a bucket with all its versions only then.
             given = ordinary[0] if isinstance(path, str) else ordinary
             await self.fs._rm(given, recursive=recursive, maxdepth=maxdepth, **kwargs)

@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
-from fsspec.asyn import sync
-
 from magicfs.errors import MagicError, UsageError
 from magicfs.filesystem import listing
 from magicfs.filesystem.connection import Connection
@@ -17,6 +15,7 @@ from magicfs.filesystem.tracking import tracker
 from magicfs.formats.pending import Pending
 from magicfs.protocol.final_names import final_key
 from magicfs.protocol.magic import MagicPath
+from magicfs.stores.interrupt import run_on
 
 __all__ = ["Reading"]
 
@@ -147,4 +146,4 @@ class Reading(Connection):
             )
 
     def _refuse_pending(self, path: str, verb: str) -> None:
-        sync(self.loop, self._refuse_pending_async, path, verb)
+        run_on(self.loop, self._refuse_pending_async, path, verb)

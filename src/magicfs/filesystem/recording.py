@@ -65,6 +65,10 @@ class StoreRecorder:
         tracker().withdraw(self.path.scope, self.path.path, upload_id)
         await self.store.delete([self.path.pending_key, self.path.key])
 
+    def dropped(self) -> None:
+        if self.path.owner is not None:
+            tracker().dropped(self.path.scope, self.path.path)
+
     def ended(self) -> None:
         tracker().closed(self.path.scope, self.path.path)
 
@@ -85,6 +89,10 @@ class MemoryRecorder:
 
     async def withdraw(self, upload_id: str) -> None:
         tracker().withdraw(self.path.scope, self.path.path, upload_id)
+
+    def dropped(self) -> None:
+        if self.path.owner is not None:
+            tracker().dropped(self.path.scope, self.path.path)
 
     def ended(self) -> None:
         tracker().closed(self.path.scope, self.path.path)

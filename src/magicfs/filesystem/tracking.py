@@ -27,6 +27,8 @@ class Scope:
     """The last finished upload of each path, as it was opened."""
     replaced: list[Pending] = field(default_factory=list)
     """Finished uploads that a later write of the same path replaced."""
+    dropped: set[str] = field(default_factory=set)
+    """Paths of files that were collected unclosed, and not written again."""
 
 
 class Tracker:
@@ -53,6 +55,11 @@ class Tracker:
                 found.open.pop(path, None)
             self._drop_if_empty(scope)
 
+    def dropped(self, scope: str, path: str) -> None:
+        """A file was collected unclosed: its writer may believe that it is there."""
+        with self._lock:
+            self._scopes.setdefault(scope, Scope()).dropped.add(path)
+
     def finished(self, scope: str, path: str, pending: Pending) -> None:
         """A file's upload is finished; an earlier one of the same path is replaced."""
         with self._lock:
@@ -61,6 +68,7 @@ class Tracker:
             if old is not None and old.upload_id != pending.upload_id:
                 found.replaced.append(old)
             found.finished[path] = pending
+            found.dropped.discard(path)
 
     def withdraw(self, scope: str, path: str, upload_id: str) -> None:
         """Forget a finished upload, if it is still the one of its path."""
@@ -79,7 +87,7 @@ class Tracker:
         """A copy of what is known of a scope."""
         with self._lock:
             found = self._scopes.get(scope, Scope())
-            return Scope(dict(found.open), dict(found.finished), list(found.replaced))
+            return Scope(dict(found.open), dict(found.finished), list(found.replaced), set(found.dropped))
 
     def take(self, scope: str) -> Scope:
         """What is known of a scope, which is forgotten."""
@@ -94,7 +102,7 @@ class Tracker:
 
     def _drop_if_empty(self, scope: str) -> None:
         found = self._scopes[scope]
-        if not (found.open or found.finished or found.replaced):
+        if not (found.open or found.finished or found.replaced or found.dropped):
             del self._scopes[scope]
 
 

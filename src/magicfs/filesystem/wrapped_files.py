@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from fsspec.asyn import sync
-
 from magicfs.filesystem.upload import AsyncDelayedFile, DelayedFile
+from magicfs.stores.interrupt import run_on
 
 __all__ = ["WRAPPING", "Deferred", "open_wrapped"]
 
@@ -137,7 +136,7 @@ class Deferred:
         self._loop = loop
 
     def commit(self) -> None:
-        sync(self._loop, self._file.commit)
+        run_on(self._loop, self._file.commit)
 
     def discard(self) -> None:
-        sync(self._loop, self._file.abort)
+        run_on(self._loop, self._file.abort)

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fsspec.asyn import sync
-
 from magicfs.engine import Engine
 from magicfs.job.spec import JobSpec
+from magicfs.stores.interrupt import run_on
 from magicfs.transaction.delegate import (
     CompleteRemotely,
     CompletionRequest,
@@ -48,7 +47,7 @@ class CompleteFiles:
         try:
             spec = self._spec()
             engine = Engine(spec.store(), spec.concurrency)
-            done: CompletionResult = sync(spec.loop, complete_range, engine, spec.context, request, files)
+            done: CompletionResult = run_on(spec.loop, complete_range, engine, spec.context, request, files)
         except Exception as error:  # noqa: BLE001 - the driver does it itself, and sees its own trouble
             return CompletionResult.nothing(files, f"{type(error).__name__}: {error}")
         return done

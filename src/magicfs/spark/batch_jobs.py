@@ -12,8 +12,6 @@ import logging
 from collections.abc import Iterable, Sequence
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from fsspec.asyn import sync
-
 from magicfs.datasets.abort import abort_job
 from magicfs.datasets.connection import context_of
 from magicfs.datasets.recover import finish_job
@@ -34,6 +32,7 @@ from magicfs.protocol.paths import Location
 from magicfs.protocol.steps import Abort, Batch
 from magicfs.report import JobReport
 from magicfs.spark.logged_reports import log_report
+from magicfs.stores.interrupt import run_on
 from magicfs.transaction import output
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
@@ -118,7 +117,7 @@ def commit_batch(job: Job, sink_id: str, batch_id: int, commits: Sequence[TaskCo
     the commits are those that the engine accepted. After an error Spark runs the batch again.
     """
     spec = job.spec
-    before = sync(spec.loop, _settled, spec, sink_id, batch_id, commits)
+    before = run_on(spec.loop, _settled, spec, sink_id, batch_id, commits)
     if before is None:
         job.setup()
         for _ in range(_COMMIT_TRIES - 1):
@@ -128,7 +127,7 @@ def commit_batch(job: Job, sink_id: str, batch_id: int, commits: Sequence[TaskCo
                 continue
         return _told(job.commit(commits), sink_id, batch_id)
     try:
-        sync(spec.loop, _discarded, spec, commits)
+        run_on(spec.loop, _discarded, spec, commits)
     except MagicError as error:
         # The batch is published: nobody has to run it again because of what a replay has left.
         _LOG.warning(
@@ -146,10 +145,10 @@ def abort_batch(job: Job, sink_id: str, batch_id: int, commits: Sequence[TaskCom
     spec = job.spec
     try:
         try:
-            sync(spec.loop, spec.make_committer().abort_job, commits, None)
+            run_on(spec.loop, spec.make_committer().abort_job, commits, None)
         except ProtocolViolation as error:
             _LOG.warning("Spark gave batch %s of %s up, which is published: %s", batch_id, sink_id, error)
-            sync(spec.loop, _discarded, spec, commits)
+            run_on(spec.loop, _discarded, spec, commits)
     except MagicError as error:
         _LOG.warning("batch %s of %s could not be discarded whole: %s", batch_id, sink_id, error)
 

@@ -13,11 +13,10 @@ import threading
 import time
 from functools import cache
 
-from fsspec.asyn import sync
-
 from magicfs.errors import CommitDenied, MagicError, ProtocolViolation
 from magicfs.job.job import Job
 from magicfs.spark.options import LateWriters
+from magicfs.stores.interrupt import run_on
 
 __all__ = ["LATE_WRITERS_SECONDS", "sweep_late"]
 
@@ -79,7 +78,7 @@ def _sweep_later(job: Job) -> None:
     time.sleep(LATE_WRITERS_SECONDS)
     try:
         # With the driver's own token: a job that another process has set up again is left to it.
-        sync(job.spec.loop, job.spec.make_committer().abort_job, (), job.found.driver)
+        run_on(job.spec.loop, job.spec.make_committer().abort_job, (), job.found.driver)
     except CommitDenied:
         _LOG.info("job %s was taken over; its uploads are left to its new driver", job.id)
     except ProtocolViolation as error:

@@ -173,6 +173,10 @@ class FinalFilesCommitter(ClassicCommitter):
             for name in sorted(written.open.values())
         ]
         problems += [UsageError(f"{name} could not be written") for name in sorted(written.doubtful)]
+        problems += [
+            UsageError(f"{name} was opened and never closed, and was discarded when Python collected it")
+            for name in sorted(written.dropped)
+        ]
         found: dict[str, int] = {}
 
         async def one(name: str) -> bool:

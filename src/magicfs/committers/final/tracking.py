@@ -33,9 +33,11 @@ class Written:
     finished: set[str] = field(default_factory=set)
     # Those whose writing failed: nobody knows whether they are there.
     doubtful: set[str] = field(default_factory=set)
+    # Those that were collected unclosed, and not written again.
+    dropped: set[str] = field(default_factory=set)
 
     def __bool__(self) -> bool:
-        return bool(self.open or self.finished or self.doubtful)
+        return bool(self.open or self.finished or self.doubtful or self.dropped)
 
 
 class FinalTracker:
@@ -44,7 +46,7 @@ class FinalTracker:
     def __init__(self) -> None:
         self._scopes: dict[Scope, Written] = {}
         self._tickets = itertools.count()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a file that is collected tells, whatever its thread is doing
 
     def opened(self, scope: Scope, path: str) -> int:
         """A file is being written; returns its ticket."""
@@ -64,6 +66,14 @@ class FinalTracker:
             found.open.pop(ticket, None)
             found.finished.add(path)
             found.doubtful.discard(path)
+            found.dropped.discard(path)
+
+    def dropped(self, scope: Scope, ticket: int) -> None:
+        """A file was collected unclosed: its writer may believe that it is there."""
+        with self._lock:
+            found = self._scopes.get(scope)
+            if found is not None and (path := found.open.pop(ticket, None)) is not None:
+                found.dropped.add(path)
 
     def discarded(self, scope: Scope, ticket: int) -> None:
         with self._lock:
@@ -93,7 +103,7 @@ class FinalTracker:
         """A copy of what is known of a scope."""
         with self._lock:
             found = self._scopes.get(scope, Written())
-            return Written(dict(found.open), set(found.finished), set(found.doubtful))
+            return Written(dict(found.open), set(found.finished), set(found.doubtful), set(found.dropped))
 
     def take(self, scope: Scope) -> Written:
         """What is known of a scope, which is forgotten."""
@@ -108,7 +118,7 @@ class FinalTracker:
     def scopes_of(self, root: str, job: str) -> list[Scope]:
         """The scopes of a job, for ``take``."""
         with self._lock:
-            return [scope for scope in self._scopes if scope[:2] == (root, job)]
+            return [scope for scope in list(self._scopes) if scope[:2] == (root, job)]
 
     def _drop_if_empty(self, scope: Scope) -> None:
         if not self._scopes[scope]:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from magicfs.committers.final.tracking import Scope, final_tracker
 from magicfs.errors import UsageError
-from magicfs.filesystem.write_only_file import WriteOnlyFile
+from magicfs.filesystem.write_only_file import WriteOnlyFile, raised_in_body
 from magicfs.protocol.final_names import unfinished_name
 from magicfs.protocol.ids import JobId
 
@@ -152,6 +152,9 @@ class FinalFile(WriteOnlyFile):
         if self._state != "open":
             return
         self._check_process()
+        if (raised := raised_in_body(self.opened_during)) is not None:
+            self.abort_after(raised)
+            return
         self._state = "closed"
         with self._discard_on_error():
             self._check_scope()
@@ -190,12 +193,17 @@ class FinalFile(WriteOnlyFile):
     def __del__(self) -> None:
         state = getattr(self, "_state", "discarded")
         if state == "open" or (state == "closed" and not self._autocommit):
-            self._abandon("discarded")
+            self._drop("discarded")
 
     def _dealloc_warn(self, source: object) -> None:  # noqa: ARG002
         # io.TextIOWrapper announces here that it is collected unclosed, flushes, and then calls close().
         if self._state == "open":
-            self._abandon("abandoned")
+            self._drop("abandoned")
+
+    def _drop(self, state: str) -> None:
+        if os.getpid() == self._pid:
+            final_tracker().dropped(self._scope, self._ticket)
+        self._abandon(state)
 
     def _abandon(self, state: str) -> None:
         self._state = state

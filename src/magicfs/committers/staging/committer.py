@@ -31,6 +31,7 @@ from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.protocol.steps import Abort
 from magicfs.report import JobReport
+from magicfs.stores.interrupt import hold
 from magicfs.transaction import attempt_output, sets
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.delegate import CompleteRemotely
@@ -177,9 +178,10 @@ class StagingCommitter(DrivenCommitter):
             pendings = await uploads.run(sources)
             if not await self._is_here(attempt):
                 raise self._not_here(attempt)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             await self._discard_after(error, attempt, uploads.opened)
             raise
+        hold()  # from here on the set may be there, and count
         pending_set = sets.merged(self.context, task, attempt, pendings, counters)
         if left_out := [name for output in found.values() for name in output.left_out]:
             _LOGGER.warning("task %s: %s; the first is %a", task, _left_out(len(left_out)), left_out[0])
@@ -275,7 +277,9 @@ class StagingCommitter(DrivenCommitter):
     async def _abort(self, uploads: Sequence[Abort]) -> list[MagicError]:
         return await attempt_output.run_all(self.engine.for_cleanup(), "abort", uploads)
 
-    async def _discard_after(self, error: Exception, attempt: AttemptId, uploads: Sequence[Abort]) -> None:
+    async def _discard_after(
+        self, error: BaseException, attempt: AttemptId, uploads: Sequence[Abort]
+    ) -> None:
         problems = await self._abort(uploads)
         try:
             await self._remove(attempt)

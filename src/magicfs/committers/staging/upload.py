@@ -18,6 +18,7 @@ from magicfs.parallel import drained
 from magicfs.protocol.parts import even_part_size
 from magicfs.protocol.readback import WRITE_ID, Outcome
 from magicfs.protocol.steps import Abort
+from magicfs.stores.interrupt import held
 from magicfs.stores.port import Part
 
 __all__ = ["Source", "Uploads"]
@@ -116,8 +117,9 @@ class Uploads:
         async with self._slots:
             if self._failed:
                 return None
-            upload_id = await self.engine.store.create_upload(key, metadata={WRITE_ID: write_id})
-        self.opened.append(Abort(key, upload_id))
+            with held():  # an upload whose id nobody knows can be aborted by nobody
+                upload_id = await self.engine.store.create_upload(key, metadata={WRITE_ID: write_id})
+                self.opened.append(Abort(key, upload_id))
         return upload_id
 
     async def _send(self, source: Source, descriptor: int, upload_id: str, piece: _Piece) -> Part | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import TracebackType
 from typing import Self
 
@@ -34,7 +35,7 @@ class AsyncDelayedFile:
         try:
             for body in self._buffer.add(data):
                 await self._upload.send(body)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             await self._abort_after(error)
             raise
         self._position += memoryview(data).nbytes
@@ -54,7 +55,7 @@ class AsyncDelayedFile:
             await self._upload.seal(self._buffer.take())
             if self._autocommit:
                 await self._upload.record()
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             await self._abort_after(error)
             raise
 

@@ -12,6 +12,7 @@ from uuid import uuid4
 from magicfs.errors import UsageError
 from magicfs.protocol.parts import part_size
 from magicfs.protocol.readback import WRITE_ID
+from magicfs.stores.interrupt import held
 from magicfs.stores.port import Body, Part, Store
 
 __all__ = ["PARTS_IN_FLIGHT", "Buffer", "Recorder", "Upload", "Uploaded"]
@@ -42,6 +43,9 @@ class Recorder(Protocol):
 
     async def withdraw(self, upload_id: str) -> None:
         """Undo what ``record`` may have left, before the upload is aborted."""
+
+    def dropped(self) -> None:
+        """The file was collected unclosed; its upload is being aborted."""
 
     def ended(self) -> None:
         """The file is no longer open, recorded or not; called once for each ``began``."""
@@ -84,7 +88,10 @@ class Upload:
         """Open the upload: one request, no look at what the key holds."""
         self._recorder.began()
         try:
-            self._upload_id = await self._store.create_upload(self.key, metadata={WRITE_ID: self._write_id})
+            with held():  # an upload whose id nobody knows can be aborted by nobody
+                self._upload_id = await self._store.create_upload(
+                    self.key, metadata={WRITE_ID: self._write_id}
+                )
         except BaseException:
             self._end()
             raise
@@ -153,6 +160,11 @@ class Upload:
                 self._end()
                 if self._upload_id is not None:
                     await self._store.abort_upload(self.key, self._upload_id)
+
+    async def drop(self) -> None:
+        """Discard the upload of a file that was collected unclosed."""
+        self._recorder.dropped()
+        await self.abort()
 
     async def _put_part(self, number: int, body: io.BytesIO) -> None:
         try:

@@ -6,14 +6,13 @@ import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
-
-from fsspec.asyn import sync
 
 from magicfs.errors import MagicError, StoreError, UsageError
 from magicfs.filesystem.upload.stream import Buffer, Upload
-from magicfs.filesystem.write_only_file import WriteOnlyFile
+from magicfs.filesystem.write_only_file import WriteOnlyFile, raised_in_body
+from magicfs.stores.interrupt import Call, run_on
 
 __all__ = ["DelayedFile"]
 
@@ -22,7 +21,8 @@ class DelayedFile(WriteOnlyFile):
     """A file under a magic path, open for writing from any one thread.
 
     ``close()`` finishes the upload and records it; nothing becomes visible. Leaving a ``with`` block by an
-    exception aborts. So does garbage collection, also through a text or buffering wrapper. After an abort
+    exception aborts, also through a wrapper that only calls ``close()`` then. So does garbage collection,
+    also through a text or buffering wrapper; the task of such a file cannot commit. After an abort
     ``close()`` does nothing. Any error in writing or closing aborts the upload and is raised.
 
     ``upload`` is not created yet; ``loop`` is that of its store. Without ``autocommit`` only ``commit``
@@ -36,7 +36,8 @@ class DelayedFile(WriteOnlyFile):
         self._loop = loop
         self._autocommit = autocommit
         self._lock = threading.RLock()
-        self._run(upload.create())
+        with self._abort_on_error():
+            self._run(upload.create)
         self._state = "open"
         self._buffer = Buffer(upload)
 
@@ -57,7 +58,7 @@ class DelayedFile(WriteOnlyFile):
                 return view.nbytes
             with self._abort_on_error():
                 for body in self._buffer.add(view):
-                    self._run(self._upload.send(body))
+                    self._run(self._upload.send, body)
             self._position += view.nbytes
             return view.nbytes
 
@@ -69,9 +70,12 @@ class DelayedFile(WriteOnlyFile):
         with self._lock:
             if self._state != "open":
                 return
+            if (raised := raised_in_body(self.opened_during)) is not None:
+                self.abort_after(raised)
+                return
             self._state = "closed"
             with self._abort_on_error():
-                self._run(self._upload.seal(self._buffer.take()))
+                self._run(self._upload.seal, self._buffer.take())
             if self._autocommit:
                 self.commit()
 
@@ -87,7 +91,7 @@ class DelayedFile(WriteOnlyFile):
                 raise UsageError(f"{self.path} was aborted; write it again")
             self.close()
             with self._abort_on_error():
-                self._run(self._upload.record())
+                self._run(self._upload.record)
             self._state = "committed"
 
     def abort(self) -> None:
@@ -99,26 +103,26 @@ class DelayedFile(WriteOnlyFile):
             if self._state in {"aborted", "abandoned"}:
                 return
             self._state = "aborted"
-            self._run(self._upload.abort())
+            self._run(self._upload.abort)
 
     def __del__(self) -> None:
         if getattr(self, "_state", "aborted") == "open" or (self._state == "closed" and not self._autocommit):
-            self._abandon()
+            self._abandon(self._upload.drop)
 
     def _dealloc_warn(self, source: object) -> None:  # noqa: ARG002
         # io.TextIOWrapper and io.BufferedWriter announce themselves here when they are collected unclosed,
         # and then call close(): without this, garbage collection would record the upload.
         # What they flush on their way is not wanted, and an error would only be printed.
         if self._state == "open":
-            self._abandon()
+            self._abandon(self._upload.drop)
             self._state = "abandoned"
 
-    def _abandon(self) -> None:
+    def _abandon(self, how: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._state = "aborted"
         if os.getpid() != self._pid:
             return
         with contextlib.suppress(RuntimeError):  # the loop may be gone at interpreter exit
-            asyncio.run_coroutine_threadsafe(_quietly(self._upload.abort()), self._loop)
+            asyncio.run_coroutine_threadsafe(_quietly(how()), self._loop)
 
     @contextlib.contextmanager
     def _abort_on_error(self) -> Iterator[None]:
@@ -128,18 +132,17 @@ class DelayedFile(WriteOnlyFile):
             self._state = "aborted"
             if isinstance(error, Exception):
                 try:
-                    self._run(self._upload.abort())
+                    self._run(self._upload.abort)
                 except MagicError as second:
                     error.add_note(f"and the upload could not be aborted: {second}")
-            else:  # Ctrl-C: leave at once, the loop does the rest
-                self._abandon()
+            else:  # Ctrl-C
+                Call(self._loop, self._upload.abort, whole=True).run()
             raise
 
-    def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+    def _run(self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:
         if os.getpid() != self._pid:  # after a fork nobody runs the loop, and the upload is the parent's
-            coroutine.close()
             raise UsageError(f"{self.path} was opened in another process; open it here to write")
-        return sync(self._loop, lambda: coroutine)
+        return run_on(self._loop, work, *args)
 
 
 async def _quietly(coroutine: Coroutine[Any, Any, None]) -> None:
