@@ -201,7 +201,9 @@ class OutputExists(CommitError):
 
 
 class CommitDenied(CommitError):
-    """Another attempt or another driver has been chosen. Nothing of this one was published."""
+    """Another attempt or another driver has been chosen. Nothing of this one was published, or what another
+    process has published of it lacks what ``failed`` names.
+    """
 
 
 class CommitFailed(CommitError):

@@ -115,6 +115,11 @@ class JobReport:
         known = [one.rows for one in self.task_figures if one.rows is not None]
         return self.statistics.counters.get(ROWS, sum(known) if known else None)
 
+    @property
+    def published(self) -> bool:
+        """Whether this job commit has published what its tasks wrote."""
+        return not (self.skipped or self.published_before)
+
     @classmethod
     def before(cls, job: str, url: str, committer: str, conflict: str) -> JobReport:
         """The report of a commit that found its run published by an earlier job, and did nothing."""
@@ -132,16 +137,18 @@ class JobReport:
         if self.skipped:
             return f"skipped     {self.destination} holds data already; nothing was written"
         rows = "" if self.rows is None else f"{self.rows} rows, "
+        first = f"published   {self.destination}"
+        if self.published_before:
+            before = f"was published before, by job {self.job_id}; nothing was published now"
+            first = f"skipped     {self.destination} {before}"
         lines = [
-            f"published   {self.destination}",
+            first,
             f"files       {self.files} ({rows}{human_bytes(self.bytes)}) from {_count(self.tasks, 'task')}",
             f"job         {self.job_id}, committer {self.committer}, conflict {self.conflict}",
             f"job commit  {self.seconds:.2f} s",
         ]
         if self.files_deleted:
             lines.append(f"replaced    {_count(self.files_deleted, 'old file')}")
-        if self.published_before:
-            lines.append("run         published before by this job; nothing was done now")
         if self.uploads_aborted:
             lines.append(f"discarded   {_count(self.uploads_aborted, 'upload')} of attempts that lost")
         lines += [f"warning     {warning}" for warning in self.warnings]

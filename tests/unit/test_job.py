@@ -840,18 +840,21 @@ def test_report_tells_people_and_programs(url: str) -> None:
         with job.task(0) as task:
             write(task, body=b"x" * 2048)
     report = job.report
+    (warning,) = report.warnings
+    assert warning.startswith("task 000001 was set up and never committed: nothing of that is published")
     assert str(report).splitlines() == [
         f"published   {url}",
         "files       1 (2.0 KiB) from 1 task",
         f"job         {job.id}, committer magic, conflict append",
         f"job commit  {report.seconds:.2f} s",
         "discarded   1 upload of attempts that lost",
+        f"warning     {warning}",
     ]
     plain = json.loads(json.dumps(report.to_dict()))
     assert (plain["job_id"], plain["files"], plain["bytes"]) == (job.id, 1, 2048)
     assert plain["filenames"] == [f"{url}/part-0-000000-{job.id}.txt"]
     assert plain["statistics"]["counters"]["committer_bytes_committed"] == 2048
-    assert plain["warnings"] == []
+    assert plain["warnings"] == [warning]
 
 
 @pytest.mark.parametrize(

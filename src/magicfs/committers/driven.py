@@ -16,6 +16,7 @@ from magicfs.transaction import sets
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.delegate import CompleteRemotely
 from magicfs.transaction.driver import IsCurrentDriver, JobTransaction, require_current_driver
+from magicfs.transaction.late_driver import committed_files
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.sets import StoreSets, TaskSets
 
@@ -88,7 +89,10 @@ class DrivenCommitter:
         complete_remotely: CompleteRemotely | None,
     ) -> JobReport:
         """Commit the job, as the driver that the engine wants: one that it does not want touches nothing."""
-        return await self._transaction.commit(partial(self._load, commits, tasks), driver, complete_remotely)
+        committed = partial(committed_files, self.context, self._sets, commits, tasks)
+        return await self._transaction.commit(
+            partial(self._load, commits, tasks), driver, complete_remotely, committed
+        )
 
     async def _load(self, commits: Sequence[TaskCommit] | None, tasks: int | None) -> JobOutput:
         """Find and check what is to be published."""

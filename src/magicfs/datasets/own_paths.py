@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 from uuid import uuid4
 
-from fsspec.asyn import sync
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.connection import open_destination
@@ -41,6 +40,7 @@ from magicfs.protocol.paths import Location
 from magicfs.protocol.readback import WRITE_ID, etag_of_parts
 from magicfs.report import JobReport, human_bytes
 from magicfs.stores import resolve
+from magicfs.stores.interrupt import run_on
 from magicfs.transaction import attempt_output, own_path
 from magicfs.transaction import output as job_output
 from magicfs.transaction.attempt_output import TaskOutput
@@ -175,7 +175,7 @@ def _on_path(
             "was changed; a job is published with job.commit, or magicfs commit"
         )
     loop = resolve.loop_of(way.filesystem)
-    report: PathReport = sync(loop, work, way.engine, way.location, magic, **how)
+    report: PathReport = run_on(loop, work, way.engine, way.location, magic, **how)
     way.filesystem.invalidate_cache()
     return report
 

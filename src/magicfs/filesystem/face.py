@@ -12,7 +12,6 @@ from glob import has_magic
 from pathlib import Path
 from typing import Any
 
-from fsspec.asyn import sync
 from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 
 from magicfs.errors import ObjectNotFound, UsageError
@@ -25,6 +24,7 @@ from magicfs.filesystem.upload import AsyncDelayedFile, DelayedFile, Recorder, U
 from magicfs.protocol import paths
 from magicfs.protocol.final_names import final_key
 from magicfs.protocol.magic import PENDING, MagicPath
+from magicfs.stores.interrupt import run_on
 
 __all__ = ["MagicFileSystem"]
 
@@ -202,7 +202,7 @@ class MagicFileSystem(Reading):
             )
 
     def _new_upload(self, path: MagicPath) -> Upload:
-        settings = self._known_settings(path) or run_on(self.loop, partial(self._settings_of, path))
+        settings = self._known_settings(path) or run_on(self.loop, self._settings_of, path)
         return self._upload(path, settings)
 
     def _upload(self, path: MagicPath, settings: WriteSettings) -> Upload:

@@ -29,15 +29,19 @@ def log_hidden(url: str) -> None:
 
 
 def log_found(url: str, job: str, found: JobSetup) -> None:
-    """Log unfinished jobs, pending uploads and an earlier publication, one line each, at INFO."""
+    """Log unfinished jobs and pending uploads, one line each, at INFO, and as a warning that nothing will be
+    published, because the run is.
+    """
+    if found.published is not None:
+        _LOGGER.warning(
+            "%s: the run was published by job %s already: nothing that job %s writes will be published; use "
+            "another run_id for other data",
+            *(url, found.published, job),
+        )
     if not _LOGGER.isEnabledFor(logging.INFO):
         return
     for other in found.jobs:
         _LOGGER.info("%s: %s; found by job %s", url, _job(other), job)
-    if found.published is not None:
-        _LOGGER.info(
-            "%s: the run was published by job %s already; found by job %s", url, found.published, job
-        )
     if found.uploads is None:
         _LOGGER.info("%s: pending uploads may not be listed; found by job %s", url, job)
         return

@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self
 from uuid import UUID, uuid4
 
-from fsspec.asyn import sync
 from fsspec.spec import AbstractFileSystem
 
-from magicfs.committers.driven import DrivenCommitter
 from magicfs.committers.registry import options_of
-from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation, UsageError
+from magicfs.errors import ProtocolViolation
 from magicfs.formats.pending import EtagFormat
 from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.commit import NO_REPORT, JobState, commit_call, described, state_after
 from magicfs.job.found import log_found, log_hidden
 from magicfs.job.map import run_tasks
-from magicfs.job.progress import Meter
+from magicfs.job.open_attempts import OpenAttempts
 from magicfs.job.spec import JobSpec, choose_committer, location_of
 from magicfs.job.task import Task
-from magicfs.job.workers import Completer, remotely
+from magicfs.job.workers import Completer
 from magicfs.protocol import ids
 from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.layout import LayoutName
-from magicfs.report import JobReport, ProgressCallback, TaskFigures
-from magicfs.transaction.context import JobSetup
+from magicfs.report import JobReport, ProgressCallback
+from magicfs.stores.interrupt import Call, run_on
+from magicfs.transaction.context import JobSetup, Rerun
 from magicfs.transaction.driver import IsCurrentDriver
 
 __all__ = ["Job", "Task"]
+
+
+_LOGGER = logging.getLogger("magicfs")
 
 
 class Job:
@@ -39,6 +44,8 @@ class Job:
 
     As a context manager it sets itself up, commits what its tasks committed, and aborts if the body raises.
     A job pickles without secrets and without its progress callback; a copy may set up tasks and may commit.
+    A fork of the process that set it up may only run tasks. Ctrl-C stops a call first; a job is
+    aborted then, or waited for if it is past its commit point.
 
     Args:
         url: The destination directory, such as ``s3://bucket/sales``.
@@ -54,7 +61,10 @@ class Job:
             write and commit in one process.
         layout: ``"__magic"`` for Hadoop before 3.4.
         run_id: Name of the run, such as a scheduler's. An earlier job of the same run is finished if it had
-            begun to publish, else aborted; if the run is published, this commit discards and says so.
+            begun to publish, else aborted; ``rerun`` says what happens if the run is published.
+        rerun: What to do if the run is published already, which ``found.published`` tells: ``skip`` discards
+            what the tasks write, and report and log say so; ``replace``, with ``conflict="replace"`` only,
+            publishes again; ``fail`` raises at setup.
         attempt: Number of the job attempt, from 0; later ones take over the job that an earlier one began.
         part_size: Bytes of the first parts of every upload; by default 8 MiB.
         concurrency: Most requests at once, in tasks and in the job commit.
@@ -69,7 +79,8 @@ class Job:
         job_id: An id that the engine has chosen, never used again; by default a random UUID.
         etag_format: ``"object"`` for readers of Hadoop 3.5 and later.
         hadoop_sets: Also leave pending sets where Hadoop's job commit looks for them.
-        allow_empty: Let a job that has no files replace what is there, that is, delete it.
+        allow_empty: Let a job that has no files replace what is there, that is, delete it, and a job publish
+            nothing although tasks were set up.
         single_driver: Promise that nobody else publishes here, on a store that ignores conditional writes.
         is_current_driver: Asked before a job commit or an abort changes anything, in a thread: whether the
             engine still wants this driver to end it. False or an exception leaves it to another. Not pickled.
@@ -89,6 +100,7 @@ class Job:
         tracking: Literal["store", "memory"] = "store",
         layout: LayoutName = "__magic_job",
         run_id: str | None = None,
+        rerun: Rerun = "skip",
         attempt: int = 0,
         part_size: int | None = None,
         concurrency: int = 32,
@@ -123,6 +135,7 @@ class Job:
             etag_format=etag_format,
             hadoop_sets=hadoop_sets,
             run_id=run_id,
+            rerun=rerun,
             allow_empty=allow_empty,
             single_driver=single_driver,
             extra_destinations=extra_destinations,
@@ -132,7 +145,10 @@ class Job:
         )
         self._progress = progress
         self._is_current_driver = is_current_driver
-        self._state: Literal["new", "open", "committed", "aborted"] = "new"
+        self._state: JobState = "new"
+        self._process: int | None = None  # the one that set the job up, or loaded it from a pickle
+        self._call: Call[JobReport] | None = None  # the last commit
+        self._attempts = OpenAttempts()
         self._commits: list[TaskCommit] = []
         self._report: JobReport | None = None
         self._found: JobSetup | None = None
@@ -155,8 +171,9 @@ class Job:
         Raises:
             ProtocolViolation: The job was not committed.
         """
+        self._look()
         if self._report is None:
-            raise ProtocolViolation(f"job {self.id} has no report: it was not committed")
+            raise ProtocolViolation(f"job {self.id} has no report: {NO_REPORT[self._state]}")
         return self._report
 
     @property
@@ -179,13 +196,21 @@ class Job:
         Raises:
             UsageError: The destination is a file, or a table of Delta Lake or Apache Iceberg; or the job
                 would delete files of another dataset or of an unfinished job, below it or above it.
-            OutputExists: ``conflict="fail"``, and data is there.
+            OutputExists: ``conflict="fail"``, and data is there; ``rerun="fail"``, and the run is published.
             CommitDenied: A job of this id is past its commit point.
             ObjectNotFound: No such bucket; it is not created.
             PermissionDenied: The credentials do not work.
         """
         if self._state == "new":
-            found: JobSetup = sync(self.spec.loop, self.spec.make_committer().setup_job)
+            self._process = os.getpid()
+            call = Call(self.spec.loop, self.spec.make_committer().setup_job)
+            try:
+                found = call.run()
+            except BaseException as error:
+                if call.succeeded:  # the interruption came too late to stop it
+                    self._found, self._state = call.result(), "open"
+                    self._abort_after(error)
+                raise
             self._found, self._state = found, "open"
             log_hidden(self.url)
             self.spec.tell_filesystem()
@@ -199,8 +224,16 @@ class Job:
         Args:
             task: A number from 0, or text that is safe in a key.
         """
+        if self._state == "open" and self._is_forked:
+            return Task(self.spec, ids.task_id(task))  # as one that was pickled
         self._require_open("task")
-        return Task(self.spec, ids.task_id(task), on_commit=self.add, check=self._require_open)
+        return Task(
+            self.spec,
+            ids.task_id(task),
+            on_commit=self.add,
+            check=self._require_state,
+            on_state=self._attempts.note,
+        )
 
     def add(self, commit: TaskCommit) -> None:
         """Hand over a commit that another process returned, for the end of the ``with`` block.
@@ -244,52 +277,55 @@ class Job:
             ProtocolViolation: The job has ended, or the commits do not belong together or are not all.
             OutputExists: The conflict mode forbids to publish onto what is there; nothing was changed.
             CommitDenied: Another driver or another job was faster, or the engine does not want this driver;
-                nothing of this job is visible.
+                nothing of this job is visible. Or another process has ended the job, and has not published
+                all of these commits: the message names what is lacking.
             CommitFailed: Known not to have succeeded; what had become visible was removed again.
             CommitOutcomeUnknown: The store did not answer; nothing was removed; call again, or recover.
             StoreError: The commits could not be read; nothing was changed; call again or abort.
         """
-        self._require_open("commit")
-        self._report = report = self._commit(commits, tasks, completer)
-        self._state = "committed"
-        self.spec.wrapped().invalidate_cache()
-        return report
-
-    def _commit(
-        self, commits: Iterable[TaskCommit] | None, tasks: int | None, completer: Completer | None
-    ) -> JobReport:
-        spec, found = self.spec, self.found
-        if (before := found.published) is not None:
-            sync(spec.loop, spec.make_committer().abort_job, (), found.driver)
-            return JobReport.before(before, spec.location.url, spec.committer, spec.conflict)
+        self._look()
+        if self._state != "undecided":
+            self._require_open("commit")
         chosen = None if commits is None else list(commits)
-        meter = Meter(self._progress, chosen) if self._progress is not None else None
-        committer = spec.make_committer(meter)
-        how: dict[str, Any] = {"is_current_driver": self._is_current_driver}
-        if completer is not None:
-            if not isinstance(committer, DrivenCommitter):
-                raise UsageError(
-                    f"committer={spec.committer!r} completes no uploads when its job commits, so there is "
-                    "nothing to hand to a completer; leave completer out, or use magic, directory or "
-                    "partitioned"
-                )
-            how["complete_remotely"] = remotely(completer, spec)
+        if self.found.published is None:
+            self._attempts.require_some(self.id, chosen, allow_empty=self.spec.allow_empty)
+        self._call = call = commit_call(
+            *(self.spec, self.found, chosen, tasks),
+            completer=completer,
+            progress=self._progress,
+            is_current_driver=self._is_current_driver,
+            warnings=lambda: self._attempts.warnings(self.commits if chosen is None else chosen),
+        )
         try:
-            report: JobReport = sync(spec.loop, committer.commit_job, chosen, found.driver, tasks, **how)
-        except MagicError as error:
-            if meter is not None and (trouble := meter.trouble):
-                error.add_note(trouble)
+            call.run()
+        except BaseException as error:
+            self._look()
+            if call.interrupted:
+                if self._state == "open":
+                    self._abort_after(error)
+                if (note := described(self.spec, self._state)) is not None:
+                    error.add_note(note)
             raise
-        troubles = (meter.trouble,) if meter is not None and meter.trouble else ()
-        figures = () if report.published_before else _figures(chosen)
-        return replace(report, warnings=(*report.warnings, *troubles), task_figures=figures)
+        self._look()
+        return self.report
+
+    def _look(self) -> None:
+        """Take over what has become of the last commit, which may have gone on after an interruption."""
+        call = self._call
+        if call is not None:
+            self._state = state_after(call)
+            if call.succeeded:
+                self._report = call.result()
+                self.spec.wrapped().invalidate_cache()
+            if call.ended:
+                self._call = None
 
     def _require_complete(self) -> None:
         """Refuse to forget tasks that committed elsewhere and were not handed over."""
         if self.spec.tracking == "memory":
             return
         known = {one.task_id for one in self.commits}
-        listed = sync(self.spec.loop, self.spec.make_committer().committed_tasks)
+        listed = run_on(self.spec.loop, self.spec.make_committer().committed_tasks)
         if missing := sorted(set(listed) - known):
             raise ProtocolViolation(
                 f"tasks {', '.join(missing)} of job {self.id} were committed and nobody handed their commits "
@@ -306,14 +342,26 @@ class Job:
             CommitDenied: Another driver took the job over, or the engine does not want this one any more.
             StoreError: Something could not be discarded; call again.
         """
+        self._look()
         if self._state == "aborted":
             return
+        self._require_own_process("abort")
         if self._state == "committed":
             raise ProtocolViolation(f"job {self.id} is published; it cannot be aborted any more")
         driver = self._found.driver if self._found is not None else None
-        asking = {"is_current_driver": self._is_current_driver}
-        sync(self.spec.loop, self.spec.make_committer().abort_job, self.commits, driver, **asking)
-        self._state = "aborted"
+        abort = partial(
+            self.spec.make_committer().abort_job,
+            self.commits,
+            driver,
+            is_current_driver=self._is_current_driver,
+        )
+        waiting = f"job {self.id} is being aborted; it is waited for; interrupt again to leave it to itself"
+        call = Call(self.spec.loop, abort, whole=True, waiting=waiting)
+        try:
+            call.run()
+        finally:
+            if call.succeeded:
+                self._state = "aborted"
 
     def recover_tasks(self) -> list[TaskCommit]:
         """Take what tasks have committed in earlier attempts of this job, and hand it over.
@@ -326,7 +374,7 @@ class Job:
             FormatError: Something committed is malformed; nothing was changed.
         """
         self._require_open("recover_tasks")
-        found: list[TaskCommit] = sync(self.spec.loop, self.spec.make_committer().recover_tasks)
+        found: list[TaskCommit] = run_on(self.spec.loop, self.spec.make_committer().recover_tasks)
         for commit in found:
             self.add(commit)
         return found
@@ -364,22 +412,26 @@ class Job:
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._look()
         if self._state != "open":
+            return
+        if self._is_forked:
+            _LOGGER.warning("job %s: a fork of its process left its with block; nothing was done", self.id)
             return
         if exc is None:
             try:
                 self._require_complete()
                 self.commit(self.commits)
-            except CommitOutcomeUnknown:
-                raise
-            except MagicError as error:
-                self._abort_after(error)
+            except BaseException as error:
+                if self._state == "open":
+                    self._abort_after(error)
                 raise
             return
         self._abort_after(exc)
 
     def __getstate__(self) -> dict[str, Any]:
-        lost = {"_lock", "_progress", "_is_current_driver"}
+        self._look()
+        lost = {"_lock", "_progress", "_is_current_driver", "_attempts", "_call", "_process"}
         state = {name: value for name, value in self.__dict__.items() if name not in lost}
         # What lay at the destination is the driver's to know.
         state["_found"] = self._found and JobSetup(self._found.driver, published=self._found.published)
@@ -388,11 +440,29 @@ class Job:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._lock, self._progress, self._is_current_driver = threading.Lock(), None, None
+        self._attempts, self._call, self._process = OpenAttempts(), None, os.getpid()
 
     def __repr__(self) -> str:
+        self._look()
         return f"<Job {self.id} to {self.url}, {self._state}>"
 
+    @property
+    def _is_forked(self) -> bool:
+        return self._process is not None and self._process != os.getpid()
+
+    def _require_own_process(self, call: str) -> None:
+        if self._is_forked:
+            raise ProtocolViolation(
+                f"job {self.id} was set up by process {self._process}, of which this one is a fork; {call}() "
+                "is for that one; nothing was changed; return what task.commit returns to it"
+            )
+
     def _require_open(self, call: str) -> None:
+        self._require_own_process(call)
+        self._require_state(call)
+
+    def _require_state(self, call: str) -> None:
+        self._look()
         if self._state != "open":
             advice = "call setup() first, or use a with block" if self._state == "new" else "make a new Job"
             raise ProtocolViolation(
@@ -405,8 +475,3 @@ class Job:
             self.abort()
         except Exception as second:  # noqa: BLE001 - the first error must not be hidden
             error.add_note(f"and job {self.id} could not be aborted whole: {second}")
-
-
-def _figures(commits: Sequence[TaskCommit] | None) -> tuple[TaskFigures, ...]:
-    found = sorted(commits or (), key=lambda one: one.task_id)
-    return tuple(TaskFigures(one.task_id, one.files, one.bytes, one.rows) for one in found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future
 from dataclasses import dataclass
 from typing import Any
@@ -54,9 +54,30 @@ def run_tasks(
         # Not job.task(name): in threads it would hand its commit over by itself, and the caller again.
         return executor.submit(run, Task(spec, name), function)
 
+    submitted = [(name, submit(name)) for name in names]
+    try:
+        commits, failures = _gathered(spec, submitted, submit, retries, repeatable=repeatable)
+    except BaseException:  # an interruption: nothing is begun any more
+        for _, future in submitted:
+            future.cancel()
+        raise
+    if failures:
+        raise _summary(failures, repeatable=repeatable)
+    return commits
+
+
+def _gathered(
+    spec: JobSpec,
+    submitted: Sequence[tuple[TaskId, Future[TaskCommit | _Failed]]],
+    submit: Callable[[TaskId], Future[TaskCommit | _Failed]],
+    retries: int,
+    *,
+    repeatable: bool,
+) -> tuple[list[TaskCommit], list[Exception]]:
+    """Wait for all tasks, running failed ones again; returns the winners' commits, and why others failed."""
     commits: list[TaskCommit] = []
     failures: list[Exception] = []
-    for name, first in [(name, submit(name)) for name in names]:
+    for name, first in submitted:
         future = first
         for left in range(retries, -1, -1):
             outcome = _outcome(future, spec, name, repeatable=repeatable)
@@ -68,9 +89,7 @@ def run_tasks(
                 failures.append(error)
                 break
             future = submit(name)
-    if failures:
-        raise _summary(failures, repeatable=repeatable)
-    return commits
+    return commits, failures
 
 
 def _outcome(
@@ -109,7 +128,7 @@ def _summary(failures: list[Exception], *, repeatable: bool) -> Exception:
 
 
 def _run_attempt(task: Task, function: Callable[[Task], Any]) -> TaskCommit:
-    with task:
+    with task.lent():
         function(task)
     commit = task.committed
     if commit is None:

@@ -33,7 +33,7 @@ from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.stores import resolve
 from magicfs.stores.port import Store
-from magicfs.transaction.context import JobContext
+from magicfs.transaction.context import JobContext, Rerun
 
 __all__ = ["CONFLICTS", "JobSpec", "choose_committer", "location_of"]
 
@@ -57,6 +57,7 @@ class JobSpec:
     concurrency: int = 32  # most requests at once
     etag_format: EtagFormat = "string"  # which generation of Hadoop shall read the files
     hadoop_sets: bool = False  # whether to copy pending sets to where Hadoop's job commit looks for them
+    rerun: Rerun = "skip"  # what to do if the run is published already
     run_id: str | None = None  # name of the run, by which a second one finds the first
     allow_empty: bool = False  # whether a job without files may replace what is there
     single_driver: bool = False  # the caller promises that nobody else publishes here
@@ -77,6 +78,7 @@ class JobSpec:
             raise UsageError("run_id is empty; name the run, or leave it out")
         if len(self.run_id or "") > RUN_ID_MAX:
             raise UsageError(f"run_id has {len(self.run_id or '')} characters; at most {RUN_ID_MAX} are kept")
+        self._check_rerun()
         if not 1 <= self.concurrency <= CONCURRENCY_MAX:
             raise UsageError(f"concurrency={self.concurrency} is out of range; choose 1 to {CONCURRENCY_MAX}")
         if isinstance(self.filesystem, MagicFileSystem):
@@ -101,6 +103,19 @@ class JobSpec:
         registry.check_store(self.committer, self.store())
         if self.part_size is not None:
             self.store().capabilities.parts.check(self.part_size)
+
+    def _check_rerun(self) -> None:
+        _choice("rerun", self.rerun, get_args(Rerun))
+        if self.rerun != "skip" and self.run_id is None:
+            raise UsageError(
+                f"rerun={self.rerun!r} is about a run that was published before; name it with run_id"
+            )
+        if self.rerun == "replace" and self.conflict != "replace":
+            raise UsageError(
+                "rerun='replace' needs conflict='replace', which replaces the earlier run's files with all "
+                f"others; with conflict={self.conflict!r} only these would have to go, and that cannot be "
+                "done yet: take back or delete the earlier job's files, and publish under another run_id"
+            )
 
     def _check_committer(self) -> None:
         traits = committer_info(self.committer)
@@ -160,6 +175,7 @@ class JobSpec:
             etag_format=self.etag_format,
             hadoop_sets=self.hadoop_sets,
             run_id=self.run_id,
+            rerun=self.rerun,
             allow_empty=self.allow_empty,
             single_driver=self.single_driver,
             options=self.committer_options,

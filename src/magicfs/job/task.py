@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from fsspec.asyn import sync
 from fsspec.spec import AbstractFileSystem
 
+from magicfs.committers.driven import DrivenCommitter
 from magicfs.committers.work_places import WorkPlace
 from magicfs.errors import CommitError, CommitFailed, CommitOutcomeUnknown, ProtocolViolation, UsageError
+from magicfs.filesystem import MagicFileSystem
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.progress import UploadMeter
 from magicfs.job.spec import JobSpec
 from magicfs.protocol import ids
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.report import ProgressCallback
+from magicfs.stores.interrupt import Call, run_on
 
-__all__ = ["Task", "not_repeatable"]
+__all__ = ["OnState", "Task", "not_repeatable"]
+
+OnState = Callable[[AttemptId, Literal["open", "committed", "aborted"]], None]
+"""Told of each attempt that is set up, committed or aborted."""
 
 
 class Task:
@@ -36,6 +43,7 @@ class Task:
         task: The task's id.
         on_commit: Told what ``commit`` persisted; forgotten by pickling.
         check: Called with the name of each call that needs its job open; forgotten by pickling.
+        on_state: Told when an attempt is set up, committed or aborted; forgotten by pickling.
 
     Attributes:
         id: The task's id.
@@ -48,15 +56,18 @@ class Task:
         *,
         on_commit: Callable[[TaskCommit], None] | None = None,
         check: Callable[[str], None] | None = None,
+        on_state: OnState | None = None,
     ) -> None:
         self.id = task
         self._spec = spec
         self._on_commit = on_commit
         self._check = check
+        self._on_state = on_state
+        self._is_lent = False  # set up for a function that may do so itself
         self._attempt: AttemptId | None = None
         self._work_place: WorkPlace | None = None
         self._process: int | None = None
-        self._state: Literal["new", "open", "committed", "aborted"] = "new"
+        self._state: Literal["new", "open", "committing", "committed", "aborted"] = "new"
         self._commit: TaskCommit | None = None
         self._began_commit = False
         self._counters: dict[str, int] = {}
@@ -116,8 +127,14 @@ class Task:
 
     @property
     def filesystem(self) -> AbstractFileSystem:
-        """The filesystem to write through; most committers have one for all tasks of a process."""
-        return self._place().filesystem()
+        """The filesystem to write through; most committers have one for all tasks of a process.
+
+        What it changes outside of ``path`` is changed at once, by no job; the log ``magicfs`` warns about it.
+        """
+        found = self._place().filesystem()
+        if isinstance(found, MagicFileSystem):
+            found.is_guarded = True
+        return found
 
     def setup(self, suffix: str | None = None) -> Self:
         """Start an attempt, here and now. No request is made.
@@ -134,6 +151,9 @@ class Task:
                 run on this machine.
             UsageError: The local directory cannot be made.
         """
+        if self._is_lent and suffix is None and self._state == "open":
+            self._is_lent = False
+            return self
         if self._state != "new":
             raise ProtocolViolation(
                 f"task {self.id} is {self._state}; use a new job.task({self.id!r}) for another attempt"
@@ -146,13 +166,20 @@ class Task:
         self._attempt = attempt
         self._work_place = work_place
         self._process = os.getpid()
-        self._state = "open"
+        self._move("open")
         return self
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[Self]:
+        """As ``with task``, for a function that gets the task and may use a ``with`` block of its own."""
+        with self:
+            self._is_lent = True
+            yield self
 
     def needs_commit(self) -> bool:
         """Whether the attempt wrote anything; a task that did not may be aborted without loss."""
         attempt = self._require_attempt()
-        found: bool = sync(self._spec.loop, self._spec.make_committer().needs_task_commit, attempt)
+        found: bool = run_on(self._spec.loop, self._spec.make_committer().needs_task_commit, attempt)
         return found
 
     def count(self, name: str, number: int = 1) -> None:
@@ -203,23 +230,48 @@ class Task:
         meter = UploadMeter(progress) if progress is not None else None
         committer = self._spec.make_committer(meter)
         self._began_commit = True
+        work = partial(committer.commit_task, self.id, attempt, self._counters)
+        driven = isinstance(committer, DrivenCommitter)
+        waiting = (
+            f"task {self.id} is being committed; it is waited for; interrupt again to leave it to itself"
+        )
+        call = Call(self._spec.loop, work, whole=not driven, waiting=waiting)
         try:
-            self._commit = sync(self._spec.loop, committer.commit_task, self.id, attempt, self._counters)
+            call.run()
         except CommitOutcomeUnknown:
             raise
         except BaseException as error:
-            self._state = "aborted"  # a failed commit leaves nothing to commit again
+            if call.interrupted:
+                self._tell(call, error)
+                raise
+            self._move("aborted")  # a failed commit leaves nothing to commit again
             if isinstance(error, CommitError) or committer.is_task_commit_repeatable:
                 raise
             raise not_repeatable(self._spec.committer, self.id, repr(error)) from error
         finally:
             if meter is not None and meter.trouble:
                 logging.getLogger("magicfs").warning("task %s: %s", self.id, meter.trouble)
-        assert self._commit is not None
-        self._state = "committed"
-        if self._on_commit is not None:
-            self._on_commit(self._commit)
-        return self._commit
+        return self._committed(call.result())
+
+    def _committed(self, commit: TaskCommit) -> TaskCommit:
+        self._commit = commit
+        self._move("committed")
+        if self._on_commit is not None and self._process == os.getpid():
+            self._on_commit(commit)
+        return commit
+
+    def _tell(self, call: Call[TaskCommit], interruption: BaseException) -> None:
+        """Say in an interruption of the commit what has become of the task. If stopped, it is aborted."""
+        if call.succeeded:
+            self._committed(call.result())
+            interruption.add_note(f"task {self.id} is committed all the same")
+        elif not call.ended:
+            self._state = "committing"
+            interruption.add_note(
+                f"task {self.id} is still being committed by this process; abort its job, or run it again"
+            )
+        elif not isinstance(call.error, CommitOutcomeUnknown):
+            self._abort_after(interruption)
 
     @property
     def began_commit(self) -> bool:
@@ -244,8 +296,10 @@ class Task:
             raise ProtocolViolation(
                 f"task {self.id} is committed; leave its commit out of job.commit instead"
             )
-        self._state = "aborted"
-        sync(self._spec.loop, self._spec.make_committer().abort_task, self._require_attempt())
+        self._move("aborted")
+        abort = partial(self._spec.make_committer().abort_task, self._require_attempt())
+        waiting = f"task {self.id} is being aborted; it is waited for; interrupt again to leave it to itself"
+        Call(self._spec.loop, abort, whole=True, waiting=waiting).run()
 
     def __enter__(self) -> Self:
         return self.setup()
@@ -253,15 +307,23 @@ class Task:
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._state != "open":
+        if self._state != "open" or self._process != os.getpid():  # a fork leaves the task to its parent
             return
         if exc is None:
             self.commit()
-            return
+        else:
+            self._abort_after(exc)
+
+    def _abort_after(self, error: BaseException) -> None:
         try:
             self.abort()
         except Exception as second:  # noqa: BLE001 - the first error must not be hidden
-            exc.add_note(f"and task {self.id} could not be aborted whole: {second}")
+            error.add_note(f"and task {self.id} could not be aborted whole: {second}")
+
+    def _move(self, state: Literal["open", "committed", "aborted"]) -> None:
+        self._state = state
+        if self._on_state is not None:
+            self._on_state(self._require_attempt(), state)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._spec, self.id)

@@ -14,7 +14,10 @@ from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.protocol.temporary import TemporaryLayout
 
-__all__ = ["FoundJob", "FoundUpload", "JobContext", "JobSetup"]
+__all__ = ["FoundJob", "FoundUpload", "JobContext", "JobSetup", "Rerun"]
+
+Rerun = Literal["skip", "replace", "fail"]
+"""If its run is published already, a job publishes nothing, publishes all the same, or raises at setup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,7 @@ class JobContext:
     etag_format: EtagFormat  # which generation of Hadoop shall read the files
     hadoop_sets: bool = False  # whether pending sets are copied to where Hadoop's job commit looks for them
     run_id: str | None = None  # name of the run, by which a second one finds the first
+    rerun: Rerun = "skip"  # what to do if that run is published already
     allow_empty: bool = False  # whether a job without files may replace what is there
     single_driver: bool = False
     """Whether the caller promises that nobody else moves the job, where the store cannot."""

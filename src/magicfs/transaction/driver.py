@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Any
 
 from magicfs.engine import Engine
@@ -25,16 +26,17 @@ from magicfs.formats.pending import Pending
 from magicfs.manifests import chain
 from magicfs.manifests.runs import job_of_run
 from magicfs.parallel import raise_first
-from magicfs.protocol import paths
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import BEFORE_COMMIT, Decision, JobState, Wish, decide
 from magicfs.protocol.steps import Abort, Batch
 from magicfs.report import JobReport, job_report
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
-from magicfs.transaction import other_datasets, outcome, publish, setup
+from magicfs.stores.interrupt import held
+from magicfs.transaction import late_driver, other_datasets, outcome, publish, setup
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.delegate import CompleteRemotely
 from magicfs.transaction.execute import Executor
+from magicfs.transaction.late_driver import Committed
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.outcome import JobEnd, JobOutcome
 from magicfs.transaction.output import JobOutput
@@ -84,9 +86,21 @@ class JobTransaction:
             await setup.check_place(engine, extra)
         # A job that has ended looks like one that never was; only its first attempt may begin it.
         record, version = await setup.claim(engine, context, may_create=context.layout.attempt == 0)
+        try:
+            return await self._look_around(record, version)
+        except asyncio.CancelledError:
+            if record.created:  # one that was taken over stays for the next driver
+                with suppress(MagicError):
+                    await self.abort((), version.job.driver, given=False)
+            raise
+
+    async def _look_around(self, record: JobRecord, version: JobVersion) -> JobSetup:
+        """What is at the destination of a job that has just been claimed."""
+        engine, context = self.engine, self.context
         await setup.refuse_published(engine, context, record, version)
         others = await find_unfinished_jobs(engine, context.layout.destination)
         published = await self._finish_earlier_jobs_of_run(record.conditions, others)
+        published = await setup.run_again(context, record, version, published)
         if context.must_be_empty and context.run_id is not None and published is None:
             # What is there may have been the run's own, so it is looked at only now.
             try:
@@ -155,11 +169,13 @@ class JobTransaction:
         load: Callable[[], Awaitable[JobOutput]],
         driver: str | None,
         complete_remotely: CompleteRemotely | None = None,
+        committed: Callable[[], Awaitable[Committed]] | None = None,
     ) -> JobReport:
         """See ``Committer.commit_job``.
 
         ``load`` finds and checks what is to be published. ``driver`` is what ``set_up`` returned; None
         commits whoever set the job up. ``complete_remotely`` has other processes complete the files.
+        ``committed`` tells what has to be among what is published if another process has decided that.
         """
         started = time.monotonic()
         record, version = await self._read(self.engine)
@@ -176,6 +192,7 @@ class JobTransaction:
                 except JobMoved:
                     # Perhaps by our own request, whose reply was lost, and by a recovery after it.
                     version = await self._moved(record, driver)
+            expected = None if executor.fresh or committed is None else await committed()
             done = await executor.run(version)
         except MagicError as error:
             if executor.so_far.end is JobEnd.REVERTED:
@@ -185,9 +202,11 @@ class JobTransaction:
                 raise
             raise outcome.undecided(self.context, error) from error
         if done.end is JobEnd.ELSEWHERE:
-            return await self._ended_elsewhere(record, started)
+            return await self._ended_elsewhere(record, started, expected)
         if done.end is not JobEnd.PUBLISHED:
             raise outcome.not_published(self.context, done)
+        if expected is not None:
+            done.warnings += await late_driver.check(self.engine, self.context, record, expected, done.output)
         return self._report(done, started)
 
     async def _moved(self, record: JobRecord, driver: str | None) -> JobVersion | None:
@@ -243,8 +262,9 @@ class JobTransaction:
         executor.settled.update(settled)
         if decide(version.job.state, wish) is Decision.LEAVE:
             return JobOutcome(JobEnd.LEFT)
-        version = await self._take(executor, version, wish, reason, dry_run=dry_run)
-        return JobOutcome(JobEnd.LEFT) if dry_run else await executor.run(version)
+        with held():  # this job is brought to its end; an interruption comes before the next one
+            version = await self._take(executor, version, wish, reason, dry_run=dry_run)
+            return JobOutcome(JobEnd.LEFT) if dry_run else await executor.run(version)
 
     async def _take(
         self, executor: Executor, version: JobVersion, wish: Wish, reason: str, *, dry_run: bool = False
@@ -330,28 +350,25 @@ class JobTransaction:
 
     # -- the report ------------------------------------------------------------------------------------
 
-    async def _ended_elsewhere(self, record: JobRecord, started: float) -> JobReport:
-        manifest = await self._manifest(self.engine, record)
-        if manifest is None:
+    async def _ended_elsewhere(
+        self, record: JobRecord, started: float, expected: Committed | None
+    ) -> JobReport:
+        manifests = await late_driver.manifests_of(self.engine, self.context, record)
+        if not manifests:
             raise CommitDenied(
                 f"job {self.context.job} has ended without being published: another process aborted it or "
                 "rolled it back; run the job again"
             )
-        others = [
-            await chain.read(self.engine.store, extra, self.context.job, record.conditions)
-            for extra in self.context.extra_destinations
-        ]
-        manifests = [manifest, *(one for one in others if one is not None)]
-        files = [
-            (paths.join(each.destination, one.key), one.size) for each in manifests for one in each.files
-        ]
+        published = late_driver.published_by_manifests(manifests)
+        warnings = late_driver.compare(self.context, expected, published)
+        sizes = [one.size for each in manifests for one in each.files]
         return self._report_of(
             started=started,
             tasks=0,
-            files=len(files),
-            size=sum(size for _, size in files),
-            keys=(key for key, _ in files),
-            warnings=("another process finished the job",),
+            files=len(sizes),
+            size=sum(sizes),
+            keys=published,
+            warnings=("another process finished the job", *warnings),
         )
 
     def _report(self, done: JobOutcome, started: float) -> JobReport:

@@ -30,6 +30,7 @@ from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.protocol.readback import Outcome
 from magicfs.protocol.steps import Batch, Complete
 from magicfs.stores.conditions import remove_matching
+from magicfs.stores.interrupt import hold
 from magicfs.transaction import facts, outcome, own_path, publish, revert
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
@@ -86,6 +87,7 @@ class Executor:
         CommitFailed if files could not be published and the job cannot be taken back. FormatError if a fact
         was altered: nothing was done. StoreError if the store failed before the job's fate was settled.
         """
+        hold()
         while version is not None:
             try:
                 match version.job.state:

@@ -11,6 +11,7 @@ from magicfs.errors import (
     CommitFailed,
     CommitOutcomeUnknown,
     MagicError,
+    OutputExists,
     ProtocolViolation,
     StoreError,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "not_undone",
     "published",
     "refusal",
+    "run_is_published",
     "undecided",
     "unfinished",
 ]
@@ -76,6 +78,14 @@ def ended(url: str, job: str) -> CommitDenied:
     return CommitDenied(
         f"job {job} has ended, published or aborted, and cannot be committed again; nothing was changed; "
         f"remove what its tasks have left since with magicfs abort {url} --job {job}"
+    )
+
+
+def run_is_published(context: JobContext, job: str) -> OutputExists:
+    """The error for ``rerun="fail"``."""
+    return OutputExists(
+        f"the run {context.run_id!a} was published at {context.url} by job {job}, and rerun='fail' publishes "
+        "no run twice; nothing was changed; use another run_id for other data, or rerun='skip'"
     )
 
 

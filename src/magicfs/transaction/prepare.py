@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, FormatError, OutputExists, UsageError
+from magicfs.errors import CommitDenied, FormatError, OutputExists, Unavailable, UsageError
 from magicfs.filesystem.recording import write_id_of
 from magicfs.formats.deletions import OldObject
 from magicfs.formats.job_object import ExtraDestination, SeenPointer
@@ -30,6 +30,7 @@ from magicfs.transaction import capacity, facts, older_files
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.other_datasets import InTheWay, described, look_again, url_of
 from magicfs.transaction.others import conflicting, find_unfinished_jobs
+from magicfs.transaction.outcome import undecided
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobRecord, JobVersion, new_token
 
@@ -80,7 +81,7 @@ async def prepare(
         _refuse_equal(context, found.replacement.equal_keys)
         capacity.check_manifests(context, output)
         changes |= {"pointer": found.pointer, "older_files": found.replacement.older_files}
-        return await record.move(version, JobState.COMMITTING, **changes)
+        return await _pass_commit_point(context, record, version, changes)
     since = version.entry.modified
     for attempt in range(_TRIES):
         if attempt:
@@ -88,7 +89,7 @@ async def prepare(
         version, in_the_way = await _announce_and_look(engine, context, record, version, output, since)
         if not in_the_way:
             warnings += in_the_way.warnings
-            return await record.move(version, JobState.COMMITTING, **changes)
+            return await _pass_commit_point(context, record, version, changes)
         version = await record.move(version, JobState.OPEN, deletions=(), equal_keys=(), partitions=None)
         if in_the_way.datasets:
             raise in_the_way.denied(context)
@@ -100,6 +101,15 @@ async def prepare(
         "nothing was published; wait for it, or if its driver is dead run magicfs recover "
         f"{' and '.join(urls)}, then commit again"
     )
+
+
+async def _pass_commit_point(
+    context: JobContext, record: JobRecord, version: JobVersion, changes: dict[str, Any]
+) -> JobVersion:
+    try:
+        return await record.move(version, JobState.COMMITTING, **changes)
+    except Unavailable as error:
+        raise undecided(context, error) from error
 
 
 async def _extra_destinations(

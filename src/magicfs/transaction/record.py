@@ -17,6 +17,7 @@ from magicfs.protocol.job_state import BEFORE_COMMIT, JobState, check_move
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.stores.conditions import Conditions
+from magicfs.stores.interrupt import held, hold
 from magicfs.stores.port import Store
 from magicfs.stores.register import Entry, Register
 from magicfs.transaction.context import JobContext
@@ -48,6 +49,7 @@ class JobRecord:
     def __init__(self, store: Store, layout: WorkLayout, conditions: Conditions) -> None:
         self.store = store
         self.layout = layout
+        self.created = False  # whether it was this process that set the job up
         self.use(conditions)
         self._heard = (0.0, 0.0)
 
@@ -75,10 +77,18 @@ class JobRecord:
 
         ``tried`` says whether it is known what the store honours.
         """
-        return JobVersion(job, await self._register.create(job.to_bytes(), tried=tried))
+        with held():
+            version = JobVersion(job, await self._register.create(job.to_bytes(), tried=tried))
+            self.created = True
+        return version
 
     async def move(self, version: JobVersion, state: JobState, **changes: Any) -> JobVersion:
-        """Replace this version by one of another state. Raises JobMoved if another process was faster."""
+        """Replace this version by one of another state. Raises JobMoved if another process was faster.
+
+        An interruption waits for the answer, and from the commit point on for the job's end.
+        """
+        if state not in BEFORE_COMMIT:
+            hold()
         check_move(version.job.state, state)
         news: dict[str, Any] = {
             "state": state,
@@ -92,7 +102,8 @@ class JobRecord:
             _check_size(moved)
         moved = replace(moved, reason=moved.reason[:_REASON_MAX])
         try:
-            entry = await self._register.swap(version.entry, moved.to_bytes())
+            with held():
+                entry = await self._register.swap(version.entry, moved.to_bytes())
         except (PreconditionFailed, ObjectExists) as error:
             raise JobMoved(
                 f"job {moved.job_id} was moved by another process while this one tried to make it {state}; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 
 from magicfs.engine import Engine
@@ -22,10 +23,11 @@ from magicfs.stores.conditions import Conditions, conditions_of, remembered
 from magicfs.transaction import job_location
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.context import FoundUpload, JobContext
+from magicfs.transaction.outcome import run_is_published
 from magicfs.transaction.prepare import refuse_data
 from magicfs.transaction.record import JobRecord, JobVersion, new_token, opened, taking_over
 
-__all__ = ["check_destination", "check_place", "claim", "pending_uploads", "refuse_published"]
+__all__ = ["check_destination", "check_place", "claim", "pending_uploads", "refuse_published", "run_again"]
 
 _LOOKED_AT = 1000
 
@@ -49,10 +51,25 @@ async def claim(
     if may_create:
         with suppress(ObjectExists):
             created = await record.create(opened(context, engine), tried=known is not None)
+    try:
+        return record, await _claimed(engine, context, record, created, tried=known is not None)
+    except asyncio.CancelledError:
+        if created is not None:
+            with suppress(MagicError):
+                await delete_keys(engine, job_location.keys_of(context))
+                await record.remove(created)
+        raise
+
+
+async def _claimed(
+    engine: Engine, context: JobContext, record: JobRecord, created: JobVersion | None, *, tried: bool
+) -> JobVersion:
+    """The job object in its driver's hands: the one that was created, or one that is there."""
+    store, layout = engine.store, context.layout
     version = created or _to_take_over(context, await record.read())
     _check_extra_destinations(context, version.job)
     _check_settings(context, version.job)
-    if known is None:
+    if not tried:
         # Only now: the leavings of a trial that is cut are found by way of the job object.
         record.use(await conditions_of(store, layout.job_directory))
     if not record.conditions.put_if_absent and not context.single_driver:
@@ -66,9 +83,9 @@ async def claim(
     if context.extra_destinations:
         await _put_job_location(engine, context, record, created)
     if created is not None:
-        return record, await record.move(created, JobState.OPEN, driver=new_token())
+        return await record.move(created, JobState.OPEN, driver=new_token())
     news = taking_over(opened(context, engine), version.job)
-    return record, await record.move(version, JobState.OPEN, **news)
+    return await record.move(version, JobState.OPEN, **news)
 
 
 async def _put_job_location(
@@ -128,6 +145,21 @@ async def refuse_published(
     raise CommitDenied(
         f"job {context.job} is published already; nothing was changed; use another job id for new data"
     )
+
+
+async def run_again(
+    context: JobContext, record: JobRecord, version: JobVersion, published: str | None
+) -> str | None:
+    """The job that keeps this one from publishing its run, given the one that has published it.
+
+    Raises OutputExists where a run must not be begun again; the job is removed.
+    """
+    if published is None or context.rerun == "replace":
+        return None
+    if context.rerun == "fail":
+        await record.remove(version)
+        raise run_is_published(context, published)
+    return published
 
 
 async def check_destination(engine: Engine, context: JobContext) -> None:

@@ -1,0 +1,131 @@
+"""The commit of a job, as a call that an interruption stops before the commit point only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+from magicfs.committers.base import Committer
+from magicfs.committers.driven import DrivenCommitter
+from magicfs.errors import CommitDenied, CommitOutcomeUnknown, MagicError, UsageError
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.progress import Meter
+from magicfs.job.spec import JobSpec
+from magicfs.job.workers import Completer, remotely
+from magicfs.report import JobReport, ProgressCallback, TaskFigures
+from magicfs.stores.interrupt import Call
+from magicfs.transaction.context import JobSetup
+from magicfs.transaction.driver import IsCurrentDriver
+
+__all__ = ["NO_REPORT", "JobState", "commit_call", "described", "state_after"]
+
+JobState = Literal["new", "open", "committing", "undecided", "committed", "aborted", "ended"]
+"""What a ``Job`` knows of itself. ``committing``: a commit runs, or goes on after an interruption;
+``undecided``: the store did not say what became of it; ``ended``: another process published less."""
+
+NO_REPORT = {
+    "new": "it was not committed",
+    "open": "it was not committed",
+    "aborted": "it was aborted",
+    "committing": "it is still being committed",
+    "ended": "another process has ended it, and published less than was committed",
+    "undecided": "the store did not say whether it is published; commit again, or run magicfs recover",
+}
+"""Why a job has no report, by its state."""
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What to commit, and how."""
+
+    spec: JobSpec
+    found: JobSetup
+    commits: list[TaskCommit] | None
+    tasks: int | None
+    how: dict[str, Any]
+    meter: Meter | None
+    warnings: Callable[[], tuple[str, ...]]
+
+    async def run(self, committer: Committer) -> JobReport:
+        spec, meter = self.spec, self.meter
+        if (before := self.found.published) is not None:
+            await committer.abort_job((), self.found.driver)
+            return JobReport.before(before, spec.location.url, spec.committer, spec.conflict)
+        try:
+            report = await committer.commit_job(self.commits, self.found.driver, self.tasks, **self.how)
+        except MagicError as error:
+            if meter is not None and (trouble := meter.trouble):
+                error.add_note(trouble)
+            raise
+        troubles = (meter.trouble,) if meter is not None and meter.trouble else ()
+        figures = () if report.published_before else _figures(self.commits)
+        warnings = (*report.warnings, *troubles, *self.warnings())
+        return replace(report, warnings=warnings, task_figures=figures)
+
+
+def commit_call(
+    spec: JobSpec,
+    found: JobSetup,
+    commits: list[TaskCommit] | None,
+    tasks: int | None,
+    *,
+    completer: Completer | None,
+    progress: ProgressCallback | None,
+    is_current_driver: IsCurrentDriver | None,
+    warnings: Callable[[], tuple[str, ...]],
+) -> Call[JobReport]:
+    """The call that commits a job. ``warnings`` are asked for once it is published."""
+    meter = Meter(progress, commits) if progress is not None else None
+    committer = spec.make_committer(meter)
+    driven = isinstance(committer, DrivenCommitter)
+    how: dict[str, Any] = {"is_current_driver": is_current_driver}
+    if completer is not None:
+        if not driven:
+            raise UsageError(
+                f"committer={spec.committer!r} completes no uploads when its job commits, so there is "
+                "nothing to hand to a completer; leave completer out, or use magic, directory or "
+                "partitioned"
+            )
+        how["complete_remotely"] = remotely(completer, spec)
+    order = _Order(spec, found, commits, tasks, how, meter, warnings)
+    # Only a job object has a commit point, before which nothing is visible.
+    return Call(
+        spec.loop,
+        partial(order.run, committer),
+        whole=not driven,
+        waiting=f"job {spec.job} cannot be stopped any more and is waited for; interrupt again to leave it",
+    )
+
+
+def state_after(call: Call[JobReport]) -> JobState:
+    """What a job is after its commit, or during it."""
+    if not call.ended:
+        return "committing"
+    if call.succeeded:
+        return "committed"
+    if isinstance(call.error, CommitDenied) and call.error.failed:
+        return "ended"
+    return "undecided" if isinstance(call.error, CommitOutcomeUnknown) else "open"
+
+
+def described(spec: JobSpec, state: JobState) -> str | None:
+    """What an interruption of a commit says about what has become of the job; None if nothing."""
+    match state:
+        case "committed":
+            return f"job {spec.job} is published all the same; job.report tells what"
+        case "committing":
+            return (
+                f"job {spec.job} is still being committed by this process; job.report tells when it is "
+                f"published; if the process ends before, run magicfs recover {spec.location.url}"
+            )
+        case "aborted":
+            return f"job {spec.job} is aborted; nothing of it is published"
+        case _:
+            return None
+
+
+def _figures(commits: Sequence[TaskCommit] | None) -> tuple[TaskFigures, ...]:
+    found = sorted(commits or (), key=lambda one: one.task_id)
+    return tuple(TaskFigures(one.task_id, one.files, one.bytes, one.rows) for one in found)

@@ -1,0 +1,266 @@
+"""Work that goes past its job, and jobs in processes that are not theirs: refused, or told of."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+import magicfs
+from magicfs.errors import OutputExists, ProtocolViolation, UsageError
+from magicfs.job.job import Job, Task
+from proofs.scenes.job_scene import JobScene
+
+
+@pytest.fixture
+def scene() -> JobScene:
+    return JobScene()
+
+
+def write(task: Task, body: bytes = b"row") -> None:
+    task.filesystem.pipe_file(f"{task.path}/a.bin", body)
+
+
+# -- tasks that nobody commits -------------------------------------------------------------------------
+
+
+def test_a_task_that_was_set_up_and_never_committed_is_told_of(
+    scene: JobScene, caplog: pytest.LogCaptureFixture
+) -> None:
+    with magicfs.Job(scene.url, conflict="append", filesystem=scene.filesystem) as job:
+        with job.task(0) as task:
+            write(task)
+        write(job.task(3).setup())
+    (warning,) = job.report.warnings
+    assert warning.startswith("task 000003 was set up and never committed: nothing of that is published")
+    assert warning in caplog.text
+    assert warning in str(job.report)
+
+
+@pytest.mark.parametrize("commits", [(), None])
+def test_attempts_that_lost_or_were_aborted_are_not_told_of(scene: JobScene, commits: Any) -> None:
+    job = scene.job()
+    write(job.task(0).setup())
+    with job.task(0) as task:
+        write(task)
+    job.task(1).setup().abort()
+    assert job.commit(None if commits is None else job.commits).warnings == ()
+
+
+def test_a_job_none_of_whose_tasks_was_committed_is_refused(scene: JobScene) -> None:
+    with (
+        pytest.raises(
+            ProtocolViolation, match=r"no task of job .* was committed, and tasks 000000, 000001 were set"
+        ),
+        magicfs.Job(scene.url, conflict="append", filesystem=scene.filesystem) as job,
+    ):
+        write(job.task(0).setup())
+        write(job.task(1).setup())
+    assert (scene.data(), scene.uploads(), scene.work()) == ({}, [], [])
+    assert repr(job).endswith("aborted>")
+    with magicfs.Job(scene.url, conflict="append", filesystem=scene.filesystem, allow_empty=True) as job:
+        job.task(0).setup()
+    assert job.report.warnings
+
+
+def test_a_write_outside_of_the_task_is_warned_about(
+    scene: JobScene, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = scene.job()
+    with job.task(0) as task:
+        write(task)
+        assert caplog.text == ""
+        files = task.filesystem
+        files.pipe_file("bucket/sales/a.bin", b"row")
+        files.pipe_file("bucket/sales/b.bin", b"row")
+        with files.open("bucket/other/a.bin", "wb") as file:
+            file.write(b"row")
+    told = [record.getMessage() for record in caplog.records]
+    assert [one.split()[0] for one in told] == ["bucket/sales/a.bin", "bucket/other/a.bin"]
+    assert "is changed at once, and stays so whatever becomes of the job; write below task.path" in told[0]
+
+
+# -- runs that are run again ---------------------------------------------------------------------------
+
+
+def run(scene: JobScene, body: bytes, conflict: str = "append", **options: Any) -> Job:
+    with (
+        magicfs.Job(
+            scene.url,
+            conflict=conflict,
+            run_id="day 1",
+            filesystem=scene.filesystem,
+            **options,  # type: ignore[arg-type]
+        ) as job,
+        job.task(0) as task,
+    ):
+        write(task, body)
+    return job
+
+
+def test_a_run_that_is_skipped_says_so_at_setup_and_first_of_all(
+    scene: JobScene, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = run(scene, b"first")
+    assert one.report.published
+    job = magicfs.Job(scene.url, conflict="append", run_id="day 1", filesystem=scene.filesystem).setup()
+    assert job.found.published == one.id
+    assert f"was published by job {one.id} already: nothing that job {job.id} writes will be" in caplog.text
+    report = job.commit([])
+    assert not report.published
+    assert str(report).split()[0] == "skipped"
+    assert f"was published before, by job {one.id}; nothing was published now" in str(report)
+
+
+def test_a_run_that_must_not_be_run_again_fails_at_setup(scene: JobScene) -> None:
+    one = run(scene, b"first", rerun="fail")
+    before = scene.everything()
+    with pytest.raises(OutputExists, match=f"was published at .* by job {one.id}, and rerun='fail'"):
+        run(scene, b"again", rerun="fail")
+    assert scene.everything() == before
+
+
+def test_a_run_is_published_again_in_place_of_the_first(scene: JobScene) -> None:
+    run(scene, b"first", "replace")
+    job = run(scene, b"corrected", "replace", rerun="replace")
+    assert job.report.published
+    assert (scene.bodies(), scene.manifest_files()) == ([b"corrected"], set(scene.data()))
+    assert run(scene, b"late", "replace").report.job_id == job.id
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"rerun": "replace"}, "rerun='replace' needs conflict='replace'"),
+        ({"rerun": "replace", "conflict": "replace_partitions"}, "cannot be done yet"),
+        ({"rerun": "fail", "run_id": None}, "name it with run_id"),
+        ({"rerun": "again"}, "rerun='again' is unknown; choose one of skip, replace, fail"),
+    ],
+)
+def test_a_rerun_that_cannot_be_is_refused(scene: JobScene, options: dict[str, Any], match: str) -> None:
+    given: dict[str, Any] = {"conflict": "append", "run_id": "day 1", **options}
+    with pytest.raises(UsageError, match=match):
+        magicfs.Job(scene.url, filesystem=scene.filesystem, **given)
+
+
+# -- map takes both kinds of functions -----------------------------------------------------------------
+
+
+def with_block(task: Task) -> None:
+    with task:
+        write(task)
+
+
+def commits_itself(task: Task) -> None:
+    write(task)
+    task.commit()
+
+
+def sets_up_itself(task: Task) -> None:
+    task.setup()
+    write(task)
+    task.commit()
+
+
+@pytest.mark.parametrize("function", [write, with_block, commits_itself, sets_up_itself])
+@pytest.mark.parametrize("committer", ["magic", "direct"])
+def test_map_takes_functions_that_use_the_task_in_a_block_of_their_own(
+    scene: JobScene, function: Any, committer: str
+) -> None:
+    with ThreadPoolExecutor(2) as pool, scene.job(committer=committer) as job:
+        assert len(job.map(function, range(3), executor=pool)) == 3
+    assert job.report.files == 3
+
+
+def test_map_runs_a_function_again_whose_own_block_raised(scene: JobScene) -> None:
+    seen: list[str] = []
+
+    def fails_once(task: Task) -> None:
+        with task:
+            write(task)
+            seen.append(task.attempt_id)
+            if len(seen) == 1:
+                raise ZeroDivisionError
+
+    with ThreadPoolExecutor(1) as pool, scene.job() as job:
+        job.map(fails_once, [0], executor=pool)
+    assert (len(set(seen)), job.report.files) == (2, 1)
+
+
+# -- forks -----------------------------------------------------------------------------------------------
+
+
+def in_fork(deed: Any) -> int:
+    """Run something in a fork; returns its exit code, 0 if the deed said True."""
+    child = os.fork()
+    if child == 0:
+        code = 99
+        try:
+            code = int(not deed())
+        except BaseException:  # noqa: BLE001 - shown by the parent
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("error", [None, SystemExit(3), ZeroDivisionError()])
+def test_a_fork_that_leaves_the_blocks_touches_nothing(
+    scene: JobScene, caplog: pytest.LogCaptureFixture, error: BaseException | None
+) -> None:
+    job = scene.job()
+    with job.task(0) as task:
+        write(task)
+        inner = job.task(1)
+        inner.__enter__()
+        write(inner)
+        before = scene.everything()
+
+        def leaves() -> bool:
+            inner.__exit__(type(error) if error else None, error, None)
+            job.__exit__(type(error) if error else None, error, None)
+            return (
+                scene.everything() == before
+                and repr(job).endswith("open>")
+                and "a fork of its process left its with block; nothing was done" in caplog.text
+            )
+
+        assert in_fork(leaves) == 0
+        inner.__exit__(None, None, None)
+    job.__exit__(None, None, None)
+    assert job.report.files == 2
+
+
+@pytest.mark.process
+def test_a_fork_may_run_tasks_and_nothing_else(scene: JobScene) -> None:
+    job = scene.job()
+
+    def refused() -> bool:
+        for call in (lambda: job.add(None), job.commit, job.abort, job.setup, job.recover_tasks):  # type: ignore[arg-type, list-item]
+            with pytest.raises(ProtocolViolation, match="of which this one is a fork"):
+                call()
+        return repr(job.task(0)) == f"<Task 000000 of job {job.id}, new>"
+
+    assert in_fork(refused) == 0
+    job.abort()
+
+
+@pytest.mark.process
+def test_a_pickled_job_belongs_to_the_process_that_loads_it(scene: JobScene) -> None:
+    job = magicfs.Job("memory://bucket-of-forks/sales", conflict="append")
+    raw = pickle.dumps(job)
+
+    def loads() -> bool:
+        other = pickle.loads(raw)
+        other._state = "open"
+        return isinstance(other.task(0), Task) and not other._is_forked
+
+    assert in_fork(loads) == 0
