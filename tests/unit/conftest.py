@@ -10,6 +10,9 @@ from typing import Any, NoReturn
 
 import pytest
 
+from magicfs.manifests import chain
+from magicfs.transaction import prepare
+
 STARTS = (
     (subprocess.Popen, "__init__"),
     (multiprocessing.process.BaseProcess, "start"),
@@ -28,3 +31,10 @@ def _no_process_without_a_mark(request: pytest.FixtureRequest, monkeypatch: pyte
 
     for owner, name in STARTS:
         monkeypatch.setattr(owner, name, refuse)
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who meets another process tries again at once."""
+    for module in (chain, prepare):
+        monkeypatch.setattr(module, "_PAUSE_S", 0)

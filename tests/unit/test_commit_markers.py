@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Literal
 
 import pytest
@@ -56,6 +58,14 @@ async def assert_whole(scene: FileScene) -> None:
     assert SuccessData.from_bytes("", (await scene.keys())["_SUCCESS"]).job_id == JOB
 
 
+async def counted(one: Callable[[int], Awaitable[bool]]) -> int:
+    """Call something with 1, 2, …, until it was behind the last; returns with which number that was."""
+    number = 1
+    while await one(number):
+        number += 1
+    return number
+
+
 def wrote(process: Process, marker: str) -> bool:
     """Whether a process wrote a marker."""
     return any(one.operation == "put" and one.key.endswith(f"/{marker}") for one in process.traffic.log)
@@ -70,7 +80,7 @@ def paused(number: int) -> list[Fault]:
 def test_of_two_drivers_at_once_exactly_one_commits(algorithm: Algorithm) -> None:
     """The first pauses before each of its requests in turn, and the second comes and goes meanwhile."""
 
-    async def one(number: int, comes: str) -> bool:
+    async def one(comes: str, number: int) -> bool:
         scene = make()
         first = scene.process(algorithm, faults=paused(number), concurrency=1)
         token = (await scene.process(algorithm).setup()).driver
@@ -101,18 +111,11 @@ def test_of_two_drivers_at_once_exactly_one_commits(algorithm: Algorithm) -> Non
         assert not wrote(second, "COMMIT_FAIL")
         return first.traffic.met != []
 
-    async def go(comes: str) -> int:
-        number = 1
-        while await one(number, comes):
-            number += 1
-        return number
-
-    assert virtual_time.run(go("before")) >= 5
-    assert virtual_time.run(go("between")) > 15
-    assert virtual_time.run(go("nameless")) > 15
+    for comes, least in (("before", 5), ("between", 16), ("nameless", 16)):
+        assert virtual_time.run(counted(partial(one, comes))) >= least
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(10))
 def test_of_many_drivers_in_any_order_exactly_one_commits(algorithm: Algorithm, seed: int) -> None:
     async def go() -> None:
         scene = make()
@@ -154,13 +157,7 @@ def test_driver_that_rises_from_the_dead_changes_nothing(algorithm: Algorithm) -
         assert not wrote(zombie, "COMMIT_FAIL")
         return zombie.traffic.met != []
 
-    async def go() -> int:
-        number = 1
-        while await one(number):
-            number += 1
-        return number
-
-    assert virtual_time.run(go()) > 15
+    assert virtual_time.run(counted(one)) > 15
 
 
 @pytest.mark.slow
@@ -198,16 +195,16 @@ def test_driver_that_goes_on_while_another_one_is_at_work(algorithm: Algorithm, 
     async def go() -> int:
         pairs, first, more = 0, 1, True
         while more:
-            # Half of the pairs.
+            # A quarter of the pairs.
             second, there = 1, True
             while there:
                 more, there = await one(first, second)
                 second += 1
                 pairs += 1
-            first += 2
+            first += 4
         return pairs
 
-    assert virtual_time.run(go()) > 300
+    assert virtual_time.run(go()) > 150
 
 
 @pytest.mark.parametrize("algorithm", [1])
@@ -235,13 +232,7 @@ def test_of_a_commit_and_an_abort_at_once_exactly_one_counts(algorithm: Algorith
         assert await scene.work() == []
         return driver.traffic.met != []
 
-    async def go() -> int:
-        number = 1
-        while await one(number):
-            number += 1
-        return number
-
-    assert virtual_time.run(go()) > 15
+    assert virtual_time.run(counted(one)) > 15
 
 
 @pytest.mark.parametrize("attempt", [0, 1])

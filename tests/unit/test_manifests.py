@@ -29,11 +29,6 @@ PLAIN = Conditions(put_if_absent=False, put_if_match=False, delete=False, bulk_d
 SAFE = [pytest.param(MATCH, id="if-match"), pytest.param(NUMBERED, id="numbered")]
 
 
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifests, "_PAUSE_S", 0)
-
-
 def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(coroutine)
 

@@ -35,7 +35,6 @@ from magicfs.spark.batch_jobs import (
 from magicfs.spark.streaming import batches, sink
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
-from magicfs.transaction import prepare
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from proofs.scenes.job_scene import JobScene
 
@@ -43,12 +42,8 @@ pytestmark = pytest.mark.slow
 
 SINK = "clicks/día"
 MODES = pytest.mark.parametrize("mode", ["append", "replace"])
-DEATHS = pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
-
-
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepare, "_PAUSE_S", 0)
+# A crash before a request leaves what one after the request before it leaves.
+DIES = Kind.CRASH_AFTER
 
 
 @pytest.fixture
@@ -176,13 +171,12 @@ def test_a_replay_of_a_published_batch_changes_nothing_and_leaves_nothing(
 
 
 @MODES
-@DEATHS
-def test_a_commit_that_died_at_any_request_is_made_good_by_the_replay(mode: str, kind: Kind) -> None:
+def test_a_commit_that_died_at_any_request_is_made_good_by_the_replay(mode: str) -> None:
     outcomes = set()
     for number in range(1, 200):
         scene = JobScene()
         run(scene, 0, b"0", mode)
-        if died(scene, Fault(kind, number=number), 1, b"first", mode) < number:
+        if died(scene, Fault(DIES, number=number), 1, b"first", mode) < number:
             break
         report = run(scene, 1, b"again", mode)
         found = [one for one in scene.bodies() if one != b"0"]
@@ -225,20 +219,19 @@ def run_again(scene: JobScene, batch: int, body: bytes, mode: Any = "append") ->
 
 
 @MODES
-@DEATHS
 @pytest.mark.parametrize(
     ("dies", "replays"),
     [(died, each), (each_died, each), (each_died, run_again)],
     ids=lambda one: one.__name__,
 )
 def test_either_way_to_write_a_stream_makes_good_what_the_other_left_at_any_request(
-    mode: str, kind: Kind, dies: Any, replays: Any
+    mode: str, dies: Any, replays: Any
 ) -> None:
     outcomes = set()
     for number in range(1, 200):
         scene = JobScene()
         each(scene, 0, b"0", mode)
-        if dies(scene, Fault(kind, number=number), 1, b"first", mode) < number:
+        if dies(scene, Fault(DIES, number=number), 1, b"first", mode) < number:
             break
         again = replays(scene, 1, b"again", mode)
         found = [one for one in scene.bodies() if one != b"0"]
@@ -310,13 +303,12 @@ def test_a_replay_beside_a_recovery_that_is_quicker_finds_the_job_ended(
     assert_clean(scene)
 
 
-@DEATHS
-def test_sparks_abort_after_a_commit_that_died_anywhere_leaves_all_or_nothing(kind: Kind) -> None:
+def test_sparks_abort_after_a_commit_that_died_anywhere_leaves_all_or_nothing() -> None:
     for number in range(1, 200):
         scene = JobScene()
         job = job_of(scene, 0)
         commits = wrote(job, b"first")
-        with requests_of(scene, Fault(kind, number=number)) as traffic, suppress(Crash):
+        with requests_of(scene, Fault(DIES, number=number)) as traffic, suppress(Crash):
             commit_batch(job, SINK, 0, commits)
         if len(traffic.log) < number:
             break
@@ -328,14 +320,13 @@ def test_sparks_abort_after_a_commit_that_died_anywhere_leaves_all_or_nothing(ki
     assert number > 20
 
 
-@DEATHS
-def test_an_abort_that_died_anywhere_does_not_keep_the_replay_from_publishing(kind: Kind) -> None:
+def test_an_abort_that_died_anywhere_does_not_keep_the_replay_from_publishing() -> None:
     for number in range(1, 100):
         scene = JobScene()
         job = job_of(scene, 0)
         commits = wrote(job, b"first")
         assert died_in_commit(scene, job, commits)
-        with requests_of(scene, Fault(kind, number=number)) as traffic, suppress(Crash):
+        with requests_of(scene, Fault(DIES, number=number)) as traffic, suppress(Crash):
             abort_batch(job_of(scene, 0), SINK, 0, commits)
         if len(traffic.log) < number:
             break
@@ -408,11 +399,10 @@ def test_either_route_may_follow_the_other(scene: JobScene) -> None:
     assert_clean(scene)
 
 
-@DEATHS
-def test_a_stream_that_died_is_followed_by_foreach_batch(kind: Kind) -> None:
+def test_a_stream_that_died_is_followed_by_foreach_batch() -> None:
     for number in range(1, 200, 3):
         scene = JobScene()
-        if died(scene, Fault(kind, number=number), 0, b"first") < number:
+        if died(scene, Fault(DIES, number=number), 0, b"first") < number:
             break
         report = by_foreach_batch(scene, 0, b"again").report
         assert scene.bodies() == ([b"first"] * 2 if report.published_before else [b"again"] * 2)
@@ -420,17 +410,6 @@ def test_a_stream_that_died_is_followed_by_foreach_batch(kind: Kind) -> None:
         assert scene.work() == []
         abort_batch(job_of(scene, 0), SINK, 0, ())
         assert_clean(scene)
-
-
-def test_foreach_batch_that_died_is_followed_by_a_stream(scene: JobScene) -> None:
-    job = scene.job(run_id=run_of(SINK, 0))
-    commits = scene.wrote(job, {"a.bin": b"first"}, {"b.bin": b"first"})
-    cut = Fault(Kind.CRASH_AFTER, operation="complete_upload", prefix="sales/")
-    assert scene.commit(job, commits, cut) is None
-    report = run(scene, 0, b"again")
-    assert (report.published_before, report.job_id) == (True, job.id)
-    assert scene.bodies() == [b"first"] * 2
-    assert_clean(scene)
 
 
 # -- batches of long ago ------------------------------------------------------------------------------------
