@@ -22,18 +22,11 @@ from magicfs.job.job import Job
 from magicfs.protocol.conflict import CONFLICTS
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
-from magicfs.transaction import prepare
 from magicfs.transaction.context import JobSetup
 from proofs.scenes.job_scene import BUCKET, JobScene
 
 NEW = {"p=1/a.bin": b"new"}
 MODES = pytest.mark.parametrize("mode", CONFLICTS)
-REPLACING = pytest.mark.parametrize("mode", ["replace", "replace_partitions"])
-
-
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepare, "_PAUSE_S", 0)
 
 
 @pytest.fixture
@@ -54,13 +47,6 @@ def unchanged_by(scene: JobScene, work: Callable[[], Any], told: str, kind: type
 
 
 # -- fail ----------------------------------------------------------------------------------------------
-
-
-def test_fail_publishes_where_nothing_is(scene: JobScene) -> None:
-    job = scene.published(NEW, conflict="fail")
-    assert scene.bodies() == [b"new"]
-    assert (job.report.conflict, job.report.files_deleted, job.report.warnings) == ("fail", 0, ())
-    assert scene.manifest_files() == set(scene.data())
 
 
 @pytest.mark.parametrize("there", ["a.bin", "p=1/deep/a.bin", "a b%.bin"])
@@ -113,49 +99,7 @@ def test_fail_in_a_with_block_leaves_nothing(scene: JobScene) -> None:
     assert (scene.below(), scene.uploads()) == (["theirs.bin"], [])
 
 
-def test_of_two_failing_jobs_only_one_is_published(scene: JobScene) -> None:
-    first, second = scene.job("fail"), scene.job("fail")
-    wrote = [scene.wrote(job, {"a.bin": job.id.encode()}) for job in (first, second)]
-    first.commit(wrote[0])
-    with pytest.raises(OutputExists):
-        second.commit(wrote[1])
-    assert scene.bodies() == [first.id.encode()]
-
-
 # -- append --------------------------------------------------------------------------------------------
-
-
-def test_append_leaves_everything_as_it_is(scene: JobScene) -> None:
-    put(scene, {"old.bin": b"old", "p=1/": b"", "p=1/_metadata": b"m", "_logs/x": b"x", "p=1/.x.crc": b"c"})
-    before = scene.objects()
-    job = scene.published(NEW, conflict="append")
-    assert job.report.files_deleted == 0
-    after = scene.objects()
-    assert {key: after[key] for key in before} == before
-    assert scene.bodies() == [b"", b"new", b"old"]
-    assert scene.manifest_files() == {name for name, body in scene.data().items() if body == b"new"}
-
-
-def test_jobs_that_append_at_once_are_all_published(scene: JobScene) -> None:
-    jobs = [scene.job("append") for _ in range(4)]
-    wrote = [scene.wrote(job, {"a.bin": b"%d" % number}) for number, job in enumerate(jobs)]
-    for job, commits in reversed(list(zip(jobs, wrote, strict=True))):
-        job.commit(commits)
-    assert scene.bodies() == [b"0", b"1", b"2", b"3"]
-    assert scene.manifest_files() == set(scene.data())
-
-
-def test_append_refuses_names_that_are_taken(scene: JobScene) -> None:
-    scene.put("p=1/a.bin", b"old")
-    job = scene.job("append", unique_names=False)
-    commits = scene.wrote(job, NEW)
-    with pytest.raises(
-        OutputExists, match=r"1 files of job .* such as sales/p=1/a\.bin, and conflict='append'"
-    ):
-        job.commit(commits)
-    assert (scene.bodies(), scene.state(job)) == ([b"old"], "open")
-    job.abort()
-    assert scene.objects().keys() == {"sales/p=1/a.bin"}
 
 
 @pytest.mark.parametrize("mode", ["append", "fail"])
@@ -308,60 +252,7 @@ def test_replace_partitions_removes_what_lies_in_touched_partitions_only(scene: 
     assert set(scene.below()) >= stay.keys()
 
 
-def test_replace_partitions_hides_the_keys_from_readers_of_manifests(scene: JobScene) -> None:
-    scene.published({"p=1/a.bin": b"1", "p=2/a.bin": b"2"})
-    scene.published({"p=2/b.bin": b"3"}, conflict="replace_partitions")
-    assert scene.bodies() == [b"1", b"3"]
-    assert scene.manifest_files() == set(scene.data())
-
-
-@pytest.mark.parametrize(
-    ("files", "told"),
-    [
-        ({"a.bin": b""}, "lies at the root of the destination, in no partition"),
-        ({"p=1/a.bin": b"", "p=1/q=1/a.bin": b""}, "partitions of different depths, such as p=1 and p=1/q=1"),
-    ],
-)
-def test_replace_partitions_refuses_files_of_no_partition(
-    scene: JobScene, files: Mapping[str, bytes], told: str
-) -> None:
-    scene.put("p=1/old.bin", b"old")
-    job = scene.job("replace_partitions")
-    commits = scene.wrote(job, files)
-    with pytest.raises(UsageError, match=told):
-        job.commit(commits)
-    assert (scene.bodies(), scene.state(job)) == ([b"old"], "open")
-    job.abort()
-    assert scene.objects().keys() == {"sales/p=1/old.bin"}
-
-
 # -- empty jobs ----------------------------------------------------------------------------------------
-
-
-@REPLACING
-@pytest.mark.parametrize("tasks", [0, 2])
-def test_empty_job_does_not_replace_unless_told_to(scene: JobScene, mode: str, tasks: int) -> None:
-    scene.put("p=1/old.bin", b"old")
-    job = scene.job(mode)
-    commits = scene.wrote(job, *([{}] * tasks))
-    before = scene.everything()
-    with pytest.raises(
-        UsageError, match=rf"has no files, and conflict='{mode}' would only delete .*allow_empty"
-    ):
-        job.commit(commits)
-    assert scene.everything() == before
-    job.abort()
-    empty = scene.job(mode, allow_empty=True)
-    assert empty.commit(scene.wrote(empty, *([{}] * tasks))).files == 0
-    assert scene.bodies() == ([] if mode == "replace" else [b"old"])
-    assert marked(scene)
-
-
-@pytest.mark.parametrize("mode", ["fail", "append"])
-def test_empty_job_that_replaces_nothing_is_published(scene: JobScene, mode: str) -> None:
-    job = scene.published(conflict=mode)
-    assert job.report.files == 0
-    assert (scene.bodies(), marked(scene), scene.work()) == ([], True, [])
 
 
 # -- equal keys ----------------------------------------------------------------------------------------
@@ -446,13 +337,6 @@ def test_equal_key_that_cannot_be_replaced_goes_forward_only(scene: JobScene) ->
 def test_table_of_another_format_is_refused(scene: JobScene, mode: str, there: str, whose: str) -> None:
     put(scene, {there: b"{}", "data/a.parquet": b"old"})
     unchanged_by(scene, lambda: scene.job(mode), f"is a table of {whose}, as sales/{there} shows", UsageError)
-
-
-@MODES
-def test_destination_that_is_a_file_is_refused(mode: str) -> None:
-    scene = JobScene("data/file")
-    scene.elsewhere(lambda engine: engine.store.put("data/file", b"old"))
-    unchanged_by(scene, lambda: scene.job(mode), "is a file; choose a directory", UsageError)
 
 
 # -- _SUCCESS ------------------------------------------------------------------------------------------
@@ -543,20 +427,6 @@ def test_job_that_replaces_backs_out_beside_one_that_commits(scene: JobScene, mo
     assert scene.manifest_files() == set(scene.data())
 
 
-def test_job_that_replaces_beside_one_of_other_partitions_goes_on(scene: JobScene) -> None:
-    other = scene.job("replace_partitions")
-    theirs = scene.wrote(other, {"p=2/theirs.bin": b"theirs"})
-    scene.commit(other, theirs, Fault(Kind.CRASH_BEFORE, operation="complete_upload"))
-    scene.published(NEW, conflict="replace_partitions")
-    with pytest.raises(CommitDenied, match=f"job {other.id} on .* is committing"):
-        scene.published({"p=2/b.bin": b"new"}, conflict="replace_partitions")
-    with pytest.raises(CommitDenied, match=f"job {other.id} on .* is committing"):
-        scene.published({"p=3/b.bin": b"new"}, conflict="replace")
-    scene.recover(job=other.id)
-    assert scene.bodies() == [b"new", b"theirs"]
-    assert scene.manifest_files() == set(scene.data())
-
-
 def test_job_that_was_published_between_look_and_commit_point_is_seen(scene: JobScene) -> None:
     """An append that begins and ends between the listing and the announcement."""
     scene.put("old.bin", b"old")
@@ -581,17 +451,6 @@ def test_job_that_was_published_between_look_and_commit_point_is_seen(scene: Job
     assert scene.manifest_files() == set(scene.data())
 
 
-def test_open_job_is_in_nobodys_way(scene: JobScene) -> None:
-    waiting = scene.job("append")
-    commits = scene.wrote(waiting, {"p=1/later.bin": b"later"})
-    job = scene.published(NEW, conflict="replace")
-    assert [one.job_id for one in job.found.jobs] == [waiting.id]
-    assert job.found.jobs[0].state == "open"
-    waiting.commit(commits)
-    assert scene.bodies() == [b"later", b"new"]
-    assert scene.manifest_files() == set(scene.data())
-
-
 def test_setup_tells_unfinished_jobs_and_pending_uploads(scene: JobScene) -> None:
     dead = scene.job("append", run_id="nightly")
     scene.wrote(dead, NEW)
@@ -605,36 +464,7 @@ def test_setup_tells_unfinished_jobs_and_pending_uploads(scene: JobScene) -> Non
     assert found.uploads[0].initiated > 1e9
 
 
-def test_job_whose_object_cannot_be_read_is_in_the_way_of_those_that_replace(scene: JobScene) -> None:
-    job = scene.job("append")
-    scene.put(job.spec.work_layout.job_object_key.removeprefix("sales/"), b"not JSON")
-    scene.published(NEW, conflict="append")
-    replacing = scene.job("replace")
-    (found,) = replacing.found.jobs
-    assert (found.job_id, found.state) == (job.id, None)
-    assert "no JSON" in found.problem or "JSON" in found.problem
-    with pytest.raises(CommitDenied, match=f"the job object of job {job.id} cannot be read"):
-        replacing.commit(scene.wrote(replacing, {"p=1/b.bin": b"newer"}))
-    assert scene.bodies() == [b"new"]
-
-
 # -- take-over -----------------------------------------------------------------------------------------
-
-
-@MODES
-def test_older_driver_is_denied_once_a_newer_one_has_taken_the_job_over(scene: JobScene, mode: str) -> None:
-    older = scene.job(mode)
-    commits = scene.wrote(older, NEW)
-    newer = scene.job(mode, job_id=older.id, attempt=1)
-    before = scene.everything()
-    for call in (lambda: older.commit(commits), older.abort):
-        with pytest.raises(
-            CommitDenied, match=r"was taken over by another driver, attempt 1 on .*nothing was"
-        ):
-            call()
-    assert scene.everything() == before
-    assert newer.commit(commits).files == 1
-    assert scene.bodies() == [b"new"]
 
 
 @MODES
@@ -656,16 +486,6 @@ def test_older_driver_that_is_committing_while_a_newer_one_takes_over_stops(
     driver = newer[0].driver
     scene.elsewhere(lambda engine: MagicCommitter(context, engine).commit_job(commits, driver))
     assert scene.bodies() == [b"new"]
-
-
-def test_job_past_its_commit_point_cannot_be_taken_over(scene: JobScene) -> None:
-    job = scene.job("append")
-    commits = scene.wrote(job, NEW)
-    scene.commit(job, commits, Fault(Kind.CRASH_BEFORE, operation="complete_upload"))
-    before = scene.everything()
-    with pytest.raises(CommitDenied, match="is committing; nothing was changed; run magicfs recover"):
-        scene.job("append", job_id=job.id)
-    assert scene.everything() == before
 
 
 # -- stores --------------------------------------------------------------------------------------------

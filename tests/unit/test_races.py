@@ -30,7 +30,6 @@ from magicfs.stores.memory import MemoryStore
 from magicfs.stores.port import PutMode
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Crash, Fault, Kind, Request
-from magicfs.transaction import prepare
 from proofs.scenes.job_scene import BUCKET, JobScene
 
 pytestmark = pytest.mark.slow
@@ -38,12 +37,6 @@ pytestmark = pytest.mark.slow
 OLD = {"p=1/old.bin": b"old"}
 NEW = [{"p=1/a.bin": b"new 0"}, {"p=1/b.bin": b"new 1"}, {"p=1/c.bin": b"new 2"}]
 WHOLE = [b"new 0", b"new 1", b"new 2", b"old"]
-SWAPS = Fault(Kind.ERROR_BEFORE, operation="put", times=None)
-
-
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepare, "_PAUSE_S", 0)
 
 
 class Play:
@@ -133,29 +126,6 @@ def test_late_copy_of_the_setup_does_not_let_a_driver_publish_twice(monkeypatch:
 # -- a recovery beside a driver that lives ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("skip", range(3))
-def test_driver_that_is_rolled_back_while_it_completes_learns_it(skip: int) -> None:
-    play = Play()
-    traffic = play.before("complete_upload", "p=1", lambda: play.recover(rollback=True), skip=skip)
-    with pytest.raises(
-        CommitDenied, match="has ended without being published: another process aborted it or"
-    ):
-        play.commit(traffic)
-    assert play.happened == 1
-    play.assert_old()
-
-
-@pytest.mark.parametrize("skip", range(3))
-def test_driver_whose_job_is_finished_by_a_recovery_while_it_completes_is_content(skip: int) -> None:
-    play = Play()
-    report = play.commit(play.before("complete_upload", "p=1", play.recover, skip=skip))
-    assert play.happened == 1
-    assert (report.files, report.bytes) == (3, 15)
-    assert report.warnings == ("another process finished the job",)
-    assert len(report.filenames) == 3
-    play.assert_new()
-
-
 def test_driver_of_a_store_that_fails_for_uploads_of_a_rolled_back_job_learns_it() -> None:
     # moto answers 500 to the complete of an upload that was aborted.
     play = Play()
@@ -175,14 +145,6 @@ def test_driver_goes_on_with_a_rollback_that_died(skip: int) -> None:
     with pytest.raises(CommitDenied, match="was reverted by another process; run the job again"):
         play.commit(traffic)
     assert play.happened == 1
-    play.assert_old()
-
-
-def test_driver_whose_job_is_aborted_at_its_swap_learns_it() -> None:
-    play = Play()
-    traffic = play.before("put", "/job.json", lambda: play.recover(abort=True))
-    with pytest.raises(CommitDenied, match="has ended without being published"):
-        play.commit(traffic)
     play.assert_old()
 
 
@@ -360,17 +322,6 @@ def test_file_that_appears_again_and_again_stops_the_rollback() -> None:
 # -- abort -----------------------------------------------------------------------------------------------
 
 
-def test_abort_of_a_completed_job_touches_nothing() -> None:
-    play = Play()
-    assert play.commit(Traffic([Fault(Kind.CRASH_BEFORE, operation="put", prefix="sales/_magicfs/")])) is None
-    before = play.scene.everything()
-    with pytest.raises(ProtocolViolation, match="is published; nothing was removed; run magicfs recover"):
-        play.job.abort()
-    assert play.scene.everything() == before
-    play.recover()
-    play.assert_new()
-
-
 @pytest.mark.parametrize("how", ["abort", "rollback"])
 def test_abort_goes_on_with_what_a_recovery_began(how: str) -> None:
     play = Play()
@@ -515,29 +466,3 @@ def test_missing_or_surplus_tasks_publish_nothing(tasks: int, listed: bool) -> N
         play.job.commit(None if listed else play.commits, tasks=tasks)
     assert play.scene.everything() == before
     assert play.job.commit(None if listed else play.commits, tasks=3).tasks == 3
-
-
-def test_job_of_memory_tracking_cannot_be_listed() -> None:
-    scene = JobScene()
-    job = scene.job(tracking="memory")
-    with pytest.raises(
-        ProtocolViolation, match="with tracking='memory' no listing shows what tasks committed"
-    ):
-        job.commit()
-
-
-@pytest.mark.parametrize("unique_names", [True, False])
-def test_two_files_of_one_final_name_fail_their_task(unique_names: bool) -> None:
-    scene = JobScene()
-    job = scene.job("append", unique_names=unique_names)
-    task = job.task(0).setup()
-    for name in ("a.bin", "b.bin"):
-        task.filesystem.pipe_file(f"{task.path}/{name}", b"1")
-    (record, *_) = (key for key in scene.objects() if key.endswith("b.bin.pending"))
-    document = json.loads(scene.objects()[record][0])
-    document["destinationKey"] = document["destinationKey"].replace("sales/b", "sales/a")
-    scene.put(record.removeprefix("sales/"), json.dumps(document).encode())
-    with pytest.raises(CommitFailed, match="task 000000 was not committed"):
-        task.commit()
-    job.abort()
-    assert (scene.work(), scene.data()) == ([], {})

@@ -9,7 +9,7 @@ import pytest
 
 import magicfs
 from magicfs.committers.magic import MagicCommitter
-from magicfs.errors import CommitDenied, OutputExists, UsageError
+from magicfs.errors import CommitDenied, OutputExists
 from magicfs.formats.pointer import RUNS_KEPT
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
@@ -17,17 +17,11 @@ from magicfs.protocol.conflict import CONFLICTS
 from magicfs.protocol.ids import TaskId
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
-from magicfs.transaction import prepare
 from magicfs.transaction.context import JobSetup
 from proofs.scenes.job_scene import Files, JobScene
 
 RUN = "sink 7/día 12"
 MODES = pytest.mark.parametrize("mode", CONFLICTS)
-
-
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepare, "_PAUSE_S", 0)
 
 
 @pytest.fixture
@@ -98,16 +92,6 @@ def test_run_whose_first_job_had_not_begun_to_publish_is_aborted(scene: JobScene
     job = again(scene, mode)
     assert (job.report.published_before, job.report.files) == (False, 2)
     assert scene.state(one) is None
-    assert scene.bodies() == [b"again", b"again"]
-    assert_clean(scene)
-
-
-def test_first_job_that_still_lives_is_denied(scene: JobScene) -> None:
-    one = scene.job("append", run_id=RUN)
-    commits = scene.wrote(one, {"a.bin": b"first"})
-    again(scene, "append")
-    with pytest.raises(CommitDenied, match="has ended without being published"):
-        one.commit(commits)
     assert scene.bodies() == [b"again", b"again"]
     assert_clean(scene)
 
@@ -218,11 +202,6 @@ def wrote_elsewhere(scene: JobScene, job: Job, files: Files) -> list[TaskCommit]
     for name, body in files.items():
         task.filesystem.pipe_file(f"{task.path}/{name}", body)
     return [task.commit()]
-
-
-def test_empty_run_id_is_refused(scene: JobScene) -> None:
-    with pytest.raises(UsageError, match="run_id is empty; name the run, or leave it out"):
-        scene.job("append", run_id="")
 
 
 def test_run_is_named_in_the_job_object_and_the_manifest(scene: JobScene) -> None:

@@ -19,7 +19,6 @@ from magicfs.errors import (
     CommitFailed,
     CommitOutcomeUnknown,
     OutputExists,
-    ProtocolViolation,
     StoreError,
     UsageError,
 )
@@ -104,26 +103,6 @@ def test_committed_task_lies_where_hadoops_committer_puts_it(scene: ClusterScene
     assert scene.bodies() == [b"1", b"2"]
 
 
-@pytest.mark.parametrize("how", ["listed", "handed over"])
-def test_listing_and_handing_over_agree(scene: ClusterScene, how: str) -> None:
-    job = scene.job()
-    commits = scene.wrote(job, {"a": b"1"}, {"a": b"2"}, {})
-    report = job.commit(None if how == "listed" else commits, tasks=3)
-    assert (report.tasks, report.files) == (3, 2)
-    assert scene.bodies() == [b"1", b"2"]
-    assert (scene.handed(), scene.local(), scene.uploads(), scene.work()) == ([], [], [], [])
-
-
-def test_last_attempt_that_commits_counts_when_sets_are_listed(scene: ClusterScene) -> None:
-    job = scene.job()
-    first, second = task_of(job, 0, {"a": b"first"}), task_of(job, 0, {"b": b"second"})
-    second.commit()
-    first.commit()
-    assert len(scene.uploads()) == 2
-    report = job.commit()
-    assert (report.tasks, scene.bodies(), scene.uploads()) == (1, [b"first"], [])
-
-
 @pytest.mark.parametrize("large", [False, True])
 def test_attempt_that_was_accepted_counts_whoever_committed_later(
     scene: ClusterScene, monkeypatch: pytest.MonkeyPatch, large: bool
@@ -137,37 +116,6 @@ def test_attempt_that_was_accepted_counts_whoever_committed_later(
     second.commit()
     job.commit([accepted])
     assert (scene.bodies(), scene.uploads()) == ([b"first"], [])
-
-
-def test_with_block_publishes_and_cleans_up(scene: ClusterScene) -> None:
-    with magicfs.Job(
-        scene.url,
-        conflict="append",
-        filesystem=scene.filesystem,
-        committer="partitioned",
-        committer_options=scene.options,
-    ) as job:
-        for number in range(3):
-            with job.task(number) as task:
-                write(task.path, {"p=1/part-0": b"%d" % number})
-    assert scene.bodies() == [b"0", b"1", b"2"]
-    assert (scene.handed(), scene.local()) == ([], [])
-
-
-def test_commit_that_nobody_handed_over_is_missed(scene: ClusterScene) -> None:
-    job = magicfs.Job(
-        scene.url,
-        conflict="append",
-        filesystem=scene.filesystem,
-        committer="directory",
-        committer_options=scene.options,
-    )
-    with (
-        pytest.raises(ProtocolViolation, match=r"tasks 000000 of job .* were committed and nobody handed"),
-        job,
-    ):
-        Task(job.spec, job.task(0).id).setup().commit()
-    assert (scene.handed(), scene.uploads(), scene.work()) == ([], [], [])
 
 
 # -- setting up ----------------------------------------------------------------------------------------
@@ -287,30 +235,6 @@ def test_sets_that_alone_tell_losers_from_winners_outlive_an_unknown_commit(
     assert (scene.uploads(), scene.handed()) == ([], [])
 
 
-@pytest.mark.parametrize("unique", [True, False])
-@pytest.mark.parametrize("known", [True, False])
-def test_abort_discards_uploads_that_only_the_cluster_knows(
-    scene: ClusterScene, unique: bool, known: bool
-) -> None:
-    job = scene.job(unique_names=unique)
-    commits = scene.wrote(job, {"a": b"1"}, {"b": b"2"})
-    for commit in commits if known else []:
-        job.add(commit)
-    job.abort()
-    assert (scene.uploads(), scene.handed(), scene.work(), scene.local()) == ([], [], [], [])
-    job.abort()
-
-
-def test_losers_that_only_the_cluster_knows_are_discarded_by_the_commit(scene: ClusterScene) -> None:
-    job = scene.job(unique_names=False)
-    loser, winner = task_of(job, 0, {"a": b"1"}), task_of(job, 0, {"b": b"2"})
-    loser.commit()
-    accepted = winner.commit()
-    assert len(scene.uploads()) == 2
-    report = job.commit([accepted])
-    assert (scene.bodies(), scene.uploads(), report.warnings) == ([b"2"], [], ())
-
-
 def test_cluster_that_cannot_be_cleaned_is_told_by_the_report(
     scene: ClusterScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -333,17 +257,6 @@ def test_cluster_that_cannot_be_cleaned_is_told_by_the_report(
     assert scene.bodies() == [b"1"]
 
 
-def test_jobs_of_others_in_the_cluster_are_untouched(scene: ClusterScene) -> None:
-    other = scene.job()
-    scene.wrote(other, {"a": b"other"})
-    theirs = scene.handed()
-    scene.published({"a": b"1"})
-    scene.job().abort()
-    assert scene.handed() == theirs
-    other.commit()
-    assert scene.bodies() == [b"1", b"other"]
-
-
 # -- what is malformed or inconsistent -------------------------------------------------------
 
 
@@ -351,17 +264,6 @@ def put(scene: ClusterScene, name: str, body: bytes) -> None:
     fs, root = fsspec.core.url_to_fs(scene.url_of_cluster)
     fs.makedirs(f"{root}/{name}".rpartition("/")[0], exist_ok=True)
     fs.pipe_file(f"{root}/{name}", body)
-
-
-def test_pending_set_of_another_job_is_refused(scene: ClusterScene) -> None:
-    other, job = scene.job(), scene.job()
-    scene.wrote(other, {"a": b"other"})
-    theirs = scene.read(f"{uploads_directory(other)}/_temporary/0/000000")
-    put(scene, f"{uploads_directory(job)}/_temporary/0/000000", theirs)
-    before = scene.everything()
-    with pytest.raises(CommitFailed, match=f"belongs to job {other.id}, not {job.id}; nothing was published"):
-        job.commit()
-    assert scene.everything() == before
 
 
 @pytest.mark.parametrize("name", ["not a task", "x y.pendingset"])
@@ -377,15 +279,6 @@ def test_checksums_of_hadoops_local_filesystem_are_no_tasks(scene: ClusterScene)
     scene.wrote(job, {"a": b"1"})
     put(scene, f"{uploads_directory(job)}/_temporary/0/.000000.crc", b"crc")
     assert job.commit().tasks == 1
-
-
-def test_set_that_is_garbage_fails_the_job_and_discards_the_rest(scene: ClusterScene) -> None:
-    job = scene.job()
-    scene.wrote(job, {"a": b"1"})
-    put(scene, f"{uploads_directory(job)}/_temporary/0/000001", b"garbage")
-    with pytest.raises(CommitFailed, match="a pending set is malformed or inconsistent"):
-        job.commit()
-    assert (scene.state(job), scene.uploads(), scene.handed()) == (None, [], [])
 
 
 def test_set_that_is_gone_changes_nothing(scene: ClusterScene, monkeypatch: pytest.MonkeyPatch) -> None:

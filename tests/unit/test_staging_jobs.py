@@ -17,7 +17,6 @@ from magicfs import datasets
 from magicfs.committers import registry
 from magicfs.errors import (
     CommitDenied,
-    CommitFailed,
     FormatError,
     OutputExists,
     ProtocolViolation,
@@ -27,20 +26,13 @@ from magicfs.formats.job_object import JobObject
 from magicfs.formats.success import SuccessData
 from magicfs.job.task import Task
 from magicfs.protocol.conflict import is_by_partition, overlap, partitions_to_check
-from magicfs.protocol.guarantees import Guarantees
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
-from magicfs.transaction import prepare
 from proofs.scenes.job_scene import JobScene
 from proofs.scenes.staged_scene import StagedScene, write
 
 NEW = {"p=1/a.bin": b"new"}
 KINDS = pytest.mark.parametrize("committer", ["directory", "partitioned"])
-
-
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepare, "_PAUSE_S", 0)
 
 
 @pytest.fixture
@@ -53,106 +45,12 @@ def partitioned(tmp_path: Path) -> StagedScene:
     return StagedScene(tmp_path, "partitioned")
 
 
-def four_by_three() -> list[dict[str, bytes]]:
-    return [{f"p={task}/{name}": b"%d" % task for name in "abc"} for task in range(4)]
-
-
 # -- commit and abort ----------------------------------------------------------------------------------
 
 
 @KINDS
-def test_commit_of_4_tasks_by_3_files_publishes_all_and_aborts_nothing(
-    tmp_path: Path, committer: str
-) -> None:
-    scene = StagedScene(tmp_path, committer)
-    job = scene.job()
-    commits = scene.wrote(job, *four_by_three())
-    assert len(scene.uploads()) == 12
-    report = job.commit(commits)
-    assert (report.tasks, report.files, report.uploads_aborted, report.files_deleted) == (4, 12, 0, 0)
-    assert (report.committer, report.warnings) == (committer, ())
-    assert len(scene.data()) == 12
-    assert (scene.uploads(), scene.work(), scene.local()) == ([], [], [])
-    success = scene.success()
-    assert success is not None
-    assert (success.committer, success.job_id, len(success.filenames)) == (committer, job.id, 12)
-    counters = report.statistics.counters
-    assert counters["committer_commits_completed"] == counters["committer_stage_file_upload"] == 12
-
-
-def test_commit_that_fails_after_five_files_leaves_none_of_twelve(directory: StagedScene) -> None:
-    job = directory.job()
-    commits = directory.wrote(job, *four_by_three())
-    key, upload_id = directory.uploads()[5]
-    directory.elsewhere(lambda engine: engine.store.abort_upload(key, upload_id))
-    seen: list[int] = []
-    with pytest.raises(
-        CommitFailed, match="the 5 files that had become visible were removed again"
-    ) as caught:
-        directory.commit(job, commits, traffic=Traffic(after=lambda _: seen.append(len(directory.data()))))
-    assert (len(caught.value.done), len(caught.value.failed), len(caught.value.not_started)) == (5, 1, 6)
-    assert max(seen) == 5
-    assert (directory.data(), directory.uploads(), directory.work()) == ({}, [], [])
-    assert directory.success() is None
-
-
-@KINDS
-def test_abort_discards_all_and_may_be_repeated(tmp_path: Path, committer: str) -> None:
-    scene = StagedScene(tmp_path, committer)
-    scene.put("old.txt", b"old")
-    job = scene.job()
-    scene.wrote(job, *four_by_three())
-    unfinished = Task(job.spec, job.task(9).id).setup()
-    write(unfinished.path, NEW)
-    unfinished.abort()
-    job.abort()
-    job.abort()
-    assert (scene.bodies(), scene.uploads(), scene.work(), scene.local()) == ([b"old"], [], [], [])
-    again = magicfs.Job(
-        scene.url, conflict="append", filesystem=scene.filesystem, job_id=job.id, committer=committer
-    )
-    again.abort()
-    assert scene.bodies() == [b"old"]
-
-
-def test_task_that_commits_after_its_job_has_ended_publishes_nothing(directory: StagedScene) -> None:
-    job = directory.job()
-    late = Task(job.spec, job.task(0).id).setup()
-    write(late.path, {"a": b"late"})
-    job.commit(directory.wrote(job, {"a": b"1"}))
-    late.commit()
-    assert directory.bodies() == [b"1"]
-    assert directory.local() == []
-
-
-@pytest.mark.slow
-def test_many_sets_are_committed_and_a_hundred_names_are_told(directory: StagedScene) -> None:
-    job = directory.job()
-    commits = directory.wrote(job, *({f"{n}.txt": b"x" for n in range(10)} for _ in range(60)))
-    report = job.commit(commits)
-    assert (report.files, len(report.filenames)) == (600, 100)
-    success = directory.success()
-    assert success is not None
-    assert len(success.filenames) == 100
-
-
-@KINDS
-def test_guarantees_and_capabilities(tmp_path: Path, committer: str) -> None:
+def test_every_step_can_be_repeated_and_tasks_recovered(tmp_path: Path, committer: str) -> None:
     made = StagedScene(tmp_path, committer).job().spec.make_committer()
-    assert made.guarantees == Guarantees(
-        speculative_tasks=True,
-        recoverable_job=True,
-        abortable_task=True,
-        abortable_job=True,
-        uncommitted_output_observable=False,
-        committed_task_output_observable=False,
-        atomic_task_commit=True,
-        atomic_job_commit_list=False,
-        atomic_job_commit_manifest=True,
-        partitioned_executor_resilience=True,
-        repeatable_job_commit=True,
-        survives_driver_loss=True,
-    )
     assert made.is_recovery_supported
     assert made.is_commit_job_repeatable
     assert made.is_task_commit_repeatable
@@ -168,18 +66,6 @@ def test_conflict_mode_that_is_none_is_refused_at_once(tmp_path: Path, committer
     with pytest.raises(UsageError, match=f"conflict='{conflict}'"):
         scene.job(conflict)
     assert scene.objects() == {}
-
-
-@KINDS
-@pytest.mark.parametrize("conflict", ["fail", "append"])
-def test_destination_that_is_a_file_is_refused(tmp_path: Path, committer: str, conflict: str) -> None:
-    scene = StagedScene(tmp_path, committer, destination="sales/file")
-    other = StagedScene(tmp_path)
-    other.filesystem, other.plain = scene.filesystem, scene.plain
-    other.put("file", b"a file")
-    with pytest.raises(UsageError, match="is a file; choose a directory"):
-        scene.job(conflict)
-    assert list(scene.objects()) == ["sales/file"]
 
 
 @KINDS
@@ -207,38 +93,6 @@ def test_driver_that_the_engine_does_not_want_makes_no_request(
 
 
 # -- directory -----------------------------------------------------------------------------------------
-
-
-def test_directory_fail_looks_at_setup_and_again_at_the_commit(directory: StagedScene) -> None:
-    job = directory.job("fail")
-    commits = directory.wrote(job, NEW)
-    directory.put("p=7/theirs.bin", b"theirs")
-    with pytest.raises(OutputExists, match=r"such as sales/p=7/theirs\.bin.*nothing was changed"):
-        job.commit(commits)
-    assert directory.state(job) == "open"
-    with pytest.raises(OutputExists, match="holds data already"):
-        directory.job("fail")
-    directory.delete("p=7/theirs.bin")
-    job.commit(commits)
-    assert directory.bodies() == [b"new"]
-
-
-def test_directory_append_leaves_what_is_there(directory: StagedScene) -> None:
-    directory.put("p=1/old.bin", b"old")
-    assert directory.published(NEW).report.files_deleted == 0
-    assert directory.bodies() == [b"new", b"old"]
-
-
-def test_directory_replace_removes_everything_and_only_once_the_new_is_there(directory: StagedScene) -> None:
-    for name in ("old.bin", "p=1/old.bin", "p=2/x/old.bin"):
-        directory.put(name, b"old")
-    job = directory.job("replace")
-    commits = directory.wrote(job, NEW, {"q=1/b.bin": b"new"})
-    assert directory.bodies() == [b"old"] * 3
-    seen: list[list[bytes]] = []
-    directory.commit(job, commits, traffic=Traffic(after=lambda _: seen.append(directory.bodies())))
-    assert all(bodies.count(b"old") == 3 or bodies.count(b"new") == 2 for bodies in seen)
-    assert directory.bodies() == [b"new", b"new"]
 
 
 # -- partitioned: fail ---------------------------------------------------------------------------------
@@ -343,17 +197,6 @@ def test_fail_says_its_partitions_in_the_job_object(partitioned: StagedScene) ->
     assert ("open", None) in told
 
 
-def test_of_two_jobs_that_fail_on_one_partition_one_is_published(partitioned: StagedScene) -> None:
-    first, second, third = (partitioned.job("fail") for _ in range(3))
-    wrote = [partitioned.wrote(first, NEW), partitioned.wrote(second, NEW)]
-    elsewhere = partitioned.wrote(third, {"p=2/c": b"third"})
-    first.commit(wrote[0])
-    with pytest.raises(OutputExists):
-        second.commit(wrote[1])
-    third.commit(elsewhere)
-    assert partitioned.bodies() == [b"new", b"third"]
-
-
 @pytest.mark.parametrize("other", [{"p=1/b": b"other"}, {"p=2/b": b"other"}, {"root": b"other"}])
 def test_prepared_jobs_exclude_each_other_only_where_their_partitions_overlap(
     partitioned: StagedScene, other: dict[str, bytes]
@@ -374,32 +217,6 @@ def test_prepared_jobs_exclude_each_other_only_where_their_partitions_overlap(
     assert b"other" in partitioned.bodies()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("cut", range(1, 40))
-def test_recovery_finishes_or_leaves_a_job_that_fails_per_partition(tmp_path: Path, cut: int) -> None:
-    scene = StagedScene(tmp_path, "partitioned")
-    scene.put("p=9/old.bin", b"old")
-    job = scene.job("fail")
-    commits = scene.wrote(job, NEW, {"p=2/b": b"2"})
-    scene.commit(job, commits, Fault(Kind.CRASH_AFTER, number=cut))
-    scene.recover()
-    if scene.state(job) is not None:
-        assert scene.bodies() == [b"old"]
-        job.commit(commits)
-    assert scene.bodies() == [b"2", b"new", b"old"]
-    assert (scene.uploads(), scene.work()) == ([], [])
-
-
-def test_rollback_of_a_job_that_fails_per_partition_restores_what_was(partitioned: StagedScene) -> None:
-    partitioned.put("p=9/old.bin", b"old")
-    job = partitioned.job("fail")
-    commits = partitioned.wrote(job, NEW, {"p=2/b": b"2"})
-    assert partitioned.commit(job, commits, Fault(Kind.CRASH_AFTER, operation="complete_upload")) is None
-    assert len(partitioned.data()) == 2
-    partitioned.recover(rollback=True)
-    assert (partitioned.bodies(), partitioned.uploads(), partitioned.work()) == ([b"old"], [], [])
-
-
 def test_run_that_is_published_already_is_not_refused_for_its_own_data(partitioned: StagedScene) -> None:
     partitioned.published(NEW, conflict="fail", run_id="batch-7")
     again = partitioned.job("fail", run_id="batch-7")
@@ -415,36 +232,6 @@ def test_run_that_is_published_already_is_not_refused_for_its_own_data(partition
 
 
 # -- partitioned: append and replace -------------------------------------------------------------------
-
-
-def test_append_deletes_nothing_and_takes_files_at_the_root(partitioned: StagedScene) -> None:
-    partitioned.put("p=1/old.bin", b"old")
-    partitioned.published(NEW, {"root.bin": b"root"})
-    assert partitioned.bodies() == [b"new", b"old", b"root"]
-
-
-def test_replace_removes_touched_partitions_and_no_sibling(partitioned: StagedScene) -> None:
-    hours = [f"day={day}/hour={hour}" for day in (1, 2) for hour in (10, 11, 12)]
-    for hour in hours:
-        partitioned.put(f"{hour}/old.bin", b"old")
-    partitioned.put("day=1/hour=1/old.bin", b"old")
-    touched = [hour for hour in hours if not hour.endswith("12")]
-    job = partitioned.job("replace_partitions")
-    commits = partitioned.wrote(job, *({f"{hour}/new.bin": b"new"} for hour in touched))
-    assert partitioned.bodies().count(b"old") == 7
-    assert job.commit(commits).files_deleted == 4
-    left = {name for name, body in partitioned.data().items() if body == b"old"}
-    assert left == {"day=1/hour=1/old.bin", "day=1/hour=12/old.bin", "day=2/hour=12/old.bin"}
-    assert partitioned.bodies().count(b"new") == 4
-
-
-def test_replace_refuses_a_file_at_the_root(partitioned: StagedScene) -> None:
-    partitioned.put("p=1/old.bin", b"old")
-    job = partitioned.job("replace_partitions")
-    commits = partitioned.wrote(job, {"root.bin": b"new"})
-    with pytest.raises(UsageError, match="lies at the root of the destination, in no partition"):
-        job.commit(commits)
-    assert partitioned.bodies() == [b"old"]
 
 
 def test_replace_that_cannot_delete_is_published_and_says_what_stays(partitioned: StagedScene) -> None:
@@ -565,22 +352,7 @@ def test_last_committed_attempt_of_a_task_is_recovered(any_scene: JobScene) -> N
 def test_with_block_of_a_later_attempt_publishes_recovered_and_new_tasks(any_scene: JobScene) -> None:
     first = any_scene.job()
     any_scene.wrote(first, {"a": b"0"})
-    options = (
-        {}
-        if not isinstance(any_scene, StagedScene)
-        else {
-            "committer": any_scene.committer,
-            "committer_options": any_scene.options,
-        }
-    )
-    with magicfs.Job(
-        any_scene.url,
-        conflict="append",
-        filesystem=any_scene.filesystem,
-        job_id=first.id,
-        attempt=1,
-        **options,  # type: ignore[arg-type]
-    ) as second:
+    with any_scene.job(job_id=first.id, attempt=1) as second:
         done = {commit.task_id for commit in second.recover_tasks()}
         for number in range(2):
             if f"{number:06d}" not in done:
