@@ -12,7 +12,6 @@ import pytest
 from magicfs.committers.final.tracking import final_tracker
 from magicfs.errors import (
     CommitFailed,
-    FormatError,
     Unavailable,
     UsageError,
 )
@@ -84,18 +83,6 @@ def test_needs_unique_names(scene: FinalScene) -> None:
 
 
 # -- task commits that fail --------------------------------------------------------------------------------
-
-
-def test_a_file_that_is_still_open_fails_the_task(scene: FinalScene) -> None:
-    attempt = scene.job().setup().attempt()
-    attempt.write("a.csv")
-    file = attempt.filesystem.open(f"{attempt.path}/b.csv", "wb")
-    with pytest.raises(CommitFailed, match="still open"):
-        attempt.commit()
-    with pytest.raises(UsageError, match="closed too late"):
-        file.close()
-    assert scene.files() == {}
-    assert not attempt.needs_commit()
 
 
 def test_a_file_that_could_not_be_written_fails_the_task(scene: FinalScene) -> None:
@@ -236,35 +223,4 @@ def test_weakness_an_aborted_job_leaves_what_other_processes_wrote(scene: FinalS
 # -- the list that travels ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        (b'{"format":"magicfs.files/2"}', "format"),
-        (b'{"format":"magicfs.files/1","jobId":"j","taskId":"t","attemptId":"a"}', "files"),
-        (b'{"format":"magicfs.files/1","files":[{"key":"../a","size":1}]}', "files[0].key"),
-        (b'{"format":"magicfs.files/1","files":[{"key":"a//b","size":1}]}', "files[0].key"),
-        (b'{"format":"magicfs.files/1","files":[{"key":"","size":1}]}', "files[0].key"),
-        (b'{"format":"magicfs.files/1","files":[{"key":"a","size":-1}]}', "files[0].size"),
-        (
-            b'{"format":"magicfs.files/1","files":[{"key":"a","size":1},{"key":"a","size":1}]}',
-            "files[1].key",
-        ),
-        (b'{"format":"magicfs.files/1","files":[],"jobId":"j","taskId":"t"}', "attemptId"),
-        (b"[]", ""),
-    ],
-)
-def test_a_list_of_files_is_read_strictly(body: bytes, field: str) -> None:
-    with pytest.raises(FormatError) as caught:
-        FileList.from_bytes("commit", body)
-    assert caught.value.field == field
-
-
 # -- through Job and Task ----------------------------------------------------------------------------------
-
-
-def test_no_url_leads_to_where_a_task_writes(memory: FinalScene) -> None:
-    with memory.users_job() as job:
-        task = job.task(0).setup()
-        with pytest.raises(UsageError, match=r"task\.filesystem"):
-            _ = task.storage_options
-        task.abort()

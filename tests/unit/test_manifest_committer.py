@@ -20,7 +20,6 @@ from magicfs.engine import Engine
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
-    OutputExists,
     ProtocolViolation,
     StoreError,
     Unavailable,
@@ -88,25 +87,6 @@ def test_136_success_names_at_most_a_hundred_files(scene: ManifestScene) -> None
     assert len(scene.success().filenames) == SUCCESS_MARKER_FILE_LIMIT
 
 
-def test_137_an_empty_job_writes_success_and_keeps_the_destination(scene: ManifestScene) -> None:
-    assert commit(scene, []).files == 0
-    assert scene.everything() == ["_SUCCESS"]
-
-
-def test_138_another_driver_publishes_what_is_listed(scene: ManifestScene) -> None:
-    for number in range(2):
-        scene.commit_task(number, {"a": b"x"})
-    assert commit(scene, None, tasks=2).tasks == 2
-    assert len(scene.visible()) == 2
-
-
-def test_138_exactly_the_given_commits_are_published(scene: ManifestScene) -> None:
-    chosen = scene.commit_task(0, {"a": b"chosen"})
-    scene.commit_task(1, {"b": b"not chosen"})
-    assert commit(scene, [chosen]).tasks == 1
-    assert list(scene.visible().values()) == [b"chosen"]
-
-
 def test_138_of_two_attempts_the_last_wins_and_the_commit_of_the_first_is_told(scene: ManifestScene) -> None:
     first = scene.commit_task(0, {"a": b"first"}, suffix="1")
     last = scene.commit_task(0, {"a": b"last"}, suffix="2")
@@ -132,15 +112,6 @@ def test_files_of_hostile_names_are_published_under_their_names(tmp_path: Path) 
         left = {name for name in names if (scene.destination / name).read_bytes() == names[name]}
         assert left == set(names)
         assert not (scene.destination / "_temporary").exists()
-
-
-def test_names_that_are_not_unique_replace_old_files(tmp_path: Path) -> None:
-    scene = ManifestScene(tmp_path)
-    scene.destination.mkdir()
-    (scene.destination / "a").write_bytes(b"old")
-    scene.set_up()
-    commit(scene, [scene.commit_task(0, {"a": b"new"})])
-    assert scene.visible() == {"a": b"new"}
 
 
 def test_empty_directories_are_made_as_by_hadoop(scene: ManifestScene) -> None:
@@ -206,13 +177,10 @@ def scene_context(directory: Path) -> JobContext:
     return ManifestScene(directory).driver().committer.context
 
 
-def test_commits_that_do_not_belong_together_publish_nothing(scene: ManifestScene) -> None:
+def test_too_few_tasks_and_a_manifest_of_somebody_else_publish_nothing(scene: ManifestScene) -> None:
     only = scene.commit_task(0, {"a": b"x"})
     before = scene.everything()
     for commits, tasks in (
-        ([only, only], None),
-        ([replace(only, job_id=ids.job_id("other"))], None),
-        ([only], 2),
         (None, 2),
         ([replace(only, set_key="somewhere/else")], None),
     ):
@@ -254,25 +222,6 @@ def test_a_manifest_that_is_gone_is_told(scene: ManifestScene) -> None:
     with pytest.raises(CommitFailed, match="no manifest of task 000001"):
         commit(scene, commits)
     assert not scene.visible()
-
-
-def test_conflict_fail_refuses_data_and_append_keeps_it(tmp_path: Path) -> None:
-    (tmp_path / "dest").mkdir()
-    (tmp_path / "dest" / "old").write_bytes(b"old")
-    with pytest.raises(OutputExists):
-        ManifestScene(tmp_path, conflict="fail").set_up()
-    assert sorted(path.name for path in (tmp_path / "dest").iterdir()) == ["old"]
-    scene = ManifestScene(tmp_path, conflict="append")
-    scene.set_up()
-    commit(scene, [scene.commit_task(0, {"new": b"new"})])
-    assert scene.visible() == {"old": b"old", "new": b"new"}
-
-
-def test_a_destination_that_is_a_file_is_refused(tmp_path: Path) -> None:
-    scene = ManifestScene(tmp_path)
-    scene.destination.write_bytes(b"a file")
-    with pytest.raises(UsageError, match="is a file"):
-        scene.set_up()
 
 
 @pytest.mark.parametrize(
@@ -333,22 +282,6 @@ def test_a_later_job_attempt_is_refused_once_an_earlier_has_begun_to_publish(sce
 # -- aborts ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stage", ["set up", "written", "committed"])
-def test_an_aborted_job_leaves_the_destination_as_it_was(tmp_path: Path, stage: str) -> None:
-    scene = ManifestScene(tmp_path)
-    scene.destination.mkdir()
-    (scene.destination / "old").write_bytes(b"old")
-    (scene.destination / "_SUCCESS").write_bytes(b"old")
-    driver = scene.set_up()
-    if stage != "set up":
-        scene.write(0, {"a": b"x"})
-    commits = [scene.commit_task(1, {"b": b"x"})] if stage == "committed" else []
-    for _ in range(2):
-        scene.run(driver.committer.abort_job(commits))
-    assert scene.everything() == ["_SUCCESS", "old"]
-    assert (scene.destination / "_SUCCESS").read_bytes() == b"old"
-
-
 def test_a_published_job_cannot_be_aborted(scene: ManifestScene) -> None:
     only = scene.commit_task(0, {"a": b"x"})
     commit(scene, [only])
@@ -389,20 +322,6 @@ def test_a_job_whose_commit_failed_leaves_what_was_renamed_when_it_is_aborted(tm
     assert set(scene.visible()) == {"a"}
     assert not (scene.destination / "_temporary").exists()
     assert not (scene.destination / "_SUCCESS").exists()
-
-
-def test_a_job_whose_commit_failed_is_finished_by_a_second_one(tmp_path: Path) -> None:
-    scene = ManifestScene(tmp_path, concurrency=1)
-    scene.set_up()
-    only = scene.commit_task(0, dict.fromkeys("abc", b"x"))
-    (scene.destination / "b" / "in the way").mkdir(parents=True)
-    with pytest.raises(CommitFailed):
-        commit(scene, [only])
-    (scene.destination / "b" / "in the way").rmdir()
-    (scene.destination / "b").rmdir()
-    report = commit(scene, [only])
-    assert (report.files, set(scene.visible())) == (3, {"a", "b", "c"})
-    assert report.statistics.counters["commit_file_rename_recovered"] == 1
 
 
 def test_a_driver_that_goes_on_and_fails_early_leaves_the_tasks_shut(tmp_path: Path) -> None:
@@ -450,20 +369,6 @@ def test_two_jobs_at_one_destination_at_once_publish_both(tmp_path: Path) -> Non
     assert [found.count(scene.job.encode()) for scene in scenes] == [20, 20]
     assert not (tmp_path / "dest" / "_temporary").exists()
     assert scenes[0].success().job_id in {scene.job for scene in scenes}
-
-
-def test_one_job_leaves_the_work_of_another_alone(tmp_path: Path) -> None:
-    first, second = ManifestScene(tmp_path), ManifestScene(tmp_path)
-    first.set_up()
-    second.set_up()
-    kept = second.commit_task(0, {"b": b"second"})
-    first.run(first.driver().committer.abort_job(()))
-    third = ManifestScene(tmp_path)
-    third.set_up()
-    commit(third, [third.commit_task(0, {"a": b"third"})])
-    commit(second, [kept])
-    assert second.visible() == {"a": b"third", "b": b"second"}
-    assert not (tmp_path / "dest" / "_temporary").exists()
 
 
 # -- reports ---------------------------------------------------------------------------------------------

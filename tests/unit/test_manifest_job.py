@@ -14,7 +14,7 @@ import pytest
 
 import magicfs
 from magicfs.committers import registry
-from magicfs.errors import CommitFailed, OutputExists
+from magicfs.errors import CommitFailed
 from magicfs.report import Progress
 from magicfs.stores.local import LocalStore
 from proofs.scenes.dataset_tasks import ROWS, fail_at_first, write
@@ -81,31 +81,3 @@ def test_a_job_that_could_not_be_committed_is_committed_elsewhere_from_its_pickl
     elsewhere = pickle.loads(pickle.dumps(job))
     assert elsewhere.commit(elsewhere.commits).files == 2
     assert {name: (tmp_path / "d" / name).read_text() for name in "ab"} == {"a": "a", "b": "b"}
-
-
-def test_a_body_that_raises_leaves_the_destination_as_it_was(tmp_path: Path) -> None:
-    (tmp_path / "old").write_bytes(b"old")
-    with (
-        pytest.raises(ZeroDivisionError),
-        magicfs.Job(f"file://{tmp_path}", committer="manifest", conflict="append") as job,
-    ):
-        with job.task(0) as task:
-            write(task)
-        raise ZeroDivisionError
-    assert [path.name for path in tmp_path.iterdir()] == ["old"]
-
-
-def test_mode_fail_refuses_data(tmp_path: Path) -> None:
-    (tmp_path / "old").write_bytes(b"old")
-    with pytest.raises(OutputExists):
-        magicfs.Job(f"file://{tmp_path}", committer="manifest").setup()
-
-
-def test_a_task_that_wrote_nothing(tmp_path: Path) -> None:
-    with magicfs.Job(f"file://{tmp_path}/d", committer="manifest") as job:
-        with job.task(0) as task:
-            assert not task.needs_commit()
-        with job.task(1) as task:
-            task.filesystem.pipe_file(f"{task.path}/a", b"x")
-            assert task.needs_commit()
-    assert (job.report.tasks, job.report.files) == (2, 1)

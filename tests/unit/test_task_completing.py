@@ -165,17 +165,6 @@ def test_a_second_call_for_the_same_attempt_returns_the_same(scene: Scene) -> No
 
 
 @TRACKING
-def test_a_task_that_aborts_leaves_nothing(scene: Scene, tracking: str) -> None:
-    job = scene.job(tracking=tracking).setup()
-    task = begun(job, ONE)
-    assert task.needs_commit()
-    task.abort()
-    job.commit([])
-    assert list(scene.files()) == ["_SUCCESS"]
-    assert scene.uploads() == []
-
-
-@TRACKING
 def test_an_upload_that_is_gone_fails_the_task_and_takes_back_the_others(scene: Scene, tracking: str) -> None:
     job = scene.job(tracking=tracking).setup()
     task = begun(job, {"a.csv": b"a", "b.csv": b"b", "c.csv": b"c"})

@@ -73,27 +73,16 @@ def whole(*tasks: int) -> Counter[str]:
     return Counter(f"{n:06d} {name}" for n in tasks for name in ("a.txt", "b.txt"))
 
 
-@pytest.mark.parametrize("algorithm", [1, 2])
-def test_body_that_fails_is_run_again(algorithm: int) -> None:
+def test_body_that_fails_before_its_commit_is_run_again() -> None:
     def once(task: Task, attempt: int) -> None:
         if attempt == 1:
             raise ZeroDivisionError
 
     body = Body(once)
-    with job_of(algorithm) as job, ThreadPoolExecutor(2) as pool:
+    with job_of(2) as job, ThreadPoolExecutor(2) as pool:
         job.map(body, range(3), executor=pool, retries=1)
     assert Counter(body.attempts) == Counter({f"{n:06d}": 2 for n in range(3)})
     assert rows(job) == whole(0, 1, 2)
-
-
-@pytest.mark.parametrize("algorithm", [1, 2])
-def test_body_that_fails_each_time_is_what_is_raised(algorithm: int) -> None:
-    def always(task: Task, attempt: int) -> None:
-        raise ZeroDivisionError(task.id)
-
-    with pytest.raises(ZeroDivisionError), job_of(algorithm) as job, ThreadPoolExecutor(1) as pool:
-        job.map(Body(always), [0], executor=pool, retries=2)
-    assert rows(job) == Counter()
 
 
 FAILING = [
