@@ -300,17 +300,6 @@ class TestShow:
         assert document["committer"] in shown
         assert all(filename in shown for filename in document["filenames"])
 
-    @pytest.mark.parametrize(
-        ("name", "kind"),
-        [("g3.pending", "pending"), ("g3.pendingset", "pendingset"), ("s3a_SUCCESS.json", "success")],
-    )
-    def test_json_is_one_line_with_the_document_as_it_was_written(self, name, kind, capsys):
-        assert cli.main(["--json", "show", str(GOLDEN / name)]) == 0
-        (line,) = lines_of(capsys)
-        shown = json.loads(line)
-        assert shown["kind"] == kind
-        assert shown["document"] == json.loads((GOLDEN / name).read_text())
-
     def test_success_of_a_job_is_read_from_its_url(self, bucket, capsys):
         with magicfs.Job(f"memory://{bucket}/sales", conflict="append") as job, job.task(0) as task:
             task.filesystem.pipe_file(f"{task.path}/{HOSTILE}", b"a")

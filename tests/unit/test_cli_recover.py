@@ -10,7 +10,7 @@ import pytest
 import magicfs
 from magicfs.cli import main as cli
 from magicfs.datasets import abort, commit, preview_commit
-from magicfs.errors import CommitDenied, CommitFailed, OutputExists, UsageError
+from magicfs.errors import CommitDenied, CommitFailed, OutputExists
 from magicfs.job.found import LISTED_MAX
 from magicfs.job.job import Job
 from magicfs.protocol.ids import task_id
@@ -95,14 +95,6 @@ class TestRecover:
         code, out, _ = run("recover", url)
         assert code == 0
         assert "asked for by recover" in out
-        assert bucket.objects() == {"sales/old.bin": b"old"}
-        assert not bucket.uploads()
-
-    @pytest.mark.parametrize("state", [*BEFORE, JobState.COMMITTING])
-    def test_rollback_restores_the_old_files(self, bucket, url, run, state):
-        bucket.put("sales/old.bin", b"old")
-        died_in(state, url, completed=2)
-        assert run("recover", url, "--rollback")[0] == 0
         assert bucket.objects() == {"sales/old.bin": b"old"}
         assert not bucket.uploads()
 
@@ -514,8 +506,3 @@ class TestFindings:
         with caplog.at_level(logging.INFO, logger="magicfs"):
             magicfs.Job(url, conflict="append").setup()
         assert self.messages(caplog) == []
-
-
-def test_options_of_the_api_that_exclude_each_other(url):
-    with pytest.raises(UsageError, match="either rollback or abort"):
-        magicfs.recover(url, rollback=True, abort=True)
