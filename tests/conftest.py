@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterator
 
+import botocore.session
 import pytest
 from hypothesis import settings
 
@@ -17,6 +19,10 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 
+# Every client loads the description of S3 anew, for 200 ms and 10 MB; all clients of a test process share it.
+botocore.session.create_loader = functools.cache(botocore.session.create_loader)
+
+
 @pytest.fixture(autouse=True)
 def _no_filesystem_outlives_its_test() -> Iterator[None]:
     """Let fsspec forget its instances: of ten thousand tests, each with a store of its own, none would go."""
@@ -26,7 +32,7 @@ def _no_filesystem_outlives_its_test() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_client_outlives_its_module() -> Iterator[None]:
-    """The same for those of S3, of which each holds ten megabytes of descriptions of S3."""
+    """The same for those of S3."""
     yield
     if (s3fs := sys.modules.get("s3fs")) is not None:
         s3fs.S3FileSystem.clear_instance_cache()
