@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.context
 import os
 import pickle
 import sys
@@ -10,7 +11,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -24,8 +24,7 @@ WRITERS = '''
 
 import os
 import signal
-
-FIRST_TRY = os.environ["FIRST_TRY_OF_A_TASK"]
+from pathlib import Path
 
 
 def write(task):
@@ -36,7 +35,7 @@ def write(task):
 def fail_once(task):
     write(task)
     try:
-        open(f"{FIRST_TRY}/{task.id}", "x").close()
+        open(Path(__file__).with_name(f"{task.job_id}-{task.id}"), "x").close()
     except FileExistsError:
         return
     raise ConnectionError(task.id)
@@ -55,29 +54,32 @@ def commit(task):
 '''
 
 
-@pytest.fixture
-def writers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    (tmp_path / "writers_in_processes.py").write_text(WRITERS)
-    (tmp_path / "tries").mkdir()
-    monkeypatch.setenv("FIRST_TRY_OF_A_TASK", str(tmp_path / "tries"))
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "writers_in_processes", raising=False)
-    return import_module("writers_in_processes")
+@pytest.fixture(scope="module")
+def writers(tmp_path_factory: pytest.TempPathFactory, ministack: Server) -> Iterator[ModuleType]:
+    """What runs elsewhere. The secrets are in the environment, as pickles leave inline ones behind."""
+    directory = tmp_path_factory.mktemp("writers")
+    (directory / "writers_in_processes.py").write_text(WRITERS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", ministack.access_key)
+        patch.setenv("AWS_SECRET_ACCESS_KEY", ministack.secret_key)
+        patch.syspath_prepend(str(directory))
+        patch.delitem(sys.modules, "writers_in_processes", raising=False)
+        yield import_module("writers_in_processes")
 
 
-@pytest.fixture(params=["spawn", "forkserver", "fork"])
-def pool(request: pytest.FixtureRequest) -> Iterator[ProcessPoolExecutor]:
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(request.param)) as pool:
+@pytest.fixture(scope="module", params=["spawn", "forkserver", "fork"])
+def method(request: pytest.FixtureRequest) -> multiprocessing.context.BaseContext:
+    return multiprocessing.get_context(request.param)
+
+
+@pytest.fixture(scope="module")
+def pool(method: multiprocessing.context.BaseContext, writers: ModuleType) -> Iterator[ProcessPoolExecutor]:
+    with ProcessPoolExecutor(2, mp_context=method) as pool:
         yield pool
 
 
 @pytest.fixture
-def make(
-    ministack: Server, bucket_factory: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Job]:
-    """A job whose secrets are in the environment, as pickles leave inline ones behind."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ministack.access_key)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", ministack.secret_key)
+def make(ministack: Server, bucket_factory: Callable[..., str]) -> Callable[..., Job]:
     bucket = bucket_factory(ministack, "processes")
 
     def job(**options: Any) -> Job:
@@ -135,15 +137,17 @@ def test_commits_of_processes_are_published_by_a_driver_that_was_pickled(
     assert_nothing_left(ministack, job)
 
 
-@pytest.mark.parametrize("tracking", ["store", "memory"])
 def test_process_that_dies_in_mid_task_leaves_nothing_behind(
     ministack: Server,
     make: Callable[..., Job],
-    pool: ProcessPoolExecutor,
+    method: multiprocessing.context.BaseContext,
     writers: ModuleType,
-    tracking: Any,
 ) -> None:
-    with pytest.raises((BrokenProcessPool, ExceptionGroup)), make(tracking=tracking) as job:
-        job.map(writers.die_in_task_2, range(4), executor=pool, retries=1)
+    with (
+        ProcessPoolExecutor(2, mp_context=method) as mortal,
+        pytest.raises((BrokenProcessPool, ExceptionGroup)),
+        make(tracking="memory") as job,
+    ):
+        job.map(writers.die_in_task_2, range(4), executor=mortal, retries=1)
     assert published(ministack, job) == []
     assert_nothing_left(ministack, job)

@@ -1,4 +1,4 @@
-"""A driver that is killed after k of n completes on real servers, and ``magicfs.recover`` afterwards."""
+"""A driver that is killed after k of n completes on a real server, and ``magicfs.recover`` afterwards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import magicfs
 from magicfs.errors import CommitDenied
 from magicfs.formats.success import SuccessData
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.protocol.conflict import CONFLICTS
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
 
@@ -28,12 +27,7 @@ TASKS = (
 )
 NEW = [b"new 0", b"new 1", b"new 2", b"new 3"]
 OLD = {"p=0/old.bin": b"old 0", "p=2/old.bin": b"old 2"}
-WHOLE = {
-    "fail": NEW,
-    "append": [*NEW, b"old 0", b"old 2"],
-    "replace": NEW,
-    "replace_partitions": [*NEW, b"old 2"],
-}
+WHOLE = {"append": [*NEW, b"old 0", b"old 2"], "replace_partitions": [*NEW, b"old 2"]}
 
 DYING_COMMIT = """
 import os, pickle, sys
@@ -124,19 +118,15 @@ class Place:
         assert self.server.pending_uploads(self.bucket) == []
 
 
-@pytest.fixture(params=[pytest.param("ministack", marks=pytest.mark.long), "seaweedfs"])
-def place(
-    request: pytest.FixtureRequest, server: Callable[[str], Server], bucket_factory: Callable[..., str]
-) -> Place:
-    running = server(request.param)
-    return Place(running, bucket_factory(running, "recover"))
+@pytest.fixture
+def place(seaweedfs: Server, bucket_factory: Callable[..., str]) -> Place:
+    return Place(seaweedfs, bucket_factory(seaweedfs, "recover"))
 
 
-@pytest.mark.parametrize("completes", [1, pytest.param(3, marks=pytest.mark.long), 4])
-@pytest.mark.parametrize("mode", CONFLICTS)
+# tests/unit/test_recover.py has every mode, cut after any number of files.
+@pytest.mark.parametrize(("mode", "completes"), [("append", 1), ("replace_partitions", 4)])
 def test_recover_makes_the_dataset_whole(place: Place, mode: str, completes: int) -> None:
-    if mode != "fail":
-        place.published()
+    place.published()
     job = place.job(mode)
     place.killed(job, place.wrote(job), completes)
     assert place.success() is None, "readers that wait for it wait"
@@ -149,16 +139,15 @@ def test_recover_makes_the_dataset_whole(place: Place, mode: str, completes: int
     assert place.recover().jobs == ()
 
 
-@pytest.mark.parametrize("completes", [1, 4])
-@pytest.mark.parametrize("mode", CONFLICTS)
+@pytest.mark.parametrize(("mode", "completes"), [("replace", 4), ("replace_partitions", 1)])
 def test_rollback_restores_the_old_state(place: Place, mode: str, completes: int) -> None:
-    old = place.published().id if mode != "fail" else None
+    old = place.published().id
     before = place.everything()
     job = place.job(mode)
     place.killed(job, place.wrote(job), completes)
     (recovered,) = place.recover(rollback=True).jobs
     assert (recovered.found, recovered.action, recovered.warnings) == ("committing", "reverted", ())
-    assert place.bodies() == (sorted(OLD.values()) if old else [])
+    assert place.bodies() == sorted(OLD.values())
     assert place.success() == old
     place.assert_clean()
     # But for _SUCCESS, which has another ETag, so that a late delete of the old one misses.
@@ -167,14 +156,12 @@ def test_rollback_restores_the_old_state(place: Place, mode: str, completes: int
     ]
 
 
-@pytest.mark.parametrize("mode", CONFLICTS)
-def test_rollback_of_a_completed_job_refuses_and_touches_nothing(place: Place, mode: str) -> None:
-    if mode != "fail":
-        place.published()
+def test_rollback_of_a_completed_job_refuses_and_touches_nothing(place: Place) -> None:
+    place.published()
     with FaultProxy(place.server.endpoint) as proxy:
         options = place.server.storage_options() | {"endpoint_url": proxy.endpoint}
         retries = {"config_kwargs": {"retries": {"total_max_attempts": 1}}}
-        job = place.job(mode, storage_options={**options, **retries})
+        job = place.job("replace_partitions", storage_options={**options, **retries})
         commits = place.wrote(job)
         # Nothing is done any more once the manifest cannot be written.
         proxy.add(
@@ -189,5 +176,5 @@ def test_rollback_of_a_completed_job_refuses_and_touches_nothing(place: Place, m
     assert place.everything() == before
     (recovered,) = place.recover().jobs
     assert (recovered.found, recovered.action) == ("completed", "finished")
-    assert place.bodies() == WHOLE[mode]
+    assert place.bodies() == WHOLE["replace_partitions"]
     place.assert_clean()
