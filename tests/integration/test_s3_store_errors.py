@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,11 +40,6 @@ REQUESTS: dict[str, Callable[[S3Store], Coroutine[Any, Any, Any]]] = {
 }
 """Every request of the port, by its S3 operation."""
 WITHOUT_UPLOAD = sorted(set(REQUESTS) - {"AbortMultipartUpload", "CompleteMultipartUpload", "UploadPart"})
-# s3fs leaves botocore's default: five attempts. aiohttp sends a request of a kept connection twice.
-_ATTEMPTS = 5
-_SENT_AT_MOST = 2 * _ATTEMPTS
-# Measured: 5 to 12 s for five attempts; the pauses between them are random.
-_BOUND_S = 40.0
 
 
 @pytest.fixture
@@ -85,72 +77,33 @@ async def everything(items: AsyncIterator[Any]) -> list[Any]:
     return [item async for item in items]
 
 
-@pytest.mark.parametrize("operation", REQUESTS)
 def test_request_with_a_wrong_secret_is_permission_denied(
-    seaweedfs: Server, bucket_factory: Callable[..., str], operation: str
+    seaweedfs: Server, bucket_factory: Callable[..., str]
 ) -> None:
     bucket = bucket_factory(seaweedfs)
     seaweedfs.s3_client().put_object(Bucket=bucket, Key=_KEY, Body=b"secret")
-    options = seaweedfs.storage_options() | {"secret": "not the secret"}
-    with pytest.raises(PermissionDenied, match="credentials") as caught:
-        run(REQUESTS[operation](S3Store(S3FileSystem(**options), bucket)))
-    assert "not the secret" not in str(caught.value)
+    store = S3Store(S3FileSystem(**seaweedfs.storage_options() | {"secret": "not the secret"}), bucket)
+    for request in REQUESTS.values():
+        with pytest.raises(PermissionDenied, match="credentials") as caught:
+            run(request(store))
+        assert "not the secret" not in str(caught.value)
     assert seaweedfs.all_keys(bucket) == [_KEY]
 
 
-@pytest.mark.parametrize("operation", REQUESTS)
-def test_request_that_a_policy_forbids_is_permission_denied_at_once(
-    store: S3Store, proxy: FaultProxy, operation: str
-) -> None:
-    proxy.add(Rule("*", Action.ERROR, status=403, code="AccessDenied"))
-    with pytest.raises(PermissionDenied, match="policy of the bucket"):
-        run(REQUESTS[operation](store))
-    assert proxy.counts == {operation: 1}
-
-
-@pytest.mark.parametrize("operation", WITHOUT_UPLOAD)
-def test_request_to_an_unknown_bucket_is_object_not_found(ministack: Server, operation: str) -> None:
+def test_request_to_an_unknown_bucket_is_object_not_found(ministack: Server) -> None:
     store = through(ministack, ministack.endpoint, "no-such-bucket")
-    with pytest.raises(ObjectNotFound, match="no-such-bucket"):
-        run(REQUESTS[operation](store))
+    for operation in WITHOUT_UPLOAD:
+        with pytest.raises(ObjectNotFound, match="no-such-bucket"):
+            run(REQUESTS[operation](store))
     buckets = ministack.s3_client().list_buckets()["Buckets"]
     assert "no-such-bucket" not in [bucket["Name"] for bucket in buckets]
 
 
-@pytest.mark.parametrize("operation", REQUESTS)
-def test_request_that_fails_for_ever_is_unavailable(
-    hasty: S3Store, proxy: FaultProxy, operation: str
-) -> None:
-    proxy.add(Rule("*", Action.ERROR, status=500))
-    with pytest.raises(Unavailable):
-        run(REQUESTS[operation](hasty))
-    assert proxy.counts == {operation: 2}
-
-
-@pytest.mark.parametrize(
-    ("status", "code"), [pytest.param(500, "InternalError", marks=pytest.mark.long), (503, "SlowDown")]
-)
-def test_server_that_fails_for_ever_is_given_up_in_bounded_time(
-    store: S3Store, proxy: FaultProxy, status: int, code: str
-) -> None:
-    proxy.add(Rule("PutObject", Action.ERROR, status=status, code=code))
-    started = time.monotonic()
-    with pytest.raises(Unavailable, match=code):
-        run(store.put(_KEY, b"x"))
-    assert time.monotonic() - started < _BOUND_S
-    assert proxy.counts["PutObject"] == _ATTEMPTS
-
-
-@pytest.mark.parametrize("action", [pytest.param(Action.RESET, marks=pytest.mark.long), Action.LOST])
-def test_connection_that_breaks_for_ever_is_given_up_in_bounded_time(
-    store: S3Store, proxy: FaultProxy, action: Action
-) -> None:
-    proxy.add(Rule("PutObject", action))
-    started = time.monotonic()
+def test_connection_that_breaks_for_ever_is_given_up(hasty: S3Store, proxy: FaultProxy) -> None:
+    proxy.add(Rule("PutObject", Action.LOST))
     with pytest.raises(Unavailable, match="endpoint is right and up"):
-        run(store.put(_KEY, b"x"))
-    assert time.monotonic() - started < _BOUND_S
-    assert _ATTEMPTS <= proxy.counts["PutObject"] <= _SENT_AT_MOST
+        run(hasty.put(_KEY, b"x"))
+    assert 2 <= proxy.counts["PutObject"] <= 4, "aiohttp sends a request of a kept connection twice"
 
 
 def test_server_that_stays_silent_is_given_up_after_the_read_timeouts(
@@ -227,25 +180,6 @@ def answering(rest: bytes) -> Iterator[S3Store]:
         answered.result()
 
 
-def test_error_in_an_answer_of_200_to_a_complete_is_unavailable(hasty: S3Store, proxy: FaultProxy) -> None:
-    upload_id = run(hasty.create_upload(_KEY, metadata={}))
-    part = run(hasty.put_part(_KEY, upload_id, 1, b"x"))
-    proxy.add(Rule("CompleteMultipartUpload", Action.ERROR_IN_200))
-    with pytest.raises(Unavailable):
-        run(hasty.complete_upload(_KEY, upload_id, [part]))
-    assert [info.upload_id for info in run(everything(hasty.list_uploads("")))] == [upload_id]
-
-
-def test_conflict_of_conditional_puts_is_unavailable_and_left_to_the_caller(
-    store: S3Store, proxy: FaultProxy
-) -> None:
-    conflict: dict[str, Any] = {"status": 409, "code": "ConditionalRequestConflict"}
-    proxy.add(Rule("PutObject", Action.ERROR, times=1, **conflict))
-    with pytest.raises(Unavailable, match="ConditionalRequestConflict"):
-        run(store.put(_KEY, b"x", mode=PutMode.CREATE))
-    assert proxy.counts["PutObject"] == 1
-
-
 def test_lost_reply_of_a_conditional_put_meets_its_own_object(store: S3Store, proxy: FaultProxy) -> None:
     proxy.add(Rule("PutObject", Action.LOST, times=1))
     with pytest.raises(ObjectExists):
@@ -274,16 +208,3 @@ def test_lost_reply_of_a_complete_and_of_an_abort_changes_nothing_when_repeated(
     run(store.abort_upload("gone", gone))
     assert [info.key for info in run(everything(store.list("")))] == ["kept"]
     assert run(everything(store.list_uploads(""))) == []
-
-
-def test_missing_credentials_are_permission_denied_and_name_what_to_set(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
-        monkeypatch.setenv(name, str(tmp_path / "nothing"))
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    filesystem = S3FileSystem(endpoint_url="http://127.0.0.1:9", skip_instance_cache=True)
-    with pytest.raises(PermissionDenied, match="AWS_ACCESS_KEY_ID"):
-        run(S3Store(filesystem, "bucket").head(_KEY))
