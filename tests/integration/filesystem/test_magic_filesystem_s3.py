@@ -14,7 +14,7 @@ import pytest
 from fsspec.asyn import sync
 from fsspec.core import url_to_fs
 
-from magicfs.errors import ObjectNotFound, UsageError
+from magicfs.errors import UsageError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
@@ -78,31 +78,24 @@ def base(scene: S3Scene) -> str:
     return f"{scene.bucket}/{WORK}"
 
 
-@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("write", WAYS)
-def test_every_way_to_write_is_delayed(scene: S3Scene, base: str, local: Path, write: Way, name: str) -> None:
-    scene.put("old/source", BODY)
-    write(scene.filesystem, f"{base}/{name}", local, f"{scene.bucket}/old/source")
+def test_every_way_to_write_is_delayed(scene: S3Scene, base: str, local: Path, write: Way) -> None:
+    for name in NAMES:
+        scene.put("old/source", BODY)
+        write(scene.filesystem, f"{base}/{name}", local, f"{scene.bucket}/old/source")
     left = set(scene.objects()) - {"old/source"}
-    assert left == {f"{WORK}/{name}", f"{WORK}/{name}.pending"}
-    assert scene.uploads() == [f"dataset1/{name}"]
-    assert scene.publish() == {f"dataset1/{name}": BODY}
+    assert left == {f"{WORK}/{name}{end}" for name in NAMES for end in ("", ".pending")}
+    assert scene.uploads() == sorted(f"dataset1/{name}" for name in NAMES)
+    assert scene.publish() == {f"dataset1/{name}": BODY for name in NAMES}
 
 
-@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("write", WAYS_ELSEWHERE)
-def test_every_way_to_write_elsewhere_is_untouched(
-    scene: S3Scene, local: Path, write: Way, name: str
-) -> None:
-    scene.put("old/source", BODY)
-    write(scene.filesystem, f"{scene.bucket}/dataset1/{name}", local, f"{scene.bucket}/old/source")
-    assert scene.get(f"dataset1/{name}") == BODY
+def test_every_way_to_write_elsewhere_is_untouched(scene: S3Scene, local: Path, write: Way) -> None:
+    for name in NAMES:
+        scene.put("old/source", BODY)
+        write(scene.filesystem, f"{scene.bucket}/dataset1/{name}", local, f"{scene.bucket}/old/source")
+        assert scene.get(f"dataset1/{name}") == BODY
     assert scene.uploads() == []
-
-
-def test_touch_delays_an_empty_file(scene: S3Scene, base: str) -> None:
-    scene.filesystem.touch(f"{base}/empty")
-    assert scene.publish() == {"dataset1/empty": b""}
 
 
 def test_file_of_many_parts_arrives_whole(scene: S3Scene, base: str) -> None:
@@ -131,16 +124,6 @@ def test_marker_tells_its_size_and_hadoops_attribute(scene: S3Scene, base: str) 
     }
 
 
-@pytest.mark.parametrize("read", ["cat_file", "open", "head", "read_text", "open_async"])
-def test_pending_file_cannot_be_read(scene: S3Scene, base: str, read: str) -> None:
-    scene.filesystem.pipe_file(f"{base}/a", BODY)
-    with pytest.raises(UsageError, match="it will be dataset1/a"):
-        if read == "open_async":
-            sync(scene.filesystem.loop, scene.filesystem.open_async, f"{base}/a", "rb")
-        else:
-            getattr(scene.filesystem, read)(f"{base}/a")
-
-
 def test_other_objects_under_magic_are_read_as_they_are(scene: S3Scene, base: str) -> None:
     scene.put(f"{WORK}/plain", BODY)
 
@@ -154,59 +137,10 @@ def test_other_objects_under_magic_are_read_as_they_are(scene: S3Scene, base: st
     assert scene.filesystem.cat_file(f"{base}/plain", start=1, end=3) == BODY[1:3]
 
 
-def test_removed_files_are_aborted(scene: S3Scene, base: str) -> None:
-    fs = scene.filesystem
-    fs.pipe({f"{base}/{name}": BODY for name in ("a", "b", "day=1/c", "day=1/d")})
-    fs.rm(f"{base}/a")
-    assert scene.uploads() == ["dataset1/b", "dataset1/day=1/c", "dataset1/day=1/d"]
-    fs.rm(f"{base}/day=1", recursive=True)
-    assert scene.uploads() == ["dataset1/b"]
-    fs.rm(f"{scene.bucket}/dataset1/__magic", recursive=True)
-    assert (scene.uploads(), scene.objects()) == ([], {})
-
-
-def test_transaction_commits_or_discards(scene: S3Scene, base: str) -> None:
-    fs = scene.filesystem
-    with pytest.raises(ZeroDivisionError), fs.transaction:
-        fs.pipe_file(f"{base}/discarded", BODY)
-        by_open(fs, f"{scene.bucket}/plain", Path(), "")
-        raise ZeroDivisionError
-    assert (scene.uploads(), scene.objects()) == ([], {})
-    with fs.transaction:
-        fs.pipe_file(f"{base}/committed", BODY)
-        by_open(fs, f"{scene.bucket}/plain", Path(), "")
-        assert scene.objects() == {}
-    assert scene.publish() == {"dataset1/committed": BODY}
-    assert scene.get("plain") == BODY
-
-
 @pytest.fixture
 def proxy(scene: S3Scene) -> Iterator[FaultProxy]:
     with FaultProxy(scene.server.endpoint) as proxy:
         yield proxy
-
-
-def test_directories_under_magic_make_no_request_and_never_a_bucket(
-    scene: S3Scene, proxy: FaultProxy
-) -> None:
-    fs = S3Scene(scene.server, scene.bucket, proxy.endpoint).filesystem
-    for bucket in (scene.bucket, "no-such-bucket"):
-        directory = f"{bucket}/{WORK}/day=1"
-        fs.mkdir(directory)
-        fs.mkdir(directory, create_parents=False)
-        fs.makedirs(directory, exist_ok=True)
-        fs.makedirs(directory)
-        fs.rmdir(directory)
-    assert proxy.counts == {}
-    assert "no-such-bucket" not in [b["Name"] for b in scene.client.list_buckets()["Buckets"]]
-
-
-def test_bucket_that_does_not_exist_is_not_created_by_writing(scene: S3Scene) -> None:
-    with pytest.raises(ObjectNotFound, match="create the bucket first"):
-        scene.filesystem.pipe_file(f"no-such-bucket/{WORK}/a", BODY)
-    with pytest.raises(ObjectNotFound), scene.filesystem.open(f"no-such-bucket/{WORK}/a", "wb") as file:
-        file.write(BODY)
-    assert "no-such-bucket" not in [b["Name"] for b in scene.client.list_buckets()["Buckets"]]
 
 
 def test_ordinary_directories_are_made_as_s3fs_makes_them(
@@ -296,15 +230,6 @@ def test_lost_replies_and_passing_errors_do_not_change_what_is_written(
     with fs.open(f"{scene.bucket}/{WORK}/a", "wb") as file:
         file.write(body)
     assert scene.publish() == {"dataset1/a": body}
-
-
-@pytest.mark.parametrize("operation", ["CreateMultipartUpload", "UploadPart", "PutObject"])
-def test_refused_request_aborts_and_leaves_nothing(scene: S3Scene, proxy: FaultProxy, operation: str) -> None:
-    fs = S3Scene(scene.server, scene.bucket, proxy.endpoint).filesystem
-    proxy.add(Rule(operation, Action.ERROR, status=403, code="AccessDenied"))
-    with pytest.raises(PermissionError, match="policy of the bucket"):
-        fs.pipe_file(f"{scene.bucket}/{WORK}/a", BODY)
-    assert (scene.uploads(), scene.objects()) == ([], {})
 
 
 def test_secret_is_in_no_log_record_and_in_no_object(

@@ -27,8 +27,7 @@ THREADS = 16
 FILES_EACH = 8
 
 
-@pytest.mark.parametrize("tracking", ["store", "memory"])
-@pytest.mark.parametrize("store", ["memory", "s3"])
+@pytest.mark.parametrize(("store", "tracking"), [("s3", "store"), ("memory", "memory")])
 def test_sixteen_threads_write_through_one_instance(
     request: pytest.FixtureRequest, store: str, tracking: Any
 ) -> None:
@@ -143,8 +142,9 @@ def run(script: str, argument: Any) -> None:
     assert (started.returncode, told) == (0, "")
 
 
-@pytest.mark.parametrize("given", [True, False], ids=["instance", "options"])
-@pytest.mark.parametrize("tracking", ["store", "memory"])
+@pytest.mark.parametrize(
+    ("tracking", "given"), [("store", True), ("memory", False)], ids=["instance", "options"]
+)
 def test_fork_with_the_loop_running_leaves_parent_and_children_at_work(
     scene: S3Scene, tracking: str, given: bool
 ) -> None:
