@@ -109,16 +109,6 @@ def test_error_is_answered_and_nothing_happens(
     assert proxy.requests[-1].status == 409
 
 
-def test_slow_down_is_survived_by_a_client_that_repeats(
-    proxy: FaultProxy, bucket: str, ministack: Server
-) -> None:
-    proxy.add(Rule("PutObject", Action.ERROR, status=503, code="SlowDown", times=2))
-    client = ministack.s3_client(endpoint=proxy.endpoint, attempts=3)
-    client.put_object(Bucket=bucket, Key="k", Body=b"x" * MiB)
-    assert proxy.counts["PutObject"] == 3
-    assert [seen.status for seen in proxy.requests] == [503, 503, 200]
-
-
 def test_an_error_to_head_has_no_body(proxy: FaultProxy, client: Any, bucket: str) -> None:
     proxy.add(Rule("HeadObject", Action.ERROR, status=503, code="SlowDown", times=1))
     client.put_object(Bucket=bucket, Key="k", Body=b"12345")
@@ -140,24 +130,6 @@ def test_lost_takes_effect_and_says_nothing(
 
     upload.complete()  # ministack remembers, and says yes again
     assert proxy.counts[COMPLETE] == 2
-
-
-def test_lost_create_leaves_an_orphan(proxy: FaultProxy, bucket: str, ministack: Server) -> None:
-    proxy.add(Rule("CreateMultipartUpload", Action.LOST, times=1))
-    client = ministack.s3_client(endpoint=proxy.endpoint, attempts=3)
-    client.create_multipart_upload(Bucket=bucket, Key="k")
-    assert len(ministack.pending_uploads(bucket)) == 2
-
-
-def test_lost_500_takes_effect_and_says_error(
-    proxy: FaultProxy, client: Any, bucket: str, ministack: Server
-) -> None:
-    upload = Upload(client, bucket)
-    proxy.add(Rule(COMPLETE, Action.LOST_500))
-    with pytest.raises(ClientError, match="InternalError"):
-        upload.complete()
-    assert ministack.all_keys(bucket) == ["k"]
-    assert proxy.requests[-1].status == 500
 
 
 def test_reset_does_nothing_and_says_nothing(
