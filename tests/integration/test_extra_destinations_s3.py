@@ -19,15 +19,15 @@ FRAME = pd.DataFrame({"day": [1, 1, 2], "value": [10, 20, 30]})
 NAMES = ["dataset10", "a b", "50%25", "a+b#c/d", "ü日本/x=1"]
 
 
-@pytest.fixture(params=["ministack", "seaweedfs"])
-def running(request: pytest.FixtureRequest, server: Callable[[str], Server]) -> Server:
-    return server(request.param)
-
-
-@pytest.mark.parametrize("committer", ["magic", "directory"])
+@pytest.mark.parametrize(("committer", "name"), [("magic", "seaweedfs"), ("directory", "ministack")])
 def test_tables_are_published_at_both_places_at_once(
-    running: Server, bucket_factory: Callable[..., str], tmp_path: Path, committer: str
+    server: Callable[[str], Server],
+    bucket_factory: Callable[..., str],
+    tmp_path: Path,
+    committer: str,
+    name: str,
 ) -> None:
+    running = server(name)
     bucket, options = bucket_factory(running), running.storage_options()
     places = [f"s3://{bucket}/other/{name}" for name in NAMES]
     given: dict[str, Any] = {"committer": committer, "storage_options": options, "extra_destinations": places}
@@ -51,8 +51,8 @@ def test_tables_are_published_at_both_places_at_once(
             else:  # pandas asks the network for file:// URLs
                 FRAME.to_csv(Path(task.path_to(f"{place}/deeper"), "t.csv"))
         assert all("/__magic_job-" in key for key in fs.find(bucket))
-    for place, name in zip(places, NAMES, strict=True):
-        found = [key for key in fs.find(f"{bucket}/other/{name}") if "/_magicfs/" not in key]
+    for place in places:
+        found = [key for key in fs.find(place) if "/_magicfs/" not in key]
         assert len(found) == 3, found
         with fs.open(next(key for key in found if "/deeper/t-" in key)) as file:
             assert pd.read_csv(file, index_col=0).equals(FRAME)
@@ -64,12 +64,12 @@ def test_tables_are_published_at_both_places_at_once(
 
 
 def test_an_extra_destination_of_another_bucket_is_refused(
-    running: Server, bucket_factory: Callable[..., str]
+    ministack: Server, bucket_factory: Callable[..., str]
 ) -> None:
-    bucket = bucket_factory(running)
+    bucket = bucket_factory(ministack)
     with pytest.raises(magicfs.UsageError, match="use a job for each bucket"):
         magicfs.Job(
             f"s3://{bucket}/dataset1",
             extra_destinations=[f"s3://{bucket}-2/other"],
-            storage_options=running.storage_options(),
+            storage_options=ministack.storage_options(),
         )

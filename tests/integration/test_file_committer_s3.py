@@ -1,4 +1,4 @@
-"""The file committer against real servers and real files: datasets, processes, drivers that are killed."""
+"""The file committer against a real server and real files: datasets, processes, drivers that are killed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -78,33 +78,32 @@ def die_among_files(url, options):
 
 
 @pytest.fixture(scope="module")
-def writers(
-    tmp_path_factory: pytest.TempPathFactory, server: Callable[[str], Server]
-) -> Iterator[ModuleType]:
-    """What runs elsewhere; the secrets of both servers, which are the same, are in the environment."""
+def writers(tmp_path_factory: pytest.TempPathFactory, ministack: Server) -> Iterator[ModuleType]:
+    """What runs elsewhere; the secrets are in the environment."""
     directory = tmp_path_factory.mktemp("writers")
     (directory / "file_writers.py").write_text(WRITERS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ACCESS_KEY_ID", server("ministack").access_key)
-        patch.setenv("AWS_SECRET_ACCESS_KEY", server("ministack").secret_key)
+        patch.setenv("AWS_ACCESS_KEY_ID", ministack.access_key)
+        patch.setenv("AWS_SECRET_ACCESS_KEY", ministack.secret_key)
         patch.syspath_prepend(str(directory))
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(directory), os.getenv("PYTHONPATH")])))
         patch.delitem(sys.modules, "file_writers", raising=False)
         yield import_module("file_writers")
 
 
-@pytest.fixture(params=["ministack", pytest.param("seaweedfs", marks=pytest.mark.long), "files"])
+@pytest.fixture(scope="module")
+def pool(writers: ModuleType) -> Iterator[ProcessPoolExecutor]:
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+@pytest.fixture(params=["ministack", "files"])
 def bench(
-    request: pytest.FixtureRequest,
-    server: Callable[[str], Server],
-    bucket_factory: Callable[..., str],
-    tmp_path: Path,
-    writers: ModuleType,
+    request: pytest.FixtureRequest, ministack: Server, bucket_factory: Callable[..., str], tmp_path: Path
 ) -> Bench:
     if request.param == "files":
         return LocalBench(tmp_path / "bucket")
-    running = server(request.param)
-    return ServerBench(running, bucket_factory(running, "file"))
+    return ServerBench(ministack, bucket_factory(ministack, "file"))
 
 
 @pytest.fixture(params=[1, 2], ids=["algorithm-1", "algorithm-2"])
@@ -155,25 +154,11 @@ def test_datasets_of_several_tasks_are_published(bench: Bench, algorithm: int, w
 
 
 def test_tasks_in_processes_that_fail_once_are_run_again(
-    bench: Bench, algorithm: int, writers: ModuleType
+    bench: Bench, algorithm: int, writers: ModuleType, pool: ProcessPoolExecutor
 ) -> None:
-    context = multiprocessing.get_context("spawn")
-    with job_of(bench, algorithm) as job, ProcessPoolExecutor(2, mp_context=context) as pool:
+    with job_of(bench, algorithm) as job:
         job.map(writers.fail_once, range(TASKS), executor=pool)
     assert_published(bench, job)
-
-
-def test_two_jobs_at_once_publish_both(bench: Bench, algorithm: int, writers: ModuleType) -> None:
-    def run(_: int) -> magicfs.Job:
-        with job_of(bench, algorithm) as job:
-            for number in range(TASKS):
-                with job.task(number) as task:
-                    writers.write(task)
-        return job
-
-    with ThreadPoolExecutor(2) as pool:
-        jobs = list(pool.map(run, range(2)))
-    assert_published(bench, jobs[0], times=2)
 
 
 def test_job_whose_driver_was_killed_among_its_files_is_finished_by_the_next(
@@ -217,15 +202,3 @@ def test_tasks_of_a_driver_that_died_are_recovered(bench: Bench, algorithm: int,
     with pytest.raises(ProtocolViolation, match="is published"):
         first.abort()
     assert_published(bench, heir)
-
-
-def test_aborted_job_leaves_no_work(bench: Bench, writers: ModuleType) -> None:
-    with job_of(bench, 1) as job, job.task(0) as task:
-        writers.write(task)
-    before = bench.listed("sales 1/")
-    with pytest.raises(ZeroDivisionError), job_of(bench, 1) as job:
-        with job.task(0) as task:
-            writers.write(task)
-        writers.write(job.task(1).setup())
-        raise ZeroDivisionError
-    assert bench.listed("sales 1/") == before

@@ -1,4 +1,4 @@
-"""Manifests on real servers: published at once, read through s3fs, verified, adopted."""
+"""Manifests on a real server: published at once, read through s3fs, verified, adopted."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ import pytest
 from fsspec.asyn import sync
 
 import magicfs
-from magicfs.cli import main as cli
-from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain
 from magicfs.protocol.readback import WRITE_ID
@@ -92,12 +90,9 @@ class Place:
         return self.run(walk)
 
 
-@pytest.fixture(params=["ministack", "seaweedfs"])
-def place(
-    request: pytest.FixtureRequest, server: Callable[[str], Server], bucket_factory: Callable[..., str]
-) -> Place:
-    running = server(request.param)
-    return Place(running, bucket_factory(running))
+@pytest.fixture
+def place(seaweedfs: Server, bucket_factory: Callable[..., str]) -> Place:
+    return Place(seaweedfs, bucket_factory(seaweedfs))
 
 
 def values(dataset: ds.Dataset) -> list[int]:
@@ -147,43 +142,3 @@ def test_what_was_changed_is_found(place: Place, capsys: pytest.CaptureFixture[s
     )
     assert (report.files, report.bytes) == (4, 20)
     assert capsys.readouterr().out == ""
-
-
-def test_older_files_are_an_error_until_they_are_adopted(place: Place):
-    with pytest.raises(ObjectNotFound):
-        magicfs.dataset(place.url, storage_options=place.options)
-    place.put("p=1/old ☃.parquet", parquet(5))
-    with pytest.raises(UsageError, match="adopt"):
-        magicfs.dataset(place.url, storage_options=place.options)
-    adopted = magicfs.adopt(place.url, storage_options=place.options)
-    assert adopted is not None
-    assert [file.key for file in adopted.files] == ["p=1/old ☃.parquet"]
-    place.publish(place.upload("a", "p=1/a.parquet", body=parquet(1)))
-    assert values(magicfs.dataset(place.url, storage_options=place.options)) == [1, 5]
-    assert magicfs.verify(place.url, storage_options=place.options).ok
-    assert magicfs.adopt(place.url, storage_options=place.options) is None
-
-
-def test_a_full_replace_shows_at_once_though_old_files_are_there(place: Place):
-    place.publish(place.upload("a", "a.parquet", body=parquet(1)))
-    new = place.upload("b", "b.parquet", body=parquet(2))
-    before = magicfs.dataset(place.url, storage_options=place.options)
-    assert values(before) == [1]
-    place.publish(replace(new, conflict="replace", hides="all", replaced="a"))
-    assert values(magicfs.dataset(place.url, storage_options=place.options)) == [2]
-    assert values(before) == [1], "who held the old list can read it until the files are deleted"
-    assert magicfs.verify(place.url, storage_options=place.options).foreign == ("a.parquet",)
-
-
-def test_the_command_line_verifies(
-    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    place.publish(place.upload("a", "a.parquet", body=b"1"))
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", place.options["key"])
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", place.options["secret"])
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    options = f'{{"endpoint_url": "{place.options["endpoint_url"]}"}}'
-    assert cli.main(["verify", place.url, "--storage-options", options]) == 0
-    place.put("b.parquet", b"")
-    assert cli.main(["verify", place.url, "--storage-options", options]) == 1
-    assert "foreign  b.parquet" in capsys.readouterr().out

@@ -80,11 +80,6 @@ def wire(ministack: Server, bucket_factory: Callable[..., str]) -> Iterator[Wire
         yield Wire(ministack, bucket_factory(ministack, "wire"), proxy)
 
 
-@pytest.fixture(params=["store", "memory"])
-def tracking(request: pytest.FixtureRequest) -> Any:
-    return request.param
-
-
 def table(rows: int = 4) -> pa.Table:
     return pa.table({"day": [f"day {n % 2}" for n in range(rows)], "x": list(range(rows))})
 
@@ -140,22 +135,19 @@ def to_json(task: Task) -> None:
         pd.DataFrame({"x": [1]}).to_json(task.url(name), storage_options=task.storage_options)
 
 
-WRITERS: list[tuple[Callable[[Task], None], Counter[str]]] = [
-    (write_dataset, PROBE_OF_WRITE_DATASET),
-    (write_dataset_anyway, Counter()),
-    (write_to_dataset, Counter()),
-    (write_table, Counter()),
-    (write_csv, Counter()),
-    (to_parquet, Counter()),
-    (to_csv, Counter()),
-    (to_json, Counter()),
+WRITERS: list[Callable[[Task], None]] = [
+    *(write_dataset, write_dataset_anyway, write_to_dataset, write_table),
+    *(write_csv, to_parquet, to_csv, to_json),
 ]
 
 
-@pytest.mark.parametrize(("writer", "probe"), WRITERS, ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.parametrize(
+    ("writer", "tracking"), [*((each, "store") for each in WRITERS), (write_dataset, "memory")]
+)
 def test_two_files_of_any_writer_cost_what_the_table_says(
-    wire: Wire, tracking: Any, writer: Callable[[Task], None], probe: Counter[str]
+    wire: Wire, tracking: Any, writer: Callable[[Task], None]
 ) -> None:
+    probe = PROBE_OF_WRITE_DATASET if writer is write_dataset else Counter[str]()
     job = wire.job(tracking=tracking)
     assert wire.since() == {}
 

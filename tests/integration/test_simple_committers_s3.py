@@ -26,7 +26,6 @@ from magicfs.testing.servers import Server
 COMMITTERS = pytest.mark.parametrize("committer", ["direct", "stocator", "task-completing"])
 FINAL = pytest.mark.parametrize("committer", ["direct", "stocator"])
 BLOCK = 5 * 2**20
-HOSTILE = ["a b", "50%", "a+b#1", "ü日本", "x=1/it's [x]", "a&b;c,d", "..."]
 
 WRITERS = '''
 """What runs in the other processes, which cannot import a test."""
@@ -63,9 +62,9 @@ def commit(task):
 '''
 
 
-@pytest.fixture(params=["ministack", pytest.param("seaweedfs", marks=pytest.mark.long)])
-def running(request: pytest.FixtureRequest, server: Callable[[str], Server]) -> Server:
-    return server(request.param)
+@pytest.fixture
+def running(ministack: Server) -> Server:
+    return ministack
 
 
 @pytest.fixture
@@ -89,15 +88,13 @@ def make(running: Server, bucket: str) -> Callable[..., magicfs.Job]:
 
 
 @pytest.fixture(scope="module")
-def writers(
-    tmp_path_factory: pytest.TempPathFactory, server: Callable[[str], Server]
-) -> Iterator[ModuleType]:
-    """What runs elsewhere; the secrets of every server, which are the same, are in the environment."""
+def writers(tmp_path_factory: pytest.TempPathFactory, ministack: Server) -> Iterator[ModuleType]:
+    """What runs elsewhere; the secrets are in the environment."""
     directory = tmp_path_factory.mktemp("writers")
     (directory / "simple_writers.py").write_text(WRITERS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ACCESS_KEY_ID", server("ministack").access_key)
-        patch.setenv("AWS_SECRET_ACCESS_KEY", server("ministack").secret_key)
+        patch.setenv("AWS_ACCESS_KEY_ID", ministack.access_key)
+        patch.setenv("AWS_SECRET_ACCESS_KEY", ministack.secret_key)
         patch.syspath_prepend(str(directory))
         patch.delitem(sys.modules, "simple_writers", raising=False)
         yield import_module("simple_writers")
@@ -134,7 +131,7 @@ def rows(*tasks: int) -> list[bytes]:
 # -- writers -----------------------------------------------------------------------------------------------
 
 
-@COMMITTERS
+@pytest.mark.parametrize("committer", ["stocator", "task-completing"])
 def test_pyarrow_and_pandas_publish_every_row_each_time(
     running: Server, bucket: str, make: Callable[..., magicfs.Job], committer: str
 ) -> None:
@@ -166,23 +163,6 @@ def test_pyarrow_and_pandas_publish_every_row_each_time(
         assert sorted(amounts) == sorted([*range(10), *range(10), 100] * run)
     assert beside(running, bucket) == ["sales 1/_SUCCESS"]
     assert not running.pending_uploads(bucket)
-
-
-@COMMITTERS
-def test_hostile_names(
-    running: Server, bucket: str, make: Callable[..., magicfs.Job], committer: str
-) -> None:
-    with make(committer) as job:
-        for number in range(2):
-            with job.task(number) as task:
-                for name in HOSTILE:
-                    path = f"{task.path}/{name}.csv"
-                    task.filesystem.pipe_file(path, name.encode())
-                    if committer != "task-completing":
-                        assert task.filesystem.cat_file(path) == name.encode()
-    assert job.report.files == 2 * len(HOSTILE)
-    shown = [name.encode() for name in HOSTILE if not name.startswith(".")]
-    assert bodies(running, bucket) == sorted(shown * 2)
 
 
 # -- uploads of s3fs ---------------------------------------------------------------------------------------
@@ -272,25 +252,6 @@ def test_what_a_killed_process_leaves(
     job.commit(commits)
     assert bodies(running, bucket) == rows(0, 1)
     assert beside(running, bucket) == ["sales 1/_SUCCESS"]
-    assert not running.pending_uploads(bucket)
-
-
-@COMMITTERS
-def test_an_aborted_job(
-    running: Server,
-    bucket: str,
-    make: Callable[..., magicfs.Job],
-    writers: ModuleType,
-    pool: ProcessPoolExecutor,
-    committer: str,
-) -> None:
-    job = make(committer).setup()
-    commits = [pool.submit(writers.commit, job.task(number)).result() for number in range(2)]
-    assert bodies(running, bucket) == rows(0, 1), "visible from the task commit on"
-    job.add(commits[0])
-    job.abort()
-    assert bodies(running, bucket) == ([] if committer == "stocator" else rows(1)), "as declared"
-    assert beside(running, bucket) == []
     assert not running.pending_uploads(bucket)
 
 

@@ -1,9 +1,8 @@
-"""Staging committers on real servers: tasks in other processes, plain local files, processes that die."""
+"""Staging committers on a real server: tasks in other processes, plain local files, processes that die."""
 
 from __future__ import annotations
 
 import multiprocessing
-import os
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from magicfs.errors import CommitFailed, OutputExists, UsageError
+from magicfs.errors import UsageError
 from magicfs.job.job import Job
 from magicfs.testing.servers import Server
 
@@ -46,12 +45,6 @@ def local_writers(task):
     ds.write_dataset(table, task.path, format="parquet", partitioning=["day"], partitioning_flavor="hive")
     pd.DataFrame({"task": [int(task.id)]}).to_csv(f"{task.path}/day=1/rows.csv", index=False)
     table.to_pandas().to_parquet(task.url("day=2/rows.parquet"), storage_options=task.storage_options or None)
-
-
-def large(task):
-    with open(f"{task.path}/large.bin", "wb") as file:
-        for number in range(13):
-            file.write(bytes([number]) * 2**20)
 
 
 def die_while_writing(task):
@@ -87,9 +80,6 @@ def attempt_that_dies_later(task):
     return task.commit()
 '''
 
-SERVERS = pytest.mark.parametrize("name", ["ministack", "seaweedfs"])
-KINDS = pytest.mark.parametrize("committer", ["directory", "partitioned"])
-
 
 @pytest.fixture(scope="module")
 def writers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
@@ -106,20 +96,20 @@ def spawned() -> ProcessPoolExecutor:
     return ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn"))
 
 
-@pytest.fixture(scope="module")
-def pools() -> Iterator[dict[str, ProcessPoolExecutor]]:
-    """The processes of each server; those of one do not know the credentials of another."""
-    made: dict[str, ProcessPoolExecutor] = {}
-    yield made
-    for each in made.values():
-        each.shutdown()
-
-
 @pytest.fixture
-def pool(name: str, place: Place, pools: dict[str, ProcessPoolExecutor]) -> ProcessPoolExecutor:
-    if name not in pools:
-        pools[name] = spawned()
-    return pools[name]
+def pool(shared: list[ProcessPoolExecutor], place: Place) -> ProcessPoolExecutor:
+    """Processes that were started with the secrets in their environment."""
+    if not shared:
+        shared.append(spawned())
+    return shared[0]
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[list[ProcessPoolExecutor]]:
+    made: list[ProcessPoolExecutor] = []
+    yield made
+    for each in made:
+        each.shutdown()
 
 
 class Place:
@@ -150,26 +140,20 @@ class Place:
 
 @pytest.fixture
 def place(
-    name: str,
-    server: Callable[[str], Server],
-    bucket_factory: Callable[..., str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    ministack: Server, bucket_factory: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Place:
-    running = server(name)
     # Pickles leave secrets behind.
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", running.access_key)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", running.secret_key)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ministack.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", ministack.secret_key)
     monkeypatch.setenv("KILLED_ONCE", str(tmp_path / "killed"))
     (tmp_path / "work").mkdir()
-    return Place(running, bucket_factory(running, "staging"), tmp_path / "work")
+    return Place(ministack, bucket_factory(ministack, "staging"), tmp_path / "work")
 
 
 ROWS = [b"%06d\n" % number for number in range(4)]
 
 
-@SERVERS
-@KINDS
+@pytest.mark.parametrize("committer", ["directory", "partitioned"])
 def test_tasks_in_processes_write_plain_files(
     place: Place, writers: ModuleType, pool: ProcessPoolExecutor, committer: str
 ) -> None:
@@ -182,7 +166,6 @@ def test_tasks_in_processes_write_plain_files(
     place.assert_nothing_left()
 
 
-@SERVERS
 def test_pandas_and_pyarrow_write_as_to_any_disk(
     place: Place, writers: ModuleType, pool: ProcessPoolExecutor
 ) -> None:
@@ -200,18 +183,6 @@ def test_pandas_and_pyarrow_write_as_to_any_disk(
     place.assert_nothing_left()
 
 
-@SERVERS
-def test_file_of_several_parts_arrives_whole(
-    place: Place, writers: ModuleType, pool: ProcessPoolExecutor
-) -> None:
-    with place.job("directory", part_size=5 * 2**20) as job:
-        job.map(writers.large, range(2), executor=pool)
-    expected = b"".join(bytes([number]) * 2**20 for number in range(13))
-    assert place.bodies() == [expected, expected]
-    place.assert_nothing_left()
-
-
-@SERVERS
 @pytest.mark.parametrize("how", ["attempt", "attempt_that_dies_later"])
 def test_task_whose_process_is_killed_is_run_again_and_leaves_nothing(
     place: Place, writers: ModuleType, how: str
@@ -231,28 +202,13 @@ def test_task_whose_process_is_killed_is_run_again_and_leaves_nothing(
     place.assert_nothing_left()
 
 
-@SERVERS
-def test_job_removes_what_a_killed_task_has_left_on_the_drivers_machine(
-    place: Place, writers: ModuleType
-) -> None:
-    job = place.job("directory").setup()
-    with spawned() as first, pytest.raises(BrokenProcessPool):
-        first.submit(writers.attempt_that_dies_later, job.task(0)).result()
-    assert list(place.work.iterdir())
-    job.abort()
-    assert place.bodies() == []
-    place.assert_nothing_left()
-
-
-@SERVERS
-@KINDS
 def test_second_driver_publishes_what_tasks_of_the_first_committed(
-    place: Place, writers: ModuleType, pool: ProcessPoolExecutor, committer: str
+    place: Place, writers: ModuleType, pool: ProcessPoolExecutor
 ) -> None:
-    first = place.job(committer).setup()
+    first = place.job("partitioned").setup()
     for future in [pool.submit(writers.commit, first.task(number)) for number in range(3)]:
         future.result()
-    second = place.job(committer, job_id=first.id, attempt=1).setup()
+    second = place.job("partitioned", job_id=first.id, attempt=1).setup()
     assert [one.task_id for one in second.recover_tasks()] == ["000000", "000001", "000002"]
     second.add(pool.submit(writers.commit, second.task(3)).result())
     second.commit(second.commits, tasks=4)
@@ -260,9 +216,7 @@ def test_second_driver_publishes_what_tasks_of_the_first_committed(
     place.assert_nothing_left()
 
 
-@SERVERS
-@pytest.mark.parametrize("kind", ["file", "s3"])
-@pytest.mark.parametrize("handed", [True, False])
+@pytest.mark.parametrize(("kind", "handed"), [("file", True), ("s3", False)])
 def test_pending_sets_go_through_a_filesystem_of_the_cluster(
     place: Place, writers: ModuleType, pool: ProcessPoolExecutor, kind: str, handed: bool, tmp_path: Path
 ) -> None:
@@ -281,33 +235,14 @@ def test_pending_sets_go_through_a_filesystem_of_the_cluster(
     place.assert_nothing_left()
 
 
-@SERVERS
-def test_cluster_bucket_that_is_not_there_fails_the_setup(place: Place) -> None:
-    options = {"cluster_directory": "s3://no.such.bucket.of.ours/x", "cluster_storage_options": place.options}
-    options["cluster_storage_options"] = place.options | {"key": "wrong", "secret": "wrong"}
-    if place.server.name == "ministack":
-        options = {"cluster_directory": "file:///proc/none"}  # it takes any key, and makes any bucket
+def test_cluster_that_refuses_its_credentials_fails_the_setup(place: Place, seaweedfs: Server) -> None:
+    wrong = seaweedfs.storage_options() | {"key": "wrong", "secret": "wrong"}
+    options = {"cluster_directory": "s3://no.such.bucket.of.ours/x", "cluster_storage_options": wrong}
     with pytest.raises(UsageError, match=r"cluster_directory=.* cannot be used"):
         place.job("directory", options=options).setup()
     assert place.server.all_keys(place.bucket) == []
 
 
-@SERVERS
-def test_partitioned_fail_refuses_a_partition_that_holds_data(
-    place: Place, writers: ModuleType, pool: ProcessPoolExecutor
-) -> None:
-    with place.job("partitioned", conflict="fail") as job:
-        job.map(writers.plain, [0], executor=pool)
-    other = place.job("partitioned", conflict="fail").setup()
-    with pytest.raises(OutputExists, match=r"a partition of .* holds data already, such as sales/day=0/"):
-        pool.submit(writers.commit, other.task(2)).result()
-    other.add(pool.submit(writers.commit, other.task(1)).result())
-    other.commit(other.commits)
-    assert place.bodies() == ROWS[:2]
-    place.assert_nothing_left()
-
-
-@SERVERS
 @pytest.mark.parametrize(
     ("committer", "conflict", "left"),
     [("directory", "replace", [1]), ("partitioned", "replace_partitions", [0, 1])],
@@ -325,21 +260,4 @@ def test_replacing(
     with place.job(committer, conflict=conflict) as job:
         job.map(writers.plain, [1], executor=pool)
     assert place.bodies() == [ROWS[number] for number in left]
-    place.assert_nothing_left()
-
-
-@SERVERS
-def test_task_that_was_set_up_in_another_process_cannot_be_committed_from_here_once_it_died(
-    place: Place, writers: ModuleType
-) -> None:
-    from fsspec.asyn import sync
-
-    job = place.job("directory").setup()
-    with spawned() as first, pytest.raises(BrokenProcessPool):
-        first.submit(writers.attempt, job.task(0)).result()
-    (attempt,) = (path.name.removeprefix(f"{job.id}-") for path in place.work.iterdir() if path.is_dir())
-    job.task(0).setup().abort()
-    with pytest.raises(CommitFailed, match=f"is not on this machine, {os.uname().nodename}, or was removed"):
-        sync(job.spec.loop, job.spec.make_committer().commit_task, "000000", attempt)
-    job.abort()
     place.assert_nothing_left()
