@@ -20,10 +20,10 @@ from proofs.committer_exam.lifecycle import LifecycleExam
 from proofs.committer_exam.names import NamesExam
 
 # How a job keeps its work, and what it makes of its drivers' deaths, is the committer's own affair, so for
-# each day all of it in memory. That the answers of servers mean what committers take them to mean, two
-# servers show each day of magic's lifecycle and of names; what servers answer is the store exam's own
-# subject. ``tox run -e exams`` examines all committers on all servers in all modes, with drivers that die at
-# every file, and jobs of many pages.
+# each day all of it in memory; of partitioned, which stages as directory does, in one mode. That the answers
+# of servers mean what committers take them to mean, one server shows each day of magic's lifecycle and of
+# names; what servers answer is the store exam's own subject. ``tox run -e exams`` examines all committers on
+# all servers in all modes, with drivers that die at every file, and jobs of many pages.
 EVERYWHERE = os.environ.get("MAGICFS_EXAMS") == "all"
 DRIVEN = tuple(name for name, traits in COMMITTERS.items() if traits.driven)
 
@@ -81,10 +81,6 @@ class OnMinistack(OnDenyingServer, CommitterExam):
     pass
 
 
-class OnMinistackEachDay(OnDenyingServer, LifecycleExam, NamesExam):
-    pass
-
-
 class OnServerWhole(OnServer, CommitterExam):
     pass
 
@@ -100,14 +96,16 @@ def examine(base: type[Examined], committer: str, place: str, **more: Any) -> No
     globals()[name] = type(name, (base,), members | {"__module__": __name__})
 
 
+PARTITIONED_EACH_DAY: dict[str, Any] = {"modes": ("store",), "cuts": (1, 3), "seeds": (20261121,)}
+
 for each in DRIVEN:
-    examine(OnMemory, each, "memory")
+    examine(OnMemory, each, "memory", **({} if EVERYWHERE or each != "partitioned" else PARTITIONED_EACH_DAY))
     if EVERYWHERE:
         examine(OnMinistack, each, "ministack", server="ministack")
         examine(OnServerWhole, each, "moto", server="moto")
         examine(OnServerWhole, each, "seaweedfs", server="seaweedfs")
 if not EVERYWHERE:
-    examine(OnMinistackEachDay, "magic", "ministack", server="ministack")
+    examine(OnDenyingServer, "magic", "ministack", server="ministack")
     examine(OnServerEachDay, "magic", "seaweedfs", server="seaweedfs")
 
 ONLY_DELAYED = (

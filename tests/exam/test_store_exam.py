@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
+from aiobotocore.session import AioSession
 from botocore.exceptions import ClientError
 from s3fs import S3FileSystem
 
@@ -44,13 +45,20 @@ class TestLocalStore(LocalStoreExam):
 
 class S3Exam(StoreExam):
     @pytest.fixture(autouse=True)
-    def _bucket(self, server: Callable[[str], Server], bucket_factory: Callable[..., str]) -> Iterator[None]:
+    def _bucket(
+        self,
+        server: Callable[[str], Server],
+        bucket_factory: Callable[..., str],
+        small_pages: AioSession | None,
+    ) -> Iterator[None]:
         before = default_world().buckets()
         self.running = server(self.subject)
         self.bucket = bucket_factory(self.running)
         # Few attempts: moto answers 500 to what it does not know, however often it is asked.
         self.filesystem = S3FileSystem(
-            **self.running.storage_options(), config_kwargs={"retries": {"total_max_attempts": 2}}
+            **self.running.storage_options(),
+            config_kwargs={"retries": {"total_max_attempts": 2}},
+            session=small_pages,
         )
         yield
         # A store that was resolved wrongly would pass in memory what it was to show on the server.

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
+from aiobotocore.session import AioSession
 from botocore.exceptions import ClientError
 from s3fs import S3FileSystem
 
@@ -45,11 +46,16 @@ class TestMinistackTree(CopyingTreeExam):
     subject = "ministack"
 
     @pytest.fixture(autouse=True)
-    def _bucket(self, server: Callable[[str], Server], bucket_factory: Callable[..., str]) -> Iterator[None]:
+    def _bucket(
+        self,
+        server: Callable[[str], Server],
+        bucket_factory: Callable[..., str],
+        small_pages: AioSession | None,
+    ) -> Iterator[None]:
         before = default_world().buckets()
         self.running = server(self.subject)
         self.bucket = bucket_factory(self.running)
-        self.filesystem = S3FileSystem(**self.running.storage_options())
+        self.filesystem = S3FileSystem(**self.running.storage_options(), session=small_pages)
         yield
         # A store that was resolved wrongly would pass in memory what it was to show on the server.
         assert default_world().buckets() == before

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from aiobotocore.session import AioSession
+
+from magicfs.testing.store_exam import listings
+from proofs.tree_exam import directories, files, renames
+
+PAGE = 100
+SIZE_AND_PLACE = {
+    "ListObjectsV2": ("MaxKeys", "ContinuationToken"),
+    "ListMultipartUploads": ("MaxUploads", "KeyMarker"),
+}
+followed: list[str] = []
+"""The listings that went on after a page."""
+
+
+@pytest.fixture
+def small_pages(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[AioSession | None]:
+    """A session of s3fs that is shown pages of a hundred, and exams that go by it.
+
+    ``tox run -e exams`` writes more than a thousand. Uploads on SeaweedFS are on one page each day: after a
+    small one it does not say where the next begins.
+    """
+    if os.environ.get("MAGICFS_EXAMS") == "all":
+        yield None
+        return
+    for module in (listings, directories, files, renames):
+        monkeypatch.setattr(module, "_MORE_THAN_A_PAGE", PAGE + 3)
+    here = f"{request.cls.__name__} {request.node.name}"
+    if "SeaweedFS" in here and "uploads" in here:
+        yield None
+        return
+    followed.clear()
+    yield _session()
+    assert followed or "a_page" not in here, "everything was on one page"
+
+
+@functools.cache
+def _session() -> AioSession:
+    def at_most(params: dict[str, Any], model: Any, **_: Any) -> dict[str, Any]:
+        size, place = SIZE_AND_PLACE[model.name]
+        if place in params:
+            followed.append(model.name)
+        return params | {size: min(PAGE, params.get(size, PAGE))}
+
+    session = AioSession()
+    for operation in SIZE_AND_PLACE:
+        session.register(f"provide-client-params.s3.{operation}", at_most)
+    return session
