@@ -118,7 +118,6 @@ def fall_silent(job: Job, proxy: FaultProxy) -> None:
 
 
 ENDS = [
-    succeed,
     map_threads,
     abort,
     fail_in_a_task,

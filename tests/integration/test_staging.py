@@ -25,7 +25,13 @@ import os
 import signal
 from pathlib import Path
 
-KILLED = os.environ["KILLED_ONCE"]
+
+def is_first(task):
+    try:
+        open(Path(__file__).with_name(f"killed-{task.job_id}"), "x").close()
+    except FileExistsError:
+        return False
+    return True
 
 
 def plain(task):
@@ -49,15 +55,13 @@ def local_writers(task):
 
 def die_while_writing(task):
     plain(task)
-    if not os.path.exists(KILLED):
-        open(KILLED, "x").close()
+    if is_first(task):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def die_while_committing(task):
     plain(task)
-    if not os.path.exists(KILLED):
-        open(KILLED, "x").close()
+    if is_first(task):
         task.commit(progress=lambda _: os.kill(os.getpid(), signal.SIGKILL))
 
 
@@ -87,7 +91,6 @@ def writers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
     (directory / "local_writers_in_processes.py").write_text(WRITERS)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(directory))
-        patch.setenv("KILLED_ONCE", str(directory))
         yield import_module("local_writers_in_processes")
         patch.delitem(sys.modules, "local_writers_in_processes")
 
@@ -145,7 +148,6 @@ def place(
     # Pickles leave secrets behind.
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ministack.access_key)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", ministack.secret_key)
-    monkeypatch.setenv("KILLED_ONCE", str(tmp_path / "killed"))
     (tmp_path / "work").mkdir()
     return Place(ministack, bucket_factory(ministack, "staging"), tmp_path / "work")
 
@@ -185,7 +187,7 @@ def test_pandas_and_pyarrow_write_as_to_any_disk(
 
 @pytest.mark.parametrize("how", ["attempt", "attempt_that_dies_later"])
 def test_task_whose_process_is_killed_is_run_again_and_leaves_nothing(
-    place: Place, writers: ModuleType, how: str
+    place: Place, writers: ModuleType, pool: ProcessPoolExecutor, how: str
 ) -> None:
     """The first attempt dies while it writes, or after the first part of its commit was sent."""
     with place.job("directory") as job:
@@ -193,9 +195,8 @@ def test_task_whose_process_is_killed_is_run_again_and_leaves_nothing(
             first.submit(getattr(writers, how), job.task(0)).result()
         assert len(list(place.work.iterdir())) == 2
         assert len(place.server.pending_uploads(place.bucket)) == (how != "attempt")
-        with spawned() as second:
-            for commit in second.map(getattr(writers, how), [job.task(number) for number in range(4)]):
-                job.add(commit)
+        for commit in pool.map(getattr(writers, how), [job.task(number) for number in range(4)]):
+            job.add(commit)
         assert not list(place.work.iterdir())
     assert place.bodies() == ROWS
     assert job.report.uploads_aborted == (how != "attempt")
