@@ -33,19 +33,9 @@ def outcomes(
         "SUITE_OPTIONS": json.dumps(options),
         "SUITE_BUCKET": bucket,
     }
-    command = [
-        "-m",
-        "pytest",
-        "-q",
-        "-c",
-        os.devnull,
-        "--rootdir",
-        str(SUITES.parent),
-        "-p",
-        "no:cacheprovider",
-    ]
+    command = f"-m pytest -q -c {os.devnull} -p no:cacheprovider --rootdir".split()
     shown = subprocess.run(
-        [sys.executable, *command, f"--junitxml={report}", str(SUITES)],
+        [sys.executable, *command, str(SUITES.parent), f"--junitxml={report}", str(SUITES)],
         env=environment,
         capture_output=True,
         text=True,

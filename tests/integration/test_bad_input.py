@@ -399,21 +399,22 @@ def assert_published(place: Place, job: Job, tasks: int = 3) -> None:
     assert not place.pending()
 
 
-@pytest.mark.parametrize(("action", "attempts"), [(Action.LOST, 1), (Action.LOST_500, 3)])
-def test_complete_whose_reply_was_lost_is_found_out(place: Place, action: Action, attempts: int) -> None:
+@pytest.mark.parametrize(
+    ("rule", "attempts"),
+    [
+        (Rule("CompleteMultipartUpload", Action.LOST), 1),
+        (Rule("CompleteMultipartUpload", Action.LOST_500), 3),
+        (Rule("CompleteMultipartUpload", Action.LOST_500, status=404, code="NoSuchUpload"), 1),
+    ],
+    ids=["lost", "500", "not found"],
+)
+def test_complete_whose_reply_was_lost_is_found_out(place: Place, rule: Rule, attempts: int) -> None:
     place.attempts = attempts
     job = committed(place)
-    place.proxy.add(Rule("CompleteMultipartUpload", action))
+    place.proxy.add(rule)
     report = job.commit(job.commits)
     assert (report.files, report.warnings) == (3, ())
     assert place.proxy.counts["HeadObject"] >= 3
-    assert_published(place, job)
-
-
-def test_complete_that_won_and_was_answered_not_found_is_found_out(place: Place) -> None:
-    job = committed(place)
-    place.proxy.add(Rule("CompleteMultipartUpload", Action.LOST_500, status=404, code="NoSuchUpload"))
-    assert job.commit(job.commits).files == 3
     assert_published(place, job)
 
 

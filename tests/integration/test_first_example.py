@@ -1,4 +1,4 @@
-"""The first example of the README, in a program of its own, run twice against real servers."""
+"""The first example of the README, in a program of its own, run twice against a real server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.dataset
-import pytest
 from s3fs import S3FileSystem
 
 from magicfs.testing.servers import Server
@@ -21,38 +20,13 @@ ROWS = Counter([(day, amount) for n in range(4) for day, amount in (("mon", n), 
 FILES = 8
 
 
-def example(**replacements: str) -> str:
-    """The code of the README with some of its words replaced."""
-    (code, *_) = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    for old, new in replacements.values():
-        assert code.count(old) == 1, f"the example has changed: {old}"
-        code = code.replace(old, new)
-    return str(code)
-
-
-@pytest.mark.parametrize("name", ["ministack", pytest.param("seaweedfs", marks=pytest.mark.long)])
-@pytest.mark.parametrize(
-    "options",
-    [
-        "",
-        pytest.param(', tracking="memory"', marks=pytest.mark.long),
-        pytest.param(', unique_names=False, layout="__magic"', marks=pytest.mark.long),
-    ],
-)
 def test_first_example_publishes_every_row_each_time_it_is_run(
-    server: Callable[[str], Server], bucket_factory: Callable[..., str], name: str, options: str
+    ministack: Server, bucket_factory: Callable[..., str]
 ) -> None:
-    running = server(name)
-    bucket = bucket_factory(running, "first")
-    replacements = {
-        "url": ("memory://bucket/sales", f"s3://{bucket}/sales"),
-        "options": ('conflict="append"', f'conflict="append"{options}'),
-    }
-    if "unique_names=False" in options:
-        # Then the writer has to see to it that no two tasks name their files alike.
-        template = 'format="parquet", basename_template=f"{job.id}-{n}-{{i}}.parquet"'
-        replacements["names"] = ('format="parquet"', template)
-    code = example(**replacements)
+    running, bucket = ministack, bucket_factory(ministack, "first")
+    (code, *_) = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    assert code.count("memory://bucket/sales") == 1, "the example has changed"
+    code = code.replace("memory://bucket/sales", f"s3://{bucket}/sales")
     for run in (1, 2):
         shown = run_program(code, running)
         assert shown.returncode == 0, shown.stderr

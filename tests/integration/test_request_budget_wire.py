@@ -51,7 +51,6 @@ COMMIT = Counter(
         "DeleteObjects": 2,
     }
 )
-PAID_WRITES = {"CreateMultipartUpload", "UploadPart", "PutObject", "CompleteMultipartUpload", "CopyObject"}
 
 
 class Wire:
@@ -167,33 +166,6 @@ def test_two_files_of_any_writer_cost_what_the_table_says(
     assert len(wire.server.visible_keys(wire.bucket, "sales/")) == 2
 
 
-def test_file_of_many_parts_costs_one_request_a_part(wire: Wire) -> None:
-    job = wire.job(tracking="memory", part_size=5 * 2**20).setup()
-    task = job.task(0).setup()
-    wire.since()
-    with task.filesystem.open(f"{task.path}/large.bin", "wb") as file:
-        assert wire.since() == {"CreateMultipartUpload": 1}
-        file.write(bytes(3 * 5 * 2**20 + 1))
-    assert wire.since() == {"UploadPart": 4}
-
-
-def test_one_part_file_from_open_to_visible_is_three_paid_writes(wire: Wire) -> None:
-    """With ``tracking="memory"``; the rest of a job is the same for any number of files."""
-    counted = []
-    wire.job().setup().abort()
-    for files in (3, 4):
-        job = wire.job(f"sales {files}", tracking="memory")
-        wire.since()
-        with job, job.task(0) as task:
-            for number in range(files):
-                task.filesystem.pipe_file(f"{task.path}/{number}.txt", b"row\n")
-        counted.append(wire.since())
-    more = counted[1] - counted[0]
-    assert more == {"CreateMultipartUpload": 1, "UploadPart": 1, "CompleteMultipartUpload": 1}
-    assert set(more) <= PAID_WRITES
-    assert sum(count for name, count in counted[0].items() if name in PAID_WRITES) == 3 * 3 + 2 + 6
-
-
 def test_whole_job_by_listing_costs_what_the_table_says(wire: Wire) -> None:
     job = wire.job().setup()
     wire.since()
@@ -205,16 +177,3 @@ def test_whole_job_by_listing_costs_what_the_table_says(wire: Wire) -> None:
     assert wire.since() == COMMIT + Counter(
         {"ListObjectsV2": 1, "GetObject": 3, "CompleteMultipartUpload": 6}
     )
-
-
-@pytest.mark.long
-def test_more_than_a_page_of_work_is_listed_and_deleted_by_pages(wire: Wire) -> None:
-    job = wire.job().setup()
-    task = job.task(0).setup()
-    files = 501
-    task.filesystem.pipe({f"{task.path}/{number}.txt": b"" for number in range(files)})
-    wire.since()
-    task.commit()
-    assert wire.since() == {"ListObjectsV2": 2, "GetObject": files, "PutObject": 1, "DeleteObjects": 2}
-    job.abort()
-    assert wire.since()["AbortMultipartUpload"] == files

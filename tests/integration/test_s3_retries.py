@@ -18,7 +18,7 @@ from s3fs import S3FileSystem
 
 from magicfs.errors import ObjectExists, PreconditionFailed, StoreError, Unavailable, UploadNotFound
 from magicfs.stores import resolve
-from magicfs.stores.conditions import Conditions, assume, conditions_of
+from magicfs.stores.conditions import Conditions, conditions_of
 from magicfs.stores.port import Part, PutMode, Store, Update
 from magicfs.stores.retrying import RETRIES, RetryingStore
 from magicfs.stores.s3_client import CONNECTIONS, without_retries
@@ -291,27 +291,6 @@ def test_probe_costs_twelve_requests_and_only_once(store: Store, proxy: FaultPro
     proxy.clear()
     assert run(conditions_of(store, "dataset1/another job")) == Conditions()
     assert proxy.counts == {}
-
-
-@pytest.mark.parametrize(
-    "operation", ["PutObject", "CompleteMultipartUpload", "DeleteObject", "DeleteObjects"]
-)
-def test_probe_that_is_denied_says_what_it_needs(
-    ministack: Server, store: Store, proxy: FaultProxy, bucket: str, operation: str
-) -> None:
-    skip = 1 if operation == "PutObject" else 0
-    proxy.add(Rule(operation, Action.ERROR, skip=skip, times=1, status=403, code="AccessDenied"))
-    with pytest.raises(PermissionError, match=r"allow s3:.* below the destination"):
-        run(conditions_of(store, "dataset1/job"))
-    assert (ministack.all_keys(bucket), ministack.pending_uploads(bucket)) == ([], [])
-
-
-def test_probe_takes_501_for_not_honoured(store: Store, proxy: FaultProxy) -> None:
-    proxy.add(Rule("DeleteObject", Action.ERROR, status=501, code="NotImplemented"))
-    try:
-        assert run(conditions_of(store, "dataset1/job")) == Conditions(delete=False)
-    finally:
-        assume(store, None)
 
 
 # -- the sibling -----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import gc
 import multiprocessing
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +17,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset
 import pytest
-from fsspec.asyn import sync
 from s3fs import S3FileSystem
 
 import magicfs
@@ -253,61 +252,6 @@ def test_what_a_killed_process_leaves(
     assert bodies(running, bucket) == rows(0, 1)
     assert beside(running, bucket) == ["sales 1/_SUCCESS"]
     assert not running.pending_uploads(bucket)
-
-
-# -- stocator ----------------------------------------------------------------------------------------------
-
-
-def read(running: Server, job: magicfs.Job) -> list[bytes]:
-    """What a reader sees who honours the list."""
-    options = running.storage_options()
-    filesystem = S3FileSystem(**options, skip_instance_cache=True)
-    return [filesystem.cat_file(url) for url in magicfs.stocator_files(job.url, storage_options=options)]
-
-
-def test_readers_of_the_list_see_no_loser_and_no_zombie(
-    running: Server, bucket: str, make: Callable[..., magicfs.Job]
-) -> None:
-    job = make("stocator").setup()
-    loser, winner, zombie = (job.task(0).setup() for _ in range(3))
-    for task, body in ((loser, b"lost\n"), (winner, b"won\n")):
-        task.filesystem.pipe_file(f"{task.path}/a.txt", body)
-    loser.commit()
-    commit = winner.commit()
-    assert bodies(running, bucket) == [b"lost\n", b"won\n"]
-    job.commit([commit])
-    assert bodies(running, bucket) == [b"won\n"]
-    zombie.filesystem.pipe_file(f"{zombie.path}/a.txt", b"late\n")
-    assert read(running, job) == [b"won\n"]
-    assert bodies(running, bucket) == [b"late\n", b"won\n"]
-    sync(job.spec.loop, job.spec.make_committer().abort_job, ())
-    assert bodies(running, bucket) == [b"won\n"]
-
-
-def test_jobs_that_append_at_once_all_stay_in_the_list(
-    running: Server, bucket: str, make: Callable[..., magicfs.Job]
-) -> None:
-    jobs = [make("stocator").setup() for _ in range(4)]
-    commits = []
-    for number, job in enumerate(jobs):
-        with job.task(number) as task:
-            task.filesystem.pipe_file(f"{task.path}/a.txt", f"{number}\n".encode())
-        commits.append(job.commits)
-
-    def publish(number: int) -> None:
-        while True:
-            try:
-                jobs[number].commit(commits[number])
-            except magicfs.MagicError as error:
-                if type(error).__name__ != "CommitDenied":
-                    raise
-            else:
-                return
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(publish, range(4)))
-    assert sorted(read(running, jobs[0])) == bodies(running, bucket)
-    assert len(bodies(running, bucket)) == 4
 
 
 # -- a local disk ------------------------------------------------------------------------------------------
