@@ -3,12 +3,16 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import botocore.session
 import pytest
 from hypothesis import settings
 
 from magicfs.filesystem import MagicFileSystem
+
+if TYPE_CHECKING:
+    from xdist.scheduler import LoadScopeScheduling
 
 pytest.register_assert_rewrite("proofs.tree_exam", "proofs.committer_exam")
 
@@ -36,3 +40,15 @@ def _no_client_outlives_its_module() -> Iterator[None]:
     yield
     if (s3fs := sys.modules.get("s3fs")) is not None:
         s3fs.S3FileSystem.clear_instance_cache()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+    """Give all tests with Spark to one process: each that has any starts a JVM, and warms it up."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class SparkTogether(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "spark" if nodeid.startswith("tests/spark/") else super()._split_scope(nodeid)
+
+    return SparkTogether(config, log) if config.getvalue("dist") == "loadscope" else None
