@@ -1,44 +1,40 @@
-"""The Spark code of the documents runs as it stands, with credentials from the environment."""
+"""The Spark code of the documents runs as it stands, with credentials from a profile."""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
+from magicfs.demo.session import PANDAS_WARNING
 from magicfs.testing.servers import Server
 
 ROOT = Path(__file__).parents[2]
-PREPARE = """
-from magicfs.demo.session import local_session
-spark = local_session()
-rows = [(month, carrier, month * 10) for month in range(3) for carrier in ("AA", "UA")]
-df = spark.createDataFrame(rows, "month int, carrier string, x int")
-"""
+ROWS = [(month, carrier, month * 10) for month in range(3) for carrier in ("AA", "UA")]
 
 
 def blocks(path: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / path).read_text(), flags=re.DOTALL)
 
 
-@pytest.mark.usefixtures("spark")  # reported as not run where there is no Java
-def test_code_of_the_documents_publishes(ministack: Server, bucket_factory: Any) -> None:
+@pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")
+def test_code_of_the_documents_publishes(
+    spark: SparkSession,
+    ministack: Server,
+    bucket_factory: Callable[..., str],
+    own_credentials: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     bucket = bucket_factory(ministack)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(own_credentials))
     first, written, second = blocks("docs/spark.md")
     assert first.partition(".save(")[0] in (ROOT / "README.md").read_text()
-    code = (PREPARE + first + written + second + "\nprint(report)\nspark.stop()").replace(
-        "s3://bucket/", f"s3://{bucket}/"
-    )
-    environment = os.environ | ministack.environment()
-    shown = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
-    )
-    assert shown.returncode == 0, shown.stderr
+    code = (first + written + second).replace("s3://bucket/", f"s3://{bucket}/")
+    names = {"__name__": "document", "spark": spark}
+    exec(code, names | {"df": spark.createDataFrame(ROWS, "month int, carrier string, x int")})
     flights = ministack.visible_keys(bucket, "flights")
     assert {tuple(key.split("/")[1:3]) for key in flights} == {
         (f"month={month}", f"carrier={carrier}") for month in range(3) for carrier in ("AA", "UA")

@@ -96,76 +96,26 @@ def ids(frame: DataFrame) -> list[int]:
     return sorted(row["id"] for row in frame.collect())
 
 
-@pytest.mark.parametrize("tracking", ["memory", "store"])
-def test_nothing_is_visible_until_the_job_commits(
-    spark: SparkSession, ministack: Server, bucket: str, tmp_path: Path, read_back: ReadBack, tracking: str
-) -> None:
-    spark.dataSource.register(source("magic_watched", commit=looking(ministack, bucket, tmp_path / "seen")))
-    frame = spark.range(0, 1000, 1, FILES)
-    save(frame, "magic_watched", ministack, f"s3://{bucket}/d", tracking=tracking)
-    seen = json.loads((tmp_path / "seen").read_text(encoding="utf-8"))
-    assert [key for key in seen["keys"] if not key.startswith("d/__magic")] == []
-    # The job object and, where tasks leave them, pending sets.
-    assert (len(seen["keys"]) == 1) == (tracking == "memory")
-    assert seen["pending"] == FILES
-    assert ids(read_back(ministack, bucket, "d", "id long")) == list(range(1000))
-    assert ministack.pending_uploads(bucket) == []
-
-
-@pytest.mark.parametrize("tracking", ["memory", "store"])
-def test_a_task_whose_process_is_killed_after_writing_is_run_again_and_leaves_nothing(
-    spark: SparkSession, ministack: Server, bucket: str, tmp_path: Path, read_back: ReadBack, tracking: str
+def test_nothing_is_visible_until_the_job_commits_and_tasks_that_fail_once_are_run_again(
+    spark: SparkSession, ministack: Server, bucket: str, tmp_path: Path, read_back: ReadBack
 ) -> None:
     def write(inner: Any, batches: Iterator[Any]) -> Any:
-        message = inner.write(batches)
         context = TaskContext.get()
+        message = inner.write(batches)
         if context.partitionId() == 1 and context.attemptNumber() == 0:
             os.kill(os.getpid(), signal.SIGKILL)
         return message
 
     commit = looking(ministack, bucket, tmp_path / "seen")
     spark.dataSource.register(source("magic_killed", write=write, commit=commit))
-    frame = spark.range(0, 1000, 1, FILES)
-    save(frame, "magic_killed", ministack, f"s3://{bucket}/d", tracking=tracking)
+    save(spark.range(0, 1000, 1, FILES), "magic_killed", ministack, f"s3://{bucket}/d", tracking="store")
     seen = json.loads((tmp_path / "seen").read_text(encoding="utf-8"))
+    assert [key for key in seen["keys"] if not key.startswith("d/__magic")] == []
     assert seen["pending"] == FILES + 1
     assert ids(read_back(ministack, bucket, "d", "id long")) == list(range(1000))
     assert len(ministack.visible_keys(bucket, "d/")) == FILES
     assert ministack.pending_uploads(bucket) == []
     assert [key for key in ministack.all_keys(bucket) if "__magic" in key] == []
-
-
-def test_a_task_that_raises_once_is_run_again(
-    spark: SparkSession, ministack: Server, bucket: str, tmp_path: Path, read_back: ReadBack
-) -> None:
-    def write(inner: Any, batches: Iterator[Any]) -> Any:
-        def rows() -> Iterator[Any]:
-            yield from batches
-            if TaskContext.get().attemptNumber() == 0:
-                raise RuntimeError("only once")
-
-        return inner.write(rows())
-
-    commit = looking(ministack, bucket, tmp_path / "seen")
-    spark.dataSource.register(source("magic_raising", write=write, commit=commit))
-    save(spark.range(0, 1000, 1, FILES), "magic_raising", ministack, f"s3://{bucket}/d")
-    assert json.loads((tmp_path / "seen").read_text(encoding="utf-8"))["pending"] == FILES
-    assert ids(read_back(ministack, bucket, "d", "id long")) == list(range(1000))
-
-
-def test_rows_that_fail_in_every_attempt_leave_nothing(
-    spark: SparkSession, ministack: Server, bucket: str
-) -> None:
-    frame = spark.range(0, 1000, 1, FILES).selectExpr("if(id = 999, raise_error('row 999'), id) id")
-    with FaultProxy(ministack.endpoint) as proxy:
-        with pytest.raises(Exception, match="row 999"):
-            save(frame, "magic", ministack, f"s3://{bucket}/d", endpoint_url=proxy.endpoint, tracking="store")
-        assert proxy.counts["CreateMultipartUpload"] >= FILES - 1
-        # The job's setup tries conditional requests in the job's own directory.
-        completed = [one.path for one in proxy.requests if one.operation == "CompleteMultipartUpload"]
-        assert [path for path in completed if "/probe-" not in path] == []
-    assert ministack.pending_uploads(bucket) == []
-    assert ministack.all_keys(bucket) == []
 
 
 def test_what_a_task_uploads_after_its_job_was_aborted_is_discarded(

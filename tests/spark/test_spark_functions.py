@@ -60,8 +60,6 @@ def test_map_in_pandas_with_a_task_as_argument(spark: SparkSession, ministack: S
             name = task.url(f"part-{number}.csv")
             frame.to_csv(name, storage_options=task.storage_options, index=False, header=False)
             task.count("records_written", len(frame))
-        if TaskContext.get().partitionId() == 1 and TaskContext.get().attemptNumber() == 0:
-            raise RuntimeError("once")
 
     with job_on(ministack, f"s3://{bucket}/d") as job:
         function = pandas_function(job, write, storage_options=ministack.storage_options())

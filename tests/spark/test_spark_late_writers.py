@@ -9,10 +9,8 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
-from uuid import uuid4
 
 import pandas as pd
 import pytest
@@ -106,24 +104,6 @@ def test_a_job_that_somebody_took_over_is_theirs(
     assert second.commit(second.commits).files == 1
 
 
-def test_the_data_source_looks_for_late_uploads_of_its_job(
-    spark: SparkSession, ministack: Server, bucket: str
-) -> None:
-    url, storage = f"s3://{bucket}/d", ministack.storage_options()
-    writer = spark.range(3).write.format("magic").mode("append")
-    writer.option("storageOptions", json.dumps(storage)).save(url)
-    job_id = magicfs.read_manifest(url, storage_options=storage).job_id
-    client = ministack.s3_client()
-    for job in (job_id, str(uuid4())):
-        client.create_multipart_upload(Bucket=bucket, Key=f"d/part-00009-000009-{job}.snappy.parquet")
-    assert len(ministack.pending_uploads(bucket)) == 2
-    deadline = time.monotonic() + 60
-    while any(job_id in str(one) for one in ministack.pending_uploads(bucket)):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-    assert len(ministack.pending_uploads(bucket)) == 1
-
-
 AT_EXIT = """
 import json, sys
 import magicfs
@@ -150,9 +130,8 @@ def test_a_process_waits_for_the_sweep_before_it_exits(ministack: Server, bucket
     assert ministack.pending_uploads(bucket) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_task_of_spark_that_is_told_to_exit_aborts_its_uploads_first(
-    spark: SparkSession, ministack: Server, bucket: str, number: int
+    spark: SparkSession, ministack: Server, bucket: str
 ) -> None:
     options = ministack.storage_options()
     with job_on(ministack, f"s3://{bucket}/d") as job:
@@ -161,13 +140,13 @@ def test_a_task_of_spark_that_is_told_to_exit_aborts_its_uploads_first(
             context = TaskContext.get()
             with current_task(job, storage_options=options) as task:
                 pd.concat(frames).to_parquet(task.url("x.parquet"), storage_options=task.storage_options)
-                if context.partitionId() == 1 and context.attemptNumber() == 0:
-                    os.kill(os.getpid(), number)
+                if context.attemptNumber() == 0:
+                    os.kill(os.getpid(), (signal.SIGTERM, signal.SIGHUP)[context.partitionId()])
             yield commit_row(task)
 
         for commit in collect_commits(spark.range(0, 100, 1, 2).mapInPandas(write, COMMIT_SCHEMA)):
             job.add(commit)
-        # One that is killed leaves a third.
+        # Of those that are killed two more are left.
         assert len(ministack.pending_uploads(bucket)) == 2
     assert job.report.uploads_aborted == 0
     assert job.report.files == 2

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
 import pytest
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
@@ -46,91 +45,30 @@ def test_the_schema_of_a_commit_is_its_fields() -> None:
     assert batch.to_pylist() == frame.to_dict("records")
 
 
-@pytest.mark.parametrize("tracking", ["memory", "store"])
-def test_pandas_frames_written_by_their_own_method_are_published_together(
-    spark: SparkSession, ministack: Server, bucket: str, read_back: ReadBack, tracking: Any
+def test_pandas_frames_of_the_attempts_that_won_are_published_together(
+    spark: SparkSession, ministack: Server, bucket: str, read_back: ReadBack
 ) -> None:
     options = ministack.storage_options()
-    with job_on(ministack, f"s3://{bucket}/a b/é%20", tracking=tracking) as job:
+    with job_on(ministack, f"s3://{bucket}/a b/é%20", tracking="memory") as job:
 
         def write(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+            context = TaskContext.get()
             with current_task(job, storage_options=options) as task:
                 for number, frame in enumerate(frames):
                     name = task.url(f"part %{number}.parquet")
                     frame.to_parquet(name, storage_options=task.storage_options)
-            yield commit_row(task)
-
-        for commit in collect_commits(spark.range(0, 1000, 1, 3).mapInPandas(write, COMMIT_SCHEMA)):
-            job.add(commit)
-        assert ministack.visible_keys(bucket) == []
-    assert job.report.tasks == 3
-    assert len(ministack.visible_keys(bucket)) == job.report.files >= 3
-    assert ids(read_back(ministack, bucket, "a b/é%20", "id long")) == list(range(1000))
-
-
-def test_arrow_batches_are_published_together(
-    spark: SparkSession, ministack: Server, bucket: str, read_back: ReadBack
-) -> None:
-    options = ministack.storage_options()
-    with job_on(ministack, f"s3://{bucket}/d", tracking="memory") as job:
-
-        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            import pyarrow.parquet as pq
-
-            with current_task(job, storage_options=options) as task:
-                table = pa.Table.from_batches(list(batches))
-                pq.write_table(table, f"{task.path}/x.parquet", filesystem=task.filesystem)
-            yield commit_batch(task)
-
-        commits = collect_commits(spark.range(0, 100, 1, 2).mapInArrow(write, COMMIT_SCHEMA))
-        for commit in commits:
-            job.add(commit)
-    assert [commit.task_id for commit in commits] == ["000000", "000001"]
-    assert ids(read_back(ministack, bucket, "d", "id long")) == list(range(100))
-
-
-def test_the_attempt_that_won_is_the_one_that_counts(
-    spark: SparkSession, ministack: Server, bucket: str, read_back: ReadBack
-) -> None:
-    options = ministack.storage_options()
-    with job_on(ministack, f"s3://{bucket}/d", tracking="memory") as job:
-
-        def write(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-            with current_task(job, storage_options=options) as task:
-                frame = pd.concat(frames)
-                frame.to_parquet(task.url("x.parquet"), storage_options=task.storage_options)
-            context = TaskContext.get()
             if context.partitionId() == 1 and context.attemptNumber() == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
             yield commit_row(task)
 
-        for commit in collect_commits(spark.range(0, 100, 1, 2).mapInPandas(write, COMMIT_SCHEMA)):
+        commits = collect_commits(spark.range(0, 100, 1, 2).mapInPandas(write, COMMIT_SCHEMA))
+        for commit in commits:
             job.add(commit)
+        assert [commit.task_id for commit in commits] == ["000000", "000001"]
+        assert ministack.visible_keys(bucket) == []
         assert len(ministack.pending_uploads(bucket)) == 3
-    assert ids(read_back(ministack, bucket, "d", "id long")) == list(range(100))
-    assert job.report.uploads_aborted == 1
-    assert ministack.pending_uploads(bucket) == []
-
-
-def test_a_function_that_fails_publishes_nothing(spark: SparkSession, ministack: Server, bucket: str) -> None:
-    options = ministack.storage_options()
-    job = job_on(ministack, f"s3://{bucket}/d", tracking="store").setup()
-
-    def write(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        with current_task(job, storage_options=options) as task:
-            for frame in frames:
-                frame.to_parquet(task.url("x.parquet"), storage_options=task.storage_options)
-            if TaskContext.get().partitionId() == 1:
-                raise RuntimeError("partition 1")
-        yield commit_row(task)
-
-    def run() -> None:
-        with job:
-            collect_commits(spark.range(0, 100, 1, 2).mapInPandas(write, COMMIT_SCHEMA))
-
-    with pytest.raises(Exception, match="partition 1"):
-        run()
-    assert ministack.all_keys(bucket) == []
+    assert (job.report.tasks, job.report.files, job.report.uploads_aborted) == (2, 2, 1)
+    assert ids(read_back(ministack, bucket, "a b/é%20", "id long")) == list(range(100))
     assert ministack.pending_uploads(bucket) == []
 
 

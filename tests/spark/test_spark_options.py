@@ -198,7 +198,7 @@ def test_what_cannot_be_right_is_refused_by_name(given: dict[str, str], message:
 
 
 def test_no_path_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"the destination is missing; name it in \.save"):
+    with pytest.raises(UsageError, match=r"name it in \.save.*INSERT INTO … WITH \(path '"):
         parse({}, COLUMNS)
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from magicfs.demo.java import JavaProblem
 from magicfs.demo.session import local_session
-
-HERE = Path(__file__).parent
+from proofs.scenes.java import skip_without_java
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -63,10 +62,12 @@ def test_a_log_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert "log cannot be written: No such file or directory; choose another log file" in done.stderr
 
 
-@pytest.mark.parametrize(("ci", "outcome"), [("", "1 skipped"), ("true", "1 error")])
-def test_without_java_spark_tests_are_skipped_by_name_and_fail_in_ci(ci: str, outcome: str) -> None:
-    test = f"{HERE / 'test_spark_map.py'}::test_rows_that_are_no_commits_are_refused"
-    options = ("-rs", "-p", "no:cacheprovider", "-p", "no:randomly")
-    done = run("-m", "pytest", *options, test, PATH="", CI=ci)
-    assert outcome in done.stdout
-    assert "apt-get install openjdk-17-jre-headless" in done.stdout
+@pytest.mark.parametrize(("ci", "outcome"), [("", pytest.skip.Exception), ("true", pytest.fail.Exception)])
+def test_without_java_spark_tests_are_skipped_by_name_and_fail_in_ci(
+    monkeypatch: pytest.MonkeyPatch, ci: str, outcome: type[BaseException]
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("CI", ci)
+    with pytest.raises(outcome, match="apt-get install openjdk-17-jre-headless"):
+        skip_without_java()

@@ -93,18 +93,14 @@ def test_the_trap_notices_a_column_that_is_passed_on(frame: DataFrame, evidence:
     assert told(evidence)["options"] == {"path": "x", "by": COLUMN}
 
 
-def test_partitioned_by_of_sql_does_not_reach_a_writer(
+def test_options_and_partitions_of_a_table_do_not_reach_a_writer(
     spark: SparkSession, evidence: Path, table: str
 ) -> None:
-    spark.sql(f"create table {table} (id bigint, {COLUMN} bigint) using recording partitioned by ({COLUMN})")
+    how = f"options (path 'x', by '{COLUMN}') partitioned by ({COLUMN})"
+    spark.sql(f"create table {table} (id bigint, {COLUMN} bigint) using recording {how}")
     spark.sql(f"insert into {table} values (1, 2)")
-    assert COLUMN not in str(told(evidence))
-
-
-def test_options_of_a_table_do_not_reach_a_writer(spark: SparkSession, evidence: Path, table: str) -> None:
-    spark.sql(f"create table {table} (id bigint) using recording options (path 'x', by '{COLUMN}')")
-    spark.sql(f"insert into {table} values (1)")
     assert told(evidence)["options"] == {}
+    assert COLUMN not in str(told(evidence))
 
 
 def test_partitioned_by_of_write_to_does_not_reach_a_writer(
@@ -169,21 +165,6 @@ def magic_table(spark: SparkSession) -> Iterator[str]:
     spark.sql("drop table if exists magic_table")
 
 
-def days_of(spark: SparkSession, path: Path) -> list[tuple[int, int]]:
-    assert {one.name for one in path.glob("day=*")} == {"day=1", "day=2"}
-    return sorted((row["id"], row["day"]) for row in spark.read.parquet(str(path)).collect())
-
-
-def test_a_table_of_sql_is_written_as_the_options_of_the_insert_say(
-    spark: SparkSession, magic_table: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "d"
-    spark.sql(f"create table {magic_table} (id bigint, day bigint) using magic")
-    how = f"with (path '{path.as_uri()}', partitionCols 'day', committer 'manifest')"
-    spark.sql(f"insert into {magic_table} {how} values (1, 1), (2, 2), (3, 2)")
-    assert days_of(spark, path) == [(1, 1), (2, 2), (3, 2)]
-
-
 def test_insert_overwrite_replaces_what_its_options_say(
     spark: SparkSession, magic_table: str, ministack: Server, bucket_factory: Callable[..., str]
 ) -> None:
@@ -205,27 +186,6 @@ def test_insert_overwrite_replaces_what_its_options_say(
     assert partitions() == {"day=2": 1}
 
 
-def test_insert_overwrite_of_partitions_without_a_conflict_mode_is_refused(
-    spark: SparkSession, magic_table: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "d"
-    spark.sql(f"create table {magic_table} (id bigint, day bigint) using magic")
-    how = f"path '{path.as_uri()}', partitionCols 'day'"
-    with pytest.raises(Exception, match=r"mode\('overwrite'\) with partitionCols has two meanings"):
-        spark.sql(f"insert overwrite {magic_table} with ({how}) values (9, 2)")
-    assert not path.exists()
-
-
-def test_an_insert_without_a_destination_is_told_how_to_name_one(
-    spark: SparkSession, magic_table: str, tmp_path: Path
-) -> None:
-    options = f"options (path '{(tmp_path / 'd').as_uri()}', committer 'manifest')"
-    spark.sql(f"create table {magic_table} (id bigint) using magic {options}")
-    with pytest.raises(Exception, match=r"destination is missing.*INSERT INTO … WITH \(path '"):
-        spark.sql(f"insert into {magic_table} values (1)")
-    assert not (tmp_path / "d").exists()
-
-
 def test_a_table_of_write_to_is_partitioned_by_its_options(
     spark: SparkSession, magic_table: str, tmp_path: Path
 ) -> None:
@@ -233,4 +193,6 @@ def test_a_table_of_write_to_is_partitioned_by_its_options(
     frame = spark.createDataFrame([(1, 1), (2, 2), (3, 2)], "id bigint, day bigint")
     how = {"path": path.as_uri(), "partitionCols": "day", "committer": "manifest"}
     frame.writeTo(magic_table).using("magic").options(**how).create()
-    assert days_of(spark, path) == [(1, 1), (2, 2), (3, 2)]
+    found = spark.read.parquet(str(path)).collect()
+    assert sorted((row["id"], row["day"]) for row in found) == [(1, 1), (2, 2), (3, 2)]
+    assert {one.name for one in path.glob("day=*")} == {"day=1", "day=2"}

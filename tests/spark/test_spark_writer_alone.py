@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 import pickle
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import pyspark
 import pytest
@@ -30,7 +32,8 @@ from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
 from proofs.committer_exam.drivers import dying
 
-FRAME = StructType([StructField("id", LongType()), StructField("p", StringType())])
+ID = StructField("id", LongType(), metadata={"comment": "ключ"})
+FRAME = StructType([ID, StructField("p", StringType())])
 
 
 def writer(name: str, *, overwrite: bool = False, **options: str) -> MagicWriter:
@@ -115,6 +118,33 @@ def test_a_frame_without_rows_deletes_nothing_unless_that_is_meant() -> None:
     assert visible(first) == []
 
 
+@pytest.mark.parametrize(
+    ("bucket", "secret", "options", "message"),
+    [
+        ("no-such-bucket", {}, {}, "list of no-such-bucket"),
+        (None, {}, {"partsize": "1"}, "part_size=1 is outside what the store takes"),
+        (None, {"secret": "hunter2"}, {}, "check the credentials"),
+    ],
+)
+def test_places_that_cannot_be_written_to_are_refused_before_any_task_runs(
+    seaweedfs: Server,
+    bucket_factory: Callable[..., str],
+    bucket: Any,
+    secret: Any,
+    options: Any,
+    message: str,
+) -> None:
+    there = bucket_factory(seaweedfs)
+    storage = json.dumps(seaweedfs.storage_options() | secret)
+    given = {"path": f"s3://{bucket or there}/d", "storageoptions": storage} | options
+    with pytest.raises(magicfs.MagicError, match=message) as refused:
+        make_writer(given, FRAME, overwrite=False)
+    assert "hunter2" not in str(refused.value)
+    assert seaweedfs.all_keys(there) == []
+    buckets = seaweedfs.s3_client().list_buckets()["Buckets"]
+    assert "no-such-bucket" not in [found["Name"] for found in buckets]
+
+
 def test_data_is_found_before_any_task_runs() -> None:
     first = writer("failing")
     first.commit([committed(first, 0)])
@@ -181,22 +211,29 @@ def test_trouble_after_the_files_were_published_is_logged_as_a_warning(
     )
 
 
-def test_an_abort_with_every_message_does_not_wait_for_late_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    gate = threading.Event()
+@pytest.mark.parametrize("ending", ["commit", "abort"])
+def test_what_tasks_upload_after_the_end_is_discarded_and_not_waited_for(
+    ministack: Server, bucket_factory: Callable[..., str], monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    gate, bucket = threading.Event(), bucket_factory(ministack)
 
     class Clock:
         @staticmethod
         def sleep(seconds: float) -> None:
             gate.wait(60)
 
-    chosen = writer("aborted", latewriters="background")
-    message = committed(chosen, 0)
     monkeypatch.setattr(late_writers, "time", Clock)
-    chosen.abort([message])
+    given = {"path": f"s3://{bucket}/d", "storageoptions": json.dumps(ministack.storage_options())}
+    chosen = make_writer(given, FRAME, overwrite=False)
+    message, late = committed(chosen, 0), chosen.job().task(7).setup()
+    getattr(chosen, ending)([message])
+    late.filesystem.pipe_file(f"{late.path}/late", b"x")
+    assert len(ministack.pending_uploads(bucket)) == 1
+    [thread] = late_writers._running
     gate.set()
-    with pytest.raises(magicfs.MagicError):
-        chosen.commit([message])
-    assert visible(chosen) == []
+    thread.join(60)
+    assert ministack.pending_uploads(bucket) == []
+    assert len(ministack.visible_keys(bucket, "d/")) == (ending == "commit")
 
 
 def test_an_abort_that_fails_is_logged_and_does_not_hide_why_the_job_failed(
@@ -226,7 +263,7 @@ def test_an_abort_that_fails_is_logged_and_does_not_hide_why_the_job_failed(
 )
 def test_a_type_that_parquet_would_not_keep_is_refused_where_it_stands(kind: DataType, shown: str) -> None:
     with pytest.raises(UsageError, match=f"{shown}.*cannot be written as parquet; cast it to string"):
-        check(StructType([StructField("x", kind)]), [])
+        make_writer({"path": "s3://bucket/d"}, StructType([StructField("x", kind)]), overwrite=False)
 
 
 def test_a_partition_column_without_text_is_refused() -> None:
@@ -238,5 +275,6 @@ def test_a_partition_column_without_text_is_refused() -> None:
 
 def test_the_metadata_of_a_file_holds_the_schema_of_its_own_columns() -> None:
     kept = row_metadata(FRAME, ["p"])
-    assert kept == {ROW_METADATA: StructType([FRAME["id"]]).json(), SPARK_VERSION: pyspark.__version__}
+    assert kept == {ROW_METADATA: StructType([ID]).json(), SPARK_VERSION: pyspark.__version__}
+    assert json.loads(kept[ROW_METADATA])["fields"][0]["metadata"] == {"comment": "ключ"}
     assert row_metadata(FRAME, ["p"], "orc") == {}
