@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from magicfs.datasets import recover_jobs
 from magicfs.datasets.abort import abort_job
-from magicfs.datasets.adopt import _adopt
+from magicfs.datasets.adopt import adopt_files
 from magicfs.datasets.commit import commit_listed
 from magicfs.datasets.compact import compact_chain
 from magicfs.datasets.read import current_view
-from magicfs.datasets.verify import _verify
+from magicfs.datasets.verify import verify_files
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied
 from proofs.commands.places import Place
@@ -29,11 +29,11 @@ async def compact(engine: Engine, place: Place) -> None:
 
 async def adopt(engine: Engine, place: Place) -> None:
     with suppress(CommitDenied):  # a job was published meanwhile
-        await _adopt(engine, place.location)
+        await adopt_files(engine, place.location)
 
 
 async def verify(engine: Engine, place: Place) -> None:
-    await _verify(engine, place.location)
+    await verify_files(engine, place.location)
 
 
 async def read(engine: Engine, place: Place) -> None:

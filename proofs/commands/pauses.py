@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import product
 
 from magicfs.engine import Engine
@@ -38,8 +39,9 @@ def meet(place: str, first: str, second: str, *, every: int = 1, offset: int = 0
     ``every`` and ``offset``: make only each run of that number, beginning with that one.
     """
     cell = Cell()
-    numbers = range(1, _requests(PLACES[place](), COMMANDS[first]) + _MORE)
-    driver_at = numbers if PLACES[place]().is_alive else [0]
+    requests, is_alive = _alone(place, first)
+    numbers = range(1, requests + _MORE)
+    driver_at = numbers if is_alive else [0]
     for number, (one, other) in enumerate(product(driver_at, numbers)):
         if number % every != offset % every:
             continue
@@ -110,14 +112,15 @@ def _drive(place: Place) -> None:
         place.driver()
 
 
-def _requests(place: Place, command: Command) -> int:
-    """How many requests a command makes if nobody else does anything."""
-    traffic = Traffic()
+@cache
+def _alone(name: str, command: str) -> tuple[int, bool]:
+    """How many requests a command makes if nobody else does anything; whether the job's driver is alive."""
+    place, traffic = PLACES[name](), Traffic()
     engine = place.scene.engine(traffic)
 
     async def process() -> None:
         with suppress(*_REFUSALS):
-            await command(engine, place)
+            await COMMANDS[command](engine, place)
 
     place.scene.lived(process)
-    return traffic.count
+    return traffic.count, place.is_alive

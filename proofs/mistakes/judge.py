@@ -20,7 +20,7 @@ class Verdict(StrEnum):
     WORKS = "works"
     """Readers see what was meant."""
     REFUSED = "refused"
-    """An error, and readers see what they saw before."""
+    """An error, and readers see what they saw after the last job that ended well."""
     WARNED = "warned"
     """Readers do not see what was meant, or the user's last call has failed, and the user was told."""
     LOST = "lost"
@@ -50,14 +50,13 @@ def make(mistake: Mistake) -> Judged:
     with a_user() as user:
         user.publish({"old.txt": "old"})
         user.told.clear()
-        before = user.sees()
         error: BaseException | None = None
         meant: Rows | None = None
         try:
             meant = mistake.make(user)
         except Exception as raised:  # noqa: BLE001 - what it was is part of the verdict
             error = raised
-        after, bucket = user.sees(), user.bucket
+        before, after, bucket = user.before, user.sees(), user.bucket
     # What the garbage collector and the log had to say was heard by now.
     return judge(mistake, before, after, meant, error, user.told, bucket)
 

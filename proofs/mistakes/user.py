@@ -14,7 +14,7 @@ from uuid import uuid4
 import fsspec
 
 import magicfs
-from magicfs.datasets.read import _files_of_dataset
+from magicfs.datasets.read import files_of_dataset
 from magicfs.engine import Engine
 from magicfs.errors import MagicError, UsageError
 from magicfs.manifests import chain
@@ -60,6 +60,8 @@ class User:
     bucket: str
     told: list[str] = field(default_factory=list)
     """Warnings that the user got: of reports, of the log, of Python."""
+    before: Seen = field(default_factory=lambda: Seen((), None))
+    """What readers saw after the last job that ended well."""
 
     @property
     def url(self) -> str:
@@ -96,8 +98,9 @@ class User:
                 file.write(f"{row}\n")
 
     def hear(self, job: magicfs.Job) -> None:
-        """Read the warnings of a job's report."""
+        """Read the warnings in the report of a job that has ended well."""
         self.told += job.report.warnings
+        self.before = self.sees()
 
     def failing(self, *faults: Fault) -> MemoryFileSystem:
         """The same bucket, by way of a store that fails."""
@@ -160,7 +163,7 @@ class User:
             if await chain.view(self.store, destination, Conditions()) is None:
                 return Seen(shown, None)
             location = paths.parse_url(self.at(destination))
-            files = await _files_of_dataset(Engine(self.store, 1), location, False)
+            files = await files_of_dataset(Engine(self.store, 1), location, False)
             return Seen(shown, await self._rows(paths.join(destination, name) for name in files))
         except UsageError as error:
             return Seen(shown, None, refused=f"magicfs.dataset: {error}")

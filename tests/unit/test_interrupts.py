@@ -413,3 +413,14 @@ def test_a_call_on_its_own_loop_and_one_without_a_loop_are_refused(loop: asyncio
         run_on(loop, inner)
     with pytest.raises(RuntimeError, match="is not running"):
         run_on(None, asyncio.sleep, 0)
+
+
+def test_whatever_the_coroutine_raises_is_raised(loop: asyncio.AbstractEventLoop) -> None:
+    class Death(BaseException):
+        pass
+
+    async def work() -> None:
+        raise Death
+
+    with pytest.raises(Death):
+        run_on(loop, work)

@@ -14,9 +14,9 @@ import pytest
 
 import magicfs
 from magicfs.datasets import recover_jobs
-from magicfs.datasets.adopt import _adopt
+from magicfs.datasets.adopt import adopt_files
 from magicfs.datasets.compact import compact_chain
-from magicfs.datasets.verify import _verify
+from magicfs.datasets.verify import verify_files
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, MagicError
 from magicfs.formats.manifest import Manifest, ManifestFile
@@ -73,11 +73,11 @@ async def compacts(store: Store) -> Any:
 
 
 async def adopts(store: Store) -> Any:
-    return await _adopt(Engine(store, 1), PLACE)
+    return await adopt_files(Engine(store, 1), PLACE)
 
 
 async def verifies(store: Store) -> Any:
-    return await _verify(Engine(store, 1), PLACE)
+    return await verify_files(Engine(store, 1), PLACE)
 
 
 async def recovers(store: Store) -> Any:

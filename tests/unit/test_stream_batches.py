@@ -9,7 +9,6 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from fsspec.asyn import sync
 
 import magicfs
 from magicfs.datasets.recover import recover_jobs
@@ -17,7 +16,6 @@ from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats import pointer
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.job import job
 from magicfs.job.spec import JobSpec
 from magicfs.protocol import paths
 from magicfs.protocol.ids import TaskId
@@ -90,21 +88,6 @@ def died(scene: JobScene, fault: Fault, batch: int, body: bytes, mode: Any = "ap
     return len(traffic.log)
 
 
-def _died_or_done(loop: Any, work: Any, *args: Any, **how: Any) -> Any:
-    """What fsspec's ``sync`` does, which keeps the death of a process to itself."""
-
-    async def process() -> Any:
-        try:
-            return await work(*args, **how), None
-        except Crash as crash:
-            return None, crash
-
-    result, crash = sync(loop, process)
-    if crash is not None:
-        raise crash
-    return result
-
-
 class requests_of:  # noqa: N801 - reads as a function
     """The requests that drivers make inside fail as told."""
 
@@ -115,8 +98,6 @@ class requests_of:  # noqa: N801 - reads as a function
         store = faulty(self.scene.plain, self.traffic, Actor("driver"))
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(JobSpec, "store", lambda _: store)
-        for module in (batch_jobs, job):
-            self.patch.setattr(module, "sync", _died_or_done)
         return self.traffic
 
     def __exit__(self, *_: object) -> None:

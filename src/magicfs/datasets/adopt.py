@@ -23,7 +23,7 @@ from magicfs.stores.conditions import conditions_of
 from magicfs.stores.port import Store
 from magicfs.transaction.others import find_unfinished_jobs
 
-__all__ = ["adopt"]
+__all__ = ["adopt", "adopt_files"]
 
 
 def adopt(
@@ -54,10 +54,11 @@ def adopt(
         StoreError: The store refused, or did not answer.
     """
     destination = open_destination(url, storage_options, filesystem, for_reading=True)
-    return destination.run(_adopt)
+    return destination.run(adopt_files)
 
 
-async def _adopt(engine: Engine, location: Location) -> Manifest | None:
+async def adopt_files(engine: Engine, location: Location) -> Manifest | None:
+    """``adopt``, on the store's loop."""
     store, destination = engine.store, location.key
     before = await _mended_head(engine, destination)
     # Listed first: what a job published meanwhile is then known by its manifest.

@@ -25,7 +25,7 @@ from magicfs.transaction.others import find_unfinished_jobs
 if TYPE_CHECKING:
     import pyarrow.dataset
 
-__all__ = ["current_view", "dataset", "read_manifest"]
+__all__ = ["current_view", "dataset", "files_of_dataset", "read_manifest"]
 
 
 def read_manifest(
@@ -91,7 +91,7 @@ def dataset(
         raise UsageError("dataset needs pyarrow; pip install 'magicfs[arrow]'") from error
     destination = open_destination(url, storage_options, filesystem, for_reading=True)
     location = destination.location
-    files = destination.run(_files_of_dataset, last)
+    files = destination.run(files_of_dataset, last)
     prefix = paths.prefix_of(location.path)
     found = [f"{prefix}{key}" for key in sorted(files) if is_data(key, "")]
     if not found and schema is None:
@@ -123,7 +123,8 @@ async def _read_manifest(engine: Engine, location: Location, job: str | None) ->
     return manifest
 
 
-async def _files_of_dataset(engine: Engine, location: Location, last: bool) -> Mapping[str, ManifestFile]:
+async def files_of_dataset(engine: Engine, location: Location, last: bool) -> Mapping[str, ManifestFile]:
+    """The files by relative keys, or with ``last`` those of the newest job; raises as ``dataset``."""
     if last:
         return {file.key: file for file in (await _read_manifest(engine, location, None)).files}
     found = await current_view(engine, location)

@@ -20,7 +20,7 @@ from magicfs.protocol.readback import WRITE_ID
 from magicfs.report import VerifyReport
 from magicfs.stores.port import ObjectInfo
 
-__all__ = ["verify"]
+__all__ = ["verify", "verify_files"]
 
 
 def verify(
@@ -45,10 +45,11 @@ def verify(
         StoreError: The store refused, or did not answer.
     """
     destination = open_destination(url, storage_options, filesystem, for_reading=True)
-    return destination.run(_verify)
+    return destination.run(verify_files)
 
 
-async def _verify(engine: Engine, location: Location) -> VerifyReport:
+async def verify_files(engine: Engine, location: Location) -> VerifyReport:
+    """``verify``, on the store's loop."""
     files = dict((view := await current_view(engine, location)).files)
     size = sum(file.size for file in files.values())
     count = len(files)

@@ -114,7 +114,7 @@ class Call(Generic[_T]):
     async def _main(self) -> None:
         try:
             self._results.append(await self._work())
-        except (Exception, asyncio.CancelledError, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - raised by result
+        except BaseException as error:  # noqa: BLE001 - raised by result
             self._error = error
         finally:
             self._ended.set()
