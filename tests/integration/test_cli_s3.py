@@ -30,6 +30,7 @@ Program = Callable[..., Done]
 @pytest.fixture
 def options(ministack: Server, tmp_path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The endpoint as an option, the credentials in the environment."""
+    S3FileSystem.clear_instance_cache()  # an instance keeps the credentials that it has found
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ministack.access_key)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", ministack.secret_key)
     monkeypatch.setenv("AWS_DEFAULT_REGION", ministack.region)
@@ -105,8 +106,6 @@ def test_missing_bucket_exits_3_and_says_what_to_do(program: Program):
 def test_missing_credentials_exit_3_and_say_what_to_set(
     program: Program, job: magicfs.Job, monkeypatch: pytest.MonkeyPatch
 ):
-    # The instance of s3fs that the job has made knows its credentials.
-    S3FileSystem.clear_instance_cache()
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     done = program("pending", job.url)
