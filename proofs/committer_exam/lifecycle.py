@@ -239,7 +239,7 @@ class LifecycleExam(Examined):
             directory = Path(task.path)
             assert directory.name == f"{job.id}-{task.attempt_id}"
             assert list(directory.iterdir()) == []
-            self.write(task, {"d/a.txt": b"1234", "_temporary/b.txt": b"b", ".part.crc": b"c"})
+            self.write(task, {"d/a.txt": b"1234", "_metadata": b"b", ".part.crc": b"c"})
             assert task.filesystem.info(f"{task.path}/d/a.txt")["size"] == 4
             assert task.needs_commit()
             assert bench.listed() == [job.spec.work_layout.job_object_key]

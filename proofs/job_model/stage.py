@@ -151,7 +151,7 @@ class Stage:
     ) -> None:
         path = locate(f"{BUCKET}/{context.layout.work_directory(attempt)}/part-{number}")
         assert path is not None
-        key = f"{DESTINATION}/part-{number}-0-{context.job}"
+        key = f"{DESTINATION}/part-{number}-000000-{context.job}"
         label = f"{job}{number}"
         self.names[key] = label
         upload = Upload(store, key, 1 << 20, StoreRecorder(store, path, DEFAULT_ETAG_FORMAT))
@@ -217,7 +217,7 @@ class Stage:
         if operation in ("complete", "abort"):
             return Label(operation, self.uploads.get(upload_id, ""))
         name = self._name(key)
-        if operation == "list":
+        if operation in ("list", "list_directories"):
             if named := self._name(f"{key}json"):
                 return Label("get", named)  # the versions of a numbered object
             return {f"{DESTINATION}/": Label("list"), _WORK: Label("jobs")}.get(key, Label())

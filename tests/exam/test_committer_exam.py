@@ -124,7 +124,10 @@ ONLY_PARTITIONS = (
     "test_job_that_died_while_it_published_does_not_stop_those_that_replace_apart",
     "test_partitions_that_cannot_be_told_change_nothing",
 )
-AT_SETUP = ("test_fail_refuses_data_before_any_task_runs",)
+AT_SETUP = (
+    "test_fail_refuses_data_before_any_task_runs",
+    "test_partitions_of_a_column_that_begins_with_an_underscore_are_data",
+)
 BY_PARTITION = ("test_fail_refuses_data_in_a_partition_before_its_task_uploads_anything",)
 
 

@@ -59,8 +59,7 @@ def test_what_is_uploaded_after_the_end_is_discarded_and_nothing_else(
     url = f"s3://{bucket}/d"
     other = job_on(ministack, url).setup()
     job = job_on(ministack, url).setup()
-    late = job.task(7).setup()
-    beside = other.task(7).setup()
+    late = [magicfs.Task(one.spec, one.task(7).id) for one in (job, other)]
     with job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/x", b"x")
     if ended == "committed":
@@ -69,7 +68,8 @@ def test_what_is_uploaded_after_the_end_is_discarded_and_nothing_else(
         job.abort()
     thread = sweep_late(job, "background")
     assert thread is not None
-    for one in (late, beside):
+    for one in late:
+        one.setup()  # in a process that has not heard of the end
         one.filesystem.pipe_file(f"{one.path}/y", b"y")
     assert len(ministack.pending_uploads(bucket)) == 2
     gate.set()
@@ -82,8 +82,9 @@ def test_what_is_uploaded_after_the_end_is_discarded_and_nothing_else(
 
 def test_what_is_to_be_left_is_left(ministack: Server, bucket: str) -> None:
     job = job_on(ministack, f"s3://{bucket}/d").setup()
-    late = job.task(7).setup()
+    late = magicfs.Task(job.spec, job.task(7).id)
     job.abort()
+    late.setup()
     late.filesystem.pipe_file(f"{late.path}/y", b"y")
     assert sweep_late(job, "leave") is None
     assert len(ministack.pending_uploads(bucket)) == 1
@@ -110,9 +111,10 @@ import magicfs
 from magicfs.spark import late_writers
 late_writers.LATE_WRITERS_SECONDS = 0.5
 job = magicfs.Job(sys.argv[1], conflict="append", tracking="memory", storage_options=json.loads(sys.argv[2]))
-late = job.setup().task(7).setup()
+late = magicfs.Task(job.spec, job.setup().task(7).id)
 job.abort()
 late_writers.sweep_late(job, "background")
+late.setup()
 late.filesystem.pipe_file(late.path + "/y", b"y")
 print("the end")
 """

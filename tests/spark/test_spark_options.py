@@ -64,6 +64,7 @@ def test_every_option_is_taken_as_spark_hands_it_over() -> None:
         "committer": "magic",
         "committeroptions": '{"a": 1}',
         "latewriters": "Wait",
+        "alsoreplace": '["s3://bucket/dest/old"]',
         "storageoptions": json.dumps({"client_kwargs": {"region_name": "eu-west-1"}}),
     }
     assert {"path", *given, *STREAM} == set(OPTIONS)
@@ -84,6 +85,7 @@ def test_every_option_is_taken_as_spark_hands_it_over() -> None:
         max_open_files=3,
         committer_options={"a": 1},
         late_writers="wait",
+        also_replace=("s3://bucket/dest/old",),
         storage_options={"client_kwargs": {"region_name": "eu-west-1"}},
     )
     assert pickle.loads(pickle.dumps(options)) == options

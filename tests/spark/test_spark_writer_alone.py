@@ -225,8 +225,10 @@ def test_what_tasks_upload_after_the_end_is_discarded_and_not_waited_for(
     monkeypatch.setattr(late_writers, "time", Clock)
     given = {"path": f"s3://{bucket}/d", "storageoptions": json.dumps(ministack.storage_options())}
     chosen = make_writer(given, FRAME, overwrite=False)
-    message, late = committed(chosen, 0), chosen.job().task(7).setup()
+    message = committed(chosen, 0)
+    late = magicfs.Task(chosen.job().spec, chosen.job().task(7).id)
     getattr(chosen, ending)([message])
+    late.setup()  # in a process that has not heard of the end
     late.filesystem.pipe_file(f"{late.path}/late", b"x")
     assert len(ministack.pending_uploads(bucket)) == 1
     [thread] = late_writers._running

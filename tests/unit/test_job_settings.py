@@ -169,7 +169,7 @@ def finished(job: Job, task: Task) -> None:
 def test_path_of_a_job_that_has_ended_is_refused_before_an_upload_begins(
     scene: MemoryScene, end: Any
 ) -> None:
-    job = job_on(scene)
+    job = job_on(scene, allow_empty=True)
     task = job.task(0).setup()
     path = f"{task.path}/a.csv"
     end(job, task)

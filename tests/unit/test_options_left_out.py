@@ -51,6 +51,8 @@ OF_JOB: Final[dict[str, Any]] = {
     "allow_empty": True,
     "single_driver": True,
     "is_current_driver": lambda: True,
+    "rerun": "fail",
+    "also_replace": ["memory://bucket/another"],
 }
 """For each option of a job a value that is not the default."""
 
