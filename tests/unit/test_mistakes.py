@@ -14,6 +14,8 @@ from proofs.mistakes.main import main
 from proofs.mistakes.rows import MISTAKES
 from proofs.mistakes.user import Seen
 
+pytestmark = pytest.mark.process  # one of the mistakes forks
+
 PAGE = Path(__file__).parents[2] / "docs" / "mistakes.md"
 
 made = cache(make)
