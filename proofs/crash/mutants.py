@@ -20,6 +20,7 @@ from proofs.crash.settings import Setting
 from proofs.crash.simulation import Simulation
 from proofs.crash.watched import Watched
 from proofs.crash.wrong_lines import MUTANTS, WITHOUT_SWAP, Mutant
+from proofs.crash.wrong_places import FAR_MUTANTS
 from proofs.crash.wrong_staging import STAGED_MUTANTS
 
 __all__ = ["ALL_MUTANTS", "Caught", "hunt", "reproduced", "without_swap"]
@@ -44,7 +45,7 @@ class Caught:
     problem: str = ""
 
 
-ALL_MUTANTS: Final = (*MUTANTS, *STAGED_MUTANTS)
+ALL_MUTANTS: Final = (*MUTANTS, *FAR_MUTANTS, *STAGED_MUTANTS)
 """Of all driven committers."""
 
 _SEEDS = 4000

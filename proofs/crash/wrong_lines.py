@@ -11,7 +11,6 @@ __all__ = ["MUTANTS", "WITHOUT_SWAP", "Mutant"]
 
 _EXECUTION: Final = "magicfs.transaction.execute"
 _PREPARING: Final = "magicfs.transaction.prepare"
-_OTHERS: Final = "magicfs.transaction.other_datasets"
 _SWEEP: Final = "magicfs.transaction.sweep"
 _LAYOUT: Final = "magicfs.protocol.layout"
 
@@ -260,93 +259,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "drivers",
     ),
     Mutant(
-        "others below are not looked for again",
-        "g",
-        _OTHERS,
-        "await look.below(replacement.others.concerned(partitions), ended_too=True)",
-        "pass",
-        (_job(),),
-        "elsewhere",
-    ),
-    Mutant(
-        "others above are not looked for again",
-        "g",
-        _OTHERS,
-        "await look.above(tuple(parents), manifests=True)",
-        "pass",
-        (_job(),),
-        "elsewhere",
-    ),
-    Mutant(
-        "the manifests of a dataset above are not read",
-        "g",
-        _OTHERS,
-        "await self._dataset_above(parent)",
-        "pass",
-        (_job(),),
-        "elsewhere",
-    ),
-    Mutant(
-        "jobs above are no matter",
-        "g",
-        _OTHERS,
-        "if whatever or (changes and reaches(directory, one.scope, destination, self._partitions)):",
-        "if whatever:",
-        (_job(),),
-        "elsewhere",
-    ),
-    Mutant(
-        "jobs are not sought by the location that they leave",
-        "g",
-        "magicfs.transaction.others",
-        "one = await follow(engine, layout)",
-        "one = None",
-        (_job(),),
-        "elsewhere",
-    ),
-    Mutant(
-        "manifests further down show no dataset",
-        "g",
-        "magicfs.protocol.other_datasets",
-        'return Other(directory, "dataset", "another dataset", key) if is_below else None',
-        "return None",
-        (_job(),),
-        "elsewhere",
-    ),
-    Mutant(
         "the state table takes a rollback for a wish to finish",
         "b",
         "magicfs.protocol.job_state",
         "case JobState.COMMITTING, Wish.ROLLBACK:",
         "case JobState.REVERTING, Wish.ROLLBACK:",
         (_job(),),
-    ),
-    Mutant(
-        "a partition of a column that begins with an underscore is hidden",
-        "b",
-        "magicfs.protocol.paths",
-        'return element.startswith(".") or (element.startswith("_") and "=" not in element)',
-        'return element.startswith((".", "_"))',
-        (_job(),),
-        "names",
-    ),
-    Mutant(
-        "a sweep goes by an id anywhere in a key",
-        "e",
-        _SWEEP,
-        'return ids.is_random(context.job) and is_named_by(key.rpartition("/")[2], context.job)',
-        "return context.job in key",
-        (_job(),),
-        "names",
-    ),
-    Mutant(
-        "a job id anywhere in a path keeps it from being made unique",
-        "d",
-        "magicfs.protocol.final_names",
-        "if any(_REST_OF_OURS.match(last, end) for _, end in _places(last, added, lead)):",
-        'if job in "/".join(relative):',
-        (_job(),),
-        "names",
     ),
 )
 """At least fifteen."""

@@ -25,7 +25,8 @@ STAGED_MUTANTS: Final[tuple[Mutant, ...]] = (
         "self._done.output = output = await facts.read_output(self.engine, self.context, job)",
         "self._done.output = output = await facts.read_output(self.engine, self.context, job); "
         "await publish.delete_old(self.cleaner, self.record.conditions, "
-        "await facts.read_deletions(self.cleaner, self.context, job))",
+        "await facts.read_deletions(self.cleaner, self.context, job), output, "
+        "partial(self.record.confirm, version))",
         (_DIRECTORY, _PARTITIONED),
     ),
     Mutant(

@@ -349,12 +349,8 @@ class Job:
         if self._state == "committed":
             raise ProtocolViolation(f"job {self.id} is published; it cannot be aborted any more")
         driver = self._found.driver if self._found is not None else None
-        abort = partial(
-            self.spec.make_committer().abort_job,
-            self.commits,
-            driver,
-            is_current_driver=self._is_current_driver,
-        )
+        asking = {"is_current_driver": self._is_current_driver}
+        abort = partial(self.spec.make_committer().abort_job, self.commits, driver, **asking)
         waiting = f"job {self.id} is being aborted; it is waited for; interrupt again to leave it to itself"
         call = Call(self.spec.loop, abort, whole=True, waiting=waiting)
         try:
@@ -463,12 +459,13 @@ class Job:
 
     def _require_state(self, call: str) -> None:
         self._look()
-        if self._state != "open":
-            advice = "call setup() first, or use a with block" if self._state == "new" else "make a new Job"
-            raise ProtocolViolation(
-                f"job {self.id} is {self._state}, too {'early' if self._state == 'new' else 'late'} "
-                f"for {call}(); {advice}"
-            )
+        if self._state == "new":
+            advice = f"early for {call}(); call setup() first, or use a with block"
+        elif self._state != "open":
+            advice = f"late for {call}(); make a new Job"
+        else:
+            return
+        raise ProtocolViolation(f"job {self.id} is {self._state}, too {advice}")
 
     def _abort_after(self, error: BaseException) -> None:
         try:

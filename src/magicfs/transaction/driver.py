@@ -386,10 +386,7 @@ class JobTransaction:
         )
 
     def _report_of(self, **figures: Any) -> JobReport:
-        context = self.context
-        manifest_key = chain.manifest_key(self._destination, context.job)
-        return job_report(
-            *(context.job, context.url, context.committer, context.conflict),
-            manifest_key=manifest_key,
-            **figures,
-        )
+        job, url = self.context.job, self.context.url
+        key = chain.manifest_key(self._destination, job)
+        how = (self.context.committer, self.context.conflict)
+        return job_report(job, url, *how, manifest_key=key, **figures)
