@@ -20,6 +20,7 @@ import pytest
 from s3fs import S3FileSystem
 
 import magicfs
+from magicfs.errors import CommitFailed
 from magicfs.testing.servers import Server
 
 COMMITTERS = pytest.mark.parametrize("committer", ["direct", "stocator", "task-completing"])
@@ -193,10 +194,11 @@ def test_a_file_of_several_parts_is_published_whole_or_not_at_all(
 
 
 @FINAL
-def test_the_upload_of_a_file_that_nobody_closed_is_swept(
+def test_the_upload_of_a_file_that_nobody_closed_is_discarded_with_its_task(
     running: Server, bucket: str, make: Callable[..., magicfs.Job], committer: str
 ) -> None:
-    with make(committer) as job, make(committer) as other, job.task(0) as task, other.task(0) as theirs:
+    with make(committer) as job, make(committer) as other, other.task(0) as theirs:
+        task = job.task(0).setup()
         kept = theirs.filesystem.open(f"{theirs.path}/kept.bin", "wb")
         kept.write(bytes(6 * 2**20))
         lost = task.filesystem.open(f"{task.path}/lost.bin", "wb")
@@ -204,10 +206,11 @@ def test_the_upload_of_a_file_that_nobody_closed_is_swept(
         assert len(running.pending_uploads(bucket)) == 2
         del lost
         gc.collect()
-        task.filesystem.pipe_file(f"{task.path}/a.txt", b"row\n")
-        task.commit()
-        report = job.commit(job.commits)
-        assert (report.files, report.uploads_aborted) == (1, 1)
+        with pytest.raises(CommitFailed, match="opened and never closed"):
+            task.commit()
+        with job.task(0) as task:
+            task.filesystem.pipe_file(f"{task.path}/a.txt", b"row\n")
+        assert job.commit(job.commits).files == 1
         assert len(running.pending_uploads(bucket)) == 1, "the other job's"
         kept.close()
     assert bodies(running, bucket) == [bytes(6 * 2**20), b"row\n"]

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import gc
 import logging
 import os
 import signal
 import threading
+import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fsspec.asyn import get_loop
 
 import magicfs
 from magicfs.errors import CommitDenied, ProtocolViolation
@@ -424,3 +429,29 @@ def test_whatever_the_coroutine_raises_is_raised(loop: asyncio.AbstractEventLoop
 
     with pytest.raises(Death):
         run_on(loop, work)
+
+
+def test_what_a_call_worked_on_is_free_at_its_end_even_if_its_context_lives_on() -> None:
+    """Timers and connections that a call leaves behind keep its context, and must not keep its data."""
+
+    class Data:
+        pass
+
+    contexts: list[contextvars.Context] = []
+
+    async def work(_: Data) -> None:
+        contexts.append(contextvars.copy_context())
+
+    data = Data()
+    alive = weakref.ref(data)
+    gc.disable()
+    try:
+        run_on(get_loop(), work, data)
+        del data
+        deadline = time.monotonic() + 20
+        while alive() is not None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert alive() is None
+    finally:
+        gc.enable()
+    assert contexts

@@ -43,7 +43,7 @@ class Call(Generic[_T]):
         if loop is None or loop.is_closed():
             raise RuntimeError("the loop of the filesystem is not running")
         self._loop = loop
-        self._work = work
+        self._work: Callable[[], Coroutine[Any, Any, _T]] | None = work
         self._waiting = waiting
         # The following belong to the loop's thread.
         self._holds = int(whole)
@@ -112,11 +112,15 @@ class Call(Generic[_T]):
         self._task = self._loop.create_task(self._main())
 
     async def _main(self) -> None:
+        # Contexts that outlive the call, of timers and connections, hold the call: not also what it works on.
+        work, self._work = self._work, None
+        assert work is not None
         try:
-            self._results.append(await self._work())
+            self._results.append(await work())
         except BaseException as error:  # noqa: BLE001 - raised by result
             self._error = error
         finally:
+            self._task = None
             self._ended.set()
 
     def _stop(self) -> None:

@@ -19,7 +19,7 @@ from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData
 from magicfs.manifests import chain
 from magicfs.parallel import drained
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import is_replaced
+from magicfs.protocol.conflict import is_hidden_output, is_replaced
 from magicfs.protocol.deletion import Purpose, may_delete
 from magicfs.protocol.job_state import CHANGES_FILES
 from magicfs.stores.conditions import Conditions, remove_matching
@@ -64,7 +64,7 @@ async def publish_manifest(
             await chain.publish(engine.store, conditions, extra.key, manifest)
     destination = context.layout.destination
     replaced = job.partitions if job.conflict == "replace_partitions" else None
-    removed = () if replaced is None else [one for one in old if is_replaced(one.key, destination)]
+    removed = () if replaced is None else [one for one in old if _is_named(one.key, destination)]
     manifest = Manifest(
         job_id=job.job_id,
         run_id=job.run_id,
@@ -179,6 +179,11 @@ async def _look_up(engine: Engine, output: JobOutput, etags: dict[str, str]) -> 
 
     unknown = (pending for pending in output.pendings() if not etags.get(pending.destination_key))
     await drained(unknown, look, engine.concurrency)
+
+
+def _is_named(key: str, destination: str) -> bool:
+    """Whether a manifest may name a key: it never names the records of other datasets, which may go, too."""
+    return is_replaced(key, destination) or is_hidden_output(key, destination)
 
 
 def _files_below(output: JobOutput, destination: str, etags: Mapping[str, str]) -> tuple[ManifestFile, ...]:
