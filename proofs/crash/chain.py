@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from proofs.crash.history import newest
+from proofs.crash.history import document_of, newest
 
 __all__ = ["View", "read_chain"]
 
@@ -20,7 +19,7 @@ class View:
         head: The job that the pointer names; None without a pointer.
         files: ETags by keys.
         newest: Of the head's own manifest the same.
-        jobs: The jobs that are linked, the newest first.
+        jobs: The jobs that are linked, the newest first; those that a sum stands for behind it.
         problem: Why it cannot be read; empty if it can.
     """
 
@@ -36,7 +35,7 @@ def read_chain(objects: Mapping[str, Any], destination: str) -> View:
     pointer = newest(objects, f"{destination}/_magicfs/current")
     if pointer is None:
         return View()
-    view = View(head=json.loads(pointer.body)["jobId"])
+    view = View(head=document_of(pointer.body)["jobId"])
     job, stops, hidden = view.head, set[str](), set[str]()
     while job is not None and job not in stops:
         if job in view.jobs:
@@ -47,7 +46,7 @@ def read_chain(objects: Mapping[str, Any], destination: str) -> View:
         if found is None:
             view.problem = f"the manifest of {job} is missing"
             return view
-        manifest = json.loads(found.body)
+        manifest = document_of(found.body)
         files = {f"{destination}/{one['key']}": one["etag"] for one in manifest["files"]}
         if job == view.head:
             view.newest = files
@@ -56,7 +55,19 @@ def read_chain(objects: Mapping[str, Any], destination: str) -> View:
                 view.files.setdefault(key, etag)
         if manifest["hides"] == "all" and manifest.get("replaced"):
             stops.add(manifest["replaced"])
+        if manifest["conflict"] == "compact":
+            view.jobs += _summed(objects, destination, manifest)
         if manifest["hides"] == "keys":
             hidden |= {f"{destination}/{key}" for key in manifest["deleted"]}
         job = manifest.get("previous")
     return view
+
+
+def _summed(objects: Mapping[str, Any], destination: str, manifest: Any) -> list[str]:
+    """The jobs below a sum, as far as their manifests are there."""
+    jobs: list[str] = []
+    job = manifest.get("previous")
+    while job is not None and (found := newest(objects, f"{destination}/_magicfs/{job}")) is not None:
+        jobs.append(job)
+        job = document_of(found.body).get("previous")
+    return jobs

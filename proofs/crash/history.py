@@ -13,7 +13,7 @@ from typing import Any
 
 from proofs.crash.snapshots import SnapshotWorld
 
-__all__ = ["Facts", "JobFacts", "JobHistory", "Plan", "is_data", "newest"]
+__all__ = ["Facts", "JobFacts", "JobHistory", "Plan", "document_of", "is_data", "newest"]
 
 _VERSION = re.compile(r"(?:\.(\d{5,9}))?\.json\Z")
 
@@ -121,7 +121,7 @@ class JobHistory:
         if found is self._object:
             return
         self._object = found
-        document = json.loads(found.body) if found is not None and found.body else None
+        document = document_of(found.body) if found is not None and found.body else None
         was, self.state = self.state, document["state"] if document else None
         if document is None or self.state is None or self.state == was:
             return
@@ -138,9 +138,15 @@ class JobHistory:
         own |= {name: body for name, body in world.cluster.items() if body and f"/{job.job_id}/" in name}
         for name, body in own.items():
             if name.endswith(".pending"):
-                self.recorded |= {json.loads(body)["uploadId"]}
+                self.recorded |= {document_of(body)["uploadId"]}
             elif name.endswith(".pendingset"):
-                self.recorded |= {one["uploadId"] for one in json.loads(body)["commits"]}
+                self.recorded |= {one["uploadId"] for one in document_of(body)["commits"]}
+
+
+@functools.lru_cache(maxsize=500)
+def document_of(body: bytes) -> Any:
+    """A body's JSON, not to be changed: the same is looked at after every request."""
+    return json.loads(body)
 
 
 def newest(objects: Mapping[str, Any], stem: str) -> Any:
@@ -167,10 +173,10 @@ def _plan(world: SnapshotWorld, document: dict[str, Any]) -> Plan:
     deletions: set[str] = set()
     try:
         for chunk in document["chunks"]:
-            for one in json.loads(world.objects[chunk["key"]].body)["commits"]:
+            for one in document_of(world.objects[chunk["key"]].body)["commits"]:
                 files[one["destinationKey"]] = one["taskId"]
         for chunk in document["deletions"]:
-            deletions |= {one["key"] for one in json.loads(world.objects[chunk["key"]].body)["objects"]}
+            deletions |= {one["key"] for one in document_of(world.objects[chunk["key"]].body)["objects"]}
     except KeyError as error:
         return Plan(files, frozenset(deletions), problem=f"{error} is missing at the commit point")
     return Plan(files, frozenset(deletions), frozenset(document.get("equalKeys") or ()))

@@ -296,7 +296,7 @@ def _untouched(look: _Look) -> Iterator[Violation]:
     """(e): everything else is the very same."""
     destination = look.facts.destination
     own = {f"{destination}/_SUCCESS"}
-    work = [f"{destination}/_magicfs/current."]
+    work = [f"{destination}/_magicfs/current.", f"{destination}/_magicfs/compact-"]
     for job in look.facts.jobs:
         work += [f"{job.directory}/", f"{destination}/_magicfs/{job.job_id}."]
     before, now = look.before.objects, look.now.objects

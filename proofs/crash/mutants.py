@@ -19,6 +19,7 @@ from proofs.crash.patching import changed_functions, patched
 from proofs.crash.settings import Setting
 from proofs.crash.simulation import Simulation
 from proofs.crash.watched import Watched
+from proofs.crash.wrong_company import COMPANY_MUTANTS
 from proofs.crash.wrong_lines import MUTANTS, WITHOUT_SWAP, Mutant
 from proofs.crash.wrong_places import FAR_MUTANTS
 from proofs.crash.wrong_staging import STAGED_MUTANTS
@@ -45,7 +46,7 @@ class Caught:
     problem: str = ""
 
 
-ALL_MUTANTS: Final = (*MUTANTS, *FAR_MUTANTS, *STAGED_MUTANTS)
+ALL_MUTANTS: Final = (*MUTANTS, *FAR_MUTANTS, *STAGED_MUTANTS, *COMPANY_MUTANTS)
 """Of all driven committers."""
 
 _SEEDS = 4000

@@ -11,16 +11,20 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from magicfs import datasets
+from magicfs.committers.base import Committer
 from magicfs.errors import CommitOutcomeUnknown, MagicError, StoreError
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids
 from magicfs.protocol.ids import TaskId
 from magicfs.protocol.paths import Location
+from magicfs.report import JobReport
 from magicfs.stores.retrying import RetryingStore
 from magicfs.testing.store_faults import Fault, Kind, Request
 from proofs.crash.chances import Chances
+from proofs.crash.company import MAINTENANCE, Maintenance, interrupted, is_company, near_limits
 from proofs.crash.drawing import DRIVEN, DrawnJob, again, draw_jobs
 from proofs.crash.history import Facts
 from proofs.crash.invariants import Violation
@@ -65,13 +69,16 @@ class Simulation(Watched):
     Attributes:
         chances: What happens.
         jobs: One job, or two rivals.
+        seed: The seed.
     """
 
     chances: Chances = field(kw_only=True)
+    seed: str = field(kw_only=True)
     jobs: list[DrawnJob] = field(kw_only=True)
     _running: list[asyncio.Task[Outcome]] = field(default_factory=list)
     _numbers: int = 0
     _skew: float = 0.0
+    _interruption: random.Random | None = None
 
     @classmethod
     def of(cls, seed: str) -> Simulation:
@@ -98,7 +105,7 @@ class Simulation(Watched):
         world = SnapshotWorld(Clock(START + 86400), before)
         window = jobs[0].setting.store == "write-once"
         facts = Facts(DESTINATION, [job.facts for job in jobs], window)
-        return cls(before, world, facts, chances=chances, jobs=jobs)
+        return cls(before, world, facts, chances=chances, jobs=jobs, seed=seed)
 
     def _fault(self, request: Request) -> Fault | None:
         fault = self.chances.fault(request, self._state(request))
@@ -122,10 +129,15 @@ class Simulation(Watched):
             choose=self._fault,
         )
         seed = str(self.chances.random.random())
-        self.stage(self._run(), seed=seed, order=seed, clock=lambda: self.clock() + self._skew)
+        with near_limits(self._company("limits", 0.1)):
+            self.stage(self._run(), seed=seed, order=seed, clock=lambda: self.clock() + self._skew)
+
+    def _company(self, wanted: str, share: float) -> random.Random | None:
+        return is_company(self.seed, self.chances.company, wanted, share)
 
     async def _run(self) -> None:
         chances = self.chances
+        self._interruption = self._company("interrupts", 0.1)
         for number, job in enumerate(self.jobs):
             self._start(f"j{number}-driver", chances.moment() if number else 0.0, self._driver, number, job)
             if chances.company == "drivers" or (not chances.company and chances.one_in(6)):
@@ -137,6 +149,13 @@ class Simulation(Watched):
             self._running.append(asyncio.ensure_future(self._clock_jumps()))
         if not chances.company and chances.one_in(10):
             self._running.append(asyncio.ensure_future(self._upload_expires()))
+        if (source := self._company("maintenance", 0.2)) is not None:
+            for number in range(source.randint(1, 4)):
+                command = MAINTENANCE[source.choice(list(MAINTENANCE))]
+                after = source.uniform(0.0, 60 * chances.weather.latency_s)
+                self._start(
+                    f"j0-maintenance{number}", after, partial(self._maintain, command), 0, self.jobs[0]
+                )
         while self._running:
             outcome = await self._running.pop(0)
             if outcome.surprising:
@@ -182,7 +201,7 @@ class Simulation(Watched):
             job.facts.accepted.append({commit.attempt_id for commit in accepted})
         for _ in range(_TRIES):
             try:
-                report = await committer.commit_job(handed, setup.driver)
+                report = await self._committed(committer, handed, setup.driver, job)
             except (CommitOutcomeUnknown, StoreError):
                 await asyncio.sleep(self.chances.pause(30.0))
                 continue
@@ -190,11 +209,32 @@ class Simulation(Watched):
                 if self.chances.one_in(2):
                     await committer.abort_job(accepted, setup.driver)
                 raise
+            if report is None:
+                return
             if report.job_id and not self.histories[job.context.job].reached("completed"):
                 self.violations.append(
                     Violation("b", "a driver says that the job is published, and it is not")
                 )
             return
+
+    async def _committed(
+        self, committer: Committer, handed: list[TaskCommit] | None, driver: str | None, job: DrawnJob
+    ) -> JobReport | None:
+        """Commit the job; None if somebody interrupts that in time, and aborts the job."""
+        source, self._interruption = self._interruption, None
+        if source is None:
+            return await committer.commit_job(handed, driver)
+        after = source.uniform(0.0, 40 * self.chances.weather.latency_s)
+        call = await interrupted(partial(committer.commit_job, handed, driver), after)
+        if not isinstance(call.error, asyncio.CancelledError):
+            return call.result()
+        if self.histories[job.context.job].reached("committing"):
+            self.violations.append(Violation("b", "a driver was stopped after its commit point"))
+        await committer.abort_job(handed or (), driver)
+        return None
+
+    async def _maintain(self, command: Maintenance, process: Process, _number: int, job: DrawnJob) -> None:
+        await command(process.engine, _PLACE, job.context.job)
 
     async def _task(self, number: int, job: DrawnJob, task: TaskId) -> TaskCommit | None:
         """Run a task as engines do: again when an attempt fails, and beside one that takes too long."""
@@ -289,7 +329,7 @@ def simulate(seed: str, result: Result) -> None:
     """Run one seed, and add what came of it."""
     simulation = Simulation.of(seed)
     simulation.run()
-    result.jobs += 1
+    result.jobs += len(simulation.jobs)
     result.endings.update(simulation.endings())
     result.met.update(simulation.chances.met)
     result.findings += [(one, f"simulated:{seed}") for one in dict.fromkeys(simulation.violations)]

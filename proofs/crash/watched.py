@@ -43,6 +43,7 @@ class Watched:
     histories: dict[str, JobHistory] = field(default_factory=dict)
     violations: list[Violation] = field(default_factory=list)
     traffic: Traffic = field(default_factory=SceneTraffic)
+    _looked: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         for job in self.facts.jobs:
@@ -73,9 +74,14 @@ class Watched:
         return self.traffic
 
     def look(self, *, ended: bool = False) -> None:
-        """Check the world as it is now."""
+        """Check the world as it is now: its objects, if they are others than at the last look."""
         for job in self.facts.jobs:
             self.histories[job.job_id].look(self.world, job, self.facts.destination)
+        if not ended:
+            # What engines know meanwhile can only excuse what was seen.
+            if self._looked == self.world.objects:
+                return
+            self._looked = dict(self.world.objects)
         self.violations += check(self.before, self.world, self.facts, self.histories, ended=ended)
 
     def look_at_disk(self) -> None:

@@ -11,7 +11,7 @@ import io
 import itertools
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, UploadNotFound
@@ -213,8 +213,7 @@ class MemoryStore:
     async def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
         objects = self._contents("list", prefix).objects
         keys = sorted((key for key in objects if key.startswith(prefix)), key=str.encode)
-        infos: Iterator[ObjectInfo] = (replace(objects[key].info, metadata={}) for key in keys[:limit])
-        for info in list(infos):
+        for info in [_listed(objects[key].info) for key in keys[:limit]]:
             yield info
 
     async def list_directories(self, prefix: str) -> AsyncIterator[str]:
@@ -305,6 +304,11 @@ class MemoryStore:
 
 def _etag(body: bytes) -> str:
     return f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
+
+
+def _listed(info: ObjectInfo) -> ObjectInfo:
+    """What a listing tells of an object: no metadata."""
+    return replace(info, metadata={}) if info.metadata else info
 
 
 def _lower(metadata: Mapping[str, str]) -> dict[str, str]:

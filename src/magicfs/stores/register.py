@@ -37,6 +37,8 @@ KEPT: Final = 64
 """How many of the newest numbered versions of a lasting register are kept; the first is kept always."""
 
 _SUFFIX: Final = ".json"
+# What follows the stem in the key of a version.
+_VERSION: Final = re.compile(r"(?:\.(\d{5,9}))?\.json")
 _NUMBERED: Final = "magicfs-numbered"
 _YES: Final = "yes"
 _UNDECIDED: Final = "undecided"
@@ -250,9 +252,8 @@ class Register:
     async def _versions(self) -> dict[int, ObjectInfo]:
         """All versions by their numbers."""
         found = {}
-        pattern = re.compile(rf"{re.escape(self._stem)}(?:\.(\d{{5,9}}))?{re.escape(_SUFFIX)}")
         async for info in self._store.list(f"{self._stem}."):
-            if match := pattern.fullmatch(info.key):
+            if match := _VERSION.fullmatch(info.key, len(self._stem)):
                 found[int(match[1] or 0)] = info
         return found
 

@@ -100,14 +100,15 @@ class Traffic:
     ) -> Any:
         """Let a request through, or do to it what a fault says."""
         self._check(actor)
-        # A request gives other tasks their turn, in memory as on a wire.
-        await asyncio.sleep(0)
-        self._check(actor)
+        if self._latency is None:
+            # A request gives other tasks their turn, in memory as on a wire.
+            await asyncio.sleep(0)
+            self._check(actor)
         self.count += 1
         request = Request(self.count, actor.name, operation, key, condition, target)
         self.log.append(request)
-        if self._latency is not None and (wait := self._latency(request)):
-            await asyncio.sleep(wait)
+        if self._latency is not None:
+            await asyncio.sleep(self._latency(request))
             self._check(actor)
         if self._before is not None:
             self._before(request)
@@ -327,6 +328,8 @@ class _Listing(AsyncIterator[Any]):
         size = traffic.page or getattr(self._store, "capabilities", _PAGES).list_page_max
         if self._kept is None or not traffic.stale:
             self._kept = [entry async for entry in self._ask()]
+        if not self._seen:
+            return self._kept[:size], len(self._kept) > size
         # Listings go by the bytes of keys, and continue behind the last key that they gave.
         last = max((key.encode() for key, _ in self._seen), default=b"")
         left = [one for one in self._kept if _name(one)[0].encode() >= last and _name(one) not in self._seen]

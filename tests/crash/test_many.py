@@ -1,0 +1,52 @@
+"""Many simulated jobs: every seed once, every side, and a report that names them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from magicfs.formats.limits import ROOM
+from magicfs.formats.manifest import MANIFEST_SIZE_LIMIT, Manifest
+from magicfs.transaction import capacity
+from proofs.crash.company import near_limits
+from proofs.crash.many import SIDES, main, run_seed
+from proofs.crash.simulation import Result, Simulation
+
+
+def test_every_side_has_seeds_and_no_seed_two() -> None:
+    result = Result()
+    assert {run_seed(seed, result) for seed in range(len(SIDES))} == {one.rstrip(".-") for one in SIDES}
+    assert result.jobs >= len(SIDES)
+    assert result.findings == []
+
+
+@pytest.mark.process
+def test_the_report_names_the_seeds_that_were_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--first", "32", "--seeds", "20"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert (figures["first_seed"], figures["last_seed"], figures["seeds"]) == (32, 51, 20)
+    assert figures["jobs"] == sum(figures["jobs_of_sides"].values()) >= 20
+    assert figures["violations"] == 0
+    assert sum(figures["endings"].values()) == figures["jobs"]
+
+
+@pytest.fixture
+def _small() -> Iterator[None]:
+    source = Simulation.of("limits-0")._company("limits", 0.0)
+    with near_limits(source):
+        yield
+
+
+@pytest.mark.usefixtures("_small")
+def test_limits_are_near_for_writers_and_readers() -> None:
+    assert capacity.MANIFEST_SIZE_LIMIT < 2_000 > capacity._OTHERS
+    defaults = Manifest.__dict__["from_bytes"].__func__.__kwdefaults__
+    assert defaults == {"size_limit": capacity.MANIFEST_SIZE_LIMIT}
+
+
+def test_limits_are_far_afterwards() -> None:
+    with near_limits(Simulation.of("limits-0")._company("limits", 0.0)):
+        pass
+    assert (capacity.MANIFEST_SIZE_LIMIT, capacity._OTHERS) == (MANIFEST_SIZE_LIMIT, ROOM)
