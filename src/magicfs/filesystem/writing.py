@@ -1,0 +1,200 @@
+"""Writing: what goes below a magic path becomes a delayed upload, everything else passes through."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from fsspec.callbacks import DEFAULT_CALLBACK, Callback
+
+from magicfs.errors import UsageError
+from magicfs.filesystem import wrapped_files
+from magicfs.filesystem.job_settings import WriteSettings
+from magicfs.filesystem.reading import Reading
+from magicfs.filesystem.recording import MemoryRecorder, StoreRecorder
+from magicfs.filesystem.upload import AsyncDelayedFile, DelayedFile, Recorder, Upload
+from magicfs.protocol import paths
+from magicfs.protocol.final_names import final_key
+from magicfs.protocol.magic import MagicPath
+from magicfs.stores.interrupt import run_on
+
+__all__ = ["Writing"]
+
+_READ_CHUNK = 8 * 2**20
+
+
+class Writing(Reading):
+    """The part of ``MagicFileSystem`` that writes files."""
+
+    def open(self, path: Any, mode: str = "rb", **kwargs: Any) -> Any:
+        """Open a file; under a magic path only for writing, ``w`` or ``x``.
+
+        A file that is written in text mode or compressed aborts, too, when its ``with`` body raises.
+
+        Raises:
+            ProtocolViolation: The path is a task's of a job that has ended or was never set up, or with
+                ``tracking="memory"`` the task was set up in another process. Nothing was written.
+        """
+        magic = self._delayed(path)
+        if magic is None or "r" in mode:
+            return super().open(path, mode, **kwargs)
+        joined = self.transactions.to_join(magic.scope, magic.path)
+        if joined is None:
+            return self._open_delayed(magic, mode, kwargs)
+        with self.transactions.joined(joined, magic.scope):
+            file = self._open_delayed(magic, mode, kwargs)
+        if joined.ended:
+            file.abort()
+            raise UsageError(f"{magic.path}: its transaction ended meanwhile; write the file again")
+        return file
+
+    def _open_delayed(self, magic: MagicPath, mode: str, kwargs: dict[str, Any]) -> Any:
+        autocommit = bool(kwargs.get("autocommit", not self._intrans))
+
+        def open_binary(mode: str) -> DelayedFile:
+            self._check_mode(magic, mode)
+            file = DelayedFile(self._new_upload(magic), self.loop, autocommit=autocommit)
+            if not autocommit:
+                self.transaction.files.append(file)
+            return file
+
+        if "b" in mode and kwargs.get("compression") is None:
+            return open_binary(mode)
+        return wrapped_files.open_wrapped(open_binary, magic.path, mode, kwargs)
+
+    def _open(self, path: str, mode: str = "rb", autocommit: bool = True, **kwargs: Any) -> Any:
+        magic = self._delayed(path)
+        if magic is None:
+            if mode != "rb":
+                self._at_once(path)
+            return self.fs._open(path, mode=mode, autocommit=autocommit, **kwargs)
+        self._check_mode(magic, mode)
+        if mode == "rb":
+            self._refuse_pending(path, "read")
+            return self.fs._open(path, mode=mode, autocommit=autocommit, **kwargs)
+        return DelayedFile(self._new_upload(magic), self.loop, autocommit=autocommit)
+
+    async def open_async(self, path: str, mode: str = "rb", **kwargs: Any) -> Any:
+        """As ``open``, for coroutines on the filesystem's loop; binary only."""
+        magic = self._delayed(path)
+        if magic is None:
+            if mode != "rb":
+                self._at_once(path)
+            return await self.fs.open_async(self._strip_protocol(path), mode, **kwargs)
+        self._check_mode(magic, mode)
+        if mode == "rb":
+            await self._refuse_pending_async(path, "read")
+            return await self.fs.open_async(self._strip_protocol(path), mode, **kwargs)
+        return await self._start(magic)
+
+    async def _pipe_file(self, path: str, value: Any, mode: str = "overwrite", **kwargs: Any) -> Any:
+        magic = self._delayed(path)
+        if magic is None:
+            self._at_once(path)
+            return await self.fs._pipe_file(self._strip_protocol(path), value, mode=mode, **kwargs)
+        async with await self._start(magic) as file:
+            await file.write(value)
+        return None
+
+    async def _put_file(
+        self,
+        lpath: str,
+        rpath: str,
+        callback: Callback = DEFAULT_CALLBACK,
+        mode: str = "overwrite",
+        **kwargs: Any,
+    ) -> None:
+        magic = self._delayed(rpath)
+        if magic is None:
+            self._at_once(rpath)
+            rpath = self._strip_protocol(rpath)
+            await self.fs._put_file(lpath, rpath, callback=callback, mode=mode, **kwargs)
+            return
+        source = Path(lpath)
+        if await asyncio.to_thread(source.is_dir):
+            return
+        callback.set_size((await asyncio.to_thread(source.stat)).st_size)
+        with await asyncio.to_thread(source.open, "rb") as reader:
+            async with await self._start(magic) as file:
+                while chunk := await asyncio.to_thread(reader.read, _READ_CHUNK):
+                    await file.write(chunk)
+                    callback.relative_update(len(chunk))
+
+    async def _cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
+        await self._refuse_pending_async(path1, "copy")
+        source = self._strip_protocol(path1)
+        magic = self._delayed(path2)
+        if magic is None:
+            self._at_once(path2)
+            await self.fs._cp_file(source, self._strip_protocol(path2), **kwargs)
+            return
+        info = await self._info(source)
+        if info["type"] == "directory":
+            return
+        async with await self._start(magic) as file:
+            for start in range(0, info["size"], _READ_CHUNK):
+                end = min(start + _READ_CHUNK, info["size"])
+                await file.write(await self.fs._cat_file(source, start=start, end=end))
+
+    def mv(
+        self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any
+    ) -> None:
+        """Move files, by copying and deleting; a second call finds no source.
+
+        Raises:
+            UsageError: The target lies below a magic path: the source would be deleted before the file is
+                published, and both be lost if the job aborts. Nothing was changed.
+        """
+        if path1 != path2:
+            run_on(self.loop, self._refuse_move, path1, path2)
+        super().mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
+
+    async def _mv_file(self, path1: str, path2: str) -> None:
+        await self._refuse_move(path1, path2)
+        await super()._mv_file(path1, path2)
+
+    async def _refuse_move(self, path1: Any, path2: Any) -> None:
+        sources, targets = (one if isinstance(one, list) else [one] for one in (path1, path2))
+        if all(self.locate(one) is None for one in targets):
+            return
+        for source in sources:
+            with suppress(FileNotFoundError):  # a pattern
+                await self._refuse_pending_async(source, "copy")
+        raise UsageError(
+            f"{path1} cannot be moved to {path2}: it would be deleted before it is published under its new "
+            "name, and be lost if the job aborts; nothing was changed; write "
+            f"filesystem.copy({path1!r}, {path2!r}), and once that is published filesystem.rm({path1!r})"
+        )
+
+    async def _start(self, magic: MagicPath) -> AsyncDelayedFile:
+        upload = self._upload(magic, await self._settings_of(magic))
+        if not self._intrans:
+            return await AsyncDelayedFile(upload).open()
+        file = await AsyncDelayedFile(upload, autocommit=False).open()
+        self.transaction.files.append(wrapped_files.Deferred(file, self.loop))
+        return file
+
+    def _check_mode(self, path: MagicPath, mode: str) -> None:
+        if mode not in {"rb", "wb", "xb"}:
+            raise UsageError(
+                f"{path.path}: mode {mode!r} is not possible for a delayed upload, "
+                "whose parts cannot be changed; use 'wb'"
+            )
+
+    def _new_upload(self, path: MagicPath) -> Upload:
+        settings = self._known_settings(path) or run_on(self.loop, self._settings_of, path)
+        return self._upload(path, settings)
+
+    def _upload(self, path: MagicPath, settings: WriteSettings) -> Upload:
+        store, key = self.store(path.bucket), final_key(path, unique_names=settings.unique_names)
+        paths.check_length(key, "the final key", "shorten the name, or its directories")
+        recorder: Recorder
+        if settings.tracking == "memory":
+            recorder = MemoryRecorder(store, path)
+        else:
+            advice = "shorten the name or its directories, or use tracking='memory', which needs no such file"
+            paths.check_length(path.pending_key, "the .pending file", advice)
+            recorder = StoreRecorder(store, path, settings.etag_format)
+        return Upload(store, key, settings.part_size, recorder)
