@@ -25,8 +25,8 @@ class ForgetsConditions(MemoryStore):
 
 
 class ForgetsMetadata(MemoryStore):
-    async def create_upload(self, key: str, *, metadata: Mapping[str, str]) -> str:
-        return await super().create_upload(key, metadata={})
+    async def create_upload(self, key: str, *, metadata: Mapping[str, str], **options: Any) -> str:
+        return await super().create_upload(key, metadata={}, **options)
 
 
 class KeepsTheFirstPart(MemoryStore):

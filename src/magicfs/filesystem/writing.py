@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import mimetypes
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,12 +12,13 @@ from typing import Any
 from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 
 from magicfs.errors import UsageError
-from magicfs.filesystem import wrapped_files
+from magicfs.filesystem import copying, wrapped_files
 from magicfs.filesystem.job_settings import WriteSettings
 from magicfs.filesystem.reading import Reading
 from magicfs.filesystem.recording import MemoryRecorder, StoreRecorder
 from magicfs.filesystem.upload import AsyncDelayedFile, DelayedFile, Recorder, Upload
-from magicfs.protocol import paths
+from magicfs.protocol import file_options, paths
+from magicfs.protocol.file_options import CONTENT_TYPE
 from magicfs.protocol.final_names import final_key
 from magicfs.protocol.magic import MagicPath
 from magicfs.stores.interrupt import run_on
@@ -52,10 +55,12 @@ class Writing(Reading):
 
     def _open_delayed(self, magic: MagicPath, mode: str, kwargs: dict[str, Any]) -> Any:
         autocommit = bool(kwargs.get("autocommit", not self._intrans))
+        others = {name: value for name, value in kwargs.items() if name not in wrapped_files.WRAPPING}
+        options = file_options.of_writer(others)
 
         def open_binary(mode: str) -> DelayedFile:
             self._check_mode(magic, mode)
-            file = DelayedFile(self._new_upload(magic), self.loop, autocommit=autocommit)
+            file = DelayedFile(self._new_upload(magic, options), self.loop, autocommit=autocommit)
             if not autocommit:
                 self.transaction.files.append(file)
             return file
@@ -74,7 +79,8 @@ class Writing(Reading):
         if mode == "rb":
             self._refuse_pending(path, "read")
             return self.fs._open(path, mode=mode, autocommit=autocommit, **kwargs)
-        return DelayedFile(self._new_upload(magic), self.loop, autocommit=autocommit)
+        upload = self._new_upload(magic, file_options.of_writer(kwargs))
+        return DelayedFile(upload, self.loop, autocommit=autocommit)
 
     async def open_async(self, path: str, mode: str = "rb", **kwargs: Any) -> Any:
         """As ``open``, for coroutines on the filesystem's loop; binary only."""
@@ -87,14 +93,14 @@ class Writing(Reading):
         if mode == "rb":
             await self._refuse_pending_async(path, "read")
             return await self.fs.open_async(self._strip_protocol(path), mode, **kwargs)
-        return await self._start(magic)
+        return await self._start(magic, file_options.of_writer(kwargs))
 
     async def _pipe_file(self, path: str, value: Any, mode: str = "overwrite", **kwargs: Any) -> Any:
         magic = self._delayed(path)
         if magic is None:
             self._at_once(path)
             return await self.fs._pipe_file(self._strip_protocol(path), value, mode=mode, **kwargs)
-        async with await self._start(magic) as file:
+        async with await self._start(magic, file_options.of_writer(kwargs)) as file:
             await file.write(value)
         return None
 
@@ -115,9 +121,12 @@ class Writing(Reading):
         source = Path(lpath)
         if await asyncio.to_thread(source.is_dir):
             return
+        options = file_options.of_writer(kwargs)
+        if (guessed := mimetypes.guess_type(lpath)[0]) and self._takes(magic, CONTENT_TYPE):
+            options.setdefault(CONTENT_TYPE, guessed)
         callback.set_size((await asyncio.to_thread(source.stat)).st_size)
         with await asyncio.to_thread(source.open, "rb") as reader:
-            async with await self._start(magic) as file:
+            async with await self._start(magic, options) as file:
                 while chunk := await asyncio.to_thread(reader.read, _READ_CHUNK):
                     await file.write(chunk)
                     callback.relative_update(len(chunk))
@@ -130,13 +139,13 @@ class Writing(Reading):
             self._at_once(path2)
             await self.fs._cp_file(source, self._strip_protocol(path2), **kwargs)
             return
-        info = await self._info(source)
-        if info["type"] == "directory":
+        opened = await copying.open_source(self, source)
+        if opened is None:
             return
-        async with await self._start(magic) as file:
-            for start in range(0, info["size"], _READ_CHUNK):
-                end = min(start + _READ_CHUNK, info["size"])
-                await file.write(await self.fs._cat_file(source, start=start, end=end))
+        options = copying.options_of_copy(opened.options, file_options.of_writer(kwargs))
+        async with await self._start(magic, options) as file:
+            for start in range(0, opened.size, _READ_CHUNK):
+                await file.write(await opened.read(start, min(_READ_CHUNK, opened.size - start)))
 
     def mv(
         self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any
@@ -168,8 +177,8 @@ class Writing(Reading):
             f"filesystem.copy({path1!r}, {path2!r}), and once that is published filesystem.rm({path1!r})"
         )
 
-    async def _start(self, magic: MagicPath) -> AsyncDelayedFile:
-        upload = self._upload(magic, await self._settings_of(magic))
+    async def _start(self, magic: MagicPath, options: Mapping[str, Any]) -> AsyncDelayedFile:
+        upload = self._upload(magic, await self._settings_of(magic), options)
         if not self._intrans:
             return await AsyncDelayedFile(upload).open()
         file = await AsyncDelayedFile(upload, autocommit=False).open()
@@ -183,12 +192,16 @@ class Writing(Reading):
                 "whose parts cannot be changed; use 'wb'"
             )
 
-    def _new_upload(self, path: MagicPath) -> Upload:
-        settings = self._known_settings(path) or run_on(self.loop, self._settings_of, path)
-        return self._upload(path, settings)
+    def _takes(self, path: MagicPath, option: str) -> bool:
+        return option in self.store(path.bucket).capabilities.upload_options
 
-    def _upload(self, path: MagicPath, settings: WriteSettings) -> Upload:
+    def _new_upload(self, path: MagicPath, options: Mapping[str, Any]) -> Upload:
+        settings = self._known_settings(path) or run_on(self.loop, self._settings_of, path)
+        return self._upload(path, settings, options)
+
+    def _upload(self, path: MagicPath, settings: WriteSettings, options: Mapping[str, Any]) -> Upload:
         store, key = self.store(path.bucket), final_key(path, unique_names=settings.unique_names)
+        file_options.check(options, store.capabilities.upload_options, path.path, store.name)
         paths.check_length(key, "the final key", "shorten the name, or its directories")
         recorder: Recorder
         if settings.tracking == "memory":
@@ -197,4 +210,4 @@ class Writing(Reading):
             advice = "shorten the name or its directories, or use tracking='memory', which needs no such file"
             paths.check_length(path.pending_key, "the .pending file", advice)
             recorder = StoreRecorder(store, path, settings.etag_format)
-        return Upload(store, key, settings.part_size, recorder)
+        return Upload(store, key, settings.part_size, recorder, options)

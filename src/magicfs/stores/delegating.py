@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from magicfs.stores.object_tree import tree_of
 from magicfs.stores.port import (
@@ -50,9 +50,13 @@ class DelegatingStore:
     def capabilities(self) -> Capabilities:
         return self.inner.capabilities
 
-    async def create_upload(self, key: str, *, metadata: Mapping[str, str]) -> str:
+    async def create_upload(
+        self, key: str, *, metadata: Mapping[str, str], options: Mapping[str, Any] | None = None
+    ) -> str:
         return await self._around(
-            "create_upload", key, lambda: self.inner.create_upload(key, metadata=metadata)
+            "create_upload",
+            key,
+            lambda: self.inner.create_upload(key, metadata=metadata, options=options),
         )
 
     async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:

@@ -27,7 +27,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from magicfs.errors import (
     ObjectExists,
@@ -83,7 +83,13 @@ class LocalStore:
         """The same files and directories as a tree, in which a rename is one step."""
         return LocalTree(self.bucket)
 
-    async def create_upload(self, key: str, *, metadata: Mapping[str, str]) -> str:  # noqa: ARG002
+    async def create_upload(
+        self,
+        key: str,
+        *,
+        metadata: Mapping[str, str],  # noqa: ARG002
+        options: Mapping[str, Any] | None = None,  # noqa: ARG002
+    ) -> str:
         raise self._unsupported("create_upload", key)
 
     async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:  # noqa: ARG002

@@ -13,8 +13,11 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, UploadNotFound
+from magicfs.protocol import file_options
+from magicfs.protocol.file_options import DESCRIPTION, METADATA
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
 
@@ -32,6 +35,7 @@ class _Upload:
     key: str
     initiated: float
     metadata: dict[str, str]
+    description: dict[str, Any]
     parts: dict[int, bytes] = field(default_factory=dict)
 
 
@@ -61,7 +65,9 @@ class World:
         clock: Callable[[], float] = time.time,
         ignores: frozenset[str] = frozenset(),
     ) -> None:
-        self.capabilities = capabilities or Capabilities(parts=PartLimits(size_min=1))
+        self.capabilities = capabilities or Capabilities(
+            parts=PartLimits(size_min=1), upload_options=frozenset({METADATA, *DESCRIPTION})
+        )
         self.clock = clock
         self.ignores = ignores
         self.number = next(_numbers)
@@ -129,10 +135,15 @@ class MemoryStore:
     def capabilities(self) -> Capabilities:
         return self.world.capabilities
 
-    async def create_upload(self, key: str, *, metadata: Mapping[str, str]) -> str:
+    async def create_upload(
+        self, key: str, *, metadata: Mapping[str, str], options: Mapping[str, Any] | None = None
+    ) -> str:
+        given = dict(options or {})
+        file_options.check(given, self.capabilities.upload_options, self._path(key), self.name)
         contents = self._contents("create_upload", key)
         upload_id = self.world.next_upload_id()
-        contents.uploads[upload_id] = _Upload(key, self.world.clock(), _lower(metadata))
+        joined = file_options.joined_metadata(given.pop(METADATA, None), metadata)
+        contents.uploads[upload_id] = _Upload(key, self.world.clock(), _lower(joined), given)
         return upload_id
 
     async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
@@ -162,7 +173,7 @@ class MemoryStore:
         digests = b"".join(bytes.fromhex(part.etag.strip('"')) for part in parts)
         etag = f'"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(parts)}"'
         contents = self._contents("complete_upload", key)
-        info = self._store(contents, key, body, etag, upload.metadata)
+        info = self._store(contents, key, body, etag, upload.metadata, upload.description)
         del contents.uploads[upload_id]
         return info
 
@@ -201,7 +212,8 @@ class MemoryStore:
         held = self._object("copy", source)
         if source != destination:
             contents = self._contents("copy", destination)
-            self._store(contents, destination, held.body, _etag(held.body), dict(held.info.metadata))
+            kept = dict(held.info.metadata), held.info.description
+            self._store(contents, destination, held.body, _etag(held.body), *kept)
         return len(held.body)
 
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:
@@ -295,9 +307,15 @@ class MemoryStore:
                 raise StoreError("complete_upload", self._path(key), f"part {part.number} is too small")
 
     def _store(
-        self, contents: _Bucket, key: str, body: bytes, etag: str, metadata: dict[str, str]
+        self,
+        contents: _Bucket,
+        key: str,
+        body: bytes,
+        etag: str,
+        metadata: dict[str, str],
+        description: Mapping[str, Any] | None = None,
     ) -> ObjectInfo:
-        info = ObjectInfo(key, len(body), etag, self.world.clock(), metadata)
+        info = ObjectInfo(key, len(body), etag, self.world.clock(), metadata, description or {})
         contents.objects[key] = _Object(info, body)
         return info
 
@@ -308,7 +326,7 @@ def _etag(body: bytes) -> str:
 
 def _listed(info: ObjectInfo) -> ObjectInfo:
     """What a listing tells of an object: no metadata."""
-    return replace(info, metadata={}) if info.metadata else info
+    return replace(info, metadata={}, description={}) if info.metadata or info.description else info
 
 
 def _lower(metadata: Mapping[str, str]) -> dict[str, str]:

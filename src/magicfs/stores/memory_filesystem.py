@@ -244,4 +244,5 @@ def _file(bucket: str, info: ObjectInfo) -> dict[str, Any]:
         "type": "file",
         "ETag": info.etag,
         "LastModified": modified,
+        **info.description,
     }

@@ -18,7 +18,7 @@ import io
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from magicfs.protocol.parts import PartLimits
 
@@ -57,6 +57,7 @@ class Capabilities:
         bulk_delete_max: Most keys that one ``delete`` takes.
         list_page_max: Most entries of one page of a listing.
         parts: Limits of part sizes and counts.
+        upload_options: Names of the options that ``create_upload`` takes, as in S3's API.
     """
 
     multipart: bool = True
@@ -66,6 +67,7 @@ class Capabilities:
     bulk_delete_max: int = 1000
     list_page_max: int = 1000
     parts: PartLimits = field(default_factory=PartLimits)
+    upload_options: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,8 @@ class ObjectInfo:
         etag: As the store gives it, quotes included; empty where an answer has none.
         modified: Seconds since the epoch; None where an answer has none.
         metadata: User metadata with lower-case names; only ``head`` fills it.
+        description: What else describes the content, by names of ``protocol.file_options.DESCRIPTION``; only
+            ``head`` fills it.
     """
 
     key: str
@@ -85,6 +89,7 @@ class ObjectInfo:
     etag: str
     modified: float | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
+    description: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,16 +161,26 @@ class Store(Protocol):
     def capabilities(self) -> Capabilities:
         """What it can do."""
 
-    async def create_upload(self, key: str, *, metadata: Mapping[str, str]) -> str:
+    async def create_upload(
+        self, key: str, *, metadata: Mapping[str, str], options: Mapping[str, Any] | None = None
+    ) -> str:
         """Open a multipart upload and return its id.
 
         Afterwards the upload is listed and nothing is visible at the key. A second call opens a second,
         independent upload of the same key. After ``Unavailable`` an upload may be open whose id nobody
         knows; only ``list_uploads`` finds it.
 
+        Args:
+            key: The key that it will have.
+            metadata: User metadata of the object.
+            options: What else the object shall have, by names of ``capabilities.upload_options``. They count
+                before what the store does for every object. ``Metadata`` among them is joined with
+                ``metadata``, whose names count.
+
         Raises:
             ObjectNotFound: No such bucket.
             Unsupported: The store has no multipart uploads.
+            UsageError: An option has another name; nothing changed.
         """
 
     async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:

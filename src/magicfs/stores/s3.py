@@ -23,6 +23,8 @@ from magicfs.errors import (
     Unavailable,
     UploadNotFound,
 )
+from magicfs.protocol import file_options
+from magicfs.protocol.file_options import DESCRIPTION, METADATA
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import s3_copy, s3_errors
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
@@ -35,6 +37,16 @@ __all__ = ["Pages", "S3Store"]
 _T = TypeVar("_T")
 _Position = dict[str, str]
 
+# Of CreateMultipartUpload (Amazon S3 API reference). Left out is what later requests and readers of the
+# object must know, too: keys of customers' own, algorithms of checksums, who pays.
+_UPLOAD_OPTIONS = frozenset(
+    {
+        *(METADATA, *DESCRIPTION, "Tagging", "StorageClass"),
+        *("ServerSideEncryption", "SSEKMSKeyId", "SSEKMSEncryptionContext", "BucketKeyEnabled"),
+        *("ACL", "GrantFullControl", "GrantRead", "GrantReadACP", "GrantWriteACP", "ExpectedBucketOwner"),
+        *("ObjectLockMode", "ObjectLockRetainUntilDate", "ObjectLockLegalHoldStatus"),
+    }
+)
 _AGAIN = "S3 asks that all parts be uploaded again: abort the job and write the file anew"
 
 
@@ -46,14 +58,23 @@ class S3Store:
     def __init__(self, filesystem: S3FileSystem, bucket: str) -> None:
         self.bucket = bucket
         self._filesystem = filesystem
-        self.capabilities = Capabilities(parts=PartLimits(equal_sizes=bool(filesystem.fixed_upload_size)))
+        self.capabilities = Capabilities(
+            parts=PartLimits(equal_sizes=bool(filesystem.fixed_upload_size)),
+            upload_options=_UPLOAD_OPTIONS,
+        )
 
     @property
     def identity(self) -> str:
         return f"s3:{_endpoint(self._filesystem)}/{self.bucket}"
 
-    async def create_upload(self, key: str, *, metadata: Mapping[str, str]) -> str:
-        answer = await self.call("create_multipart_upload", "create_upload", key, Metadata=dict(metadata))
+    async def create_upload(
+        self, key: str, *, metadata: Mapping[str, str], options: Mapping[str, Any] | None = None
+    ) -> str:
+        given = dict(options or {})
+        file_options.check(given, _UPLOAD_OPTIONS, f"{self.bucket}/{key}", self.name)
+        users = given.get(METADATA, self._filesystem.s3_additional_kwargs.get(METADATA))
+        given[METADATA] = file_options.joined_metadata(users, metadata)
+        answer = await self.call("create_multipart_upload", "create_upload", key, **given)
         return str(answer["UploadId"])
 
     async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
@@ -163,6 +184,7 @@ class S3Store:
             answer.get("ETag", ""),
             _seconds(answer.get("LastModified")),
             metadata,
+            {name: answer[name] for name in DESCRIPTION if name in answer},
         )
 
     def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from magicfs.errors import MagicError, PreconditionFailed, Unavailable, UploadNotFound
 from magicfs.parallel import gathered
+from magicfs.protocol.file_options import DESCRIPTION
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores.port import Part
 
@@ -24,11 +25,6 @@ PART_SIZE = 512 * 2**20
 """Bytes of a part of a larger object; more where there would be too many of them."""
 
 _CONCURRENCY = 8
-# What else of an object CreateMultipartUpload takes.
-_HEADERS = (
-    *("CacheControl", "ContentDisposition", "ContentEncoding", "ContentLanguage", "ContentType"),
-    *("Expires", "WebsiteRedirectLocation"),
-)
 _ENCRYPTION = ("SSECustomerAlgorithm", "SSECustomerKey", "SSECustomerKeyMD5")
 
 
@@ -83,7 +79,7 @@ async def _in_parts(
 ) -> None:
     size = int(head["ContentLength"])
     step = max(PART_SIZE, -(-size // limits.count_max))
-    described = {name: head[name] for name in _HEADERS if name in head}
+    described = {name: head[name] for name in DESCRIPTION if name in head}
     metadata = head.get("Metadata", {})
     opened = await store.call("create_multipart_upload", "copy", destination, Metadata=metadata, **described)
     upload = {"UploadId": opened["UploadId"]}

@@ -268,9 +268,9 @@ class Failing(CountingStore):
         self.text = text
         self.seen = seen
 
-    async def create_upload(self, key: str, *, metadata: Mapping[str, str]) -> str:
+    async def create_upload(self, key: str, *, metadata: Mapping[str, str], **options: Any) -> str:
         self._arrive(f"create_upload {key}")
-        return await super().create_upload(key, metadata=metadata)
+        return await super().create_upload(key, metadata=metadata, **options)
 
     async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
         self._arrive(f"put_part {number}")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import uuid4
 
 from magicfs.errors import UsageError
@@ -55,10 +55,17 @@ class Upload:
     """One multipart upload while it is written. All methods run on the loop of its store.
 
     ``first_part_size``: bytes of the first part; later ones may be larger. ``recorder`` is called when the
-    upload is finished.
+    upload is finished. ``options``: what its object shall have, see ``Store.create_upload``.
     """
 
-    def __init__(self, store: Store, key: str, first_part_size: int, recorder: Recorder) -> None:
+    def __init__(
+        self,
+        store: Store,
+        key: str,
+        first_part_size: int,
+        recorder: Recorder,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
         limits = store.capabilities.parts
         limits.check(first_part_size)
         self.key = key
@@ -67,6 +74,7 @@ class Upload:
         self._limits = limits
         self._first_part_size = first_part_size
         self._recorder = recorder
+        self._options = options or {}
         self._write_id = uuid4().hex
         self._upload_id: str | None = None
         self._parts: list[Part] = []
@@ -90,7 +98,7 @@ class Upload:
         try:
             with held():  # an upload whose id nobody knows can be aborted by nobody
                 self._upload_id = await self._store.create_upload(
-                    self.key, metadata={WRITE_ID: self._write_id}
+                    self.key, metadata={WRITE_ID: self._write_id}, options=self._options
                 )
         except BaseException:
             self._end()

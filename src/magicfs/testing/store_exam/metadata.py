@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 
+from magicfs.errors import UsageError
 from magicfs.stores.port import PutMode
 from magicfs.testing import strategies
 from magicfs.testing.store_exam.base import Examined
@@ -49,6 +51,27 @@ class MetadataExam(Examined):
         await self.store.put(_KEY, b"none")
         await self.store.copy(_KEY, _COPY)
         assert await self._of(_COPY) == {}
+
+    async def test_upload_brings_metadata_and_what_describes_its_content(self) -> None:
+        options = {
+            "Metadata": {"A": "1", "X-Own": "theirs"},
+            "ContentType": "text/csv",
+            "CacheControl": "no-store",
+        }
+        upload = await self.store.create_upload(_KEY, metadata={"x-own": "ours"}, options=options)
+        part = await self.store.put_part(_KEY, upload, 1, b"body")
+        await self.store.complete_upload(_KEY, upload, [part])
+        await self.store.copy(_KEY, _COPY)
+        for key in (_KEY, _COPY):
+            head = await self.store.head(key)
+            assert dict(head.metadata) == {"a": "1", "x-own": "ours"}
+            described = {name: head.description.get(name) for name in ("ContentType", "CacheControl")}
+            assert described == {"ContentType": "text/csv", "CacheControl": "no-store"}
+
+    async def test_upload_takes_no_option_of_another_name(self) -> None:
+        with pytest.raises(UsageError, match=r"NoSuch cannot be given with one file .* nothing was written"):
+            await self.store.create_upload(_KEY, metadata={}, options={"NoSuch": "1", "ContentType": "a/b"})
+        assert await self.pending() == set()
 
     def test_random_metadata_comes_back_from_an_object_and_from_its_copy(self) -> None:
         numbers = itertools.count()
