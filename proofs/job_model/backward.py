@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from proofs.job_model.moves import Move, absent_or, files, go, move, stop, swap
 from proofs.job_model.rules import Rules
-from proofs.job_model.world import OK, Actor, Request, Value
+from proofs.job_model.world import OK, Actor, Request, Value, success_of
 
 __all__ = ["reverting"]
 
@@ -84,13 +84,13 @@ def _restore_look(me: Actor, rules: Rules) -> list[Move]:
             return go(me, "restore", value, fenced)
         return go(me, "reverted")
 
-    return [Move(Request("get", "_SUCCESS"), found)]
+    return [Move(Request("get", success_of(me.job)), found)]
 
 
 @move
 def _restore(me: Actor, rules: Rules) -> list[Move]:
     value, fenced = me.notes
-    request = Request("put", "_SUCCESS", fenced, absent_or(value))
+    request = Request("put", success_of(me.job), fenced, absent_or(value))
     again = "restore-look" if rules.restore_again else "reverted"
     return [Move(request, lambda answer: go(me, "reverted" if answer == OK else again))]
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from proofs.job_model import backward, drivers, forward, properties
+from proofs.job_model import backward, drivers, forward, properties, upkeep
 from proofs.job_model.moves import TABLE
 from proofs.job_model.rules import Rules
 from proofs.job_model.scenes import Scene
@@ -14,7 +14,7 @@ from proofs.job_model.world import OK, Actor, JobObject, Request, Value, World, 
 
 __all__ = ["Result", "Step", "check", "settle", "successors"]
 
-_PROGRAMS = (drivers, forward, backward)
+_PROGRAMS = (drivers, forward, backward, upkeep)
 _STEPS_MAX = 300
 
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from proofs.job_model.moves import Move, execute, go, move, read_job, stop, swap
 from proofs.job_model.rules import Rules
-from proofs.job_model.world import Actor, JobObject, Request, Value
+from proofs.job_model.world import (
+    CHILD,
+    Actor,
+    JobObject,
+    Manifest,
+    Request,
+    Value,
+    is_data,
+    pointer_of,
+    success_of,
+)
 
 __all__ = ["OVERLAPPING"]
 
@@ -63,30 +73,32 @@ def _facts(me: Actor, _rules: Rules) -> list[Move]:
 @move
 def _success(me: Actor, _rules: Rules) -> list[Move]:
     """It is kept, so that a revert can put it back."""
-    return [Move(Request("get", "_SUCCESS"), lambda found: go(me, "pointer", found))]
+    return [Move(Request("get", success_of(me.job)), lambda found: go(me, "pointer", found))]
 
 
 @move
 def _pointer(me: Actor, _rules: Rules) -> list[Move]:
-    return [Move(Request("get", "pointer"), lambda found: go(me, "list", *me.notes, found))]
+    return [Move(Request("get", pointer_of(me.job)), lambda found: go(me, "list", *me.notes, found))]
 
 
 @move
 def _list(me: Actor, rules: Rules) -> list[Move]:
     def listed(found: Value) -> Actor:
         assert isinstance(found, tuple)
-        if me.mode == "fail" and found:
+        data = tuple(one for one in found if is_data(one[0]))
+        if me.mode == "fail" and data:
             return go(me, "give-up")
-        noted = (*me.notes, found if me.mode == "replace" else ())
+        noted = (*me.notes, data if me.mode == "replace" else ())
         if me.mode == "append":
             return go(me, "commit", *noted)
-        return go(me, "prepare" if rules.announce_first else "others", *noted)
+        signs = tuple(key for key, _ in found if not is_data(key)) if rules.below_counts else ()
+        return go(me, "prepare" if rules.announce_first else "others", *noted, *signs)
 
-    return [Move(Request("list", ""), listed)]
+    return [Move(Request("list", me.job if me.job == CHILD else ""), listed)]
 
 
 def _decided(me: Actor) -> dict[str, object]:
-    success, pointer, deletions = me.notes
+    success, pointer, deletions = me.notes[:3]
     return {"facts": me.facts, "deletions": deletions, "success": success, "pointer": pointer}
 
 
@@ -106,11 +118,59 @@ def _others(me: Actor, rules: Rules) -> list[Move]:
         assert isinstance(found, tuple)
         if any(one.state in OVERLAPPING for one in found):
             return go(me, "back-out" if rules.announce_first else "give-up", *me.notes)
-        if rules.pointer_again:
-            return go(me, "again", *me.notes)
-        return go(me, "commit" if rules.announce_first else "prepare", *me.notes)
+        if signs := me.notes[3:]:
+            # A dataset stays; a job may have ended in a moment.
+            is_job = signs == (f"{CHILD}.job",)
+            return go(me if is_job else me._replace(files_left=("retried",)), "back-out", *me.notes)
+        if me.job == CHILD and me.notes[2]:
+            return go(me, "above" if rules.jobs_above else "above-pointer", *me.notes)
+        return _alone(me, rules)
 
     return [Move(Request("jobs", f"{me.job}.job"), looked)]
+
+
+def _alone(me: Actor, rules: Rules) -> Actor:
+    """Nobody else is in the way."""
+    if rules.pointer_again:
+        return go(me, "again", *me.notes[:3])
+    return go(me, "commit" if rules.announce_first else "prepare", *me.notes[:3])
+
+
+@move
+def _above(me: Actor, _rules: Rules) -> list[Move]:
+    """Jobs are looked for before manifests: one that has ended in between has published."""
+
+    def looked(found: Value) -> Actor:
+        assert isinstance(found, tuple)
+        is_free = not any(one.state in OVERLAPPING for one in found)
+        return go(me, "above-pointer" if is_free else "back-out", *me.notes)
+
+    return [Move(Request("jobs-above", f"{me.job}.job"), looked)]
+
+
+@move
+def _above_pointer(me: Actor, rules: Rules) -> list[Move]:
+    def found(pointer: Value) -> Actor:
+        if not isinstance(pointer, tuple) or not rules.named_above:
+            return _alone(me, rules)
+        return go(me, "above-walk", *me.notes, pointer[0])
+
+    return [Move(Request("get", "pointer"), found)]
+
+
+@move
+def _above_walk(me: Actor, rules: Rules) -> list[Move]:
+    *notes, job = me.notes
+    deletions = notes[2]
+
+    def found(link: Value) -> Actor:
+        assert isinstance(link, Manifest)
+        assert isinstance(deletions, tuple)
+        if {key for key, _ in link.files} & {key for key, _ in deletions}:
+            return go(me._replace(files_left=("retried",)), "back-out", *notes)
+        return go(me, "above-walk", *notes, link.previous) if link.previous else _alone(me, rules)
+
+    return [Move(Request("get", f"{job}.manifest"), found)]
 
 
 @move
@@ -120,7 +180,7 @@ def _again(me: Actor, rules: Rules) -> list[Move]:
             return go(me, "back-out" if rules.announce_first else "give-up", *me.notes)
         return go(me, "commit" if rules.announce_first else "prepare", *me.notes)
 
-    return [Move(Request("get", "pointer"), looked)]
+    return [Move(Request("get", pointer_of(me.job)), looked)]
 
 
 @move

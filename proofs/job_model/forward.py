@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from proofs.job_model.backward import reverting
-from proofs.job_model.moves import Move, absent_or, execute, go, move, read_job, stop, swap, uploads
+from proofs.job_model.moves import Move, absent_or, execute, files, go, move, read_job, stop, swap, uploads
 from proofs.job_model.rules import Rules
-from proofs.job_model.world import ANY, OK, REFUSED, Absent, Actor, JobObject, Manifest, Request, Value
+from proofs.job_model.world import (
+    ANY,
+    OK,
+    REFUSED,
+    Absent,
+    Actor,
+    JobObject,
+    Manifest,
+    Request,
+    Value,
+    is_sum,
+    pointer_of,
+    success_of,
+)
 
 __all__: list[str] = []
 
@@ -60,7 +73,7 @@ def _completing(me: Actor) -> Actor:
 
 @move
 def _success_early(me: Actor, rules: Rules) -> list[Move]:
-    return [Move(Request("put", "_SUCCESS", me.job), lambda _: _starting(me, rules))]
+    return [Move(Request("put", success_of(me.job), me.job), lambda _: _starting(me, rules))]
 
 
 @move
@@ -72,7 +85,7 @@ def _hide_look(me: Actor, _rules: Rules) -> list[Move]:
             return _completing(me)
         return go(me, "hide") if value == _seen(me).success else go(me, "hide-keep", value)
 
-    return [Move(Request("get", "_SUCCESS"), found)]
+    return [Move(Request("get", success_of(me.job)), found)]
 
 
 @move
@@ -83,7 +96,7 @@ def _hide_keep(me: Actor, rules: Rules) -> list[Move]:
 
 @move
 def _hide(me: Actor, rules: Rules) -> list[Move]:
-    request = Request("delete", "_SUCCESS", None, _seen(me).success)
+    request = Request("delete", success_of(me.job), None, _seen(me).success)
 
     def answered(answer: Value) -> Actor:
         return go(me, "hide-look") if answer == REFUSED and rules.hide_any else _completing(me)
@@ -149,16 +162,19 @@ def _chain_new(me: Actor, rules: Rules) -> list[Move]:
     """At first the manifest is taken for new."""
 
     def found(pointer: Value) -> Actor:
-        return _published(me, rules) if _job_of(pointer) == me.job else go(me, "manifest", pointer)
+        return _published(me, rules) if _job_of(pointer) == me.job else go(me, "manifest", pointer, *me.notes)
 
-    return [Move(Request("get", "pointer"), found)]
+    return [Move(Request("get", pointer_of(me.job)), found)]
 
 
 @move
 def _manifest(me: Actor, _rules: Rules) -> list[Move]:
-    seen, pointer = _seen(me), me.notes[0]
-    replaces = bool(seen.deletions)
-    link = Manifest(me.job, _job_of(pointer), replaces, _job_of(seen.pointer) if replaces else "")
+    pointer, adopted = me.notes[0], me.notes[1:]
+    link = Manifest(me.job, _job_of(pointer), False, "", adopted)  # type: ignore[arg-type]
+    if (seen := me.seen) is not None:
+        link = link._replace(files=tuple((key, f"{key}{seen.facts}") for key in files(me.job)))
+        if seen.deletions:
+            link = link._replace(hides=True, replaced=_job_of(seen.pointer))
     request = Request("put", f"{me.job}.manifest", link, Absent())
     return [
         Move(
@@ -187,7 +203,7 @@ def _chain_pointer(me: Actor, rules: Rules) -> list[Move]:
             return go(me, "chain-walk", link, pointer, head)
         return _relink(me, link, pointer)
 
-    return [Move(Request("get", "pointer"), found)]
+    return [Move(Request("get", pointer_of(me.job)), found)]
 
 
 def _relink(me: Actor, link: Value, pointer: Value) -> Actor:
@@ -232,13 +248,15 @@ def _chain_swap(me: Actor, rules: Rules) -> list[Move]:
     condition = absent_or(pointer) if rules.pointer_match else ANY
     return [
         Move(
-            Request("put", "pointer", (me.job, nonce), condition),
+            Request("put", pointer_of(me.job), (me.job, nonce), condition),
             lambda answer: _published(me, rules) if answer == OK else go(me, "chain-read"),
         )
     ]
 
 
 def _published(me: Actor, rules: Rules) -> Actor:
+    if me.seen is None:
+        return stop(me)  # what was adopted is no job
     files_left = tuple(key for key, _ in _seen(me).deletions)
     if files_left and rules.delete_last:
         return go(me._replace(files_left=files_left), "delete")
@@ -264,7 +282,7 @@ def _succeeding(me: Actor) -> Actor:
 
 @move
 def _success_new(me: Actor, rules: Rules) -> list[Move]:
-    request = Request("put", "_SUCCESS", me.job, Absent())
+    request = Request("put", success_of(me.job), me.job, Absent())
     refused = "success-look" if rules.head_success else "losers"
     return [Move(request, lambda answer: go(me, "losers" if answer == OK else refused))]
 
@@ -276,7 +294,7 @@ def _success_look(me: Actor, _rules: Rules) -> list[Move]:
             return go(me, "success-new")
         return go(me, "losers") if value == me.job else go(me, "success-head", value)
 
-    return [Move(Request("get", "_SUCCESS"), found)]
+    return [Move(Request("get", success_of(me.job)), found)]
 
 
 @move
@@ -284,12 +302,26 @@ def _success_head(me: Actor, _rules: Rules) -> list[Move]:
     """Only the head of the chain speaks for the dataset, over what is there."""
 
     def found(pointer: Value) -> Actor:
+        if is_sum(_job_of(pointer)):
+            return go(me, "success-sum", *me.notes, _job_of(pointer))
         return go(me, "success-over", *me.notes) if _job_of(pointer) == me.job else go(me, "losers")
 
-    return [Move(Request("get", "pointer"), found)]
+    return [Move(Request("get", pointer_of(me.job)), found)]
+
+
+@move
+def _success_sum(me: Actor, _rules: Rules) -> list[Move]:
+    """A sum is no job: the one right below it is the head."""
+    success, name = me.notes
+
+    def found(link: Value) -> Actor:
+        is_head = isinstance(link, Manifest) and link.previous == me.job
+        return go(me, "success-over", success) if is_head else go(me, "losers")
+
+    return [Move(Request("get", f"{name}.manifest"), found)]
 
 
 @move
 def _success_over(me: Actor, _rules: Rules) -> list[Move]:
-    request = Request("put", "_SUCCESS", me.job, me.notes[0])
+    request = Request("put", success_of(me.job), me.job, me.notes[0])
     return [Move(request, lambda answer: go(me, "losers" if answer == OK else "success-look"))]

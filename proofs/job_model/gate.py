@@ -24,7 +24,7 @@ class Label(NamedTuple):
     @property
     def changes(self) -> bool:
         """Whether it changes the store in a way that the model has."""
-        return self.verb not in ("", "get", "list", "jobs")
+        return self.verb not in ("", "get", "list", "jobs", "jobs-above", "sums")
 
 
 class Dead(BaseException):

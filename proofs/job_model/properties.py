@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import permutations
 
 from proofs.job_model.moves import files
-from proofs.job_model.scenes import OLD, Scene
-from proofs.job_model.world import JobObject, Manifest, Store, Value, World, is_data
+from proofs.job_model.scenes import HAND, OLD, Scene
+from proofs.job_model.world import (
+    CHILD,
+    JobObject,
+    Manifest,
+    Store,
+    Value,
+    World,
+    is_data,
+    is_sum,
+    pointer_of,
+    success_of,
+)
 
-__all__ = ["LEGAL", "at_rest", "between", "ever", "mixed"]
+__all__ = ["LEGAL", "at_rest", "between", "ever", "mixed", "shown"]
 
 LEGAL = {
     ("open", "open"),
@@ -26,6 +38,8 @@ LEGAL = {
 """The state table, taken from the protocol and repeated here so that a wrong one is noticed."""
 
 _CHANGING = ("committing", "completed", "reverting")
+_PLACES = ("", CHILD)
+"""A job of each destination."""
 _Last = dict[str, JobObject]
 
 
@@ -44,13 +58,35 @@ def between(before: World, after: World, scene: Scene) -> str | None:
     for key, _ in before.store.objects:
         if is_data(key) and key not in left and not _may_go(key, last):
             return f"not his: {key} was deleted"
-    return None
+    return _forgotten(dict(before.store.objects), dict(after.store.objects), last)
 
 
 def _may_go(key: str, last: _Last) -> bool:
-    if any(one.state == "completed" and key in dict(one.deletions) for one in last.values()):
+    if any(one.state == "completed" and key in dict(one.deletions) for one in _at(key, last).values()):
         return True
-    return key not in OLD and last[key[0]].state == "reverting"
+    return key not in (*OLD, HAND) and last[key[0]].state == "reverting"
+
+
+def _forgotten(before: dict[str, Value], after: dict[str, Value], last: _Last) -> str | None:
+    """Whoever moves the pointer, readers go on to see what nobody has replaced."""
+    for job in _PLACES:
+        if before.get(pointer_of(job)) == after.get(pointer_of(job)):
+            continue
+        now = _view(after, job)
+        for key in _view(before, job) or {}:
+            if now is not None and key not in now and not _replaced(key, after, last):
+                return f"forgotten: readers of manifests do not see {key} any more, which nobody has replaced"
+    return None
+
+
+def _place(name: str) -> str:
+    """The destination that a job or its file belongs to, as one of ``_PLACES``."""
+    return CHILD if name[0] == CHILD else ""
+
+
+def _at(name: str, last: _Last) -> _Last:
+    """The jobs of the same destination."""
+    return {job: one for job, one in last.items() if _place(job) == _place(name)}
 
 
 def ever(world: World, scene: Scene) -> str | None:
@@ -74,7 +110,9 @@ def _early(objects: dict[str, Value], last: _Last, scene: Scene) -> str | None:
 
 
 def _destination(objects: dict[str, Value]) -> dict[str, Value]:
-    return {k: v for k, v in objects.items() if is_data(k) or k in ("_SUCCESS", "pointer")}
+    successes = [success_of(job) for job in _PLACES]
+    seen = {f"{job}.seen": sorted({*(_view(objects, job) or ())} - {HAND}) for job in _PLACES}
+    return {k: v for k, v in objects.items() if is_data(k) or k in successes} | seen
 
 
 def _lost(objects: dict[str, Value], last: _Last, scene: Scene) -> str | None:
@@ -90,7 +128,7 @@ def _lost(objects: dict[str, Value], last: _Last, scene: Scene) -> str | None:
 def _replaced(key: str, objects: dict[str, Value], last: _Last) -> bool:
     return any(
         one.state == "completed" and key in dict(one.deletions) and _covered(job, objects, last)
-        for job, one in last.items()
+        for job, one in _at(key, last).items()
         if key[0] != job
     )
 
@@ -110,9 +148,12 @@ def _original(value: Value) -> Value:
 
 
 def _success(objects: dict[str, Value], last: _Last) -> str | None:
-    if "_SUCCESS" not in objects:
-        return None
-    speaks = _original(objects["_SUCCESS"])
+    found = (_success_at(objects, last, job) for job in _PLACES if success_of(job) in objects)
+    return next((wrong for wrong in found if wrong is not None), None)
+
+
+def _success_at(objects: dict[str, Value], last: _Last, place: str) -> str | None:
+    speaks = _original(objects[success_of(place)])
     if speaks != "old" and last[str(speaks)].state != "completed":
         return f"success: _SUCCESS speaks for job {speaks}, which is {last[str(speaks)].state}"
     for key in OLD if speaks == "old" else files(str(speaks)):
@@ -129,7 +170,7 @@ def mixed(store: Store) -> bool:
 def _gate(objects: dict[str, Value], last: _Last) -> str | None:
     """Who waits for ``_SUCCESS`` sees all or nothing of a job, as long as no other job runs."""
     running = [job for job in last if f"{job}.job" in objects and last[job].state in _CHANGING]
-    if "_SUCCESS" not in objects or len(running) != 1:
+    if len(running) != 1 or success_of(running[0]) not in objects:
         return None
     new, one = files(running[0]), last[running[0]]
     before = one.state != "completed" and not any(key in objects for key in new)
@@ -139,25 +180,40 @@ def _gate(objects: dict[str, Value], last: _Last) -> str | None:
     return None
 
 
-def _visible(objects: dict[str, Value]) -> list[str] | None:
-    """The jobs that a reader of the chain sees; None if the chain is broken."""
-    pointer = objects.get("pointer")
-    if not isinstance(pointer, tuple):
-        return []
-    seen: list[str] = []
-    barriers: set[str] = set()
-    job = str(pointer[0])
-    while job:
-        link = objects.get(f"{job}.manifest")
-        if job in seen or not isinstance(link, Manifest):
+def shown(head: str, links: Mapping[str, Value]) -> dict[str, Value] | None:
+    """The files that a reader of the chain sees, given its links by name; None if the chain is broken.
+
+    A sum stands for all below it, unless a newer job has replaced something further down.
+    """
+    seen: dict[str, Value] = {}
+    met, ends = set[str](), set[str]()
+    job = head
+    while job and job not in ends:
+        link = links.get(job)
+        if job in met or not isinstance(link, Manifest):
             return None
-        if job in barriers:
-            break
-        seen.append(job)
-        if link.hides:
-            barriers.add(link.replaced)
+        met.add(job)
+        if not is_sum(job) or not ends:
+            seen = dict(link.files) | seen
+            if is_sum(job):
+                break
+        if link.hides and not is_sum(job):
+            ends.add(link.replaced)
         job = link.previous
     return seen
+
+
+def _links(objects: dict[str, Value]) -> dict[str, Value]:
+    return {k.removesuffix(".manifest"): v for k, v in objects.items() if isinstance(v, Manifest)}
+
+
+def _head(objects: dict[str, Value], place: str) -> str:
+    pointer = objects.get(pointer_of(place))
+    return str(pointer[0]) if isinstance(pointer, tuple) else ""
+
+
+def _view(objects: dict[str, Value], place: str) -> dict[str, Value] | None:
+    return shown(_head(objects, place), _links(objects))
 
 
 def _contents(job: str, last: _Last) -> dict[str, str]:
@@ -165,14 +221,15 @@ def _contents(job: str, last: _Last) -> dict[str, str]:
 
 
 def _chain(objects: dict[str, Value], last: _Last) -> str | None:
-    visible = _visible(objects)
-    if visible is None:
-        return "chain: a manifest is missing, or the chain is a circle"
-    for job in visible:
-        if job != "old" and last[job].state != "completed":
-            return f"chain: the pointer leads to job {job}, which is {last[job].state}"
-        if any(objects.get(key) != value for key, value in _contents(job, last).items()):
-            return f"chain: the pointer leads to job {job}, whose files are not all there"
+    for place in _PLACES:
+        view = _view(objects, place)
+        if view is None:
+            return "chain: a manifest is missing, or the chain is a circle"
+        for key, value in view.items():
+            if key not in (*OLD, HAND) and last[key[0]].state != "completed":
+                return f"chain: the pointer leads to {key}, whose job is {last[key[0]].state}"
+            if objects.get(key) != value:
+                return f"chain: the pointer leads to {key}, which is not there"
     return None
 
 
@@ -182,16 +239,23 @@ def at_rest(store: Store, last: _Last, scene: Scene) -> str | None:
     left = sorted([*store.uploads, *(k for k in objects if k.endswith(".job") or ".facts" in k)])
     if left:
         return f"left over: {', '.join(left)}"
+    found = (_rest_at(objects, last, scene, place) for place in _PLACES)
+    return next((wrong for wrong in found if wrong is not None), None)
+
+
+def _rest_at(objects: dict[str, Value], every: _Last, scene: Scene, place: str) -> str | None:
+    """The same of one destination, whose jobs know nothing of the other's."""
+    last = {job: one for job, one in every.items() if _place(job) == place}
     completed = [job for job, one in last.items() if one.state == "completed"]
-    data = {k: v for k, v in objects.items() if is_data(k)}
-    if not any(data == _serial(order, last, scene) for order in permutations(completed)):
+    data = {k: v for k, v in objects.items() if is_data(k) and _place(k) == place}
+    if not any(data == _serial(order, last, scene, place) for order in permutations(completed)):
         return f"not serial: {sorted(data)} after {completed or 'no job'} completed"
-    visible = _visible(objects) or []
-    shown = {k: v for job in visible for k, v in _contents(job, last).items()}
-    if shown != data or not set(completed) <= _linked(objects):
-        return f"chain: it shows {sorted(shown)}, and there is {sorted(data)}"
-    speaks = _original(objects.get("_SUCCESS"))
-    if not completed and speaks != ("old" if scene.old else None):
+    view = _view(objects, place) or {}
+    wanted = data if HAND in view else {k: v for k, v in data.items() if k != HAND}
+    if view != wanted or not set(completed) <= _linked(objects, place):
+        return f"chain: it shows {sorted(view)}, and there is {sorted(data)}"
+    speaks = _original(objects.get(success_of(place)))
+    if not completed and speaks != ("old" if scene.old and not place else None):
         return f"success: no job completed, and _SUCCESS speaks for {speaks}"
     if completed and (speaks is None or any(key not in data for key in _contents(str(speaks), last))):
         return f"success: {completed} completed, and _SUCCESS speaks for {speaks}"
@@ -200,9 +264,9 @@ def at_rest(store: Store, last: _Last, scene: Scene) -> str | None:
     return None
 
 
-def _linked(objects: dict[str, Value]) -> set[str]:
-    pointer, linked = objects.get("pointer"), set()
-    job = str(pointer[0]) if isinstance(pointer, tuple) else ""
+def _linked(objects: dict[str, Value], place: str) -> set[str]:
+    linked = set[str]()
+    job = _head(objects, place)
     while job and job not in linked:
         linked.add(job)
         link = objects.get(f"{job}.manifest")
@@ -210,9 +274,9 @@ def _linked(objects: dict[str, Value]) -> set[str]:
     return linked
 
 
-def _serial(order: tuple[str, ...], last: _Last, scene: Scene) -> dict[str, Value] | None:
+def _serial(order: tuple[str, ...], last: _Last, scene: Scene, place: str) -> dict[str, Value] | None:
     """What lies there after the jobs ran one after the other; None if they could not have."""
-    data: dict[str, Value] = {key: key for key in OLD} if scene.old else {}
+    data = {} if place else scene.begins_with
     for job in order:
         mode = dict(scene.jobs)[job]
         if mode == "fail" and data:

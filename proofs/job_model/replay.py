@@ -13,6 +13,7 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from magicfs.errors import MagicError, StoreError
 from magicfs.stores.port import PutMode
@@ -178,8 +179,9 @@ class _Play:
     def _task(self, position: int) -> asyncio.Task[None]:
         task = self.tasks[position]
         if task is None:
-            store = GateStore(self.plain, self.gates[position], self.stage.label)
-            program = self.stage.program(*self.scene.actors[position], store)
+            role, job = self.scene.actors[position]
+            label = partial(self.stage.label, who=job)
+            program = self.stage.program(role, job, GateStore(self.plain, self.gates[position], label))
             task = self.tasks[position] = asyncio.create_task(program)
         return task
 
@@ -266,7 +268,7 @@ def _label(step: Step) -> Label:
         return Label("", key)
     if verb == "get" and ".facts" in key:
         return Label("", key)
-    return Label("delete" if verb == "delete" else verb, "" if verb in ("list", "jobs", "clean") else key)
+    return Label(verb, "" if verb in ("list", "jobs", "jobs-above", "sums", "clean") else key)
 
 
 def _matches(made: Label, wanted: Label) -> bool:

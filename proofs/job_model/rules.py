@@ -29,6 +29,14 @@ class Rules:
         setup_fenced: A driver holds a version of the job object that no late copy of the setup brings back.
         restore_again: A revert that finds ``_SUCCESS`` changed while restoring it looks again.
         success_last: ``_SUCCESS`` is written after ``completed``.
+        sum_own_name: Each compaction writes a sum of its own name, which nobody else links or removes.
+        sum_match: A sum is linked only above the job down from which it sums up.
+        tidy_passed: A compaction removes others' sums only where another manifest has taken their place.
+        adopt_looks: Nothing is adopted while a job is unfinished.
+        adopt_list_again: Only what a second listing shows, too, is adopted.
+        below_counts: A job that deletes gives way to jobs and datasets that its listing shows further down.
+        jobs_above: A job that deletes looks for jobs further up.
+        named_above: A job that deletes asks the manifests further up for the files that it would delete.
     """
 
     swap: bool = True
@@ -48,3 +56,11 @@ class Rules:
     hide_any: bool = True
     setup_fenced: bool = True
     restore_again: bool = True
+    sum_own_name: bool = True
+    sum_match: bool = True
+    tidy_passed: bool = True
+    adopt_looks: bool = True
+    adopt_list_again: bool = True
+    below_counts: bool = True
+    jobs_above: bool = True
+    named_above: bool = True

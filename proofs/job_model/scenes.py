@@ -6,12 +6,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from proofs.job_model.moves import uploads
-from proofs.job_model.world import Absent, Actor, JobObject, Manifest, Request, Store, Value, World
+from proofs.job_model.world import (
+    CHILD,
+    PARENT,
+    Absent,
+    Actor,
+    JobObject,
+    Manifest,
+    Request,
+    Store,
+    Value,
+    World,
+)
 
-__all__ = ["DEEP", "OLD", "QUICK", "SCENES", "WALKED", "Scene"]
+__all__ = ["DEEP", "HAND", "OLD", "QUICK", "SCENES", "WALKED", "Scene"]
 
 OLD = ("old1", "old2")
 """Files that lie at the destination before, and the name of each is its content."""
+
+HAND = "hand"
+"""A file that somebody has laid there, and no manifest names it."""
+
+UPKEEP = ("compact", "adopt")
+"""Roles of those who look after the destination, and have no job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +42,7 @@ class Scene:
         old: Whether files, a ``_SUCCESS`` and a manifest were there before.
         late: Whether one request may land a second time, later.
         late_setup: Whether that request is the very first one, which wrote the job object.
+        by_hand: Whether there is a file that no manifest names, too.
     """
 
     name: str
@@ -33,6 +51,24 @@ class Scene:
     old: bool = True
     late: bool = False
     late_setup: bool = False
+    by_hand: bool = False
+
+    @property
+    def side(self) -> str:
+        """Which side of the world the scene belongs to; empty for one job and its rivals alone."""
+        if any(role in UPKEEP for role, _ in self.actors):
+            return "a"
+        return "b" if CHILD in dict(self.jobs) else ""
+
+    @property
+    def begins_with(self) -> dict[str, Value]:
+        """The files that are there before."""
+        found: dict[str, Value] = {key: key for key in OLD} if self.old else {}
+        return found | {HAND: "foreign"} if self.by_hand else found
+
+    @property
+    def _executors(self) -> int:
+        return sum(role not in UPKEEP for role, _ in self.actors)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -42,12 +78,12 @@ class Scene:
     @property
     def zombies(self) -> bool:
         """Whether something of a job may go on after the job has ended, while another runs."""
-        return len(self.jobs) > 1 and (self.late or len(self.actors) > len(self.jobs))
+        return len(self.jobs) > 1 and (self.late or self._executors > len(self.jobs))
 
     @property
     def swept(self) -> bool:
         """Whether something may be left after a job has ended, by an executor who comes too late."""
-        return self.late or self.late_setup or len(self.actors) > len(self.jobs)
+        return self.late or self.late_setup or self._executors > len(self.jobs)
 
     def begin(self, *, fenced: bool = True) -> World:
         """The first state: all jobs set up, the uploads of all attempts waiting.
@@ -56,13 +92,12 @@ class Scene:
             fenced: Whether setting up ends with a version of the job object that only one request can write.
         """
         first = JobObject("open", int(fenced))
-        objects: dict[str, Value] = {}
+        objects = self.begins_with
         if self.old:
-            objects = {key: key for key in OLD}
             objects |= {
                 "_SUCCESS": "old",
                 "pointer": ("old", 0),
-                "old.manifest": Manifest("old", "", False, ""),
+                "old.manifest": Manifest("old", "", False, "", tuple((key, key) for key in OLD)),
             }
         waiting: set[str] = set()
         for job, _ in self.jobs:
@@ -80,6 +115,8 @@ class Scene:
         return tuple({"driver": "x", "second": "y"}[r] for r, j in self.actors if j == job and r in _DRIVERS)
 
     def _actor(self, role: str, job: str, first: JobObject) -> Actor:
+        if role in UPKEEP:
+            return Actor(role, job, "", "", role)
         mode = dict(self.jobs)[job] if role in _DRIVERS else ""
         if role == "driver":
             return Actor(role, job, mode, "x", "begin", first)
@@ -100,7 +137,50 @@ def _two(first: str, second: str, *more: str, late: bool = False) -> Scene:
     return Scene(name, (("A", first), ("B", second)), tuple(actors), first != "fail", late)
 
 
+def _kept(mode: str, *roles: str, by_hand: bool = False) -> Scene:
+    """A job beside maintenance, each of which publishes under a name of its own."""
+    upkeep = [role for role in roles if role in UPKEEP]
+    actors = [("driver", "A"), *((role, "A") for role in roles if role not in UPKEEP)]
+    actors += [(role, f"{role[0]}{number}") for number, role in enumerate(upkeep)]
+    name = "+".join((mode, "driver", *roles, *(["by hand"] if by_hand else [])))
+    return Scene(name, (("A", mode),), tuple(actors), by_hand=by_hand)
+
+
+def _around(first: str, second: str, *more: tuple[str, str]) -> Scene:
+    """Two jobs whose destinations touch: the second one's lies in the first one's."""
+    name = "+".join((f"{first} around {second}", *(" ".join(one) for one in more)))
+    jobs = ((PARENT, first), (CHILD, second))
+    return Scene(name, jobs, (("driver", PARENT), ("driver", CHILD), *more))
+
+
+def _maintained() -> Iterator[Scene]:
+    for mode in ("append", "replace"):
+        yield _kept(mode, "compact")
+        yield _kept(mode, "compact", "compact")
+        yield _kept(mode, "rollback", "compact")
+        yield _kept(mode, "adopt", by_hand=True)
+        yield _kept(mode, "adopt", "adopt", by_hand=True)
+        yield _kept(mode, "adopt", "compact", by_hand=True)
+        yield _kept(mode, "rollback", "adopt", by_hand=True)
+    yield _kept("append", "adopt", "compact", "compact", by_hand=True)
+    yield Scene("append and replace+compact", (("A", "append"), ("B", "replace")), _BESIDE)
+    yield Scene("append and append+compact", (("A", "append"), ("B", "append")), _BESIDE)
+
+
+_BESIDE = (("driver", "A"), ("driver", "B"), ("compact", "c0"))
+
+
+def _touching() -> Iterator[Scene]:
+    for first in ("append", "replace"):
+        for second in ("append", "replace"):
+            yield _around(first, second)
+            yield _around(first, second, ("rollback", PARENT))
+            yield _around(first, second, ("rollback", CHILD))
+
+
 def _all() -> Iterator[Scene]:
+    yield from _maintained()
+    yield from _touching()
     for mode in ("append", "replace"):
         yield _single(mode, "driver")
         yield _single(mode, "driver", "recover", late=True)
@@ -149,11 +229,15 @@ QUICK = frozenset(
         "replace and append",
         "replace and replace",
         "fail and fail",
+        *(one.name for one in _maintained() if len(one.jobs) == 1),
+        *(one.name for one in _touching() if len(one.actors) == 2),
     }
 )
 """Scenes of less than 10,000 states each."""
 
-DEEP = frozenset(name for name, one in SCENES.items() if len(one.actors) > 3 and not one.late)
+DEEP = frozenset(
+    name for name, one in SCENES.items() if len(one.actors) > 3 and not one.late and not one.side
+)
 """Scenes of hundreds of thousands of states each."""
 
 WALKED = frozenset(name for name, one in SCENES.items() if len(one.actors) > 3 and one.late)

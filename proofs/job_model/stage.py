@@ -12,8 +12,10 @@ from uuid import uuid4
 
 from magicfs import datasets
 from magicfs.committers.magic import MagicCommitter
+from magicfs.datasets.adopt import adopt_files
+from magicfs.datasets.compact import _stem_of_sums, compact_chain
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, MagicError, OutputExists, UsageError
+from magicfs.errors import CommitDenied, MagicError, OutputExists, Unavailable, UsageError
 from magicfs.filesystem.recording import StoreRecorder
 from magicfs.filesystem.upload import AsyncDelayedFile, Upload
 from magicfs.formats.job_object import JobObject
@@ -21,7 +23,7 @@ from magicfs.formats.manifest import Manifest
 from magicfs.formats.pending import DEFAULT_ETAG_FORMAT
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.manifests.chain import manifest_key, pointer_key
+from magicfs.manifests.chain import ADOPT, COMPACT, manifest_key, pointer_key
 from magicfs.protocol import ids
 from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import JobId
@@ -37,7 +39,7 @@ from magicfs.transaction.record import JobMoved
 from proofs.crash.snapshots import BUCKET, SnapshotWorld
 from proofs.job_model import world as model
 from proofs.job_model.gate import Label
-from proofs.job_model.scenes import Scene
+from proofs.job_model.scenes import HAND, UPKEEP, Scene
 
 __all__ = ["DESTINATION", "START", "Stage"]
 
@@ -45,14 +47,25 @@ DESTINATION: Final = "sales"
 START: Final = 1_780_000_000.0
 _TRIES = 4
 _VERSION = re.compile(r"\.[0-9]{5,9}\.json\Z")
-_WORK = f"{DESTINATION}/__magic"
+_MANIFESTS = f"{DESTINATION}/_magicfs/"
 
 
-def context_of(job: JobId, mode: str, attempt: int = 0) -> JobContext:
+def destination_of(job: str) -> str:
+    """Where a job publishes."""
+    return f"{DESTINATION}/inner #1" if job == model.CHILD else DESTINATION
+
+
+_LOOKS = {f"{destination_of(job)}/__magic": "jobs" for job in (model.PARENT, model.CHILD)}
+_LOOKS |= {f"{destination_of(job)}/": "list" for job in (model.PARENT, model.CHILD)}
+_LOOKS |= {f"{DESTINATION}/_": "jobs-above", f"{_MANIFESTS}{COMPACT}-": "sums"}
+"""What the model calls listings, by their prefixes."""
+
+
+def context_of(destination: str, job: JobId, mode: str, attempt: int = 0) -> JobContext:
     """A job as its processes know it."""
     return JobContext(
-        url=f"memory://{BUCKET}/{DESTINATION}",
-        layout=WorkLayout(DESTINATION, job, attempt, "__magic_job"),
+        url=Location("memory", BUCKET, destination).url,
+        layout=WorkLayout(destination, job, attempt, "__magic_job"),
         conflict=cast("Conflict", mode),
         unique_names=True,
         tracking="store",
@@ -81,6 +94,7 @@ class Stage:
         scene: The scene.
         world: What lies in the store.
         jobs: The id of each job, by the model's name.
+        links: The name of each manifest that is no job's, by its id.
         names: What the model calls an object, by its key.
         uploads: What the model calls an upload, by its id.
         writes: What the model calls an upload's object, by its write id.
@@ -93,6 +107,7 @@ class Stage:
     scene: Scene
     world: SnapshotWorld
     jobs: dict[str, JobId] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     uploads: dict[str, str] = field(default_factory=dict)
     writes: dict[str, str] = field(default_factory=dict)
@@ -100,17 +115,23 @@ class Stage:
     drivers: dict[str, str] = field(default_factory=dict)
     setup: tuple[str, Body, Mapping[str, str] | None] = ("", b"", None)
     numbered: bool = False
-    _read: dict[tuple[str, str], model.Value] = field(default_factory=dict)
+    _read: dict[tuple[str, ...], model.Value] = field(default_factory=dict)
 
     async def build(self) -> Stage:
         """Set everything up."""
         store = self.store(self.world)
-        self.names |= {pointer_key(DESTINATION): "pointer", f"{DESTINATION}/_SUCCESS": "_SUCCESS"}
+        for job in (model.PARENT, model.CHILD):
+            place = destination_of(job)
+            self.names |= {pointer_key(place): model.pointer_of(job)}
+            self.names |= {f"{place}/_SUCCESS": model.success_of(job)}
         if self.scene.old:
             await self._open(store, "old", "append", ("x",))
             await self._committer(store, "old", "append").commit_job(
                 self.commits["old", "x"], self.drivers["old"]
             )
+        if self.scene.by_hand:
+            self.names[f"{DESTINATION}/by hand.bin"] = HAND
+            await store.put(f"{DESTINATION}/by hand.bin", b"by hand")
         for job, mode in self.scene.jobs:
             winners = ["x", *("y" for role, its in self.scene.actors if (role, its) == ("second", job))]
             await self._open(store, job, mode, winners)
@@ -123,16 +144,17 @@ class Stage:
         return store
 
     def _layout(self, job: str) -> WorkLayout:
-        return WorkLayout(DESTINATION, self.jobs[job], 0, "__magic_job")
+        return WorkLayout(destination_of(job), self.jobs[job], 0, "__magic_job")
 
     def _committer(self, store: Store, job: str, mode: str, attempt: int = 0) -> MagicCommitter:
-        return MagicCommitter(context_of(self.jobs[job], mode, attempt), Engine(store, 4))
+        context = context_of(destination_of(job), self.jobs[job], mode, attempt)
+        return MagicCommitter(context, Engine(store, 4))
 
     async def _open(self, store: Store, job: str, mode: str, winners: Sequence[str]) -> None:
         self.jobs[job] = JobId(str(uuid4()))
         self.names |= {
             self._layout(job).job_object_key: f"{job}.job",
-            manifest_key(DESTINATION, self.jobs[job]): f"{job}.manifest",
+            manifest_key(destination_of(job), self.jobs[job]): f"{job}.manifest",
         }
         listening = _Listening(store)
         self.drivers[job] = (await self._committer(listening, job, mode).setup_job()).driver
@@ -149,10 +171,11 @@ class Stage:
     async def _write(
         self, store: Store, context: JobContext, attempt: ids.AttemptId, job: str, winner: str, number: int
     ) -> None:
-        path = locate(f"{BUCKET}/{context.layout.work_directory(attempt)}/part-{number}")
-        assert path is not None
-        key = f"{DESTINATION}/part-{number}-000000-{context.job}"
         label = f"{job}{number}"
+        place = "inner #1/" if job == model.PARENT and model.is_below(label) else ""
+        path = locate(f"{BUCKET}/{context.layout.work_directory(attempt)}/{place}part-{number}")
+        assert path is not None
+        key = f"{destination_of(job)}/{place}part-{number}-000000-{context.job}"
         self.names[key] = label
         upload = Upload(store, key, 1 << 20, StoreRecorder(store, path, DEFAULT_ETAG_FORMAT))
         async with await AsyncDelayedFile(upload).open() as file:
@@ -165,6 +188,8 @@ class Stage:
 
     def program(self, role: str, job: str, store: Store) -> Coroutine[Any, Any, None]:
         """What an executor does, with the shipped code."""
+        if role in UPKEEP:
+            return self._look_after(role, store)
         mode = dict(self.scene.jobs)[job]
         if role == "driver":
             return self._drive(self._committer(store, job, mode), self.commits[job, "x"], self.drivers[job])
@@ -181,13 +206,19 @@ class Stage:
             # As the context manager of a job does.
             await committer.abort_job(commits, driver)
 
+    async def _look_after(self, role: str, store: Store) -> None:
+        engine, place = Engine(store, 4), Location("memory", BUCKET, DESTINATION)
+        # That others were faster, or that a job is unfinished.
+        with contextlib.suppress(CommitDenied, Unavailable, UsageError):
+            await (compact_chain(engine, place) if role == "compact" else adopt_files(engine, place))
+
     async def _take_over(self, committer: MagicCommitter, commits: list[TaskCommit]) -> None:
         setup = await committer.setup_job()
         await self._drive(committer, commits, setup.driver)
 
     async def recover(self, store: Store, job: str, *, rollback: bool = False, abort: bool = False) -> None:
         """``magicfs recover``, again as long as others move the job meanwhile."""
-        place = Location("memory", BUCKET, DESTINATION)
+        place = Location("memory", BUCKET, destination_of(job))
         for _ in range(_TRIES):
             try:
                 await datasets.recover_jobs(
@@ -212,19 +243,21 @@ class Stage:
 
     # -- the model's words -----------------------------------------------------------------------------
 
-    def label(self, operation: str, key: str, upload_id: str) -> Label:
-        """What the model calls a request."""
+    def label(self, operation: str, key: str, upload_id: str, who: str = "") -> Label:
+        """What the model calls a request; ``who`` makes it, where that is no job."""
+        if operation in ("put", "create"):
+            self._name_link(_VERSION.sub(".json", key), who)
         if operation in ("complete", "abort"):
             return Label(operation, self.uploads.get(upload_id, ""))
         name = self._name(key)
         if operation in ("list", "list_directories"):
             if named := self._name(f"{key}json"):
                 return Label("get", named)  # the versions of a numbered object
-            return {f"{DESTINATION}/": Label("list"), _WORK: Label("jobs")}.get(key, Label())
+            return Label(_LOOKS.get(key, ""))
         if operation in ("delete_matching", "delete"):
             if name:
                 return Label("delete", name)
-            return Label("clean", key.partition("/job-")[2][:36]) if key.startswith(_WORK) else Label()
+            return Label("clean", key.partition("/job-")[2][:36]) if "/__magic" in key else Label()
         if operation == "create" and name.endswith(".job") and key in self.names:
             return Label()  # only to learn that the job was set up before
         if operation in ("put", "create"):
@@ -248,13 +281,26 @@ class Stage:
         waiting = frozenset(self.uploads.get(upload, upload) for upload in world.uploads)
         return model.Store(frozenset(objects.items()), waiting)
 
+    def _name_link(self, key: str, who: str) -> None:
+        """Know a manifest that is no job's, from now on."""
+        one = key.removeprefix(_MANIFESTS).removesuffix(".json")
+        if one.startswith(f"{COMPACT}-"):
+            ids_below = [(str(job), letter) for letter, job in self.jobs.items()] + [*self.links.items()]
+            below = next(name for job, name in ids_below if one.startswith(_stem_of_sums(job)))
+            self.links[one] = f"sum-{who}-{below}"
+        elif one.startswith(f"{ADOPT}ed-"):
+            self.links[one] = who
+        else:
+            return
+        self.names[key] = f"{self.links[one]}.manifest"
+
     def _name(self, key: str) -> str:
         """What the model calls an object, all versions of a numbered one alike."""
         return self.names.get(key) or self.names.get(_VERSION.sub(".json", key), "")
 
     def _known(self, name: str, key: str, world: SnapshotWorld) -> model.Value:
         one = world.objects[key]
-        mark = (key, one.info.etag)
+        mark = (key, one.info.etag, name)
         if mark not in self._read:
             self._read[mark] = self._value(name, one, world)
         return self._read[mark]
@@ -263,18 +309,21 @@ class Stage:
         if model.is_data(name):
             return self.writes.get(one.info.metadata.get("magicfs-write-id"), "foreign")
         letters: dict[str | None, str] = {str(job): letter for letter, job in self.jobs.items()}
+        letters.update(self.links.items())
         if name.endswith(".facts"):
             return name
-        if name == "_SUCCESS":
+        if name.endswith("_SUCCESS"):
             return letters[json.loads(one.body)["jobId"]]
-        if name == "pointer":
+        if name.endswith("pointer"):
             letter = letters[json.loads(one.body)["jobId"]]
             return (letter, int(letter != "old"))
         if name.endswith(".manifest"):
             link = Manifest.from_bytes(name, one.body)
             letters[None] = ""
-            hides = link.hides == "all"
-            return model.Manifest(letters[link.job_id], letters[link.previous], hides, letters[link.replaced])
+            keys = [(f"{link.destination}/{file.key}", file.write_id or "") for file in link.files]
+            files = tuple(sorted((self.names[key], self.writes.get(it, "foreign")) for key, it in keys))
+            hides, replaced = link.hides == "all", letters[link.replaced]
+            return model.Manifest(letters[link.job_id], letters[link.previous], hides, replaced, files)
         return self._job_object(JobObject.from_bytes(name, one.body), world)
 
     def _job_object(self, job: JobObject, world: SnapshotWorld) -> model.JobObject:

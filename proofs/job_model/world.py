@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 __all__ = [
     "ANY",
+    "CHILD",
     "GONE",
     "OK",
+    "PARENT",
     "REFUSED",
     "Absent",
     "Actor",
@@ -22,9 +24,13 @@ __all__ = [
     "Value",
     "World",
     "apply",
+    "is_below",
     "is_data",
+    "is_sum",
     "job_of_upload",
     "key_of_upload",
+    "pointer_of",
+    "success_of",
 ]
 
 Value = object
@@ -39,6 +45,10 @@ class Absent(NamedTuple):
 
 ANY = None
 """No condition."""
+
+PARENT, CHILD = "P", "C"
+"""Two jobs whose destinations touch: that of ``C`` is a directory below that of ``P`` and of all other jobs,
+and the second file of ``P`` lies in it."""
 
 
 class JobObject(NamedTuple):
@@ -68,6 +78,7 @@ class Manifest(NamedTuple):
     previous: str
     hides: bool
     replaced: str
+    files: tuple[tuple[str, Value], ...] = ()
 
 
 class Request(NamedTuple):
@@ -90,8 +101,9 @@ class Actor(NamedTuple):
     """An executor: where it is and what it has read.
 
     Attributes:
-        role: driver, second, recover or rollback; executor once it only executes what the object says.
-        job: Its job.
+        role: driver, second, recover or rollback; executor once it only executes what the object says;
+            compact or adopt for who looks after the destination.
+        job: Its job; of maintenance the name of what it publishes.
         mode: The conflict mode; only drivers have one.
         facts: The winners that it would publish.
         at: The request that it makes next; ``stopped`` when it has ended.
@@ -133,6 +145,26 @@ def is_data(key: str) -> bool:
     return "." not in key and key not in ("_SUCCESS", "pointer")
 
 
+def is_below(key: str) -> bool:
+    """Whether a file lies in the destination of ``C``."""
+    return key[0] == CHILD or key == f"{PARENT}2"
+
+
+def is_sum(manifest: str) -> bool:
+    """Whether a link of the chain, by its name, sums older ones up."""
+    return manifest.startswith("sum-")
+
+
+def pointer_of(job: str) -> str:
+    """The pointer of a job's destination."""
+    return "below.pointer" if job == CHILD else "pointer"
+
+
+def success_of(job: str) -> str:
+    """The ``_SUCCESS`` of a job's destination."""
+    return "below._SUCCESS" if job == CHILD else "_SUCCESS"
+
+
 def key_of_upload(upload: str) -> str:
     """The key that an upload makes visible: ``A1x`` is file A1 as winner x wrote it."""
     return upload[:2]
@@ -143,16 +175,41 @@ def job_of_upload(upload: str) -> str:
     return upload[0]
 
 
+def _list(objects: dict[str, Value], job: str) -> Value:
+    """Data at the destination of a job; from above also what shows that somebody works below."""
+    if job == CHILD:
+        return tuple(sorted((k, v) for k, v in objects.items() if is_data(k) and is_below(k)))
+    signs = [(k, "") for k in objects if k in _SIGNS]
+    return tuple(sorted([*signs, *((k, v) for k, v in objects.items() if is_data(k))]))
+
+
+def _jobs(objects: dict[str, Value], own: str) -> Value:
+    """The other jobs of the destination at which a job object lies."""
+    if own == f"{CHILD}.job":
+        return ()
+    return _jobs_above(objects, own)
+
+
+def _jobs_above(objects: dict[str, Value], own: str) -> Value:
+    return tuple(v for k, v in objects.items() if k.endswith(".job") and k not in (own, f"{CHILD}.job"))
+
+
+def _sums(objects: dict[str, Value], _: str) -> Value:
+    return tuple(sorted(k.removesuffix(".manifest") for k in objects if is_sum(k)))
+
+
+_SIGNS = (f"{CHILD}.job", f"{CHILD}.manifest", "below.pointer")
+_LOOKS = {"list": _list, "jobs": _jobs, "jobs-above": _jobs_above, "sums": _sums}
+
+
 def apply(store: Store, request: Request) -> tuple[Store, Value]:
     """What a request changes, and what it answers."""
     objects = dict(store.objects)
     verb, key, value, condition = request
     if verb == "get":
         return store, objects.get(key)
-    if verb == "list":
-        return store, tuple(sorted((k, v) for k, v in store.objects if is_data(k)))
-    if verb == "jobs":
-        return store, tuple(v for k, v in store.objects if k.endswith(".job") and k != key)
+    if verb in _LOOKS:
+        return store, _LOOKS[verb](objects, key)
     if verb == "complete":
         if key not in store.uploads:
             return store, GONE

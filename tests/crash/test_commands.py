@@ -35,6 +35,13 @@ def test_adopting_beside_a_job_that_is_half_visible_would_be_noticed(monkeypatch
     assert any("manifests show" in trouble for trouble in cell.troubles)
 
 
+@pytest.mark.parametrize("place", ["half visible, append", "half visible, replace", "completed, replace"])
+@pytest.mark.parametrize("second", ["rollback", "recover"])
+def test_what_a_job_takes_back_or_replaces_meanwhile_is_not_adopted(place: str, second: str) -> None:
+    cell = meet(place, "adopt", second)
+    assert (cell.troubles, cell.runs > 5) == ([], True)
+
+
 def test_the_command_prints_a_table_and_the_figures_last(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

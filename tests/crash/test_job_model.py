@@ -15,6 +15,7 @@ from magicfs.transaction import execute, publish, revert
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobRecord, JobVersion
 from proofs import job_model
+from proofs.crash.patching import patched
 from proofs.job_model import main as figures_of
 from proofs.job_model.checker import Result, check
 from proofs.job_model.main import BREAKS, main
@@ -29,7 +30,7 @@ WRONG = {
     "delete_last": "not his: old1 was deleted",
     "abort_first": "gate: _SUCCESS is there, and job A is half visible",
     "announce_first": "not serial",
-    "pointer_match": "chain",
+    "pointer_match": "forgotten",
     "pointer_again": "chain",
     "walk_always": "chain",
     "read_back": "needless",
@@ -42,6 +43,14 @@ WRONG = {
     "success_first": "gate: _SUCCESS is there, and job A is half visible",
     "success_last": "_SUCCESS speaks for job A, which is committing",
     "setup_fenced": "left over: A.job",
+    "sum_own_name": "chain: a manifest is missing",
+    "sum_match": "chain: a manifest is missing",
+    "tidy_passed": "chain: a manifest is missing",
+    "adopt_looks": "chain: the pointer leads to A1, whose job is committing",
+    "adopt_list_again": "chain: the pointer leads to A1, whose job is reverting",
+    "below_counts": "not serial",
+    "jobs_above": "not serial",
+    "named_above": "not serial",
 }
 
 
@@ -190,17 +199,56 @@ def test_code_that_leaves_the_uploads_is_noticed(monkeypatch: pytest.MonkeyPatch
     assert any("left over" in str(one.violation) for one in replayed("object_last"))
 
 
+FAR = {
+    "tidy_passed": (
+        "magicfs.datasets.compact",
+        'if dash and keep.get(f"{stem}-", job) != job:',
+        "if job != linked[0].job_id:",
+    ),
+    "adopt_looks": ("magicfs.datasets.adopt", "await _refuse_unfinished(engine, location)", "pass"),
+    "adopt_list_again": (
+        "magicfs.datasets.adopt",
+        "there = await _listed(store, location)",
+        "there = files",
+    ),
+    "below_counts": (
+        "magicfs.transaction.other_datasets",
+        "look = _Look(engine, context, partitions)",
+        "return InTheWay()",
+    ),
+    "jobs_above": (
+        "magicfs.transaction.other_datasets",
+        "if whatever or (changes and reaches(directory, one.scope, destination, self._partitions)):",
+        "if whatever:",
+    ),
+    "named_above": ("magicfs.transaction.other_datasets", "await self._dataset_above(parent)", "pass"),
+}
+"""Code without the rules of maintenance and of other destinations."""
+
+
+@pytest.mark.parametrize("rule", FAR)
+def test_code_without_a_rule_of_the_other_sides_is_noticed(rule: str) -> None:
+    assert [one.violation for one in replayed(rule)] == [None, None]
+    with patched(*FAR[rule]):
+        assert any(one.violation for one in replayed(rule))
+
+
 # -- its figures ---------------------------------------------------------------------------------------
 
 
 def test_figures(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proofs.job_model.main.QUICK", frozenset({"append+driver", "replace+driver"}))
-    monkeypatch.setattr("proofs.job_model.main.BREAKS", {"delete_last": "replace+driver"})
+    far = {"append+driver+compact", "append around append"}
+    monkeypatch.setattr("proofs.job_model.main.QUICK", {"append+driver", "replace+driver"} | far)
+    rules = ("delete_last", "sum_match", "jobs_above")
+    monkeypatch.setattr("proofs.job_model.main.BREAKS", {rule: BREAKS[rule] for rule in rules})
     figures = job_model.run(0, 1)
-    assert figures["scenes"] == 2
+    assert figures["scenes"] == 4
+    assert all(of["settings"] == of["mutants"] == 1 < of["scenes"] for of in figures["sides"].values())
     assert figures["states"] > 40
     assert figures["replayed"] == figures["traces"] > 4
-    assert (figures["rules"], figures["rules_broken"], figures["violations"]) == (1, 1, 0)
+    assert (figures["rules"], figures["rules_broken"], figures["violations"]) == (3, 3, 0)
     assert main(["--quick", "--sample", "3"]) == 0
     printed = capsys.readouterr().out.splitlines()
+    monkeypatch.setattr("proofs.job_model.main.QUICK", {"append+driver"} | far - {"append around append"})
+    assert main(["--quick", "--sample", "0"]) == 1, "nothing of other destinations was checked"
     assert json.loads(printed[-1]).keys() >= {"states", "transitions", "traces", "replayed", "violations"}

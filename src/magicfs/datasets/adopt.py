@@ -77,6 +77,10 @@ async def adopt_files(engine: Engine, location: Location) -> Manifest | None:
             "changed; remove those files, or publish them by a job"
         )
     found = await chain.view(store, destination, READING)
+    if files:
+        # A job that has ended since the first listing may have taken back or replaced what that has shown.
+        there = await _listed(store, location)
+        files = {key: file for key, file in files.items() if there.get(key) == file}
     if not files and (found is None or not found.older_files):
         return None
     adopted = Manifest(
