@@ -94,6 +94,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             result.jobs += part.jobs
             result.endings.update(part.endings)
             result.findings += part.findings
+            for violation, text in part.findings:
+                say(f"{violation}\n    reproduce: tox run -e crash -- --reproduce '{text}'")
             now = time.monotonic()
             if now - told > _SILENCE_S:
                 told = now
@@ -101,8 +103,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if given.minutes is not None and now - begun > 60 * given.minutes:
                 break
         pool.terminate()
-    for violation, text in result.findings:
-        say(f"{violation}\n    reproduce: tox run -e crash -- --reproduce '{text}'")
     document = _document(given.first, last, seeds, jobs, result, time.monotonic() - begun)
     print(json.dumps(document, separators=(",", ":")))  # noqa: T201
     return 0 if document["ok"] else 1

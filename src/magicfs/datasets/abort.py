@@ -15,7 +15,7 @@ from magicfs.datasets.connection import context_of, on_destination
 from magicfs.datasets.listed_jobs import hadoop_keys, work_of
 from magicfs.datasets.recover import recover_jobs
 from magicfs.engine import Engine
-from magicfs.errors import ObjectNotFound, UsageError
+from magicfs.errors import CommitDenied, ObjectNotFound, UsageError
 from magicfs.manifests import chain
 from magicfs.parallel import drained, raise_first
 from magicfs.protocol import ids, paths
@@ -25,9 +25,12 @@ from magicfs.protocol.paths import Location
 from magicfs.report import RecoveredJob, RecoverReport
 from magicfs.transaction import job_location
 from magicfs.transaction.others import find_unfinished_jobs
-from magicfs.transaction.sweep import plan_sweep, sweep
+from magicfs.transaction.sweep import SweepPlan, plan_sweep
 
 __all__ = ["abort", "abort_job"]
+
+_ROUNDS = 100
+"""Enough for 100,000 uploads on a server that lists one page of 1,000."""
 
 
 def abort(
@@ -57,7 +60,7 @@ def abort(
     Raises:
         UsageError: No job is named, and there is none or are several; or the job is at work in a directory
             further down; or it is Hadoop's and ``driver_is_dead`` is not given. Nothing was changed.
-        CommitDenied: The job has begun to publish; nothing was changed.
+        CommitDenied: The job has begun to publish, or was set up in this moment; nothing was changed.
         FormatError: The job object is malformed; nothing was changed.
         StoreError: Something could not be discarded; call again.
     """
@@ -98,19 +101,16 @@ async def _sweep(
             "driver cannot be kept from committing at the same time, so make sure that no process of it "
             "lives and pass driver_is_dead=True, on the command line --driver-is-dead"
         )
-    uploads, keys = set[tuple[str, str]](), list[str]()
-    for layout in left:
-        found, objects = await plan_sweep(engine, context_of(location, layout))
-        uploads |= found
-        keys += objects
+    plans = [await plan_sweep(engine, context_of(location, layout)) for layout in left]
+    uploads = {upload for plan in plans for upload in plan.uploads}
+    keys = [key for plan in plans for key in plan.keys]
     published = await _is_published(engine, location, job)
     if not uploads and not keys and not published:
         return None
     await _refuse_deeper(engine, location, job, {key for key, _ in uploads})
     if not dry_run:
-        for layout in left:
-            swept = await sweep(engine.for_cleanup(), context_of(location, layout), read_documents=True)
-            raise_first([*swept.problems, *([swept.unlisted] if swept.unlisted else [])])
+        for plan in plans:
+            await _carry_out(engine, location, plan)
     return RecoveredJob(
         job_id=job,
         found="ended",
@@ -120,6 +120,22 @@ async def _sweep(
         uploads=len(uploads),
         reason="it is published, and its files stay" if published else "",
     )
+
+
+async def _carry_out(engine: Engine, location: Location, plan: SweepPlan) -> None:
+    """Sweep until nothing is left; some servers list only one page of uploads."""
+    context = plan.context
+    for _ in range(_ROUNDS):
+        # What a job writes comes after its object: so nothing in the plan is of a job set up since.
+        if any(one.job_id == context.job for one in await find_unfinished_jobs(engine, location.key)):
+            raise CommitDenied(
+                f"job {context.job} was set up while its leftovers were looked for; nothing of it was "
+                "removed; abort it again if that is what you want"
+            )
+        raise_first(await plan.carry_out(engine.for_cleanup()))
+        plan = await plan_sweep(engine, context)
+        if not plan.uploads and not plan.keys:
+            return
 
 
 async def _is_published(engine: Engine, location: Location, job: JobId) -> bool:

@@ -176,8 +176,8 @@ async def settled_batch(engine: Engine, location: Location, *, sink_id: str, bat
         await _cleaned_up(engine, location, published)
         return published
     unset = ids.job_id(job_id_of(location.url, sink_id, batch_id))
-    uploads, keys = await plan_sweep(engine, context_of(location, WorkLayout(location.key, unset)))
-    if (uploads or keys) and await _unfinished(engine, location, unset) is None:
+    plan = await plan_sweep(engine, context_of(location, WorkLayout(location.key, unset)))
+    if (plan.uploads or plan.keys) and await _unfinished(engine, location, unset) is None:
         await abort_job(engine, location, job=unset)
     return None
 

@@ -24,7 +24,7 @@ from magicfs.transaction import job_location
 from magicfs.transaction.attempt_output import TaskOutput, delete_keys, read_pending
 from magicfs.transaction.context import JobContext
 
-__all__ = ["Swept", "plan_sweep", "sweep"]
+__all__ = ["SweepPlan", "Swept", "plan_sweep", "sweep"]
 
 _ROUNDS = 3
 
@@ -155,8 +155,27 @@ async def _recorded(engine: Engine, context: JobContext, keys: list[str]) -> set
     }
 
 
-async def plan_sweep(engine: Engine, context: JobContext) -> tuple[set[tuple[str, str]], list[str]]:
-    """What a sweep would abort and delete: keys and ids of pending uploads, and keys. Nothing is changed."""
+@dataclass(frozen=True, slots=True)
+class SweepPlan:
+    """What a sweep of a job would remove."""
+
+    context: JobContext
+    uploads: set[tuple[str, str]]  # their keys and ids
+    keys: list[str]  # of work objects
+
+    async def carry_out(self, engine: Engine) -> list[MagicError]:
+        """Remove exactly this, and where the job was located; return what went wrong. May be repeated."""
+        swept = Swept()
+        await _abort(engine, self.uploads, set(), swept)
+        if not swept.problems:
+            swept.problems += await delete_keys(engine, self.keys)
+        if not swept.problems:
+            swept.problems += await delete_keys(engine, job_location.keys_of(self.context))
+        return swept.problems
+
+
+async def plan_sweep(engine: Engine, context: JobContext) -> SweepPlan:
+    """What a sweep would abort and delete now. Nothing is changed."""
     keys, _ = await _work(engine, context)
     recorded = await _recorded(engine, context, keys)
     uploads = set()
@@ -164,4 +183,4 @@ async def plan_sweep(engine: Engine, context: JobContext) -> tuple[set[tuple[str
         async for upload in engine.store.list_uploads(paths.prefix_of(destination)):
             if _is_own(context, upload.key) or (upload.key, upload.upload_id) in recorded:
                 uploads.add((upload.key, upload.upload_id))
-    return uploads, keys
+    return SweepPlan(context, uploads, keys)
