@@ -36,6 +36,8 @@ from magicfs.stores.port import Store
 __all__ = ["Connection", "Tracking"]
 
 _LOGGER = logging.getLogger("magicfs")
+# An open file of s3fs reads its ranges through this method of its filesystem.
+_ASKED_BY_FILES = frozenset({"_call_s3"})
 
 
 class Connection(AsyncFileSystem, ChainedFileSystem):
@@ -152,8 +154,8 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         self.fs.invalidate_cache(path)
 
     def __getattr__(self, name: str) -> Any:
-        # Extras of the wrapped filesystem, such as s3fs's ``url`` or ``call_s3``.
-        if name.startswith("_") or "_wrapped" not in self.__dict__:
+        # Extras of the wrapped filesystem, such as s3fs's ``url`` or ``call_s3``; its files ask, too.
+        if (name.startswith("_") and name not in _ASKED_BY_FILES) or "_wrapped" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.fs, name)
 

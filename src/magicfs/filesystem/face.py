@@ -50,7 +50,7 @@ class MagicFileSystem(Writing):
         UsageError: The wrapped filesystem cannot delay an upload, or an option is unknown.
     """
 
-    def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> None:
+    def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> Any:
         """Write an empty file; under a magic path a delayed one.
 
         Raises:
@@ -58,11 +58,10 @@ class MagicFileSystem(Writing):
         """
         if self._delayed(path) is None:
             self._at_once(path)
-            self.fs.touch(self._strip_protocol(path), truncate=truncate, **kwargs)
-        elif truncate:
-            self.pipe_file(path, b"")
-        else:
-            raise UsageError(f"{path}: touch(truncate=False) has no meaning for a pending file; write it")
+            return self.fs.touch(self._strip_protocol(path), truncate=truncate, **kwargs)
+        if truncate:
+            return self.pipe_file(path, b"")
+        raise UsageError(f"{path}: touch(truncate=False) has no meaning for a pending file; write it")
 
     # -- directories -----------------------------------------------------------------------------------
 

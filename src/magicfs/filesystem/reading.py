@@ -60,9 +60,17 @@ class Reading(Connection):
         entries = await listing.children(self.store(magic.bucket), magic)
         return [entry["name"] for entry in entries] if detail is False else entries
 
-    async def _walk(self, path: str, maxdepth: int | None = None, **kwargs: Any) -> AsyncIterator[Any]:
+    async def _walk(
+        self,
+        path: str,
+        maxdepth: int | None = None,
+        topdown: bool = True,
+        on_error: Any = "omit",
+        **kwargs: Any,
+    ) -> AsyncIterator[Any]:
         walk = self.fs._walk if self.locate(path) is None else super()._walk
-        async for step in walk(self._strip_protocol(path), maxdepth=maxdepth, **kwargs):
+        asked = {"maxdepth": maxdepth, "topdown": topdown, "on_error": on_error}
+        async for step in walk(self._strip_protocol(path), **asked, **kwargs):
             yield step
 
     async def _glob(self, path: str, maxdepth: int | None = None, **kwargs: Any) -> Any:
@@ -88,10 +96,20 @@ class Reading(Connection):
         body: bytes = await self.fs._cat_file(self._strip_protocol(path), start=start, end=end, **kwargs)
         return body
 
-    async def _cat_ranges(self, paths: list[str], starts: Any, ends: Any, **kwargs: Any) -> list[Any]:
-        found: list[Any] = await super()._cat_ranges(paths, starts, ends, **kwargs)
+    async def _cat_ranges(
+        self,
+        paths: list[str],
+        starts: Any,
+        ends: Any,
+        max_gap: int | None = None,
+        batch_size: int | None = None,
+        on_error: str = "return",
+        **kwargs: Any,
+    ) -> list[Any]:
+        asked = {"max_gap": max_gap, "batch_size": batch_size, "on_error": on_error}
+        found: list[Any] = await super()._cat_ranges(paths, starts, ends, **asked, **kwargs)
         # fsspec's own takes no notice of on_error before release 2026.6.
-        if kwargs.get("on_error", "return") != "return":
+        if on_error != "return":
             for error in found:
                 if isinstance(error, BaseException):
                     raise error

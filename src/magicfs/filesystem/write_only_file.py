@@ -39,7 +39,7 @@ class WriteOnlyFile(io.BufferedIOBase):
     def tell(self) -> int:
         return self._position
 
-    def flush(self) -> None:
+    def flush(self, force: bool = False) -> None:
         """Nothing to do: nobody sees the file before it is closed (Hadoop's ``hflush`` likewise)."""
 
     @abstractmethod

@@ -31,7 +31,15 @@ _READ_CHUNK = 8 * 2**20
 class Writing(Reading):
     """The part of ``MagicFileSystem`` that writes files."""
 
-    def open(self, path: Any, mode: str = "rb", **kwargs: Any) -> Any:
+    def open(
+        self,
+        path: Any,
+        mode: str = "rb",
+        block_size: int | None = None,
+        cache_options: dict[str, Any] | None = None,
+        compression: str | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Open a file; under a magic path only for writing, ``w`` or ``x``.
 
         A file that is written in text mode or compressed aborts, too, when its ``with`` body raises.
@@ -42,7 +50,8 @@ class Writing(Reading):
         """
         magic = self._delayed(path)
         if magic is None or "r" in mode:
-            return super().open(path, mode, **kwargs)
+            return super().open(path, mode, block_size, cache_options, compression, **kwargs)
+        kwargs["compression"] = compression
         joined = self.transactions.to_join(magic.scope, magic.path)
         if joined is None:
             return self._open_delayed(magic, mode, kwargs)
@@ -60,7 +69,7 @@ class Writing(Reading):
 
         def open_binary(mode: str) -> DelayedFile:
             self._check_mode(magic, mode)
-            file = DelayedFile(self._new_upload(magic, options), self.loop, autocommit=autocommit)
+            file = self._new_file(magic, mode, options, autocommit)
             if not autocommit:
                 self.transaction.files.append(file)
             return file
@@ -69,18 +78,35 @@ class Writing(Reading):
             return open_binary(mode)
         return wrapped_files.open_wrapped(open_binary, magic.path, mode, kwargs)
 
-    def _open(self, path: str, mode: str = "rb", autocommit: bool = True, **kwargs: Any) -> Any:
+    def _open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | None = None,
+        autocommit: bool = True,
+        cache_options: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
         magic = self._delayed(path)
-        if magic is None:
+        if magic is not None:
+            self._check_mode(magic, mode)
             if mode != "rb":
-                self._at_once(path)
-            return self.fs._open(path, mode=mode, autocommit=autocommit, **kwargs)
-        self._check_mode(magic, mode)
-        if mode == "rb":
+                return self._new_file(magic, mode, file_options.of_writer(kwargs), autocommit)
             self._refuse_pending(path, "read")
-            return self.fs._open(path, mode=mode, autocommit=autocommit, **kwargs)
-        upload = self._new_upload(magic, file_options.of_writer(kwargs))
-        return DelayedFile(upload, self.loop, autocommit=autocommit)
+        elif mode != "rb":
+            self._at_once(path)
+        given = {"block_size": block_size, "autocommit": autocommit, "cache_options": cache_options}
+        return self._as_ours(self.fs._open(path, mode=mode, **given, **kwargs))
+
+    def _as_ours(self, file: Any) -> Any:
+        """A file of the wrapped filesystem; who asks it for its filesystem is given this one.
+
+        Through the wrapped one a write below a magic path would be visible at once.
+        """
+        file.fs = self
+        if getattr(file, "s3", None) is self.fs:  # s3fs's own name for it
+            file.s3 = self
+        return file
 
     async def open_async(self, path: str, mode: str = "rb", **kwargs: Any) -> Any:
         """As ``open``, for coroutines on the filesystem's loop; binary only."""
@@ -88,14 +114,25 @@ class Writing(Reading):
         if magic is None:
             if mode != "rb":
                 self._at_once(path)
-            return await self.fs.open_async(self._strip_protocol(path), mode, **kwargs)
+            return self._as_ours(await self.fs.open_async(self._strip_protocol(path), mode, **kwargs))
         self._check_mode(magic, mode)
         if mode == "rb":
             await self._refuse_pending_async(path, "read")
-            return await self.fs.open_async(self._strip_protocol(path), mode, **kwargs)
+            return self._as_ours(await self.fs.open_async(self._strip_protocol(path), mode, **kwargs))
         return await self._start(magic, file_options.of_writer(kwargs))
 
-    async def _pipe_file(self, path: str, value: Any, mode: str = "overwrite", **kwargs: Any) -> Any:
+    async def _pipe_file(
+        self,
+        path: str,
+        value: Any = None,
+        mode: str = "overwrite",
+        *,
+        data: Any = None,  # as s3fs calls the value
+        **kwargs: Any,
+    ) -> Any:
+        if (value is None) == (data is None):
+            raise UsageError(f"{path}: pipe_file takes one value; write pipe_file(path, b'…')")
+        value = data if value is None else value
         magic = self._delayed(path)
         if magic is None:
             self._at_once(path)
@@ -108,8 +145,8 @@ class Writing(Reading):
         self,
         lpath: str,
         rpath: str,
-        callback: Callback = DEFAULT_CALLBACK,
         mode: str = "overwrite",
+        callback: Callback = DEFAULT_CALLBACK,
         **kwargs: Any,
     ) -> None:
         magic = self._delayed(rpath)
@@ -180,8 +217,8 @@ class Writing(Reading):
     async def _start(self, magic: MagicPath, options: Mapping[str, Any]) -> AsyncDelayedFile:
         upload = self._upload(magic, await self._settings_of(magic), options)
         if not self._intrans:
-            return await AsyncDelayedFile(upload).open()
-        file = await AsyncDelayedFile(upload, autocommit=False).open()
+            return await AsyncDelayedFile(upload, fs=self, path=magic.path).open()
+        file = await AsyncDelayedFile(upload, autocommit=False, fs=self, path=magic.path).open()
         self.transaction.files.append(wrapped_files.Deferred(file, self.loop))
         return file
 
@@ -195,9 +232,12 @@ class Writing(Reading):
     def _takes(self, path: MagicPath, option: str) -> bool:
         return option in self.store(path.bucket).capabilities.upload_options
 
-    def _new_upload(self, path: MagicPath, options: Mapping[str, Any]) -> Upload:
+    def _new_file(
+        self, path: MagicPath, mode: str, options: Mapping[str, Any], autocommit: bool
+    ) -> DelayedFile:
         settings = self._known_settings(path) or run_on(self.loop, self._settings_of, path)
-        return self._upload(path, settings, options)
+        upload = self._upload(path, settings, options)
+        return DelayedFile(upload, self.loop, autocommit=autocommit, fs=self, path=path.path, mode=mode)
 
     def _upload(self, path: MagicPath, settings: WriteSettings, options: Mapping[str, Any]) -> Upload:
         store, key = self.store(path.bucket), final_key(path, unique_names=settings.unique_names)

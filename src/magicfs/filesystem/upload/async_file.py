@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from magicfs.errors import MagicError, UsageError
 from magicfs.filesystem.upload.stream import Buffer, Upload
@@ -16,9 +16,15 @@ __all__ = ["AsyncDelayedFile"]
 class AsyncDelayedFile:
     """As ``DelayedFile``, in coroutines. Nothing is recorded or aborted by garbage collection."""
 
-    def __init__(self, upload: Upload, *, autocommit: bool = True) -> None:
+    def __init__(
+        self, upload: Upload, *, autocommit: bool = True, fs: Any = None, path: str = "", mode: str = "wb"
+    ) -> None:
         self._upload = upload
-        self._autocommit = autocommit
+        self.autocommit = autocommit
+        self.fs = fs
+        self.path = path or upload.path
+        self.mode = mode
+        self.blocksize = upload.next_part_size
         self._buffer: Buffer | None = None
         self._position = 0
         self.closed = False
@@ -31,7 +37,7 @@ class AsyncDelayedFile:
 
     async def write(self, data: Body) -> int:
         if self.closed or self._buffer is None:
-            raise UsageError(f"{self._upload.path} is closed; open it again to write")
+            raise UsageError(f"{self.path} is closed; open it again to write")
         try:
             for body in self._buffer.add(data):
                 await self._upload.send(body)
@@ -41,8 +47,24 @@ class AsyncDelayedFile:
         self._position += memoryview(data).nbytes
         return memoryview(data).nbytes
 
+    @property
+    def loc(self) -> int:
+        """As ``tell()``."""
+        return self._position
+
     def tell(self) -> int:
         return self._position
+
+    def readable(self) -> bool:
+        """False: what was written cannot be read back here."""
+        return False
+
+    def writable(self) -> bool:
+        return not self.closed
+
+    def seekable(self) -> bool:
+        """False: parts that were sent cannot be changed."""
+        return False
 
     async def flush(self, force: bool = False) -> None:
         """Nothing to do."""
@@ -53,7 +75,7 @@ class AsyncDelayedFile:
         self.closed = True
         try:
             await self._upload.seal(self._buffer.take())
-            if self._autocommit:
+            if self.autocommit:
                 await self._upload.record()
         except (Exception, asyncio.CancelledError) as error:
             await self._abort_after(error)
@@ -62,6 +84,10 @@ class AsyncDelayedFile:
     async def commit(self) -> None:
         await self.close()
         await self._upload.record()
+
+    async def discard(self) -> None:
+        """What fsspec's transactions call ``abort``."""
+        await self.abort()
 
     async def abort(self) -> None:
         self.closed = True
@@ -83,4 +109,4 @@ class AsyncDelayedFile:
         try:
             await self._upload.abort()
         except MagicError as error:
-            first.add_note(f"and the upload of {self._upload.path} could not be aborted: {error}")
+            first.add_note(f"and the upload of {self.path} could not be aborted: {error}")

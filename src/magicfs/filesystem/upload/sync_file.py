@@ -26,20 +26,47 @@ class DelayedFile(WriteOnlyFile):
     ``close()`` does nothing. Any error in writing or closing aborts the upload and is raised.
 
     ``upload`` is not created yet; ``loop`` is that of its store. Without ``autocommit`` only ``commit``
-    records the upload, as fsspec's transactions ask.
+    records the upload, as fsspec's transactions ask. ``fs``, ``path`` and ``mode`` are what it was opened
+    with; like ``blocksize`` and ``loc`` they are here for those who know files of fsspec.
     """
 
-    def __init__(self, upload: Upload, loop: asyncio.AbstractEventLoop, *, autocommit: bool = True) -> None:
-        super().__init__(upload.path)
+    def __init__(
+        self,
+        upload: Upload,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        autocommit: bool = True,
+        fs: Any = None,
+        path: str = "",
+        mode: str = "wb",
+    ) -> None:
+        super().__init__(path or upload.path)
         self._state = "opening"
         self._upload = upload
         self._loop = loop
-        self._autocommit = autocommit
+        self.autocommit = autocommit
+        self.fs = fs
+        self.mode = mode
+        self.blocksize = upload.next_part_size
         self._lock = threading.RLock()
         with self._abort_on_error():
             self._run(upload.create)
         self._state = "open"
         self._buffer = Buffer(upload)
+
+    @property
+    def loc(self) -> int:
+        """As ``tell()``."""
+        return self._position
+
+    @property
+    def full_name(self) -> str:
+        """The URL of the path that was opened."""
+        return str(self.fs.unstrip_protocol(self.path)) if self.fs is not None else self.path
+
+    def info(self) -> dict[str, Any]:
+        """Refused, as by every file of fsspec that is being written."""
+        raise UsageError(f"{self.path} is being written; ask its filesystem once it is closed")
 
     @property
     def closed(self) -> bool:
@@ -76,7 +103,7 @@ class DelayedFile(WriteOnlyFile):
             self._state = "closed"
             with self._abort_on_error():
                 self._run(self._upload.seal, self._buffer.take())
-            if self._autocommit:
+            if self.autocommit:
                 self.commit()
 
     def commit(self) -> None:
@@ -106,7 +133,7 @@ class DelayedFile(WriteOnlyFile):
             self._run(self._upload.abort)
 
     def __del__(self) -> None:
-        if getattr(self, "_state", "aborted") == "open" or (self._state == "closed" and not self._autocommit):
+        if getattr(self, "_state", "aborted") == "open" or (self._state == "closed" and not self.autocommit):
             self._abandon(self._upload.drop)
 
     def _dealloc_warn(self, source: object) -> None:  # noqa: ARG002
