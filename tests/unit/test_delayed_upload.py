@@ -32,7 +32,7 @@ class Recorded:
     def dropped(self) -> None:
         """Nothing to remember."""
 
-    def began(self) -> None:
+    async def began(self) -> None:
         self.open += 1
 
     async def record(self, uploaded: Uploaded) -> None:

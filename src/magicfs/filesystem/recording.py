@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from magicfs.errors import ObjectExists, ObjectNotFound, Unsupported
+from magicfs.filesystem.earlier_writes import abort_earlier, is_ones_own, recorded
 from magicfs.filesystem.tracking import tracker
 from magicfs.filesystem.upload import Uploaded
 from magicfs.formats import hadoop_uri
@@ -13,7 +15,7 @@ from magicfs.formats.pending import EtagFormat, Pending, UploadedPart
 from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.protocol.magic import MagicPath
 from magicfs.protocol.readback import WRITE_ID
-from magicfs.stores.port import Store
+from magicfs.stores.port import PutMode, Store
 
 __all__ = [
     "MARKER_LENGTH",
@@ -50,16 +52,36 @@ class StoreRecorder:
     store: Store
     path: MagicPath
     etag_format: EtagFormat  # which generation of Hadoop is to read the file
+    exclusive: bool = False  # whether nobody may have written the path yet
 
-    def began(self) -> None:
-        tracker().opened(self.path.scope, self.path.path)
+    async def began(self) -> None:
+        if self.exclusive:
+            try:
+                await self.store.head(self.path.key)
+            except ObjectNotFound:
+                pass
+            else:
+                raise _exists(self.path)
+        _open(self.path, self.exclusive)
 
     async def record(self, uploaded: Uploaded) -> None:
         pending = _pending(self.store, self.path, uploaded)
-        await self.store.put(self.path.key, b"", metadata={MARKER_LENGTH: str(uploaded.length)})
+        await self._put_marker(pending)
         await self.store.put(self.path.pending_key, pending.to_bytes(self.etag_format))
         if self.path.owner is not None:
             tracker().finished(self.path.scope, self.path.path, pending)
+
+    async def _put_marker(self, pending: Pending) -> None:
+        metadata = {MARKER_LENGTH: str(pending.length)}
+        if not is_ones_own(self.path):
+            await self.store.put(self.path.key, b"", metadata=metadata)
+            return
+        # What the marker's first writer need not look for, a later one finds.
+        try:
+            await self.store.put(self.path.key, b"", metadata=metadata, mode=PutMode.CREATE)
+        except (ObjectExists, Unsupported):
+            await abort_earlier(self.store, self.path, await recorded(self.store, self.path), pending)
+            await self.store.put(self.path.key, b"", metadata=metadata)
 
     async def withdraw(self, upload_id: str) -> None:
         tracker().withdraw(self.path.scope, self.path.path, upload_id)
@@ -79,13 +101,18 @@ class MemoryRecorder:
 
     store: Store
     path: MagicPath
+    exclusive: bool = False  # whether nobody may have written the path yet
 
-    def began(self) -> None:
-        tracker().opened(self.path.scope, self.path.path)
+    async def began(self) -> None:
+        _open(self.path, self.exclusive)
 
     async def record(self, uploaded: Uploaded) -> None:
         pending = _pending(self.store, self.path, uploaded)
-        tracker().finished(self.path.scope, self.path.path, pending)
+        scope, path = self.path.scope, self.path.path
+        if is_ones_own(self.path) and (earlier := tracker().find(scope, path)) is not None:
+            await abort_earlier(self.store, self.path, earlier, pending)
+            tracker().withdraw(scope, path, earlier.upload_id)
+        tracker().finished(scope, path, pending)
 
     async def withdraw(self, upload_id: str) -> None:
         tracker().withdraw(self.path.scope, self.path.path, upload_id)
@@ -96,6 +123,16 @@ class MemoryRecorder:
 
     def ended(self) -> None:
         tracker().closed(self.path.scope, self.path.path)
+
+
+def _open(path: MagicPath, exclusive: bool) -> None:
+    if not tracker().opened(path.scope, path.path, exclusive=exclusive):
+        raise _exists(path)
+
+
+def _exists(path: MagicPath) -> ObjectExists:
+    hint = "choose another name, or open it with 'wb'"
+    return ObjectExists("open", path.path, "it is being written, or was written and is pending", hint=hint)
 
 
 def described(store: Store, path: str, uploaded: Uploaded, counters: Mapping[str, int]) -> Pending:

@@ -38,10 +38,15 @@ class Tracker:
         self._scopes: dict[str, Scope] = {}
         self._lock = threading.Lock()
 
-    def opened(self, scope: str, path: str) -> None:
+    def opened(self, scope: str, path: str, *, exclusive: bool = False) -> bool:
+        """A file is open; False if it shall be the only one of its path and is not, and nothing is noted."""
         with self._lock:
+            known = self._scopes.get(scope)
+            if exclusive and known is not None and (path in known.open or path in known.finished):
+                return False
             counts = self._scopes.setdefault(scope, Scope()).open
             counts[path] = counts.get(path, 0) + 1
+            return True
 
     def closed(self, scope: str, path: str) -> None:
         with self._lock:

@@ -14,6 +14,7 @@ from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 from magicfs.errors import UsageError
 from magicfs.filesystem import copying, wrapped_files
 from magicfs.filesystem.job_settings import WriteSettings
+from magicfs.filesystem.options import check_choice
 from magicfs.filesystem.reading import Reading
 from magicfs.filesystem.recording import MemoryRecorder, StoreRecorder
 from magicfs.filesystem.upload import AsyncDelayedFile, DelayedFile, Recorder, Upload
@@ -26,6 +27,7 @@ from magicfs.stores.interrupt import run_on
 __all__ = ["Writing"]
 
 _READ_CHUNK = 8 * 2**20
+_MODES = {"overwrite": "wb", "create": "xb"}
 
 
 class Writing(Reading):
@@ -119,7 +121,7 @@ class Writing(Reading):
         if mode == "rb":
             await self._refuse_pending_async(path, "read")
             return self._as_ours(await self.fs.open_async(self._strip_protocol(path), mode, **kwargs))
-        return await self._start(magic, file_options.of_writer(kwargs))
+        return await self._start(magic, file_options.of_writer(kwargs), mode)
 
     async def _pipe_file(
         self,
@@ -137,7 +139,7 @@ class Writing(Reading):
         if magic is None:
             self._at_once(path)
             return await self.fs._pipe_file(self._strip_protocol(path), value, mode=mode, **kwargs)
-        async with await self._start(magic, file_options.of_writer(kwargs)) as file:
+        async with await self._start(magic, file_options.of_writer(kwargs), _mode_of(mode)) as file:
             await file.write(value)
         return None
 
@@ -163,7 +165,7 @@ class Writing(Reading):
             options.setdefault(CONTENT_TYPE, guessed)
         callback.set_size((await asyncio.to_thread(source.stat)).st_size)
         with await asyncio.to_thread(source.open, "rb") as reader:
-            async with await self._start(magic, options) as file:
+            async with await self._start(magic, options, _mode_of(mode)) as file:
                 while chunk := await asyncio.to_thread(reader.read, _READ_CHUNK):
                     await file.write(chunk)
                     callback.relative_update(len(chunk))
@@ -214,11 +216,13 @@ class Writing(Reading):
             f"filesystem.copy({path1!r}, {path2!r}), and once that is published filesystem.rm({path1!r})"
         )
 
-    async def _start(self, magic: MagicPath, options: Mapping[str, Any]) -> AsyncDelayedFile:
-        upload = self._upload(magic, await self._settings_of(magic), options)
+    async def _start(
+        self, magic: MagicPath, options: Mapping[str, Any], mode: str = "wb"
+    ) -> AsyncDelayedFile:
+        upload = self._upload(magic, await self._settings_of(magic), options, mode)
         if not self._intrans:
-            return await AsyncDelayedFile(upload, fs=self, path=magic.path).open()
-        file = await AsyncDelayedFile(upload, autocommit=False, fs=self, path=magic.path).open()
+            return await AsyncDelayedFile(upload, fs=self, path=magic.path, mode=mode).open()
+        file = await AsyncDelayedFile(upload, autocommit=False, fs=self, path=magic.path, mode=mode).open()
         self.transaction.files.append(wrapped_files.Deferred(file, self.loop))
         return file
 
@@ -236,18 +240,26 @@ class Writing(Reading):
         self, path: MagicPath, mode: str, options: Mapping[str, Any], autocommit: bool
     ) -> DelayedFile:
         settings = self._known_settings(path) or run_on(self.loop, self._settings_of, path)
-        upload = self._upload(path, settings, options)
+        upload = self._upload(path, settings, options, mode)
         return DelayedFile(upload, self.loop, autocommit=autocommit, fs=self, path=path.path, mode=mode)
 
-    def _upload(self, path: MagicPath, settings: WriteSettings, options: Mapping[str, Any]) -> Upload:
+    def _upload(
+        self, path: MagicPath, settings: WriteSettings, options: Mapping[str, Any], mode: str
+    ) -> Upload:
         store, key = self.store(path.bucket), final_key(path, unique_names=settings.unique_names)
         file_options.check(options, store.capabilities.upload_options, path.path, store.name)
         paths.check_length(key, "the final key", "shorten the name, or its directories")
         recorder: Recorder
         if settings.tracking == "memory":
-            recorder = MemoryRecorder(store, path)
+            recorder = MemoryRecorder(store, path, exclusive=mode == "xb")
         else:
             advice = "shorten the name or its directories, or use tracking='memory', which needs no such file"
             paths.check_length(path.pending_key, "the .pending file", advice)
-            recorder = StoreRecorder(store, path, settings.etag_format)
+            recorder = StoreRecorder(store, path, settings.etag_format, exclusive=mode == "xb")
         return Upload(store, key, settings.part_size, recorder, options)
+
+
+def _mode_of(mode: str) -> str:
+    """The mode of ``open`` for one of ``pipe_file`` and ``put_file``."""
+    check_choice("mode", mode, tuple(_MODES))
+    return _MODES[mode]

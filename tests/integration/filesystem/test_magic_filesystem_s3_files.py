@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 from fsspec.asyn import sync
 from s3fs import S3FileSystem
 
+import magicfs
 from magicfs.filesystem import MagicFileSystem
 from magicfs.testing.servers import Server
 from proofs.scenes.s3_scene import S3Scene
@@ -85,3 +87,18 @@ def test_ordinary_files_are_written_as_before(
     with fs.transaction, fs.open(f"{scene.bucket}/later", "wb", 5 * 2**20) as file:
         file.write(body)
     assert scene.get("later") == body
+
+
+@pytest.mark.parametrize("tracking", ["store", "memory"])
+def test_path_of_ones_own_that_is_written_again_leaves_nothing_of_the_first_write(
+    scene: S3Scene, work: str, tracking: Any
+) -> None:
+    fs = MagicFileSystem(scene.wrapped, tracking=tracking)
+    for body in (b"first, and longer", b"second", b"last"):
+        fs.pipe_file(f"{work}/day=1/a b%+#é", body)
+    with pytest.raises(FileExistsError, match="is pending; choose another name"):
+        fs.pipe_file(f"{work}/day=1/a b%+#é", b"new", mode="create")
+    assert scene.uploads() == ["dataset1/day=1/a b%+#é"]
+    magicfs.publish(f"s3://{work}", filesystem=scene.wrapped)
+    assert scene.get("dataset1/day=1/a b%+#é") == b"last"
+    assert scene.uploads() == []

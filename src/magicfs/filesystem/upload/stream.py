@@ -35,8 +35,8 @@ class Uploaded:
 class Recorder(Protocol):
     """Remembers the uploads that are behind a path."""
 
-    def began(self) -> None:
-        """A file is open."""
+    async def began(self) -> None:
+        """A file is open. ObjectExists if it shall be the only one of its path, and is not."""
 
     async def record(self, uploaded: Uploaded) -> None:
         """Make a finished upload known to the task commit."""
@@ -85,7 +85,7 @@ class Upload:
         self._failure: Exception | None = None
         self._ending = asyncio.Lock()
         self._recording = False
-        self._open = True
+        self._open = False
 
     @property
     def next_part_size(self) -> int:
@@ -94,7 +94,8 @@ class Upload:
 
     async def create(self) -> None:
         """Open the upload: one request, no look at what the key holds."""
-        self._recorder.began()
+        await self._recorder.began()
+        self._open = True
         try:
             with held():  # an upload whose id nobody knows can be aborted by nobody
                 self._upload_id = await self._store.create_upload(
