@@ -38,6 +38,7 @@ REQUESTS: dict[str, tuple[str, Callable[[Store], Coroutine[Any, Any, Any]]]] = {
     "put": ("PutObject", lambda store: store.put(_KEY, b"x", mode=PutMode.CREATE)),
     "copy": ("HeadObject", lambda store: store.copy(_KEY, "copy")),
     "get": ("GetObject", lambda store: store.get(_KEY)),
+    "get_range": ("GetObject", lambda store: store.get_range(_KEY, 0, 1, etag='"etag"')),
     "head": ("HeadObject", lambda store: store.head(_KEY)),
     "list": ("ListObjectsV2", lambda store: everything(store.list(""))),
     "list_directories": ("ListObjectsV2", lambda store: everything(store.list_directories(""))),

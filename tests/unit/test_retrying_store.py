@@ -89,6 +89,7 @@ REQUESTS: dict[str, Callable[[Store], Coroutine[Any, Any, Any]]] = {
     "put": lambda store: store.put("k", b"x"),
     "copy": lambda store: store.copy("k", "copy"),
     "get": lambda store: store.get("k"),
+    "get_range": lambda store: store.get_range("k", 0, 1, etag='"etag"'),
     "head": lambda store: store.head("k"),
     "list": lambda store: everything(store.list("")),
     "list_directories": lambda store: everything(store.list_directories("")),

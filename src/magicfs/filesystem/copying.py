@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from magicfs.errors import ObjectNotFound
-from magicfs.protocol.file_options import METADATA
+from magicfs.errors import ObjectNotFound, PreconditionFailed
+from magicfs.protocol.file_options import CONTENT_TYPE, METADATA, of_writer
 
 if TYPE_CHECKING:
     from magicfs.filesystem.connection import Connection
@@ -28,8 +28,17 @@ class Source:
 
 
 async def open_source(filesystem: Connection, path: str) -> Source | None:
-    """Look at the object that shall be copied; None for a directory. ObjectNotFound if nothing is there."""
+    """Look at the object that shall be copied; None for a directory. ObjectNotFound if nothing is there.
+
+    Reading it raises PreconditionFailed once another object is there: a copy is of one object, or fails.
+    """
     bucket, _, key = path.partition("/")
+    if (split := getattr(filesystem.fs, "split_path", None)) is not None:
+        bucket, key, version = split(path)  # s3fs knows more in a path
+        if version is not None:
+            return await _open_version(filesystem.fs, path)
+    if not key:
+        return None
     store = filesystem.store(bucket)
     try:
         head = await store.head(key)
@@ -39,12 +48,27 @@ async def open_source(filesystem: Connection, path: str) -> Source | None:
         raise
 
     async def read(start: int, size: int) -> bytes:
-        body: bytes = await filesystem.fs._cat_file(path, start=start, end=start + size)
-        return body
+        try:
+            return await store.get_range(key, start, size, etag=head.etag)
+        except PreconditionFailed as error:
+            problem = "another object took its place while it was copied, and nothing was recorded"
+            raise PreconditionFailed("copy", path, problem, hint="copy it again") from error
 
     found = {**head.description, METADATA: dict(head.metadata)}
     known = store.capabilities.upload_options
     return Source(head.size, {name: value for name, value in found.items() if name in known}, read)
+
+
+async def _open_version(filesystem: Any, path: str) -> Source:
+    """Look at one version of an object, which never changes."""
+    info = await filesystem._info(path)
+
+    async def read(start: int, size: int) -> bytes:
+        body: bytes = await filesystem._cat_file(path, start=start, end=start + size)
+        return body
+
+    options = {METADATA: await filesystem._metadata(path), CONTENT_TYPE: info.get("ContentType")}
+    return Source(info["size"], of_writer(options), read)
 
 
 def options_of_copy(of_source: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -93,6 +93,9 @@ class DelegatingStore:
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:
         return await self._around("get", key, lambda: self.inner.get(key, size_max=size_max))
 
+    async def get_range(self, key: str, start: int, size: int, *, etag: str) -> bytes:
+        return await self._around("get_range", key, lambda: self.inner.get_range(key, start, size, etag=etag))
+
     async def head(self, key: str) -> ObjectInfo:
         return await self._around("head", key, lambda: self.inner.head(key))
 

@@ -146,6 +146,16 @@ class LocalStore:
         with self._opened("get", key) as file:
             return local_files.read_from(file, size_max)
 
+    async def get_range(self, key: str, start: int, size: int, *, etag: str) -> bytes:
+        return await self._run("get_range", key, self._get_range, key, start, size, etag)
+
+    def _get_range(self, key: str, start: int, size: int, etag: str) -> bytes:
+        with self._opened("get_range", key) as file:
+            if local_files.etag_of(file) != etag:
+                raise PreconditionFailed("get_range", self._place(key), f"no file of ETag {etag} is there")
+            file.seek(start)
+            return local_files.read_from(file, size)
+
     async def head(self, key: str) -> ObjectInfo:
         return await self._run("head", key, self._head, "head", key)
 

@@ -131,6 +131,11 @@ def opened(path: Path) -> BufferedReader:
     return os.fdopen(descriptor, "rb")
 
 
+def etag_of(file: BufferedReader) -> str:
+    """The ETag of an open file."""
+    return _info("", os.fstat(file.fileno())).etag
+
+
 def read_from(file: BufferedReader, size_max: int | None) -> bytes:
     """Read a file whole, or its first ``size_max`` bytes; the limit itself takes no memory."""
     if size_max is None:

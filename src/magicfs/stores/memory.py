@@ -219,6 +219,12 @@ class MemoryStore:
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:
         return self._object("get", key).body[:size_max]
 
+    async def get_range(self, key: str, start: int, size: int, *, etag: str) -> bytes:
+        held = self._object("get_range", key)
+        if held.info.etag != etag:
+            raise PreconditionFailed("get_range", self._path(key), f"no object of ETag {etag} is there")
+        return held.body[start : start + size]
+
     async def head(self, key: str) -> ObjectInfo:
         return self._object("head", key).info
 

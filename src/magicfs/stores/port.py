@@ -270,6 +270,20 @@ class Store(Protocol):
             ObjectNotFound: No such object or bucket.
         """
 
+    async def get_range(self, key: str, start: int, size: int, *, etag: str) -> bytes:
+        """Read so many bytes of an object, or what there is of them, if it is still the one of that ETag.
+
+        Args:
+            key: Its key.
+            start: The first byte, from 0; less than the object has.
+            size: How many bytes, at least 1.
+            etag: As the store gave it, quotes included.
+
+        Raises:
+            ObjectNotFound: No such object or bucket.
+            PreconditionFailed: Another object is there.
+        """
+
     async def head(self, key: str) -> ObjectInfo:
         """Describe an object, its metadata included.
 

@@ -51,6 +51,7 @@ RETRIES: Mapping[str, Retry] = {
     "put": _PATIENT,
     "copy": _PATIENT,
     "get": _USUAL,
+    "get_range": _USUAL,
     "head": _USUAL,
     "list": _USUAL,
     "list_directories": _USUAL,

@@ -170,7 +170,19 @@ class S3Store:
 
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:
         answer = await self.call("get_object", "get", key)
-        with s3_errors.translated("get", f"{self.bucket}/{key}"):
+        return await self._body("get", key, answer, size_max)
+
+    async def get_range(self, key: str, start: int, size: int, *, etag: str) -> bytes:
+        span = f"bytes={start}-{start + size - 1}"
+        answer = await self.call("get_object", "get_range", key, Range=span, IfMatch=etag)
+        if answer.get("ETag", etag) != etag:  # of a server that does not know the condition
+            raise PreconditionFailed(
+                "get_range", f"{self.bucket}/{key}", f"no object of ETag {etag} is there"
+            )
+        return await self._body("get_range", key, answer, size)
+
+    async def _body(self, operation: str, key: str, answer: Mapping[str, Any], size_max: int | None) -> bytes:
+        with s3_errors.translated(operation, f"{self.bucket}/{key}"):
             # Not "as": aiobotocore before 3 gives aiohttp's response there, which reads no part of itself.
             async with answer["Body"]:
                 return await _read(answer["Body"], size_max)

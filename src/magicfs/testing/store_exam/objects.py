@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from magicfs.errors import ObjectExists, ObjectNotFound, StoreError
+from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError
 from magicfs.stores.port import PutMode
 from magicfs.testing.store_exam.base import Examined
 
@@ -112,6 +112,31 @@ class ReadExam(Examined):
         self.poke(_KEY, b"")
         assert await self.store.get(_KEY) == b""
         assert await self.store.get(_KEY, size_max=7) == b""
+
+    async def test_range_of_the_object_of_that_etag_is_read(self) -> None:
+        self.poke(_KEY, b"0123456789")
+        etag = (await self.store.head(_KEY)).etag
+        for start, size, expected in (
+            (0, 1, b"0"),
+            (3, 4, b"3456"),
+            (9, 1, b"9"),
+            (8, 9, b"89"),
+            (0, 10, b"0123456789"),
+        ):
+            assert await self.store.get_range(_KEY, start, size, etag=etag) == expected
+
+    async def test_range_of_another_object_is_not_read(self) -> None:
+        self.poke(_KEY, b"0123456789")
+        etag = (await self.store.head(_KEY)).etag
+        self.poke(_KEY, b"abcdefghij")
+        with pytest.raises(PreconditionFailed):
+            await self.store.get_range(_KEY, 0, 10, etag=etag)
+        await self.store.delete([_KEY])
+        for key in (_KEY, "nothing"):
+            with pytest.raises(ObjectNotFound):
+                await self.store.get_range(key, 0, 10, etag=etag)
+        with pytest.raises(ObjectNotFound):
+            await self.unknown().get_range(_KEY, 0, 10, etag=etag)
 
     async def test_head_describes_the_object(self) -> None:
         self.poke(_KEY, b"12345")
