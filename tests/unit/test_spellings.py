@@ -79,17 +79,24 @@ def test_slashes_at_the_end_make_no_other_place(scene: JobScene, slashes: str) -
 
 
 @pytest.mark.parametrize("tracking", ["store", "memory"])
-def test_two_spellings_of_a_tasks_file_are_one_file(scene: JobScene, tracking: str) -> None:
+def test_a_tasks_file_has_one_spelling(scene: JobScene, tracking: str) -> None:
     job = scene.job(tracking=tracking)
     with job.task(0) as task:
         filesystem, path = task.filesystem, task.path
-        filesystem.pipe_file(f"{path}//day=1///a.csv", b"old")
-        filesystem.pipe_file(f"{path}/day=1/a.csv", b"new")
-        assert filesystem.exists(f"{path}/day=1//a.csv")
-        filesystem.pipe_file(f"{path}/b.csv", b"b")
-        filesystem.rm(f"{path}//b.csv")
+        filesystem.pipe_file(f"{path}/day=1/a.csv", b"1")
+        before = scene.everything()
+        for call in (
+            lambda: filesystem.pipe_file(f"{path}//day=1///a.csv", b"2"),
+            lambda: filesystem.exists(f"{path}/day=1//a.csv"),
+            lambda: filesystem.rm(f"{path}//day=1/a.csv"),
+            lambda: filesystem.pipe_file(f"{path}/a?versionId=1", b"2"),
+        ):
+            with pytest.raises(UsageError, match=r"two slashes in a row; write it as|names a version"):
+                call()
+        assert scene.everything() == before
+        assert filesystem.find(f"{path}/") == filesystem.find(f"{path}//") == [f"{path}/day=1/a.csv"]
     job.commit([task.committed])
-    assert scene.bodies() == [b"new"]
+    assert scene.bodies() == [b"1"]
     assert scene.uploads() == []
 
 

@@ -16,7 +16,8 @@ from fsspec.implementations.chained import ChainedFileSystem
 from fsspec.spec import AbstractFileSystem
 from fsspec.utils import stringify_path
 
-from magicfs.filesystem import options
+from magicfs.errors import UsageError
+from magicfs.filesystem import extras, options
 from magicfs.filesystem.job_settings import (
     Tracking,
     WriteSettings,
@@ -27,7 +28,8 @@ from magicfs.filesystem.job_settings import (
 )
 from magicfs.filesystem.transactions import MagicTransaction, Transactions
 from magicfs.formats.pending import DEFAULT_ETAG_FORMAT, EtagFormat
-from magicfs.protocol.magic import Dialect, MagicPath, PathOwner, locate
+from magicfs.protocol import paths
+from magicfs.protocol.magic import PENDING, PENDING_SET, Dialect, MagicPath, PathOwner, locate
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.stores import resolve
 from magicfs.stores.interrupt import run_on
@@ -155,9 +157,27 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
 
     def __getattr__(self, name: str) -> Any:
         # Extras of the wrapped filesystem, such as s3fs's ``url`` or ``call_s3``; its files ask, too.
-        if (name.startswith("_") and name not in _ASKED_BY_FILES) or "_wrapped" not in self.__dict__:
+        takes_path = extras.is_about_a_path(name)
+        hidden = name.startswith("_") and not takes_path and name not in _ASKED_BY_FILES
+        if hidden or "_wrapped" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return getattr(self.fs, name)
+        found = getattr(self.fs, name)
+        if not takes_path:
+            return found
+        return extras.on_stripped_path(
+            found, self._strip_changed if extras.is_change(name) else self._strip_protocol
+        )
+
+    def _strip_changed(self, path: str) -> str:
+        """The path of an object whose metadata, tags or ACL are changed at once."""
+        if self._delayed(path) is not None:
+            raise UsageError(
+                f"{path} is pending: there is no object yet whose metadata, tags or ACL could be changed; "
+                "change them when the job has committed"
+            )
+        self._warn_outside(path)
+        stripped: str = self._strip_protocol(path)
+        return stripped
 
     def __reduce__(self) -> Any:
         rebuild, (cls, args, kwargs) = super().__reduce__()
@@ -167,9 +187,22 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
             options.without_secrets(self._wrapped, kwargs, self._given, self._allow_secrets),
         )
 
-    def to_dict(self, *, include_password: bool = True) -> dict[str, Any]:  # noqa: ARG002
-        """As fsspec's, without secrets, whatever is asked for."""
-        return dict(options.redacted(self))
+    def to_dict(self, *, include_password: bool = True) -> dict[str, Any]:
+        """As fsspec's, for ``from_dict``; ``to_json`` and ``from_json`` likewise.
+
+        Secrets are never in it, unlike in fsspec's own and s3fs's. In the same process the filesystem that is
+        made of it has them all the same, as zarr needs for its asynchronous copy; with
+        ``include_password=False``, and in other processes, it finds its own, as after a pickle.
+
+        Raises:
+            UsageError: A secret cannot be left out, such as a key of customer-provided encryption.
+        """
+        found = options.described(self)
+        by_protocol = options.described_by_protocol(self._wrapped)
+        if self._given and by_protocol:
+            del found["fs"]
+            found |= by_protocol
+        return found | (options.keep_secrets(self._wrapped) if include_password and by_protocol else {})
 
     # -- paths -----------------------------------------------------------------------------------------
 
@@ -228,6 +261,16 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         return located if located is not None and located.is_delayed else None
 
     def _at_once(self, path: str) -> None:
+        """Before an ordinary write: refuse the name of a record, and warn as ``_warn_outside`` does."""
+        if self.locate(path) is not None:
+            raise UsageError(
+                f"{path}: below a magic path names that end in {PENDING} or {PENDING_SET} are those of "
+                "records of uploads, and no task could publish such a file; nothing was written; choose "
+                "another name"
+            )
+        self._warn_outside(path)
+
+    def _warn_outside(self, path: str) -> None:
         """Warn about a change of an ordinary path, once for each directory, if tasks write here."""
         directory = self._strip_protocol(path).rpartition("/")[0]
         if self.is_guarded and directory not in self._warned:

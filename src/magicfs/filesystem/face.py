@@ -12,9 +12,9 @@ from typing import Any
 
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.filesystem import listing
-from magicfs.filesystem.tracking import tracker
 from magicfs.filesystem.writing import Writing
 from magicfs.protocol.magic import PENDING, MagicPath
+from magicfs.stores.interrupt import run_on
 
 __all__ = ["MagicFileSystem"]
 
@@ -44,6 +44,7 @@ class MagicFileSystem(Writing):
             not know the job these options count then.
         allow_secrets_in_pickles: Whether pickling may carry inline secrets; otherwise they are dropped, and
             a wrapped instance that has some cannot be pickled.
+        secrets_of: Written by ``to_dict``; of no use elsewhere.
         **kwargs: ``asynchronous``, ``loop``, ``batch_size`` and the other options of every fsspec filesystem.
 
     Raises:
@@ -53,15 +54,21 @@ class MagicFileSystem(Writing):
     def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> Any:
         """Write an empty file; under a magic path a delayed one.
 
+        Returns:
+            What the wrapped filesystem does; None under a magic path.
+
         Raises:
             UsageError: ``truncate=False`` under a magic path, where there is nothing to keep.
         """
+        return run_on(self.loop, self._touch, path, truncate, **kwargs)
+
+    async def _touch(self, path: str, truncate: bool = True, **kwargs: Any) -> Any:
         if self._delayed(path) is None:
             self._at_once(path)
-            return self.fs.touch(self._strip_protocol(path), truncate=truncate, **kwargs)
-        if truncate:
-            return self.pipe_file(path, b"")
-        raise UsageError(f"{path}: touch(truncate=False) has no meaning for a pending file; write it")
+            return await self.fs._touch(self._strip_protocol(path), truncate=truncate, **kwargs)
+        if not truncate:
+            raise UsageError(f"{path}: touch(truncate=False) has no meaning for a pending file; write it")
+        return await self._pipe_file(path, b"")
 
     # -- directories -----------------------------------------------------------------------------------
 
@@ -76,8 +83,11 @@ class MagicFileSystem(Writing):
 
     def rmdir(self, path: str) -> None:
         """Remove an empty directory; under a magic path there is nothing to remove."""
+        run_on(self.loop, self._rmdir, path)
+
+    async def _rmdir(self, path: str) -> None:
         if self.locate(path) is None:
-            self.fs.rmdir(self._strip_protocol(path))
+            await self.fs._rmdir(self._strip_protocol(path))
 
     # -- removing --------------------------------------------------------------------------------------
 
@@ -85,20 +95,18 @@ class MagicFileSystem(Writing):
         # A .pending file without its upload would be an upload that nobody finds: they go together.
         magic = self._delayed(path) or self._delayed(self._strip_protocol(path).removesuffix(PENDING))
         if magic is None:
-            self._at_once(path)
+            self._warn_outside(path)
             await self.fs._rm_file(self._strip_protocol(path), **kwargs)
             return
         store = self.store(magic.bucket)
         if (pending := self._in_memory(magic)) is not None:
-            tracker().withdraw(magic.scope, magic.path, pending.upload_id)
-            await store.abort_upload(pending.destination_key, pending.upload_id)
+            await listing.abort_remembered(store, magic, pending)
             return
         try:
-            pending = await listing.abort_pending(store, magic, magic.pending_key)
+            await listing.abort_recorded(store, magic)
         except ObjectNotFound:
             await self.fs._rm_file(magic.path, **kwargs)
             return
-        tracker().withdraw(magic.scope, magic.path, pending.upload_id)
         await store.delete([magic.pending_key, magic.key])
 
     async def _rm(
@@ -110,21 +118,29 @@ class MagicFileSystem(Writing):
         **kwargs: Any,
     ) -> Any:
         named = [path] if isinstance(path, str) else list(path)
-        ordinary = [self._strip_protocol(one) for one in named if self.locate(one) is None]
+        located = [(one, self.locate(one)) for one in named]
+        ordinary = [self._strip_protocol(one) for one, magic in located if magic is None]
+        removed = None
         if ordinary:
-            self._at_once(ordinary[0])
+            self._warn_outside(ordinary[0])
             # One path stays one path: s3fs removes a bucket with all its versions only then.
             given = ordinary[0] if isinstance(path, str) else ordinary
-            await self.fs._rm(given, recursive=recursive, maxdepth=maxdepth, **kwargs)
-        for one in named:
-            if (magic := self.locate(one)) is not None:
-                await self._rm_magic(magic, recursive, maxdepth)
+            removed = await self.fs._rm(given, recursive=recursive, maxdepth=maxdepth, **kwargs)
+        for _, magic in located:
+            if magic is not None:
+                removed = [*(removed or ()), *await self._rm_magic(magic, recursive, maxdepth)]
+        return removed
 
-    async def _rm_magic(self, magic: MagicPath, recursive: bool, maxdepth: int | None) -> None:
+    async def _rm_magic(self, magic: MagicPath, recursive: bool, maxdepth: int | None) -> list[str]:
+        """Remove what a magic path names, a pattern perhaps; returns the paths."""
         if recursive and maxdepth is None and await self._isdir(magic.path):
-            await listing.remove_tree(self.store(magic.bucket), magic)
-        elif maxdepth is None and (not has_magic(magic.path) or await self._exists(magic.path)):
-            await self._rm_file(magic.path)
-        else:
-            for found in await self._expand_path(magic.path, recursive=recursive, maxdepth=maxdepth):
-                await self._rm_file(found)
+            return await listing.remove_tree(self.store(magic.bucket), magic, self._remembered(magic))
+        is_name = maxdepth is None and (
+            not (recursive or has_magic(magic.path)) or await self._exists(magic.path)
+        )
+        found = [magic.path]
+        if not is_name:
+            found = await self._expand_path(magic.path, recursive=recursive, maxdepth=maxdepth)
+        for one in found:
+            await self._rm_file(one)
+        return found

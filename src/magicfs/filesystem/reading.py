@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
-from magicfs.errors import MagicError, UsageError
+from fsspec.utils import stringify_path, tokenize
+
+from magicfs.errors import MagicError, ObjectNotFound, UsageError
 from magicfs.filesystem import listing
 from magicfs.filesystem.connection import Connection
 from magicfs.filesystem.job_settings import known_jobs
@@ -32,8 +35,8 @@ class Reading(Connection):
             found: dict[str, Any] = await self.fs._info(self._strip_protocol(path), **kwargs)
             return found
         if (pending := self._in_memory(magic)) is not None:
-            return listing.in_memory(magic, pending)
-        return await listing.info(self.store(magic.bucket), magic)
+            return listing.in_memory(magic.path, pending)
+        return await listing.info(self.store(magic.bucket), magic, self._remembered(magic))
 
     async def _exists(self, path: str, **kwargs: Any) -> bool:
         if self.locate(path) is None:
@@ -48,17 +51,18 @@ class Reading(Connection):
         magic = self.locate(path)
         if magic is None:
             return bool(await self.fs._isdir(self._strip_protocol(path)))
-        return await listing.is_directory(self.store(magic.bucket), magic)
+        return await listing.is_directory(self.store(magic.bucket), magic, self._remembered(magic))
 
     async def _ls(self, path: str, detail: bool | None = None, **kwargs: Any) -> list[Any]:
+        if detail is None:
+            # Whether names or details come unasked differs from filesystem to filesystem.
+            detail = bool(inspect.signature(self.fs._ls).parameters["detail"].default)
         magic = self.locate(path)
         if magic is None:
-            # Whether names or details come unasked differs from filesystem to filesystem.
-            asked = kwargs if detail is None else {**kwargs, "detail": detail}
-            found: list[Any] = await self.fs._ls(self._strip_protocol(path), **asked)
+            found: list[Any] = await self.fs._ls(self._strip_protocol(path), detail=detail, **kwargs)
             return found
-        entries = await listing.children(self.store(magic.bucket), magic)
-        return [entry["name"] for entry in entries] if detail is False else entries
+        entries = await listing.children(self.store(magic.bucket), magic, self._remembered(magic))
+        return entries if detail else [entry["name"] for entry in entries]
 
     async def _walk(
         self,
@@ -75,7 +79,10 @@ class Reading(Connection):
 
     async def _glob(self, path: str, maxdepth: int | None = None, **kwargs: Any) -> Any:
         if self.locate(path) is None:
-            return await self.fs._glob(self._strip_protocol(path), maxdepth=maxdepth, **kwargs)
+            # A slash at the end asks for directories alone.
+            only_directories = "/" if stringify_path(path).endswith("/") else ""
+            pattern = self._strip_protocol(path) + only_directories
+            return await self.fs._glob(pattern, maxdepth=maxdepth, **kwargs)
         return await super()._glob(path, maxdepth=maxdepth, **kwargs)
 
     async def _find(
@@ -86,7 +93,10 @@ class Reading(Connection):
             return await self.fs._find(
                 self._strip_protocol(path), maxdepth=maxdepth, withdirs=withdirs, **kwargs
             )
-        found = await listing.descendants(self.store(magic.bucket), magic, maxdepth, withdirs=withdirs)
+        store, prefix = self.store(magic.bucket), kwargs.get("prefix", "")
+        found = await listing.descendants(
+            store, magic, self._remembered(magic), maxdepth=maxdepth, withdirs=withdirs, prefix=prefix
+        )
         return {name: found[name] for name in sorted(found)} if kwargs.get("detail") else sorted(found)
 
     async def _cat_file(
@@ -119,35 +129,84 @@ class Reading(Connection):
         await self._refuse_pending_async(rpath, "read")
         await self.fs._get_file(self._strip_protocol(rpath), lpath, **kwargs)
 
+    async def _getxattr(self, path: str, attr_name: str, **kwargs: Any) -> Any:
+        magic = self._delayed(path)
+        if magic is None or attr_name.removeprefix(_XATTR) != MARKER_LENGTH:
+            return await self.fs._getxattr(self._strip_protocol(path), attr_name, **kwargs)
+        info = await self._info(path)
+        return str(info["size"]).encode() if info.get(listing.PENDING_FLAG) else None
+
     def getxattr(self, path: str, attr_name: str, **kwargs: Any) -> Any:
         """An attribute of the wrapped filesystem; of a marker, the length of its upload as Hadoop gives it.
 
         Returns:
             For ``header.x-hadoop-s3a-magic-data-length`` decimal text in bytes, or None without a length.
         """
-        magic = self._delayed(path)
-        if magic is None or attr_name.removeprefix(_XATTR) != MARKER_LENGTH:
-            return self.fs.getxattr(self._strip_protocol(path), attr_name, **kwargs)
-        info = self.info(path)
-        return str(info["size"]).encode() if info.get(listing.PENDING_FLAG) else None
+        return run_on(self.loop, self._getxattr, path, attr_name, **kwargs)
 
     def created(self, path: str) -> Any:
-        return self.fs.created(self._strip_protocol(path))
+        remembered = self._modified_in_memory(path)
+        return self.fs.created(self._strip_protocol(path)) if remembered is None else remembered
 
     def modified(self, path: str, **kwargs: Any) -> Any:
-        return self.fs.modified(self._strip_protocol(path), **kwargs)
+        remembered = self._modified_in_memory(path)
+        return self.fs.modified(self._strip_protocol(path), **kwargs) if remembered is None else remembered
 
     def checksum(self, path: str, **kwargs: Any) -> Any:
-        return self.fs.checksum(self._strip_protocol(path), **kwargs)
+        """The wrapped filesystem's; of a pending file a number that differs when it is written anew."""
+        return run_on(self.loop, self._checksum, path, **kwargs)
+
+    async def _checksum(self, path: str, **kwargs: Any) -> Any:
+        if (upload := await self._pending_upload(path)) is not None:
+            return int(tokenize(upload), 16)
+        ordinary = self._strip_protocol(path)
+        if hasattr(self.fs, "_checksum"):
+            return await self.fs._checksum(ordinary, **kwargs)
+        return int(tokenize(await self.fs._info(ordinary)), 16)
+
+    def ukey(self, path: str) -> Any:
+        """The wrapped filesystem's; of a pending file a text that differs when it is written anew."""
+        upload = run_on(self.loop, self._pending_upload, path)
+        return self.fs.ukey(self._strip_protocol(path)) if upload is None else tokenize(upload)
+
+    async def _pending_upload(self, path: str) -> str | None:
+        """The id of the upload that is behind a path, for a pending file; one GET where the store knows."""
+        magic = self._delayed(path)
+        if magic is None:
+            return None
+        if (pending := self._in_memory(magic)) is None:
+            try:
+                pending = await listing.read_pending(self.store(magic.bucket), magic)
+            except ObjectNotFound:
+                return None
+        return pending.upload_id
 
     def sign(self, path: str, expiration: int = 100, **kwargs: Any) -> Any:
         return self.fs.sign(self._strip_protocol(path), expiration=expiration, **kwargs)
 
     def _in_memory(self, path: MagicPath) -> Pending | None:
+        return tracker().find(path.scope, path.path) if self._is_tracked_in_memory(path) else None
+
+    def _is_tracked_in_memory(self, path: MagicPath) -> bool:
         owner = path.owner
         of_job = known_jobs().find(owner.job_directory) if owner is not None and owner.is_ours else None
-        in_memory = (of_job or self._settings).tracking == "memory"
-        return tracker().find(path.scope, path.path) if in_memory else None
+        return (of_job or self._settings).tracking == "memory"
+
+    def _remembered(self, path: MagicPath) -> dict[str, Pending]:
+        """The files at a path and below it that only this process knows, by path."""
+        remembered: dict[str, Pending] = {}
+        if path.owner is not None and not self._is_tracked_in_memory(path):
+            return remembered
+        for files in tracker().below(path.path):  # of one task attempt each, so of one tracking
+            if self._is_tracked_in_memory(path.below(next(iter(files)).partition("/")[2])):
+                remembered |= files
+        return remembered
+
+    def _modified_in_memory(self, path: str) -> Any:
+        magic = self._delayed(path)
+        if magic is None or (pending := self._in_memory(magic)) is None:
+            return None
+        return listing.in_memory(magic.path, pending)["LastModified"]
 
     async def _refuse_pending_async(self, path: str, verb: str) -> None:
         magic = self._delayed(path)

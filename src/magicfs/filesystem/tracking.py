@@ -88,6 +88,16 @@ class Tracker:
             found = self._scopes.get(scope)
             return found.finished.get(path) if found else None
 
+    def below(self, path: str) -> list[dict[str, Pending]]:
+        """The finished uploads of a path and of all below it, by path; a mapping for each scope with some."""
+        with self._lock:
+            found = [
+                {file: one for file, one in scope.finished.items() if f"{file}/".startswith(f"{path}/")}
+                for name, scope in self._scopes.items()
+                if f"{path}/".startswith(f"{name}/") or f"{name}/".startswith(f"{path}/")
+            ]
+        return [files for files in found if files]
+
     def snapshot(self, scope: str) -> Scope:
         """A copy of what is known of a scope."""
         with self._lock:

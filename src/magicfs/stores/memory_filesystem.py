@@ -12,7 +12,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-from fsspec.asyn import AsyncFileSystem
+from fsspec.asyn import AsyncFileSystem, sync_wrapper
 from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 
 from magicfs.errors import ObjectExists, ObjectNotFound, UsageError
@@ -147,15 +147,19 @@ class MemoryFileSystem(AsyncFileSystem):
             if not exist_ok:
                 raise
 
-    def rmdir(self, path: str) -> None:
+    async def _rmdir(self, path: str) -> None:
         """Remove a bucket; other directories are only names."""
         if "/" not in self._strip_protocol(path):
             self.world.delete_bucket(self._strip_protocol(path))
 
-    def touch(self, path: str, truncate: bool = True, **_: Any) -> None:
+    rmdir = sync_wrapper(_rmdir)
+
+    async def _touch(self, path: str, truncate: bool = True, **_: Any) -> None:
         """Write an empty object, or with ``truncate=False`` only where nothing is."""
-        if truncate or not self.exists(path):
-            self.pipe_file(path, b"")
+        if truncate or not await self._exists(path):
+            await self._pipe_file(path, b"")
+
+    touch = sync_wrapper(_touch)
 
     def created(self, path: str) -> dt.datetime:
         """When the object was last written; the store keeps no other time."""

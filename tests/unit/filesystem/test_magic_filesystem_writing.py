@@ -182,13 +182,6 @@ def test_large_file_is_copied_by_ranges(scene: MemoryScene, monkeypatch: pytest.
     assert scene.publish() == {"dataset1/new": b"0123456789"}
 
 
-@pytest.mark.parametrize("ending", ["x.pending", "0001.pendingset", "deep/x.pending"])
-def test_committers_own_files_are_ordinary_writes(scene: MemoryScene, ending: str) -> None:
-    scene.filesystem.pipe_file(f"{BASE}/{ending}", b"{}")
-    assert scene.objects() == {f"{BASE}/{ending}".removeprefix("bucket/"): b"{}"}
-    assert scene.uploads() == []
-
-
 def test_upload_is_pending_from_the_moment_the_file_is_opened(scene: MemoryScene) -> None:
     with scene.filesystem.open(f"{BASE}/a", "wb"):
         assert scene.uploads() == ["dataset1/a"]
