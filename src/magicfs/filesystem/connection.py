@@ -64,11 +64,13 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         etag_format: EtagFormat = DEFAULT_ETAG_FORMAT,
         job_object: bool = True,
         allow_secrets_in_pickles: bool = False,
+        secrets_of: str | None = None,
         **kwargs: Any,
     ) -> None:
         if getattr(self, "_cached", False):
             return
         own, target = options.split(kwargs, target_protocol, target_options or {})
+        target = options.with_kept_secrets(target, secrets_of)
         options.check_choice("tracking", tracking, get_args(Tracking))
         options.check_choice("etag_format", etag_format, get_args(EtagFormat))
         self.transactions = Transactions()
@@ -221,9 +223,14 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         return f"magic::{self.fs.unstrip_protocol(self._strip_protocol(name))}"
 
     def locate(self, path: str) -> MagicPath | None:
-        """What a path means to this filesystem; None for an ordinary one."""
-        located = locate(self._strip_protocol(path), self._dialect)
+        """What a path means to this filesystem; None for an ordinary one.
+
+        Raises UsageError for a magic path with two slashes in a row, as everywhere else.
+        """
+        stripped = self._strip_protocol(path)
+        located = locate(stripped, self._dialect)
         if located is not None:
+            paths.parse_path(stripped)
             self.transactions.looked_at(located.scope)
         return located
 

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from secrets import token_hex
 from typing import Any
+from weakref import WeakValueDictionary
 
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.errors import UsageError
 from magicfs.stores import resolve
 
-__all__ = ["check_choice", "redacted", "split", "without_secrets", "wrapped"]
+__all__ = [
+    "check_choice",
+    "described",
+    "described_by_protocol",
+    "keep_secrets",
+    "split",
+    "with_kept_secrets",
+    "without_secrets",
+    "wrapped",
+]
 
 _FSSPEC = frozenset(
     {"asynchronous", "loop", "batch_size", "use_listings_cache", "listings_expiry_time", "max_paths"}
 )
-_HIDDEN = "(secret)"
+_KEPT: WeakValueDictionary[str, AbstractFileSystem] = WeakValueDictionary()
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
@@ -102,14 +113,43 @@ def _stripped(value: Any) -> Any:
     return resolve.without_secrets(value) if isinstance(value, Mapping) else value
 
 
-def redacted(value: Any) -> Any:
-    """The same structure with every secret replaced by a word, those of filesystems within included."""
-    if isinstance(value, AbstractFileSystem):
-        kind, protocol = type(value), value.protocol
-        named = {"cls": f"{kind.__module__}:{kind.__name__}", "args": []}
-        named["protocol"] = protocol if isinstance(protocol, str) else protocol[0]
-        return named | redacted(resolve.options_of(value))
-    if isinstance(value, Mapping):
-        secret = resolve.secrets_of(value)
-        return {k: _HIDDEN if k in secret else redacted(v) for k, v in value.items()}
-    return value
+def described(filesystem: AbstractFileSystem) -> dict[str, Any]:
+    """What fsspec's ``from_dict`` takes, filesystems within included; no secret is in it.
+
+    Raises UsageError for a secret that cannot be left out.
+    """
+    kind, protocol = type(filesystem), filesystem.protocol
+    named = {"cls": f"{kind.__module__}:{kind.__name__}", "args": []}
+    named["protocol"] = protocol if isinstance(protocol, str) else protocol[0]
+    given = resolve.without_secrets(resolve.options_of(filesystem))
+    return named | {
+        name: described(value) if isinstance(value, AbstractFileSystem) else value
+        for name, value in given.items()
+    }
+
+
+def described_by_protocol(filesystem: AbstractFileSystem) -> dict[str, Any]:
+    """A wrapped filesystem as the arguments that make it, without secrets; empty if no protocol does."""
+    if (protocol := resolve.protocol_of(filesystem)) is None:
+        return {}
+    given = resolve.without_secrets(resolve.options_of(filesystem))
+    own = {name: value for name, value in given.items() if name not in {"asynchronous", "loop"}}
+    return {"target_protocol": protocol, "target_options": own}
+
+
+def keep_secrets(filesystem: AbstractFileSystem) -> dict[str, Any]:
+    """The argument by which this process finds a filesystem's secrets again; empty if it has none."""
+    if not resolve.secrets_of(resolve.options_of(filesystem)):
+        return {}
+    for word, kept in list(_KEPT.items()):
+        if kept is filesystem:
+            return {"secrets_of": word}
+    word = token_hex(16)
+    _KEPT[word] = filesystem
+    return {"secrets_of": word}
+
+
+def with_kept_secrets(target: Mapping[str, Any], word: str | None) -> dict[str, Any]:
+    """Options with the secrets that belong to a word of ``keep_secrets``; as they are in other processes."""
+    kept = _KEPT.get(word) if word is not None else None
+    return dict(target) if kept is None else resolve.with_secrets(target, resolve.options_of(kept))

@@ -24,7 +24,9 @@ __all__ = [
     "loop_of",
     "open_store",
     "options_of",
+    "protocol_of",
     "secrets_of",
+    "with_secrets",
     "without_secrets",
 ]
 
@@ -146,6 +148,31 @@ def without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in options.items()
         if name not in _SECRETS
     }
+
+
+def with_secrets(options: Mapping[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, with every secret that the source has: the reverse of ``without_secrets``."""
+    filled = dict(options)
+    for name, value in source.items():
+        if name in _SECRETS:
+            filled[name] = value
+        elif isinstance(value, Mapping) and secrets_of(value):
+            filled[name] = with_secrets(filled.get(name, {}), value)
+    return filled
+
+
+def protocol_of(filesystem: AbstractFileSystem) -> str | None:
+    """The protocol of which ``filesystem()`` makes one of the same class; None if there is none."""
+    protocol = _protocols(filesystem)[0]
+    if protocol not in SCHEMES:
+        return None
+    if protocol == "memory":
+        from magicfs.stores.memory_filesystem import MemoryFileSystem
+
+        return protocol if type(filesystem) is MemoryFileSystem else None
+    import fsspec
+
+    return protocol if type(filesystem) is fsspec.get_filesystem_class(protocol) else None
 
 
 def _protocols(filesystem: AbstractFileSystem) -> tuple[str, ...]:

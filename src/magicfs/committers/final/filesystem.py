@@ -71,7 +71,7 @@ class FinalFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def to_dict(self, *, include_password: bool = True) -> dict[str, Any]:  # noqa: ARG002
         """As fsspec's, without secrets, whatever is asked for."""
-        return dict(options.redacted(self))
+        return options.described(self)
 
     # -- names -----------------------------------------------------------------------------------------
 
