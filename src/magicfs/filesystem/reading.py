@@ -126,8 +126,9 @@ class Reading(Connection):
         return found
 
     async def _get_file(self, rpath: str, lpath: Any, **kwargs: Any) -> None:
-        await self._refuse_pending_async(rpath, "read")
-        await self.fs._get_file(self._strip_protocol(rpath), lpath, **kwargs)
+        info = await self._refuse_pending_async(rpath, "read")
+        if info["type"] != "directory":  # the wrapped filesystem may not know that it is one
+            await self.fs._get_file(self._strip_protocol(rpath), lpath, **kwargs)
 
     async def _getxattr(self, path: str, attr_name: str, **kwargs: Any) -> Any:
         magic = self._delayed(path)
@@ -208,10 +209,11 @@ class Reading(Connection):
             return None
         return listing.in_memory(magic.path, pending)["LastModified"]
 
-    async def _refuse_pending_async(self, path: str, verb: str) -> None:
+    async def _refuse_pending_async(self, path: str, verb: str) -> dict[str, Any]:
+        """Refuse a file whose content nobody can read yet; returns what is known of another one."""
         magic = self._delayed(path)
         if magic is None:
-            return
+            return {"type": None}
         info = await self._info(path)
         if info.get(listing.PENDING_FLAG):
             settings = self._settings
@@ -221,6 +223,7 @@ class Reading(Connection):
                 f"{magic.path} is pending and cannot be {_PAST[verb]} before its job commits; "
                 f"it will be {final_key(magic, unique_names=settings.unique_names)}"
             )
+        return info
 
     def _refuse_pending(self, path: str, verb: str) -> None:
         run_on(self.loop, self._refuse_pending_async, path, verb)
