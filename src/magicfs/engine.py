@@ -14,6 +14,8 @@ from magicfs.errors import ObjectNotFound, StoreError, UploadNotFound
 from magicfs.parallel import drained
 from magicfs.protocol.readback import WRITE_ID, Found, Outcome, etag_of_parts, resolve
 from magicfs.protocol.steps import Abort, Batch, Complete, Delete, Rename, Step
+from magicfs.stores import object_settings
+from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Part, Store
 from magicfs.stores.stall_timeout import STALL_TIMEOUT_S, StallTimeoutStore
 
@@ -102,6 +104,11 @@ class Engine:
     def for_cleanup(self) -> Engine:
         """Best-effort cleanup: gives up after 60 s of silence, so that a failed job never hangs."""
         return Engine(StallTimeoutStore(self.store, STALL_TIMEOUT_S), self.concurrency)
+
+    def told(self, settings: ObjectSettings) -> Engine:
+        """The engine for a job that was told these settings of its objects; itself if they are its own."""
+        store = object_settings.store_with(self.store, settings)
+        return self if store is self.store else Engine(store, self.concurrency, self._observer)
 
     def tell(self, event: Event) -> None:
         """Report work to the observer that the engine does not do itself."""

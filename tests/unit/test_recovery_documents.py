@@ -37,6 +37,7 @@ FULL = JobObject(
     old_success=OldSuccess("k", "0" * 64, "e"),
     equal_keys=("k",),
     also_replace=("c",),
+    object_settings={"ACL": "private"},
     extra_destinations=(ExtraDestination("d"),),
     etag_format="object",
     part_size=1,

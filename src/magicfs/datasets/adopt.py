@@ -19,6 +19,7 @@ from magicfs.manifests.restore import restore_pointer
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS, is_data, table_format_of
 from magicfs.protocol.paths import Location
+from magicfs.stores import object_settings
 from magicfs.stores.conditions import conditions_of
 from magicfs.stores.port import Store
 from magicfs.transaction.others import find_unfinished_jobs
@@ -64,11 +65,13 @@ async def adopt_files(engine: Engine, location: Location) -> Manifest | None:
     # Listed first: what a job published meanwhile is then known by its manifest.
     files = await _listed(store, location)
     await _refuse_unfinished(engine, location)
-    last = None
+    last, told = None, dict[str, str]()
     async for manifest in chain.chain(store, destination, READING, hidden="readable"):
         # Hidden ones too: what a job has replaced must not come back.
         for key in (*(file.key for file in manifest.files), *manifest.deleted):
             files.pop(key, None)
+        # As the newest job was told, whose files they will lie beside.
+        told = dict(manifest.object_settings) if last is None else told
         last = manifest
     if files and last is not None and last.previous is not None:
         raise UsageError(
@@ -90,7 +93,9 @@ async def adopt_files(engine: Engine, location: Location) -> Manifest | None:
         conflict=ADOPT,
         committed_ms=int(time.time() * 1000),
         files=tuple(files[key] for key in sorted(files)),
+        object_settings=told or object_settings.of_store(store),
     )
+    store = object_settings.store_with(store, told)
     conditions = await conditions_of(store, paths.join(destination, MANIFESTS))
     if await _head(store, destination) != before:
         raise CommitDenied(

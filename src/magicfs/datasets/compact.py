@@ -111,6 +111,7 @@ async def compact_chain(engine: Engine, location: Location, *, dry_run: bool = F
                 break
         if known[newest].conflict == COMPACT or known[newest].previous is None:
             return CompactReport(location.url, None)
+        engine = engine.told(known[newest].object_settings)
         total = await _sum(engine, location, newest, known)
         if dry_run or await _linked(engine, location, total, seen):
             if not dry_run:
@@ -149,6 +150,7 @@ async def _sum(engine: Engine, location: Location, newest: str, known: Mapping[s
         older_files=view.older_files,
         files=tuple(view.files.values()),
         runs=tuple(_runs(newest, known)),
+        object_settings=known[newest].object_settings,
     )
 
 

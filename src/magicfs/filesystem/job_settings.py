@@ -23,6 +23,7 @@ from magicfs.protocol.layout import JOB_OBJECT
 from magicfs.protocol.magic import MagicPath, PathOwner
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.stores import fork_safety
+from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Store
 
 __all__ = ["Tracking", "WriteSettings", "known_jobs", "read_settings", "refuse_if_lost", "warn_if_ignored"]
@@ -41,6 +42,8 @@ class WriteSettings:
     tracking: Tracking = "store"
     etag_format: EtagFormat = DEFAULT_ETAG_FORMAT
     part_size: int = DEFAULT_PART_SIZE  # bytes of the first parts
+    object_settings: ObjectSettings = field(default_factory=dict)
+    """What objects bear in place of what the filesystem was told, if anything."""
 
     @classmethod
     def of(cls, job: JobObject) -> WriteSettings:
@@ -50,6 +53,7 @@ class WriteSettings:
             tracking=cast("Tracking", job.tracking),
             etag_format=cast("EtagFormat", job.etag_format),
             part_size=job.part_size or DEFAULT_PART_SIZE,
+            object_settings=job.object_settings,
         )
 
 

@@ -22,6 +22,7 @@ from magicfs.protocol import file_options, paths
 from magicfs.protocol.file_options import CONTENT_TYPE
 from magicfs.protocol.final_names import final_key
 from magicfs.protocol.magic import MagicPath
+from magicfs.stores import object_settings
 from magicfs.stores.interrupt import run_on
 
 __all__ = ["Writing"]
@@ -246,7 +247,8 @@ class Writing(Reading):
     def _upload(
         self, path: MagicPath, settings: WriteSettings, options: Mapping[str, Any], mode: str
     ) -> Upload:
-        store, key = self.store(path.bucket), final_key(path, unique_names=settings.unique_names)
+        store = object_settings.store_with(self.store(path.bucket), settings.object_settings)
+        key = final_key(path, unique_names=settings.unique_names)
         file_options.check(options, store.capabilities.upload_options, path.path, store.name)
         paths.check_length(key, "the final key", "shorten the name, or its directories")
         recorder: Recorder

@@ -121,6 +121,9 @@ class JobObject:
     field is left out. Uploads and their records belong to the path, not to the job."""
     also_replace: tuple[str, ...] = ()
     """Directories of other datasets whose files it may delete; the field is left out if empty."""
+    object_settings: Mapping[str, str] = field(default_factory=dict)
+    """What all of its objects bear, this one included: encryption, ACL, tags, storage class. Never a key that
+    is secret. The field is left out if empty."""
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -167,6 +170,7 @@ class JobObject:
             part_size=fields.required_integer("partSize", minimum=1) if fields.has("partSize") else None,
             own_path=fields.required_text("ownPath") if fields.has("ownPath") else None,
             also_replace=fields.texts("alsoReplace") if fields.has("alsoReplace") else (),
+            object_settings=fields.text_map("objectSettings"),
             unknown=fields.rest(),
         )
 
@@ -215,6 +219,8 @@ class JobObject:
             document["ownPath"] = self.own_path
         if self.also_replace:
             document["alsoReplace"] = self.also_replace
+        if self.object_settings:
+            document["objectSettings"] = self.object_settings
         raw = render(with_unknown(document, self.unknown))
         return within(
             raw,

@@ -70,6 +70,8 @@ class Manifest:
     files: tuple[ManifestFile, ...] = ()  # no two have the same key
     runs: tuple[PublishedRun, ...] = ()
     """The runs of older manifests, the newest first, in one that sums them up; else none."""
+    object_settings: Mapping[str, str] = field(default_factory=dict)
+    """What all objects of the job bear, this one included; the field is left out if empty."""
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -107,6 +109,7 @@ class Manifest:
             older_files=fields.flag("olderFiles", default=False),
             files=_files(fields),
             runs=tuple(map(_run, fields.objects("runs"))) if fields.has("runs") else (),
+            object_settings=fields.text_map("objectSettings"),
             unknown=fields.rest(),
         )
 
@@ -130,6 +133,8 @@ class Manifest:
         }
         if self.runs:
             document["runs"] = [_run_document(run) for run in self.runs]
+        if self.object_settings:
+            document["objectSettings"] = self.object_settings
         raw = render(with_unknown(document, self.unknown))
         return within(
             raw,

@@ -31,7 +31,8 @@ from magicfs.protocol.conflict import CONFLICTS, Conflict, is_reserved
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
-from magicfs.stores import resolve
+from magicfs.stores import object_settings, resolve
+from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Store
 from magicfs.transaction.context import JobContext, Rerun
 
@@ -68,6 +69,8 @@ class JobSpec:
     reason: str = ""  # why this committer, for ``auto``
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of the wrapped filesystem
     filesystem: AbstractFileSystem | None = field(default=None, repr=False)  # in place of options
+    object_settings: ObjectSettings | None = None
+    """What the job's objects bear; None for what its filesystem was told where the job was made."""
 
     def __post_init__(self) -> None:
         _one_way_to_the_store(self.storage_options, self.filesystem)
@@ -100,9 +103,18 @@ class JobSpec:
             )
         self._extra_keys()
         other_keys_of(self.also_replace, self.location, self.conflict)
-        registry.check_store(self.committer, self.store())
+        store = self.store()
+        registry.check_store(self.committer, store)
         if self.part_size is not None:
-            self.store().capabilities.parts.check(self.part_size)
+            store.capabilities.parts.check(self.part_size)
+        settings = object_settings.of_store(store)
+        object.__setattr__(self, "object_settings", settings)
+        if committer_info(self.committer).writes == "work files" and object_settings.is_archive(settings):
+            raise UsageError(
+                f"committer={self.committer!r} copies what tasks have written, and an object of "
+                f"StorageClass={settings['StorageClass']!r} cannot be copied before it is restored; use "
+                "committer='magic', or another storage class"
+            )
 
     def _check_rerun(self) -> None:
         _choice("rerun", self.rerun, get_args(Rerun))
@@ -257,7 +269,8 @@ class JobSpec:
         bucket, layout = self.location.bucket, self.work_layout
         job_directory = f"{bucket}/{layout.job_directory}"
         settings = WriteSettings(
-            self.unique_names, self.tracking, self.etag_format, self.part_size or DEFAULT_PART_SIZE
+            *(self.unique_names, self.tracking, self.etag_format, self.part_size or DEFAULT_PART_SIZE),
+            object_settings=self.object_settings or {},
         )
         known_jobs().learn(job_directory, settings)
         if attempt is not None:
@@ -281,7 +294,8 @@ class JobSpec:
 
     def store(self) -> Store:
         """The store of the destination's bucket."""
-        return resolve.open_store(self.wrapped(), self.location.bucket)
+        store = resolve.open_store(self.wrapped(), self.location.bucket)
+        return object_settings.store_with(store, self.object_settings or {})
 
     def make_committer(self, observer: Observer | None = None) -> Committer:
         """The committer, bound to this process's connection."""

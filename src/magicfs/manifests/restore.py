@@ -15,6 +15,7 @@ from magicfs.manifests import chain
 from magicfs.manifests.runs import published_runs
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS
+from magicfs.stores import object_settings
 from magicfs.stores.conditions import conditions_of
 from magicfs.stores.port import Store
 from magicfs.stores.register import Register
@@ -66,6 +67,7 @@ async def restore_pointer(store: Store, destination: str, unfinished: Collection
         changed_ms=int(time.time() * 1000),
         runs=tuple(reversed(last.items())),
     ).knowing(run for run, _ in runs)
+    store = object_settings.store_with(store, manifests[heads[0]].object_settings)
     conditions = await conditions_of(store, paths.join(destination, MANIFESTS))
     head = Register(store, key, conditions, lasting=True)
     await (head.create(pointer.to_bytes()) if entry is None else head.swap(entry, pointer.to_bytes()))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import copy
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
+from magicfs.stores import object_settings
+from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.object_tree import tree_of
 from magicfs.stores.port import (
     Body,
@@ -49,6 +52,17 @@ class DelegatingStore:
     @property
     def capabilities(self) -> Capabilities:
         return self.inner.capabilities
+
+    @property
+    def object_settings(self) -> ObjectSettings:
+        """Those of the store within."""
+        return object_settings.of_store(self.inner)
+
+    def with_object_settings(self, settings: ObjectSettings) -> Self:
+        """The same around a store within that has these settings."""
+        twin = copy.copy(self)
+        twin.inner = object_settings.store_with(self.inner, settings)
+        return twin
 
     async def create_upload(
         self, key: str, *, metadata: Mapping[str, str], options: Mapping[str, Any] | None = None

@@ -1,8 +1,9 @@
 """S3 and what speaks its protocol, through the client of an ``s3fs.S3FileSystem``.
 
-Endpoint, credentials, region, addressing and encryption are those of the filesystem: there is no second
-way to give them. Requests go to its client directly, past s3fs's own retries (which multiply botocore's)
-and its listing cache.
+Endpoint, credentials, region and addressing are those of the filesystem: there is no second way to give them.
+Encryption, ACL, tags and storage class are the filesystem's, too, but for objects of a job that was told
+others. Requests go to its client directly, past s3fs's own retries (which multiply botocore's) and its
+listing cache.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from magicfs.errors import (
 from magicfs.protocol import file_options
 from magicfs.protocol.file_options import DESCRIPTION, METADATA
 from magicfs.protocol.parts import PartLimits
-from magicfs.stores import s3_copy, s3_errors
+from magicfs.stores import object_settings, s3_copy, s3_errors
+from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
 
 if TYPE_CHECKING:
@@ -55,9 +57,14 @@ class S3Store:
 
     name = "s3"
 
-    def __init__(self, filesystem: S3FileSystem, bucket: str) -> None:
+    def __init__(self, filesystem: S3FileSystem, bucket: str, settings: ObjectSettings | None = None) -> None:
         self.bucket = bucket
         self._filesystem = filesystem
+        options = filesystem.s3_additional_kwargs
+        self.object_settings = object_settings.of_options(options) if settings is None else settings
+        self._arguments = object_settings.arguments(self.object_settings, options)
+        records = object_settings.of_records(self.object_settings)
+        self._arguments_of_records = object_settings.arguments(records, options)
         self.capabilities = Capabilities(
             parts=PartLimits(equal_sizes=bool(filesystem.fixed_upload_size)),
             upload_options=_UPLOAD_OPTIONS,
@@ -66,6 +73,10 @@ class S3Store:
     @property
     def identity(self) -> str:
         return f"s3:{_endpoint(self._filesystem)}/{self.bucket}"
+
+    def with_object_settings(self, settings: ObjectSettings) -> S3Store:
+        """The same bucket, with objects that bear these settings; the customer's key is the filesystem's."""
+        return S3Store(self._filesystem, self.bucket, settings)
 
     async def create_upload(
         self, key: str, *, metadata: Mapping[str, str], options: Mapping[str, Any] | None = None
@@ -165,8 +176,7 @@ class S3Store:
         return ObjectInfo(key, len(body), str(answer.get("ETag", "")))
 
     async def copy(self, source: str, destination: str) -> int:
-        defaults = self._filesystem.s3_additional_kwargs
-        return await s3_copy.copy(self, source, destination, defaults, self.capabilities.parts)
+        return await s3_copy.copy(self, source, destination, self._arguments, self.capabilities.parts)
 
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:
         answer = await self.call("get_object", "get", key)
@@ -304,9 +314,11 @@ class S3Store:
             await filesystem.set_session()
             client = await filesystem.get_s3(self.bucket)
             function = getattr(client, method)
-            # Adds the filesystem's own defaults (encryption, ACL, requester pays), if the method knows them.
-            known = filesystem._get_s3_method_kwargs(function, **kwargs)  # noqa: SLF001
-            return await function(**known)
+            # Adds the filesystem's own defaults (checksums, requester pays), if the method knows them.
+            made = self._arguments_of_records if method == "put_object" else self._arguments
+            known = filesystem._get_s3_method_kwargs(function, made, **kwargs)  # noqa: SLF001
+            foreign = object_settings.foreign(made)
+            return await function(**{name: known[name] for name in known if name not in foreign})
 
 
 class Pages(AsyncIterator[_T], Generic[_T]):

@@ -1,7 +1,7 @@
 """Copying on the side of S3: whole in one request, or in parts where the object is too large for one.
 
-User metadata and the headers that describe the content come along either way; tags and the ACL come along
-only in one request.
+User metadata and the headers that describe the content come along either way. So do settings that the store
+was told of its objects; other tags come along only in one request.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ async def copy(
     """Copy an object; see ``Store.copy``.
 
     One HEAD, and one CopyObject. Above ``ONE_REQUEST_MAX`` a multipart upload of copied parts, which is
-    aborted if it fails; until then it is listed under the destination. ``defaults`` is what the filesystem
-    sends with every request.
+    aborted if it fails; until then it is listed under the destination. ``defaults`` is what the store sends
+    with every request.
     """
     head = await store.call("head_object", "copy", source)
     size = int(head["ContentLength"])

@@ -15,6 +15,7 @@ from magicfs.errors import (
     Unsupported,
     UploadNotFound,
 )
+from magicfs.stores.object_settings import GIVE_CUSTOMER_KEY
 
 __all__ = ["CONFLICT", "code_of", "kind_of", "translate", "translated"]
 
@@ -80,7 +81,8 @@ _KINDS: dict[str, type[StoreError]] = {
 }
 _HINTS = {
     # A HEAD has no body that could say more.
-    "400": "check that the credentials are not expired, and the region",
+    "400": "check that the credentials are not expired, and the region; if the object is encrypted with a "
+    f"customer's key, {GIVE_CUSTOMER_KEY}",
     "301": _REGION,
     "AuthorizationHeaderMalformed": _REGION,
     "PermanentRedirect": _REGION,
@@ -157,5 +159,7 @@ def _answered(response: Mapping[str, Any], operation: str, path: str) -> StoreEr
         kind = ObjectNotFound if code == "NoSuchBucket" else UploadNotFound
     told = _LIFECYCLE if kind is UploadNotFound else str(answer.get("Message") or "").strip()
     problem = f"{told or 'no message'} ({status} {code})"
+    if "Server Side Encryption" in told:  # of codes that mean other things as well
+        return kind(operation, path, problem, hint=GIVE_CUSTOMER_KEY)
     by_status = "" if status == "400" else _HINTS.get(status, "")
     return kind(operation, path, problem, hint=_HINTS.get(code) or by_status)

@@ -270,7 +270,9 @@ class FaultProxy:
 
     def _record(self, arrival: _Arrival, status: int | None, action: Action | None) -> None:
         path, _, query = arrival.target.partition("?")
-        seen = RequestSeen(arrival.operation, arrival.request.method, path, query, status, action)
+        lower = ((name.lower(), value) for name, value in arrival.request.headers.items())
+        headers = {name: value for name, value in lower if name.startswith("x-amz-")}
+        seen = RequestSeen(arrival.operation, arrival.request.method, path, query, status, action, headers)
         with self._lock:
             self._requests.append(seen)
 

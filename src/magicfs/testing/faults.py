@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 
 __all__ = ["Action", "ArmedRule", "RequestSeen", "Rule"]
@@ -68,6 +69,8 @@ class RequestSeen:
     query: str
     status: int | None  # what the client was answered; None if the connection was cut instead
     action: Action | None  # what a rule did to it
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    """Those that begin with ``x-amz-``, their names in small letters."""
 
 
 class ArmedRule:

@@ -30,7 +30,7 @@ from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import BEFORE_COMMIT, Decision, JobState, Wish, decide
 from magicfs.protocol.steps import Abort, Batch
 from magicfs.report import JobReport, job_report
-from magicfs.stores.conditions import Conditions, conditions_of, remembered
+from magicfs.stores.conditions import Conditions
 from magicfs.stores.interrupt import held
 from magicfs.transaction import late_driver, other_datasets, outcome, publish, setup
 from magicfs.transaction.context import JobContext, JobSetup
@@ -41,7 +41,7 @@ from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.outcome import JobEnd, JobOutcome
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.prepare import prepare, refuse_data
-from magicfs.transaction.record import JobMoved, JobRecord, JobVersion, opened, taking_over
+from magicfs.transaction.record import JobMoved, JobRecord, JobVersion, opened, read_record, taking_over
 from magicfs.transaction.sweep import sweep
 
 __all__ = ["IsCurrentDriver", "JobTransaction", "require_current_driver"]
@@ -314,16 +314,11 @@ class JobTransaction:
         return self.context.layout.destination
 
     async def _read(self, engine: Engine, *, probe: bool = True) -> tuple[JobRecord, JobVersion | None]:
-        """The job's object. What the store honours is tried only where there is one.
-
-        The leavings of a trial that is cut lie in the job's directory, and are found by way of its object.
-        """
-        store, layout = engine.store, self.context.layout
-        known = remembered(store)
-        record = JobRecord(store, layout, known or Conditions())
-        version = await record.read()
-        if probe and known is None and version is not None:
-            record.use(await conditions_of(store, layout.job_directory))
+        """The job's object. From here on its objects are written as it was told, whatever we were given."""
+        record, version = await read_record(engine.store, self.context.layout, probe=probe)
+        if version is not None:
+            told = version.job.object_settings
+            self.engine, self._cleanup = self.engine.told(told), self._cleanup.told(told)
         return record, version
 
     def _check_driver(self, version: JobVersion, driver: str | None) -> None:

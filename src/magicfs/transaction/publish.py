@@ -79,6 +79,7 @@ async def publish_manifest(
         partitions=replaced,
         older_files=job.older_files and job.pointer is None,
         files=_files_below(output, destination, etags),
+        object_settings=job.object_settings,
     )
     await chain.publish(engine.store, conditions, destination, manifest)
 
@@ -204,6 +205,7 @@ def _extra_manifest(job: JobObject, extra: ExtraDestination, files: tuple[Manife
         committed_ms=job.changed_ms,
         older_files=extra.older_files,
         files=files,
+        object_settings=job.object_settings,
     )
 
 

@@ -16,13 +16,23 @@ from magicfs.formats.limits import JOB_OBJECT_SIZE_LIMIT, ROOM, within
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState, check_move
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
-from magicfs.stores.conditions import Conditions
+from magicfs.stores import object_settings
+from magicfs.stores.conditions import Conditions, conditions_of, remembered
 from magicfs.stores.interrupt import held, hold
 from magicfs.stores.port import Store
 from magicfs.stores.register import Entry, Register
 from magicfs.transaction.context import JobContext
 
-__all__ = ["JobMoved", "JobRecord", "JobVersion", "new_token", "now_ms", "opened", "taking_over"]
+__all__ = [
+    "JobMoved",
+    "JobRecord",
+    "JobVersion",
+    "new_token",
+    "now_ms",
+    "opened",
+    "read_record",
+    "taking_over",
+]
 
 
 _REASON_MAX: Final = 4000
@@ -138,6 +148,25 @@ class JobRecord:
         await self._register.clear()
 
 
+async def read_record(
+    store: Store, layout: WorkLayout, *, probe: bool
+) -> tuple[JobRecord, JobVersion | None]:
+    """A job's record, to be written as the job was told; without a version once the job has ended.
+
+    ``probe``: what the store honours is tried, if there is a job object: the leavings of a trial that is cut
+    lie in the job's directory, and are found by way of its object.
+    """
+    known = remembered(store)
+    record = JobRecord(store, layout, known or Conditions())
+    version = await record.read()
+    if version is not None:
+        record.store = object_settings.store_with(store, version.job.object_settings)
+        if probe and known is None:
+            known = await conditions_of(record.store, layout.job_directory)
+        record.use(known or Conditions())
+    return record, version
+
+
 def opened(context: JobContext, engine: Engine) -> JobObject:
     """The first version of a job's object."""
     layout = context.layout
@@ -163,6 +192,7 @@ def opened(context: JobContext, engine: Engine) -> JobObject:
         etag_format=context.etag_format,
         own_path=context.own_path,
         part_size=None if context.part_size == DEFAULT_PART_SIZE else context.part_size,
+        object_settings=object_settings.of_store(engine.store),
     )
 
 

@@ -19,7 +19,9 @@ from magicfs.formats.job_object import JobObject
 from magicfs.manifests import chain
 from magicfs.protocol import conflict, paths
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
+from magicfs.stores import object_settings
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
+from magicfs.stores.object_settings import ObjectSettings
 from magicfs.transaction import job_location
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.context import FoundUpload, JobContext
@@ -69,6 +71,7 @@ async def _claimed(
     version = created or _to_take_over(context, await record.read())
     _check_extra_destinations(context, version.job)
     _check_settings(context, version.job)
+    _check_object_settings(engine, version.job)
     if not tried:
         # Only now: the leavings of a trial that is cut are found by way of the job object.
         record.use(await conditions_of(store, layout.job_directory))
@@ -121,6 +124,21 @@ def _check_settings(context: JobContext, job: JobObject) -> None:
                 f"job {context.job} was set up with {name}={old!r}, and not with {new!r}; nothing was "
                 f"changed; give {name}={old!r} in every attempt, or take another job id"
             )
+
+
+def _check_object_settings(engine: Engine, job: JobObject) -> None:
+    """Half of a job must not be written otherwise than the other half."""
+    known, told = job.object_settings, object_settings.of_store(engine.store)
+    if known and known != told:
+        raise UsageError(
+            f"job {job.job_id} was told to write objects with {_listed(known)}, and not with "
+            f"{_listed(told)}; nothing was changed; give the same s3_additional_kwargs in every attempt, "
+            "or take another job id"
+        )
+
+
+def _listed(settings: ObjectSettings) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sorted(settings.items())) or "no settings"
 
 
 def _to_take_over(context: JobContext, version: JobVersion | None) -> JobVersion:

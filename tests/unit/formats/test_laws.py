@@ -244,6 +244,10 @@ SUM = replace(
     ),
 )
 
+SUM_OF_OBJECT_SETTINGS = replace(
+    SUM, object_settings={"ACL": "bucket-owner-full-control", "StorageClass": "STANDARD_IA"}
+)
+
 POINTER = Pointer(
     job_id=JOB_ID,
     nonce="77aa",
@@ -287,6 +291,16 @@ JOB_OF_EXTRA_DESTINATIONS = replace(
     unknown={},
 )
 JOB_OF_ALSO_REPLACE = replace(JOB, also_replace=("trips/old", "trips raw/ü"), unknown={})
+
+JOB_OF_OBJECT_SETTINGS = replace(
+    JOB,
+    object_settings={
+        "ACL": "bucket-owner-full-control",
+        "SSEKMSKeyId": "schlüssel",
+        "ServerSideEncryption": "aws:kms",
+    },
+    unknown={},
+)
 
 JOB_WITH_SETTINGS = replace(JOB, etag_format="object", part_size=5 * 2**20, unknown={})
 
@@ -579,6 +593,14 @@ FORMATS = [
     PUBLISHED,
     replace(
         PUBLISHED,
+        golden="magicfs_manifest_1_object_settings.json",
+        value=SUM_OF_OBJECT_SETTINGS,
+        made=None,
+        required=(),
+        refused={"objectSettings": ["x", ["ACL"]], "objectSettings.ACL": [1, None, True]},
+    ),
+    replace(
+        PUBLISHED,
         golden="magicfs_manifest_1_sum.json",
         value=SUM,
         made=None,
@@ -625,6 +647,15 @@ FORMATS = [
         value=JOB_WITH_SETTINGS,
         required=(),
         refused={"etagFormat": ["", "text"], "partSize": [0, -1]},
+        ignored=(),
+        made=None,
+    ),
+    replace(
+        STATE,
+        golden="magicfs_job_1_object_settings.json",
+        value=JOB_OF_OBJECT_SETTINGS,
+        required=(),
+        refused={"objectSettings": ["x", ["ACL"]], "objectSettings.ACL": [1, None, True]},
         ignored=(),
         made=None,
     ),

@@ -1,0 +1,131 @@
+"""What all objects of a job bear beside their content: encryption, ACL, tags and storage class.
+
+A store learns them from the options of its filesystem. A job writes them down, but for keys of the customer's
+own (SSE-C), so that another process, with options of its own, writes the job's objects as the job was told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from magicfs.errors import UsageError
+from magicfs.stores.port import Store
+
+__all__ = [
+    "GIVE_CUSTOMER_KEY",
+    "NAMES",
+    "ObjectSettings",
+    "SettingsStore",
+    "arguments",
+    "foreign",
+    "is_archive",
+    "of_options",
+    "of_records",
+    "of_store",
+    "store_with",
+]
+
+ObjectSettings = Mapping[str, str]
+"""By the names that S3 gives to the arguments of its requests; empty if nothing was told."""
+
+NAMES: Final = frozenset(
+    {
+        *("ServerSideEncryption", "SSEKMSKeyId", "SSEKMSEncryptionContext", "BucketKeyEnabled"),
+        *("SSECustomerAlgorithm", "ACL", "GrantFullControl", "GrantRead", "GrantReadACP", "GrantWriteACP"),
+        *("Tagging", "StorageClass"),
+    }
+)
+"""All of them. None is a secret."""
+
+_CUSTOMER_KEYS: Final = frozenset({"SSECustomerKey", "SSECustomerKeyMD5"})
+_ARCHIVES: Final = frozenset({"GLACIER", "DEEP_ARCHIVE"})
+
+GIVE_CUSTOMER_KEY: Final = (
+    "give the key that the job was given (SSE-C): SSECustomerAlgorithm and SSECustomerKey in "
+    "s3_additional_kwargs, by storage_options or, for a command, the variable FSSPEC_S3"
+)
+
+
+class SettingsStore(Store, Protocol):
+    """A store whose objects bear settings."""
+
+    @property
+    def object_settings(self) -> ObjectSettings:
+        """What everything that is written through it bears."""
+
+    def with_object_settings(self, settings: ObjectSettings) -> Store:
+        """The same bucket; what is written through it bears these settings in place of its own."""
+
+
+def of_store(store: Store) -> ObjectSettings:
+    """What everything that is written through a store bears; empty where stores know no such settings."""
+    settings: ObjectSettings = getattr(store, "object_settings", {})
+    return settings
+
+
+def store_with(store: Store, settings: ObjectSettings) -> Store:
+    """The store through which a job is written that was told these settings; without any, the store itself.
+
+    Raises UsageError if it cannot write so: it lacks the customer's key, or a newer magicfs wrote the
+    settings. No request is made.
+    """
+    made = getattr(store, "with_object_settings", None)
+    if made is None or not settings or settings == of_store(store):
+        return store
+    found: Store = made(settings)
+    return found
+
+
+def of_options(options: Mapping[str, Any]) -> ObjectSettings:
+    """The settings among the arguments that a filesystem adds to its requests. Keys are left out."""
+    # s3fs takes the ACL in small letters, too.
+    known = {"ACL": options.get("acl"), **options}
+    return {name: _text(known[name]) for name in sorted(NAMES & known.keys()) if known[name]}
+
+
+def arguments(settings: ObjectSettings, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of requests that write with these settings, or read what was written so.
+
+    ``options``: what the filesystem adds to its requests; of these only the customer's key counts. Raises
+    UsageError if that is needed and not there, or a setting is unknown.
+    """
+    if unknown := sorted(settings.keys() - NAMES):
+        raise UsageError(
+            f"the job was told {', '.join(unknown)} of its objects, and this magicfs does not know how to "
+            "write so; nothing was changed; use the version that set the job up, or a newer one"
+        )
+    made: dict[str, Any] = dict(settings)
+    if "BucketKeyEnabled" in made:
+        made["BucketKeyEnabled"] = settings["BucketKeyEnabled"] == "true"
+    if "Tagging" in made:
+        made["TaggingDirective"] = "REPLACE"  # a copy takes over its source's tags otherwise
+    if "SSECustomerAlgorithm" in made:
+        if not options.get("SSECustomerKey"):
+            raise UsageError(
+                "the job encrypts with a key of the customer's own (SSE-C), which is written down nowhere; "
+                f"nothing was changed; {GIVE_CUSTOMER_KEY}"
+            )
+        made |= {name: options[name] for name in _CUSTOMER_KEYS & options.keys()}
+    return made
+
+
+def of_records(settings: ObjectSettings) -> ObjectSettings:
+    """The settings of what must be read again at any time: never the storage class of an archive."""
+    if not is_archive(settings):
+        return settings
+    return {name: value for name, value in settings.items() if name != "StorageClass"}
+
+
+def is_archive(settings: ObjectSettings) -> bool:
+    """Whether objects of these settings cannot be read before somebody restores them."""
+    return settings.get("StorageClass") in _ARCHIVES
+
+
+def foreign(made: Mapping[str, Any]) -> frozenset[str]:
+    """Arguments that requests must not have beside those that ``arguments`` made."""
+    return (NAMES | _CUSTOMER_KEYS) - made.keys()
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
