@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import tracemalloc
 from collections.abc import Coroutine
 from pathlib import Path
@@ -409,12 +410,24 @@ def test_directory_where_nobody_may_write_is_permission_denied() -> None:
             run(request)
 
 
-def test_rename_to_another_filesystem_is_unsupported(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"body")
+def test_rename_to_another_filesystem_copies_a_file_and_refuses_a_directory(tmp_path: Path) -> None:
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "directory" / "file").write_bytes(b"body")
     tree = LocalStore("").tree()
-    with pytest.raises(Unsupported, match="one filesystem"):
-        run(tree.rename(f"{tmp_path}/file"[1:], "proc/file"))
-    assert (tmp_path / "file").read_bytes() == b"body"
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as other:  # a filesystem of its own, on any Linux
+        with pytest.raises(Unsupported, match="one filesystem"):
+            run(tree.rename(f"{tmp_path}/directory"[1:], f"{other}/directory"[1:]))
+        assert (tmp_path / "directory" / "file").read_bytes() == b"body"
+        for there in ("taken", "nowhere/file"):
+            Path(other, "taken").mkdir(exist_ok=True)
+            Path(other, "taken", "old").write_bytes(b"old")
+            with pytest.raises((ObjectExists, ObjectNotFound)):
+                run(tree.rename(f"{tmp_path}/directory/file"[1:], f"{other}/{there}"[1:]))
+            assert (tmp_path / "directory" / "file").read_bytes() == b"body"
+        run(tree.rename(f"{tmp_path}/directory/file"[1:], f"{other}/file"[1:]))
+        assert Path(other, "file").read_bytes() == b"body"
+        assert sorted(one.name for one in Path(other).iterdir()) == ["file", "taken"]
+    assert list((tmp_path / "directory").iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from proofs.scenes.manifest_scene import ManifestScene
 
 @pytest.fixture
 def scene(tmp_path: Path) -> ManifestScene:
-    made = ManifestScene(tmp_path)
+    made = ManifestScene(tmp_path, delete_obstacles=True)
     made.destination.mkdir()
     return made
 
@@ -120,6 +120,16 @@ def test_a_file_that_came_since_the_task_committed_is_deleted(scene: ManifestSce
     assert names(scene, result.outcomes)["a/b/c"] == "dirCreatedOnSecondAttempt"
     assert names(scene, driver.operations("delete")) == [in_the_way]
     assert path.is_dir()
+
+
+@pytest.mark.parametrize("status", ["NOT_FOUND", "FILE"])
+def test_a_file_in_the_way_is_left_alone_by_default(tmp_path: Path, status: str) -> None:
+    scene = ManifestScene(tmp_path)
+    (scene.destination / "a").mkdir(parents=True)
+    (scene.destination / "a" / "b").write_bytes(b"old data")
+    with pytest.raises(CommitFailed, match="a/b is a file, and the job has a directory of that name"):
+        create(scene, wanted(scene, a="DIR", a__b=status, a__b__c="NOT_FOUND"))
+    assert (scene.destination / "a" / "b").read_bytes() == b"old data"
 
 
 def test_a_file_above_the_destination_is_left_alone(tmp_path: Path) -> None:

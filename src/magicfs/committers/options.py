@@ -91,9 +91,13 @@ class FileOptions:
         algorithm: ``mapreduce.fileoutputcommitter.algorithm.version``. 1 moves a task's files aside when the
             task commits, and to the destination when the job commits; 2 moves them to the destination when
             the task commits.
+        delete_obstacles: Delete a file that is in the place of one of the job's directories, and a directory,
+            with all that is in it, in the place of a file, as Hadoop does. By default such a commit is
+            refused before anything is changed.
     """
 
     algorithm: Literal[1, 2] = 1
+    delete_obstacles: bool = False
 
     def __post_init__(self) -> None:
         if self.algorithm not in (1, 2):
@@ -122,6 +126,8 @@ class ManifestOptions:
         save_attempts: How often saving a manifest or ``_SUCCESS`` is tried, at least 1.
         writer_queue_capacity: Most lists of 100 entries between the reading of manifests and the local file.
         renames_per_second: Most renames a second; 0 for no limit (``fs.azure.io.rate.limit``).
+        delete_obstacles: Delete a file that is in the place of one of the job's directories, as Hadoop does.
+            By default such a job is refused before anything is changed.
     """
 
     validate_output: bool = False
@@ -136,6 +142,7 @@ class ManifestOptions:
     save_attempts: int = 5
     writer_queue_capacity: int = 32
     renames_per_second: int = 0
+    delete_obstacles: bool = False
 
     def __post_init__(self) -> None:
         if self.target_directories not in ("leave", "fail", "delete"):

@@ -35,7 +35,9 @@ class LocalTree:
     in directories are files, whatever they lead to, and are renamed and deleted as links.
 
     A rename is rename(2): one step, also between programs; on a network filesystem as far as that keeps
-    it. Temporary files of writers are not shown, but keep a directory from being empty until they are gone.
+    it. Where a directory leads to another device, a file is copied there and then deleted, which is two
+    steps, and a directory cannot be renamed. Temporary files of writers are not shown, but keep a directory
+    from being empty until they are gone.
     """
 
     name = "file"
@@ -89,9 +91,23 @@ class LocalTree:
 
     def _rename(self, source: str, destination: str) -> None:
         try:
-            self._path(source).rename(self._path(destination))
+            try:
+                self._path(source).rename(self._path(destination))
+            except OSError as error:
+                if error.errno != errno.EXDEV or not stat.S_ISREG(self._path(source).lstat().st_mode):
+                    raise
+                self._move_to_other_device(source, destination)
         except OSError as error:
             raise self._why(error, source, destination) from error
+
+    def _move_to_other_device(self, source: str, destination: str) -> None:
+        """Copy a file, which appears whole, then delete the source. A second call does the rest."""
+        with local_files.opened(self._path(source)) as file:
+            fill = partial(local_files.copy_into, source=file)
+            local_files.write(self._path(destination), self._root, fill, destination)
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        self._path(destination).chmod(mode)
+        self._path(source).unlink()
 
     def _why(self, error: OSError, source: str, destination: str) -> StoreError:
         """What stood in the way of a rename."""

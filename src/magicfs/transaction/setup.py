@@ -22,6 +22,7 @@ from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.stores import object_settings
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
 from magicfs.stores.object_settings import ObjectSettings
+from magicfs.stores.object_tree import tree_of
 from magicfs.transaction import job_location
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.context import FoundUpload, JobContext
@@ -204,6 +205,9 @@ async def check_place(engine: Engine, directory: str) -> None:
     try:
         await store.head(directory)
     except ObjectNotFound:
+        return
+    there = await tree_of(store).look(directory)
+    if there is None or there.kind == "directory":  # behind a symbolic link
         return
     raise UsageError(f"{path} is a file; choose a directory, or remove the file first")
 

@@ -14,7 +14,7 @@ from typing import Protocol
 from magicfs.committers.classic import Published
 from magicfs.committers.file import markers
 from magicfs.committers.file.markers import CommitMarkers, MarkerName, Marks
-from magicfs.committers.file.merge import Merge, walk
+from magicfs.committers.file.merge import Merge, Overwrite, walk
 from magicfs.committers.file.records import Records
 from magicfs.committers.options import FileOptions
 from magicfs.engine import Engine
@@ -85,6 +85,7 @@ class FileWork:
         self.final_key = final_key
         options = context.options if isinstance(context.options, FileOptions) else FileOptions()
         self.algorithm = options.algorithm
+        self.deletes_obstacles = options.delete_obstacles
         self.layout = context.temporary
         self.tree = tree_of(engine.store)
         self.records = Records(self.tree, engine, self.layout)
@@ -147,6 +148,24 @@ class FileWork:
                     failed=[f"{directory}/{relative}"],
                 )
         return found
+
+    async def own_files(self) -> set[str]:
+        """Final keys of the files of task commits that have begun, which may be visible: with algorithm 2."""
+        found: set[str] = set()
+
+        def visit(claim: TaskRecord) -> None:
+            found.update(self.final_key(relative, claim.task) for relative, _ in claim.files)
+
+        await self.records.visit_claims(visit)
+        return found
+
+    def merge_into_destination(self) -> Merge:
+        """What moves files of tasks to where they are visible; ``Obstacles`` has looked there before."""
+        if not self.context.unique_names:
+            how: Overwrite = "always"  # one task's files may take the place of another's
+        else:
+            how = "files" if self.deletes_obstacles else "refuse"
+        return Merge(self.engine, self.layout.destination, overwrite=how)
 
     def names(self) -> NameCheck:
         """What looks at the final names of all files of the job."""

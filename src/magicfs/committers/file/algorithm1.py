@@ -15,6 +15,7 @@ from contextlib import suppress
 from magicfs.committers.classic import Published
 from magicfs.committers.file.algorithm import FileWork, absent, chosen_of
 from magicfs.committers.file.merge import Merge, walk
+from magicfs.committers.file.obstacles import Obstacles
 from magicfs.errors import (
     CommitFailed,
     CommitOutcomeUnknown,
@@ -136,7 +137,7 @@ class MovedAside:
     # -- the job -------------------------------------------------------------------------------------------
 
     async def choose(self, commits: Sequence[TaskCommit] | None) -> tuple[list[Chosen], int]:
-        records, names = self._work.records, self._work.names()
+        records, names, obstacles = self._work.records, self._work.names(), Obstacles(self._work)
         if commits is None:
             asked = await records.committed()
         else:
@@ -150,6 +151,7 @@ class MovedAside:
                 missing.append((item[0], item[1][0]))
             else:
                 names.add(record)
+                await obstacles.refuse(record)
                 found.append(chosen_of(record))
             return True
 
@@ -168,7 +170,7 @@ class MovedAside:
         work = self._work
         unique = work.context.unique_names
         await self._drop_success()
-        merge = Merge(work.engine, work.layout.destination, overwrite="files" if unique else "always")
+        merge = work.merge_into_destination()
         merge.moved = published.add
         short: list[Chosen] = []
 

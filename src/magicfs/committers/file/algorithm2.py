@@ -14,6 +14,7 @@ from dataclasses import replace
 from magicfs.committers.classic import Published
 from magicfs.committers.file.algorithm import FileWork, absent, chosen_of
 from magicfs.committers.file.merge import Merge
+from magicfs.committers.file.obstacles import Obstacles
 from magicfs.errors import CommitDenied, CommitFailed, CommitOutcomeUnknown, StoreError, Unavailable
 from magicfs.formats.commit_marker import Chosen, Mark
 from magicfs.formats.file_task import TaskRecord
@@ -61,9 +62,10 @@ class MovedAtOnce:
 
     async def commit_task(self, task: TaskId, attempt: AttemptId) -> TaskRecord:
         work = self._work
-        files = await work.written(task, attempt)
+        new = work.record(task, attempt, await work.written(task, attempt))
+        await Obstacles(work).refuse(new)
         try:
-            claim = await work.records.claim(work.record(task, attempt, files))
+            claim = await work.records.claim(new)
         except Unavailable as error:
             raise CommitOutcomeUnknown(
                 f"task {task}, {attempt}: the store did not say whether the task was claimed; none of its "
@@ -84,7 +86,7 @@ class MovedAtOnce:
 
     async def _move(self, claim: TaskRecord) -> Merge:
         work, unique = self._work, self._work.context.unique_names
-        merge = Merge(work.engine, work.layout.destination, overwrite="files" if unique else "always")
+        merge = work.merge_into_destination()
         done: list[str] = []
         merge.moved = lambda key, _: done.append(key)
         final = work.naming(claim.task)

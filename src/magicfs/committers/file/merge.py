@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Final, Literal
 
 from magicfs.engine import Engine, Event
-from magicfs.errors import CommitFailed, ObjectExists, ObjectNotFound
+from magicfs.errors import CommitFailed, ObjectExists, ObjectNotFound, Unsupported
 from magicfs.formats.statistics import Statistics
 from magicfs.parallel import drained
 from magicfs.protocol import paths
@@ -29,10 +29,23 @@ from magicfs.stores.object_tree import tree_of
 from magicfs.stores.port import Store
 from magicfs.stores.tree_port import Entry
 
-__all__ = ["Merge", "walk"]
+__all__ = ["Merge", "Overwrite", "in_the_way", "walk"]
 
 # Others may put a file or a directory in the way again, but nobody does so for ever.
 _TRIES: Final = 5
+
+Overwrite = Literal["never", "files", "always", "refuse"]
+
+
+def in_the_way(path: str, kind: Literal["file", "directory"]) -> CommitFailed:
+    """Why a job may not publish: old data is in the way."""
+    other = "file" if kind == "directory" else "directory"
+    return CommitFailed(
+        f"{path} is a {kind}, and the job has a {other} of that name; it was not deleted; move it "
+        "away and commit again, or use other names; committer_options={'delete_obstacles': True} has it "
+        "deleted, as by Hadoop",
+        failed=[path],
+    )
 
 
 async def walk(store: Store, directory: str) -> AsyncIterator[tuple[str, int]]:
@@ -56,12 +69,11 @@ class Merge:
     The engine limits the renames at once, and reports each. On stores where names are only prefixes a
     rename does not find out what it overwrites. There ``overwrite`` says what to look for and delete first:
     ``never`` anything, in a directory of our own; ``files`` in the place of directories, one request for each
-    directory; or ``always`` what is there, one more for each file.
+    directory; or ``always`` what is there, one more for each file. With ``refuse`` nothing is looked for, and
+    a file in the place of a directory, or the other way round, is not deleted where a rename meets it.
     """
 
-    def __init__(
-        self, engine: Engine, destination: str, *, overwrite: Literal["never", "files", "always"]
-    ) -> None:
+    def __init__(self, engine: Engine, destination: str, *, overwrite: Overwrite) -> None:
         self.tree = tree_of(engine.store)
         self.destination = destination
         # Called with final key and size of every moved file.
@@ -117,13 +129,17 @@ class Merge:
             if there is not None and there.kind == "directory":
                 break
             if there is not None:
-                await self.tree.delete(destination)
-            if (count := await self._whole(source, destination)) is not None:
+                await self._delete_file(destination)
+            try:
+                count = await self._whole(source, destination)
+            except Unsupported:  # it would lead to another device
+                break
+            if count is not None:
                 return count
-        count = 0
+        moved_files = 0
 
         async def child(entry: Entry) -> bool:
-            nonlocal count
+            nonlocal moved_files
             name = entry.path.rpartition("/")[2]
             if not self._stays(name, destination):
                 target = paths.join(destination, name)
@@ -131,7 +147,7 @@ class Merge:
                     moved = await self._directory(entry.path, target)
                 else:
                     moved = await self._file(entry.path, target, entry.size)
-                count += moved
+                moved_files += moved
             return not self._stopped
 
         try:
@@ -139,7 +155,7 @@ class Merge:
         except ObjectNotFound:
             if await self.tree.look(source) is not None:
                 raise
-        return count
+        return moved_files
 
     def _stays(self, name: str, destination: str) -> bool:
         return is_reserved(name) or (name == SUCCESS and destination == self.destination)
@@ -202,8 +218,15 @@ class Merge:
                 return True
         raise AssertionError("the last try returns or raises")
 
+    async def _delete_file(self, path: str) -> None:
+        if self._overwrite == "refuse":
+            raise in_the_way(path, "file")
+        await self.tree.delete(path)
+
     async def _remove_directory(self, path: str) -> None:
         async for relative, _ in walk(self._engine.store, path):
+            if self._overwrite == "refuse":
+                raise in_the_way(path, "directory")
             if is_reserved(relative):
                 raise CommitFailed(
                     f"the directory {path} is where a file of that name shall be, and holds the work of a "
@@ -233,7 +256,7 @@ class Merge:
                 except ObjectExists:
                     await self._remove_file_above(directory)
             return await self.tree.make_directory(directory)
-        if self._overwrite != "never" and paths.is_under(directory, self.destination):
+        if self._overwrite in {"files", "always"} and paths.is_under(directory, self.destination):
             await self._have_parent(directory)
             try:
                 await self._engine.store.head(directory)
@@ -248,7 +271,7 @@ class Merge:
             there = await self.tree.look(directory)
             if there is not None:
                 if there.kind == "file":
-                    await self.tree.delete(directory)
+                    await self._delete_file(directory)
                 return
             directory = _parent(directory)
 

@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from magicfs.committers.classic import Published
-from magicfs.committers.manifest.directories import CreateDirectories, DeleteOldData, FindOldData, leaves_of
+from magicfs.committers.manifest.directories import (
+    CreateDirectories,
+    DeleteOldData,
+    FindOldData,
+    leaves_of,
+    refuse_obstacles,
+)
 from magicfs.committers.manifest.load import Loaded, LoadManifests, ToLoad
 from magicfs.committers.manifest.rename import RenameFiles, ToRename, ValidateFiles
 from magicfs.committers.manifest.reporting import move_manifests, success_of
@@ -188,6 +194,7 @@ class CommitJob(Stage[Wanted, Committed]):
         async with Spill(config.options.writer_queue_capacity) as spill:
             try:
                 loaded = await self._load(wanted, spill)
+                await refuse_obstacles(config, loaded.directories)
                 old = await self._find_old(loaded, spill)
             except MagicError as error:
                 if new:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from magicfs.committers.file.merge import in_the_way
 from magicfs.committers.manifest.load import Directory
 from magicfs.committers.manifest.spill import LIST_LENGTH, Spill
 from magicfs.committers.manifest.stage import Stage, StageConfig
@@ -13,7 +14,7 @@ from magicfs.formats.task_manifest import EntryStatus
 from magicfs.parallel import drained
 from magicfs.protocol import paths
 
-__all__ = ["CreateDirectories", "Created", "DeleteOldData", "FindOldData", "leaves_of"]
+__all__ = ["CreateDirectories", "Created", "DeleteOldData", "FindOldData", "leaves_of", "refuse_obstacles"]
 
 
 @dataclass(slots=True)
@@ -31,8 +32,22 @@ def leaves_of(directories: Mapping[str, Directory]) -> list[str]:
     return sorted(leaves, key=lambda key: (directories[key].level, key))
 
 
+async def refuse_obstacles(config: StageConfig, directories: Mapping[str, Directory]) -> None:
+    """Raise CommitFailed if a file is where a directory shall be. Nothing is changed.
+
+    Only where there was one when a task committed does it look: one request for each.
+    """
+    if config.options.delete_obstacles:
+        return
+    for key in [key for key, found in directories.items() if found.status is EntryStatus.FILE]:
+        # The job itself may have made a directory of it, before it died.
+        entry = await config.tree.look(key)
+        if entry is not None and entry.kind == "file":
+            raise in_the_way(key, "file")
+
+
 class CreateDirectories(Stage[Mapping[str, Directory], Created]):
-    """Delete files that are in the way, then make the deepest directories, in parallel.
+    """Make the deepest directories, in parallel; with ``delete_obstacles`` delete files in the way before.
 
     Afterwards all directories are there; a second stage on the same makes nothing new. A directory that was
     there when its task committed is not looked at. After a StoreError some may have been deleted or made.
@@ -64,6 +79,8 @@ class CreateDirectories(Stage[Mapping[str, Directory], Created]):
         # The job itself may have made a directory of it, before it died.
         entry = await self.config.tree.look(key)
         if entry is not None and entry.kind == "file":
+            if not self.config.options.delete_obstacles:
+                raise in_the_way(key, "file")
             await self.config.tree.delete(key)
             self.config.counts.add("op_delete_file_under_destination")
             self._result.outcomes[key] = "fileNowDeleted"
