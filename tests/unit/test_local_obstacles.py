@@ -110,9 +110,8 @@ def test_copy_to_another_device_replaces_as_a_rename_does(tmp_path: Path, other_
     destination.mkdir()
     (destination / "p=1").symlink_to(other_device)
     (other_device / "a").write_bytes(b"old")
-    job = magicfs.Job(
-        f"file://{destination}", committer="file", conflict="append", unique_names=False
-    ).setup()
+    how: Any = {"committer": "file", "committer_options": {"delete_obstacles": True}, "conflict": "append"}
+    job = magicfs.Job(f"file://{destination}", unique_names=False, **how).setup()
     with job.task(0) as task:
         write(task, {"p=1/a": b"new"})
     (path,) = destination.rglob("*/committed/**/a")
@@ -133,7 +132,8 @@ def test_append_deletes_no_file_in_the_place_of_a_directory(
     (destination / "_SUCCESS").write_bytes(b"{}")
     written = {"p=0/q=0/b": b"0", "p=0/q=1/r=2/a": b"1"}
     with pytest.raises(
-        CommitFailed, match=r"p=0/q=1 is a file, and the job has a directory.*delete_obstacles"
+        CommitFailed,
+        match=r"p=0/q=1 is a file that was there before, and the job has a directory.*delete_obstacles",
     ):
         run(destination, committer, options, written, unique_names=unique)
     assert files(destination) == {"p=0/q=1": b"old data"}
@@ -143,30 +143,51 @@ def test_append_deletes_no_file_in_the_place_of_a_directory(
     assert files(destination) == written
 
 
-@each(RENAMING[:2])
-def test_append_deletes_no_directory_in_the_place_of_a_file(
+@each(RENAMING)
+@pytest.mark.parametrize("old", ["b/deep/old", "b"])
+def test_append_deletes_nothing_in_the_place_of_a_file(
+    tmp_path: Path, committer: str, options: Any, old: str
+) -> None:
+    destination = tmp_path / NAME
+    (destination / old).parent.mkdir(parents=True)
+    (destination / old).write_bytes(b"old data")
+    (destination / "_SUCCESS").write_bytes(b"{}")
+    written = {"a": b"0", "b": b"1"}
+    kind = "file" if old == "b" else "directory"
+    with pytest.raises(CommitFailed, match=f"b is a {kind} that was there before, and the job has a file"):
+        run(destination, committer, options, written, unique_names=False)
+    assert files(destination) == {old: b"old data"}
+    assert (destination / "_SUCCESS").read_bytes() == b"{}"
+    asked = {**options, "delete_obstacles": True}
+    if committer == "manifest" and kind == "directory":
+        with pytest.raises(CommitFailed, match="a directory is there"):
+            run(destination, committer, asked, written, unique_names=False)
+        assert files(destination)[old] == b"old data"
+    else:
+        run(destination, committer, asked, written, unique_names=False)
+        assert files(destination) == written
+
+
+@each(RENAMING)
+def test_a_task_that_is_moved_out_of_the_way_commits_with_its_job(
     tmp_path: Path, committer: str, options: Any
 ) -> None:
     destination = tmp_path / NAME
-    (destination / "b" / "deep").mkdir(parents=True)
-    (destination / "b" / "deep" / "old").write_bytes(b"old data")
-    (destination / "_SUCCESS").write_bytes(b"{}")
-    written = {"a": b"0", "b": b"1"}
-    with pytest.raises(CommitFailed, match="b is a directory, and the job has a file of that name"):
-        run(destination, committer, options, written, unique_names=False)
-    assert files(destination) == {"b/deep/old": b"old data"}
-    assert (destination / "_SUCCESS").read_bytes() == b"{}"
-    run(destination, committer, {**options, "delete_obstacles": True}, written, unique_names=False)
-    assert files(destination) == written
+    destination.mkdir()
+    (destination / "a").write_bytes(b"old data")
+    how: Any = {"committer": committer, "committer_options": options, "conflict": "append"}
+    job = magicfs.Job(f"file://{destination}", unique_names=False, **how).setup()
 
+    def publish() -> None:
+        with job.task(0) as task:
+            write(task, {"a": b"new"})
+        job.commit([task.committed] if task.committed is not None else None)
 
-def test_manifest_refuses_a_directory_in_the_place_of_a_file(tmp_path: Path) -> None:
-    destination = tmp_path / NAME
-    (destination / "b").mkdir(parents=True)
-    (destination / "b" / "old").write_bytes(b"old data")
-    with pytest.raises(CommitFailed, match="a directory is there"):
-        run(destination, "manifest", {}, {"b": b"1"}, unique_names=False)
-    assert files(destination) == {"b/old": b"old data"}
+    with pytest.raises(CommitFailed):
+        publish()
+    (destination / "a").rename(tmp_path / "aside")
+    publish()
+    assert files(destination) == {"a": b"new"}
 
 
 @pytest.mark.parametrize("algorithm", [1, 2])

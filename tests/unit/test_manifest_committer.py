@@ -309,7 +309,7 @@ def test_a_published_job_whose_work_is_still_there_cannot_be_aborted(scene: Mani
 
 
 def test_a_job_whose_commit_failed_leaves_what_was_renamed_when_it_is_aborted(tmp_path: Path) -> None:
-    scene = ManifestScene(tmp_path, concurrency=1)
+    scene = ManifestScene(tmp_path, delete_obstacles=True, concurrency=1)
     scene.set_up()
     only = scene.commit_task(0, dict.fromkeys("abc", b"x"))
     (scene.destination / "b" / "in the way").mkdir(parents=True)
@@ -325,7 +325,7 @@ def test_a_job_whose_commit_failed_leaves_what_was_renamed_when_it_is_aborted(tm
 
 
 def test_a_driver_that_goes_on_and_fails_early_leaves_the_tasks_shut(tmp_path: Path) -> None:
-    scene = ManifestScene(tmp_path, concurrency=1)
+    scene = ManifestScene(tmp_path, delete_obstacles=True, concurrency=1)
     scene.set_up()
     commits = [scene.commit_task(n, {f"{n}{name}": b"x" for name in "ab"}) for n in range(2)]
     (scene.destination / "1a" / "in the way").mkdir(parents=True)
@@ -391,7 +391,7 @@ def test_154_a_report_of_a_job_is_kept(tmp_path: Path, how: str) -> None:
 
 def test_154_a_report_of_a_failed_job_has_the_exception_and_the_stack_trace(tmp_path: Path) -> None:
     reports = tmp_path / "reports"
-    scene = ManifestScene(tmp_path, summary_report_directory=str(reports)[1:])
+    scene = ManifestScene(tmp_path, delete_obstacles=True, summary_report_directory=str(reports)[1:])
     scene.set_up()
     only = scene.commit_task(0, {"a": b"x"})
     (scene.destination / "a" / "in the way").mkdir(parents=True)
@@ -524,7 +524,9 @@ def test_show_prints_a_task_manifest(scene: ManifestScene, capsys: pytest.Captur
 def test_show_prints_success_and_reports_as_manifest_printer_does(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    scene = ManifestScene(tmp_path, summary_report_directory=str(tmp_path / "reports")[1:])
+    scene = ManifestScene(
+        tmp_path, delete_obstacles=True, summary_report_directory=str(tmp_path / "reports")[1:]
+    )
     scene.set_up()
     only = scene.commit_task(0, {"a": b"x"})
     (scene.destination / "a" / "in the way").mkdir(parents=True)

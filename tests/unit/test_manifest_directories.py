@@ -127,7 +127,9 @@ def test_a_file_in_the_way_is_left_alone_by_default(tmp_path: Path, status: str)
     scene = ManifestScene(tmp_path)
     (scene.destination / "a").mkdir(parents=True)
     (scene.destination / "a" / "b").write_bytes(b"old data")
-    with pytest.raises(CommitFailed, match="a/b is a file, and the job has a directory of that name"):
+    with pytest.raises(
+        CommitFailed, match="a/b is a file that was there before, and the job has a directory"
+    ):
         create(scene, wanted(scene, a="DIR", a__b=status, a__b__c="NOT_FOUND"))
     assert (scene.destination / "a" / "b").read_bytes() == b"old data"
 

@@ -7,6 +7,7 @@ import pickle
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -70,7 +71,8 @@ def test_it_is_the_best_committer_on_files(tmp_path: Path) -> None:
 
 
 def test_a_job_that_could_not_be_committed_is_committed_elsewhere_from_its_pickle(tmp_path: Path) -> None:
-    job = magicfs.Job(f"file://{tmp_path}/d", committer="manifest", unique_names=False).setup()
+    how: Any = {"committer": "manifest", "committer_options": {"delete_obstacles": True}}
+    job = magicfs.Job(f"file://{tmp_path}/d", unique_names=False, **how).setup()
     with job.task(0) as task:
         task.filesystem.pipe({f"{task.path}/{name}": name.encode() for name in "ab"})
     (tmp_path / "d" / "b" / "in the way").mkdir(parents=True)

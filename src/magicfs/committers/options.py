@@ -91,9 +91,8 @@ class FileOptions:
         algorithm: ``mapreduce.fileoutputcommitter.algorithm.version``. 1 moves a task's files aside when the
             task commits, and to the destination when the job commits; 2 moves them to the destination when
             the task commits.
-        delete_obstacles: Delete a file that is in the place of one of the job's directories, and a directory,
-            with all that is in it, in the place of a file, as Hadoop does. By default such a commit is
-            refused before anything is changed.
+        delete_obstacles: Delete what is in the place of the job's files and directories, a directory with all
+            that is in it, as Hadoop does. By default such a commit is refused before anything is changed.
     """
 
     algorithm: Literal[1, 2] = 1
@@ -126,8 +125,8 @@ class ManifestOptions:
         save_attempts: How often saving a manifest or ``_SUCCESS`` is tried, at least 1.
         writer_queue_capacity: Most lists of 100 entries between the reading of manifests and the local file.
         renames_per_second: Most renames a second; 0 for no limit (``fs.azure.io.rate.limit``).
-        delete_obstacles: Delete a file that is in the place of one of the job's directories, as Hadoop does.
-            By default such a job is refused before anything is changed.
+        delete_obstacles: Delete a file that is in the place of one of the job's files or directories, as
+            Hadoop does. By default such a job is refused before anything is changed.
     """
 
     validate_output: bool = False

@@ -35,15 +35,15 @@ __all__ = ["Merge", "Overwrite", "in_the_way", "walk"]
 _TRIES: Final = 5
 
 Overwrite = Literal["never", "files", "always", "refuse"]
+Kind = Literal["file", "directory"]
 
 
-def in_the_way(path: str, kind: Literal["file", "directory"]) -> CommitFailed:
+def in_the_way(path: str, there: Kind, wanted: Kind) -> CommitFailed:
     """Why a job may not publish: old data is in the way."""
-    other = "file" if kind == "directory" else "directory"
     return CommitFailed(
-        f"{path} is a {kind}, and the job has a {other} of that name; it was not deleted; move it "
-        "away and commit again, or use other names; committer_options={'delete_obstacles': True} has it "
-        "deleted, as by Hadoop",
+        f"{path} is a {there} that was there before, and the job has a {wanted} of that name; it was not "
+        "deleted; move it away and commit again, or use other names; "
+        "committer_options={'delete_obstacles': True} has it deleted, as by Hadoop",
         failed=[path],
     )
 
@@ -220,13 +220,13 @@ class Merge:
 
     async def _delete_file(self, path: str) -> None:
         if self._overwrite == "refuse":
-            raise in_the_way(path, "file")
+            raise in_the_way(path, "file", "directory")
         await self.tree.delete(path)
 
     async def _remove_directory(self, path: str) -> None:
         async for relative, _ in walk(self._engine.store, path):
             if self._overwrite == "refuse":
-                raise in_the_way(path, "directory")
+                raise in_the_way(path, "directory", "file")
             if is_reserved(relative):
                 raise CommitFailed(
                     f"the directory {path} is where a file of that name shall be, and holds the work of a "

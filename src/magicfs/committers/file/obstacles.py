@@ -19,7 +19,7 @@ __all__ = ["Obstacles"]
 class Obstacles:
     """Looks where the files of tasks shall lie, before any of them is moved.
 
-    One request for each directory; and where tasks may use names that are taken, one for each file.
+    One request for each directory; and where names are not unique, two for each file.
     """
 
     def __init__(self, work: FileWork) -> None:
@@ -28,7 +28,7 @@ class Obstacles:
         self._looks: dict[str, asyncio.Future[bool]] = {}
 
     async def refuse(self, record: TaskRecord) -> None:
-        """Raise CommitFailed if a file is in the place of a directory, or the other way round.
+        """Raise CommitFailed if a file is in the place of a directory, or anything in the place of a file.
 
         Files of the job itself are no obstacles: with ``unique_names=False`` the last task counts.
         """
@@ -37,9 +37,13 @@ class Obstacles:
             key = work.final_key(relative, record.task)
             for directory in self._above(key):
                 if await self._is_file(directory) and directory not in await work.own_files():
-                    raise in_the_way(directory, "file")
-            if not work.context.unique_names and await self._holds_old_files(key):
-                raise in_the_way(key, "directory")
+                    raise in_the_way(directory, "file", "directory")
+            if work.context.unique_names:
+                continue
+            if await self._is_file(key) and key not in await work.own_files():
+                raise in_the_way(key, "file", "file")
+            if await self._holds_old_files(key):
+                raise in_the_way(key, "directory", "file")
 
     def _above(self, key: str) -> list[str]:
         top = len(paths.elements(self._destination))

@@ -194,7 +194,7 @@ class CommitJob(Stage[Wanted, Committed]):
         async with Spill(config.options.writer_queue_capacity) as spill:
             try:
                 loaded = await self._load(wanted, spill)
-                await refuse_obstacles(config, loaded.directories)
+                await refuse_obstacles(config, loaded.directories, spill, new=new)
                 old = await self._find_old(loaded, spill)
             except MagicError as error:
                 if new:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from magicfs.committers.file.merge import in_the_way
 from magicfs.committers.manifest.load import Directory
-from magicfs.committers.manifest.spill import LIST_LENGTH, Spill
+from magicfs.committers.manifest.spill import LIST_LENGTH, Spill, SpilledFile
 from magicfs.committers.manifest.stage import Stage, StageConfig
 from magicfs.errors import ObjectExists, OutputExists, StoreError
 from magicfs.formats.task_manifest import EntryStatus
@@ -32,18 +32,33 @@ def leaves_of(directories: Mapping[str, Directory]) -> list[str]:
     return sorted(leaves, key=lambda key: (directories[key].level, key))
 
 
-async def refuse_obstacles(config: StageConfig, directories: Mapping[str, Directory]) -> None:
-    """Raise CommitFailed if a file is where a directory shall be. Nothing is changed.
+async def refuse_obstacles(
+    config: StageConfig, directories: Mapping[str, Directory], spill: Spill, *, new: bool
+) -> None:
+    """Raise CommitFailed if old data is where a directory or a file shall be. Nothing is changed.
 
-    Only where there was one when a task committed does it look: one request for each.
+    It looks where there was a file when a task committed; and if names are not unique, in the place of every
+    file, unless the options say that what lies there is deleted. ``new``: no file of the job is there yet.
     """
-    if config.options.delete_obstacles:
+    options = config.options
+    if options.delete_obstacles:
         return
+
+    async def look(file: SpilledFile) -> bool:
+        entry = await config.tree.look(file.key)
+        if entry is not None:
+            raise in_the_way(file.key, entry.kind, "file")
+        return True
+
+    if new and not (
+        config.context.unique_names or options.delete_target_files or options.target_directories == "delete"
+    ):
+        await drained(spill.files(), look, config.concurrency)
     for key in [key for key, found in directories.items() if found.status is EntryStatus.FILE]:
         # The job itself may have made a directory of it, before it died.
         entry = await config.tree.look(key)
         if entry is not None and entry.kind == "file":
-            raise in_the_way(key, "file")
+            raise in_the_way(key, "file", "directory")
 
 
 class CreateDirectories(Stage[Mapping[str, Directory], Created]):
@@ -80,7 +95,7 @@ class CreateDirectories(Stage[Mapping[str, Directory], Created]):
         entry = await self.config.tree.look(key)
         if entry is not None and entry.kind == "file":
             if not self.config.options.delete_obstacles:
-                raise in_the_way(key, "file")
+                raise in_the_way(key, "file", "directory")
             await self.config.tree.delete(key)
             self.config.counts.add("op_delete_file_under_destination")
             self._result.outcomes[key] = "fileNowDeleted"
