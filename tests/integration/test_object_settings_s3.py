@@ -17,6 +17,8 @@ import magicfs
 from magicfs.cli.main import main
 from magicfs.datasets.abort import abort
 from magicfs.errors import CommitOutcomeUnknown, StoreError, UsageError
+from magicfs.stores import resolve, s3_copy
+from magicfs.stores.interrupt import run_on
 from magicfs.testing.fault_proxy import Action, FaultProxy, RequestSeen, Rule
 from magicfs.testing.servers import Server
 
@@ -415,3 +417,28 @@ def test_wrong_key_is_told_from_missing_permission(wire: Wire) -> None:
         magicfs.recover(wire.url, storage_options=wrong)
     assert "SSE-C" in str(caught.value) or "403" in str(caught.value)
     job.abort()
+
+
+@pytest.mark.parametrize("conflict", ["append", "replace"])
+def test_job_beside_one_whose_key_it_lacks_is_refused_and_leaves_nothing(wire: Wire, conflict: str) -> None:
+    first = wire.job(CUSTOMERS)
+    before = everything(wire)
+    with pytest.raises(StoreError, match=r"give the key that the job was given \(SSE-C\)"):
+        wire.job({}, conflict)
+    assert everything(wire) == before
+    write(first, b"one")
+    first.commit(first.commits)
+
+
+def test_copy_in_parts_bears_what_was_told(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_copy, "ONE_REQUEST_MAX", 0)
+    for told in (TOLD, CUSTOMERS):
+        filesystem = resolve.filesystem("s3", wire.options(told))
+        store = resolve.open_store(filesystem, wire.bucket)
+        run_on(filesystem.loop, store.put, "a +é", b"body")
+        wire.writes()
+        assert run_on(filesystem.loop, store.copy, "a +é", "b") == 4
+        if told is CUSTOMERS:
+            assert {one.headers.get(ALGORITHM) for one in wire.writes({"UploadPartCopy"})} == {"AES256"}
+        else:
+            wire.assert_told("CreateMultipartUpload")

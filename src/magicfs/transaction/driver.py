@@ -19,6 +19,7 @@ from magicfs.errors import (
     FormatError,
     MagicError,
     OutputExists,
+    StoreError,
     Unavailable,
 )
 from magicfs.formats.manifest import Manifest
@@ -88,8 +89,9 @@ class JobTransaction:
         record, version = await setup.claim(engine, context, may_create=context.layout.attempt == 0)
         try:
             return await self._look_around(record, version)
-        except asyncio.CancelledError:
-            if record.created:  # one that was taken over stays for the next driver
+        except (asyncio.CancelledError, StoreError) as error:
+            # One that was taken over stays for the next driver. A silent store is not asked more.
+            if record.created and not isinstance(error, Unavailable):
                 with suppress(MagicError):
                     await self.abort((), version.job.driver, given=False)
             raise
