@@ -92,6 +92,7 @@ class Publication:
             # A suite that lists its bucket expects its own files there.
             for name in _RECORDS:
                 self._store.rm(f"{self._bucket}/{name}", recursive=True)
+        assert report.files == 1, report
         _count(report.files)
         self._published(self.filesystem)
 

@@ -37,11 +37,13 @@ class Suites:
         if self.in_wheel:
             return Path(str(metadata.distribution(self.library).locate_file("")))
         name = f"{self.library}-{self.version}"
-        pip = (sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check")
-        asked = ("--no-deps", "--no-binary", self.library, f"{self.library}=={self.version}")
-        subprocess.run([*pip, "--dest", str(work), *asked], check=True, stdout=sys.stderr)  # noqa: S603
-        with tarfile.open(work / f"{name}.tar.gz") as archive:
-            archive.extractall(work, filter="data")
+        archive = work / f"{name}.tar.gz"
+        if not archive.exists():
+            pip = (sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check")
+            asked = ("--no-deps", "--no-binary", self.library, f"{self.library}=={self.version}")
+            subprocess.run([*pip, "--dest", str(work), *asked], check=True, stdout=sys.stderr)  # noqa: S603
+        with tarfile.open(archive) as opened:
+            opened.extractall(work, filter="data")
         return work / name
 
 
