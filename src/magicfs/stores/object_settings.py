@@ -7,6 +7,7 @@ own (SSE-C), so that another process, with options of its own, writes the job's 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Final, Protocol
 
 from magicfs.errors import UsageError
@@ -18,6 +19,7 @@ __all__ = [
     "ObjectSettings",
     "SettingsStore",
     "arguments",
+    "beside",
     "foreign",
     "is_archive",
     "of_options",
@@ -38,6 +40,11 @@ NAMES: Final = frozenset(
 )
 """All of them. None is a secret."""
 
+_GROUPS: Final = (
+    frozenset({"ServerSideEncryption", "SSEKMSKeyId", "SSEKMSEncryptionContext", "BucketKeyEnabled"}),
+    frozenset({"ACL", "GrantFullControl", "GrantRead", "GrantReadACP", "GrantWriteACP"}),
+)
+"""Settings that contradict each other: of each group all come from one place."""
 _CUSTOMER_KEYS: Final = frozenset({"SSECustomerKey", "SSECustomerKeyMD5"})
 _ARCHIVES: Final = frozenset({"GLACIER", "DEEP_ARCHIVE"})
 
@@ -122,9 +129,15 @@ def is_archive(settings: ObjectSettings) -> bool:
     return settings.get("StorageClass") in _ARCHIVES
 
 
-def foreign(made: Mapping[str, Any]) -> frozenset[str]:
-    """Arguments that requests must not have beside those that ``arguments`` made."""
-    return (NAMES | _CUSTOMER_KEYS) - made.keys()
+def beside(made: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``arguments`` made, without what one file is given otherwise: encryption and access as a whole."""
+    replaced = {name for group in _GROUPS if group & given.keys() for name in group}
+    return {name: value for name, value in made.items() if name not in replaced}
+
+
+def foreign(own: AbstractSet[str]) -> frozenset[str]:
+    """Arguments that requests must not have beside their own."""
+    return (NAMES | _CUSTOMER_KEYS) - own
 
 
 def _text(value: object) -> str:

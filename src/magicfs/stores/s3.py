@@ -316,8 +316,9 @@ class S3Store:
             function = getattr(client, method)
             # Adds the filesystem's own defaults (checksums, requester pays), if the method knows them.
             made = self._arguments_of_records if method == "put_object" else self._arguments
+            made = object_settings.beside(made, kwargs)
             known = filesystem._get_s3_method_kwargs(function, made, **kwargs)  # noqa: SLF001
-            foreign = object_settings.foreign(made)
+            foreign = object_settings.foreign(made.keys() | kwargs.keys())
             return await function(**{name: known[name] for name in known if name not in foreign})
 
 
