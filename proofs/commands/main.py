@@ -12,12 +12,14 @@ from itertools import product
 from proofs.commands.commands import COMMANDS
 from proofs.commands.pauses import Cell, meet
 from proofs.commands.places import PLACES
+from proofs.sides.main import played
+from proofs.sides.table import COLUMNS
 
 __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command. Exit code 1 if a rule was broken, or a cell is empty."""
+    """The command. Exit code 1 if a rule was broken, a cell is empty, or a mutant not caught."""
     parser = argparse.ArgumentParser(prog="python -m proofs.commands", description=__doc__)
     parser.add_argument("--place", choices=[*PLACES], action="append", help="only there; may be repeated")
     parser.add_argument("--first", choices=[*COMMANDS], action="append", help="only those that stand still")
@@ -37,15 +39,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     troubles = [trouble for cell in cells.values() for trouble in cell.troubles]
     for trouble in troubles:
         print(trouble, file=sys.stderr)  # noqa: T201
-    empty = sum(not cell.runs for cell in cells.values())
+    runs = sum(cell.runs for cell in cells.values())
+    mutants = played(("a",), checks=False)
+    for line in mutants.lines():
+        print(line, file=sys.stderr)  # noqa: T201
+    side = mutants.table()["a"] | {"settings": len(cells), "scenes": runs}
+    empty = sum(not cell.runs for cell in cells.values()) + sum(not side[name] for name in COLUMNS)
+    is_caught = side["mutants"] == side["caught"]
     figures = {
         "places": len({key[0] for key in cells}),
         "cells": len(cells),
         "empty": empty,
-        "runs": sum(cell.runs for cell in cells.values()),
+        "runs": runs,
+        "sides": {"a": side},
         "violations": len(troubles),
         "seconds": round(time.monotonic() - started, 1),
-        "ok": not troubles and not empty,
+        "ok": not troubles and not empty and is_caught,
     }
     print(json.dumps(figures, separators=(",", ":")))  # noqa: T201
     return 0 if figures["ok"] else 1

@@ -13,7 +13,8 @@ from magicfs.errors import CommitDenied, CommitFailed, MagicError, ObjectNotFoun
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Request
 from proofs.commands.commands import COMMANDS, Command
-from proofs.commands.places import PLACES, Place, Trouble
+from proofs.commands.places import PLACES, Place
+from proofs.scenes.trouble import Trouble
 
 __all__ = ["Cell", "meet", "play"]
 
@@ -32,15 +33,16 @@ class Cell:
     troubles: list[str] = field(default_factory=list)
 
 
-def meet(place: str, first: str, second: str, *, every: int = 1, offset: int = 0) -> Cell:
+def meet(place: str, first: str, second: str, *, every: int = 1, offset: int = 0, more: int = _MORE) -> Cell:
     """Let the first command stand still before each of its requests in turn, while the second runs whole.
 
     Beside a driver that is alive it stands still twice, or twice as long: the driver runs meanwhile, too.
-    ``every`` and ``offset``: make only each run of that number, beginning with that one.
+    ``every`` and ``offset``: make only each run of that number, beginning with that one. ``more``: how many
+    requests it may need more than alone.
     """
     cell = Cell()
     requests, is_alive = _alone(place, first)
-    numbers = range(1, requests + _MORE)
+    numbers = range(1, requests + more)
     driver_at = numbers if is_alive else [0]
     for number, (one, other) in enumerate(product(driver_at, numbers)):
         if number % every != offset % every:

@@ -18,8 +18,9 @@ from magicfs.protocol import ids, paths
 from magicfs.protocol.paths import Location
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.job_scene import JobScene
+from proofs.scenes.trouble import Trouble
 
-__all__ = ["PLACES", "Place", "Trouble"]
+__all__ = ["PLACES", "Place"]
 
 OLD: Final = ({"p=1/old 1.bin": b"old 1"}, {"p=2/old 2.bin": b"old 2"})
 NEW: Final = ({"p=1/new 1.bin": b"new 1"}, {"p=3/new 2.bin": b"new 2"})
@@ -27,10 +28,6 @@ _OLD_ROWS: Final = [b"old 1", b"old 2"]
 _NEW_ROWS: Final = [b"new 1", b"new 2"]
 BY_HAND: Final = b"by hand"
 _GONE: Final = b"(gone)"  # deleted between a reader's look at the manifests and ours at the files
-
-
-class Trouble(AssertionError):
-    """A rule was broken."""
 
 
 @dataclass

@@ -13,6 +13,9 @@ from proofs.crash.grid import Finding, Grid
 from proofs.crash.mutants import Caught
 from proofs.crash.settings import Setting
 from proofs.crash.simulation import Result
+from proofs.sides.checks import Played
+from proofs.sides.mutants import Hunted
+from proofs.sides.table import Sides
 
 __all__ = ["ACCEPTED", "Figures", "Targets", "say", "tell"]
 
@@ -70,6 +73,7 @@ class Figures:
     rows: list[tuple[str, Grid]] = field(default_factory=list)
     simulated: Result = field(default_factory=Result)
     model: dict[str, Any] = field(default_factory=dict)
+    sides: Sides = field(default_factory=Sides)
 
     def add(self, unit: tuple[str, Any], result: Any) -> None:
         """Add what a unit of work came to."""
@@ -83,10 +87,20 @@ class Figures:
             case "elsewhere", Result():
                 self.elsewhere.jobs += result.jobs
                 self.elsewhere.endings.update(result.endings)
+                self.sides.add_destinations(result)
                 self._of("magic")["violations"] += len(result.findings)
                 self.findings += [Finding(one, text) for one, text in result.findings]
+            case "names", Result():
+                self.sides.add_names(result)
+                self._of("magic")["violations"] += len(result.findings)
+                self.findings += [Finding(one, text) for one, text in result.findings]
+            case "side", Played():
+                self.sides.add_check(unit[1], result)
+            case "side mutant", Hunted():
+                self.sides.add_hunted(result)
             case "mutant", Caught():
                 self.caught.append(result)
+                self.sides.add_far(result)
             case "model", dict():
                 self.model = result
             case "without swap", int():
@@ -120,13 +134,14 @@ class Figures:
     def violations(self) -> int:
         """Of invariants, of promises that were made, and of the model."""
         classic = sum(max(1, len(one.seen)) for one in self.broken)
-        return len(self.findings) + classic + int(self.model.get("violations", 0))
+        found = len(self.findings) + len(self.sides.troubles)
+        return found + classic + int(self.model.get("violations", 0))
 
     def document(self, targets: Targets, seconds: float) -> dict[str, Any]:
         """The figures, ready for JSON."""
         classic = sum(one.cuts for tallies in self.classic.values() for one in tallies)
         totals: Counter[str] = sum(self.driven.values(), Counter())
-        caught = sum(one.finding is not None for one in self.caught)
+        caught = sum(one.caught for one in self.caught)
         figures = {
             "single_cuts": totals["single_cuts"] + classic,
             "pairs": totals["pairs"],
@@ -134,6 +149,7 @@ class Figures:
             "expired_uploads": self.expired_uploads,
             "simulated_jobs": totals["simulated_jobs"],
             "elsewhere_jobs": self.elsewhere.jobs,
+            "sides": self.sides.table(),
             "mutants": len(self.caught),
             "mutants_caught": caught,
             "model_states": self.model.get("states", 0),
@@ -143,8 +159,9 @@ class Figures:
             "committers": self._committers(),
             "seconds": round(seconds, 1),
         }
+        is_whole = self.sides.whole or "magic" not in self.driven
         ok = not self.violations and caught == len(self.caught) == targets.mutants and self._reaches(targets)
-        return figures | {"ok": ok}
+        return figures | {"ok": ok and is_whole}
 
     def _committers(self) -> dict[str, dict[str, Any]]:
         names = ("single_cuts", "pairs", "simulated_jobs", "violations")
@@ -204,7 +221,10 @@ def tell(figures: Figures) -> None:
     say("")
     for caught in sorted(figures.caught, key=lambda one: one.mutant):
         how = str(caught.finding or caught.problem or f"NOT CAUGHT in {caught.runs} runs")
+        how += f", BUT ALSO {caught.elsewhere}" if caught.elsewhere else ""
         say(f"mutant {caught.mutant}: {how} ({caught.seconds:.1f} s)")
+    for line in figures.sides.lines():
+        say(line)
     kinds = Counter(f"({one.violation.letter})" for one in figures.findings)
     if kinds:
         say(f"\nviolations: {dict(kinds)}")

@@ -24,6 +24,9 @@ from proofs.crash.settings import all_settings
 from proofs.crash.simulation import Result, simulate
 from proofs.crash.wrong_lines import WITHOUT_SWAP, Mutant
 from proofs.job_model import run as run_model
+from proofs.sides.checks import CHECKS
+from proofs.sides.mutants import hunt_side
+from proofs.sides.wrong_sides import SIDE_MUTANTS
 
 __all__ = ["COMMITTERS", "main", "run", "units"]
 
@@ -35,6 +38,8 @@ _SILENCE_S: Final = 20.0
 _SEEDS_A_UNIT: Final = 250
 _REPLAYS: Final = 200
 _PAIRED: Final = 24
+_NAMED: Final = 5
+"""Of so many seeds of two destinations there is one of hostile names alone."""
 _Unit = tuple[str, Any]
 
 _WHOLE: Final = Targets(
@@ -51,8 +56,10 @@ model_replays and without_swap_violations are magic's alone. "committers" has th
 that a job object drives the invariants' violations, which must be none; of the others how often a run broke
 a promise that the committer does not make ("violations"), and whether exactly those promises broke
 ("declared"). "ok" is false if a promise that is made was broken, if one that is not made never was, or if a
-target was missed. Of directory and partitioned every single cut is made; pairs are those of some settings,
-drawn by --first, all pairs of each.
+target was missed. "sides" counts for each side of the world (a: maintenance, b: other destinations, c:
+names, d: the public API, e: sizes) settings, scenes, mutants, and mutants that this side caught and one job
+with its rivals did not; an empty cell makes "ok" false. Of directory and partitioned every single cut is
+made; pairs are those of some settings, drawn by --first, all pairs of each.
 """
 
 
@@ -78,6 +85,18 @@ def work(unit: _Unit) -> tuple[_Unit, Any]:
         case "classic":
             _be_silent()
             return unit, classic.hold(*what)
+        case "side":
+            _be_silent()
+            return unit, CHECKS[what].play()
+        case "side mutant":
+            _be_silent()
+            return unit, hunt_side(what)
+        case "names":
+            _be_silent()
+            result = Result()
+            for seed in range(*what):
+                simulate(f"names-{seed}", result)
+            return unit, result
         case "elsewhere":
             result = Result()
             for seed in range(*what):
@@ -120,7 +139,14 @@ def units(committers: Collection[str], *, quick: bool, targets: Targets, first: 
         expiring = list(all_settings())[:: 7 if quick else 1]
         made += [("expired", one) for one in expiring if one.names == "unique"]
     if "magic" in committers:
+        made += [("side mutant", mutant) for mutant in SIDE_MUTANTS]
+        made += [("side", name) for name in list(CHECKS)[:: 4 if quick else 1]]
         last = first + targets.elsewhere
+        named = first + targets.elsewhere // _NAMED
+        made += [
+            ("names", (start, min(start + _SEEDS_A_UNIT, named)))
+            for start in range(first, named, _SEEDS_A_UNIT)
+        ]
         made += [
             ("elsewhere", (start, min(start + _SEEDS_A_UNIT, last)))
             for start in range(first, last, _SEEDS_A_UNIT)

@@ -24,7 +24,15 @@ from proofs.crash.wrong_lines import MUTANTS, WITHOUT_SWAP, Mutant
 from proofs.crash.wrong_places import FAR_MUTANTS
 from proofs.crash.wrong_staging import STAGED_MUTANTS
 
-__all__ = ["ALL_MUTANTS", "Caught", "hunt", "reproduced", "without_swap"]
+__all__ = [
+    "ALL_MUTANTS",
+    "Caught",
+    "hunt",
+    "prepare_the_beaten_path",
+    "reproduced",
+    "seen_on_the_beaten_path",
+    "without_swap",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,9 @@ class Caught:
         seconds: How long that took.
         runs: How many worlds were tried.
         problem: Why the mutant could not be made; empty if it could.
+        way: How it was hunted.
+        elsewhere: Of a mutant that only hostile names or a second destination can catch: what gave it away
+            without them.
     """
 
     mutant: str
@@ -44,12 +55,28 @@ class Caught:
     seconds: float
     runs: int
     problem: str = ""
+    way: str = ""
+    elsewhere: str = ""
+
+    @property
+    def caught(self) -> bool:
+        """Whether it was noticed by what is there to notice it."""
+        return self.finding is not None and not self.elsewhere
 
 
 ALL_MUTANTS: Final = (*MUTANTS, *FAR_MUTANTS, *STAGED_MUTANTS, *COMPANY_MUTANTS)
 """Of all driven committers."""
 
 _SEEDS = 4000
+
+_FAR: Final = ("elsewhere", "names")
+"""Ways of mutants that jobs with plain names at one destination must not notice."""
+
+_BEATEN: Final = (Setting(), Setting(mode="replace", shape="losers"))
+_BEATEN_STEP: Final = 9
+_BEATEN_SEEDS: Final = tuple(
+    f"{way}-{number}" for way in ("rivals", "races", "drivers") for number in range(4)
+)
 
 
 def hunt(mutant: Mutant) -> Caught:
@@ -59,6 +86,7 @@ def hunt(mutant: Mutant) -> Caught:
         changed_functions(mutant.module, mutant.line, mutant.instead)
     except ValueError as error:
         return Caught(mutant.name, None, 0.0, 0, str(error))
+    prepare_the_beaten_path()
     for job in mutant.jobs:
         before_of(job)  # made by sound code, and kept
     with patched(mutant.module, mutant.line, mutant.instead) as sound:
@@ -72,8 +100,27 @@ def hunt(mutant: Mutant) -> Caught:
                 }
             if not innocent:
                 named = Finding(finding.violation, f"{mutant.name}|{finding.reproduction}")
-                return Caught(mutant.name, named, time.perf_counter() - begun, runs)
+                elsewhere = seen_on_the_beaten_path() if mutant.way in _FAR else ""
+                seconds = time.perf_counter() - begun
+                return Caught(mutant.name, named, seconds, runs, way=mutant.way, elsewhere=elsewhere)
     return Caught(mutant.name, None, time.perf_counter() - begun, runs)
+
+
+def prepare_the_beaten_path() -> None:
+    """Have sound code make what ``seen_on_the_beaten_path`` begins with."""
+    for job in _BEATEN:
+        before_of(job)
+
+
+def seen_on_the_beaten_path() -> str:
+    """What is wrong now with one job and its rivals at one destination, in a part of all cuts and seeds."""
+    for job in _BEATEN:
+        for finding in grid.singles_of(job, _BEATEN_STEP).findings:
+            return str(finding)
+    for seed in _BEATEN_SEEDS:
+        for violation in reproduced(f"simulated:{seed}").violations:
+            return f"simulated:{seed}: {violation}"
+    return ""
 
 
 def reproduced(text: str) -> Watched:

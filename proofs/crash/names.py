@@ -14,7 +14,7 @@ from proofs.crash.drawing import DrawnJob
 from proofs.crash.snapshots import BUCKET, SnapshotWorld
 from proofs.crash.writing import DESTINATION
 
-__all__ = ["draw_names", "lay_names"]
+__all__ = ["FORMS", "draw_names", "lay_names"]
 
 _STRANGER: Final = "00000000-0000-4000-8000-00000000000c"
 _DIRECTORIES: Final = ("p={n}", "_p={n}", "load={job}", "%2F+#&ü=é {n}", "{job}", "_p=_x={n}")
@@ -23,6 +23,9 @@ _FILES: Final = (
     *("part-0-000000-{other}.{n}.bin", "part-0-000001-{other}.{n}.bin", "part-{n}-000000-{job}.bin"),
     *("part-0-0123456789abcdef-000000-{other}.{n}", "_metadata{n}", ".part-{n}.crc", "{long}{n}"),
 )
+FORMS: Final = (*_DIRECTORIES, *_FILES)
+"""What directories and files are called, before a job and its number are put in."""
+
 _NAME_BYTES_MAX: Final = 150
 
 

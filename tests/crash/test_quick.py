@@ -22,6 +22,8 @@ from proofs.crash.simulation import Simulation
 from proofs.crash.wrong_lines import MUTANTS, Mutant
 from proofs.crash.wrong_places import FAR_MUTANTS
 from proofs.guarantees.main import declared
+from proofs.sides.table import SIDES
+from proofs.sides.wrong_sides import SIDE_MUTANTS
 
 STEP = 7
 
@@ -39,7 +41,9 @@ def thinned(*arguments: Any, **options: Any) -> list[tuple[str, Any]]:
 def test_everything_quickly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     monkeypatch.setattr(crash, "units", thinned)
-    monkeypatch.setattr(crash, "_QUICK", Targets(100, 1_000, simulated_jobs=100, staged_jobs=40))
+    monkeypatch.setattr(
+        crash, "_QUICK", Targets(100, 1_000, simulated_jobs=100, staged_jobs=40, elsewhere=50)
+    )
     status = main(["--quick"])
     printed = capsys.readouterr()
     figures = json.loads(printed.out.splitlines()[-1])
@@ -47,6 +51,11 @@ def test_everything_quickly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     assert figures["violations"] == 0, told
     assert figures["mutants_caught"] == figures["mutants"] == len(ALL_MUTANTS) >= 15 + 2, told
     assert figures["without_swap_violations"] > 0
+    assert figures["sides"].keys() == set(SIDES)
+    for side, of in figures["sides"].items():
+        assert all(of.values()), (side, told)
+        assert of["mutants"] == of["caught"], (side, told)
+    assert sum(of["mutants"] for of in figures["sides"].values()) == len(SIDE_MUTANTS) + len(FAR_MUTANTS)
     assert figures["committers"].keys() == set(COMMITTERS)
     for committer in DRIVEN:
         driven = figures["committers"][committer]

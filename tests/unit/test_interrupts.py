@@ -20,74 +20,22 @@ from fsspec.asyn import get_loop
 
 import magicfs
 from magicfs.errors import CommitDenied, ProtocolViolation
-from magicfs.job.job import Job
-from magicfs.protocol import paths
 from magicfs.stores import interrupt
-from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.interrupt import Call, held, run_on
-from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.memory_filesystem import MemoryFileSystem
-from magicfs.stores.port import Store
-
-URL = "memory://bucket/sales"
-OLD = {"sales/old.bin": b"old"}
-NEW = [b"new 0", b"new 1"]
-
-
-class CtrlC:
-    """Interrupts the thread that waits, at one request: before the store does it, or after."""
-
-    def __init__(self, number: int = 0, *, after: bool = False, times: int = 1) -> None:
-        self.number, self.after, self.times = number, after, times
-        self.seen = self.raised = 0
-        self.where = ""
-        self.reached, self.told = threading.Event(), threading.Event()
-
-    async def around(self, operation: str, key: str, request: Callable[[], Any]) -> Any:
-        self.seen += 1
-        mine = self.seen == self.number
-        if mine:
-            self.where = f"{operation} {key}"
-        if mine and not self.after:
-            await self._stand()
-        try:
-            return await request()
-        finally:
-            if mine and self.after:
-                await self._stand()
-
-    async def _stand(self) -> None:
-        self.reached.set()
-        await asyncio.to_thread(self.told.wait, 30)
-
-    def wait(self, ended: threading.Event) -> None:
-        """In place of the thread's own waiting."""
-        if self.raised >= self.times:
-            self.told.set()
-        while not ended.wait(0.0005):
-            if self.reached.is_set() and self.raised < self.times:
-                self.raised += 1
-                raise KeyboardInterrupt
-
-
-class _Watched(DelegatingStore):
-    def __init__(self, inner: Store, hook: CtrlC) -> None:
-        super().__init__(inner)
-        self._hook = hook
-
-    async def _around(self, operation: str, key: str, request: Callable[[], Any]) -> Any:
-        return await self._hook.around(operation, key, request)
-
-
-class Files(MemoryFileSystem):
-    """A bucket of its own, whose requests a ``CtrlC`` sees."""
-
-    def __init__(self, world: World, hook: CtrlC) -> None:
-        super().__init__(world=world)
-        self.hook = hook
-
-    def store(self, bucket: str) -> Store:
-        return _Watched(MemoryStore(bucket, self.world), self.hook)
+from magicfs.stores.memory import World
+from proofs.sides.interrupts import (
+    KINDS,
+    NEW,
+    URL,
+    CtrlC,
+    Files,
+    everywhere,
+    left,
+    play,
+    visible,
+    with_old,
+    write,
+)
 
 
 @pytest.fixture
@@ -95,99 +43,13 @@ def world() -> World:
     return with_old()
 
 
-def with_old() -> World:
-    world = World()
-    world.create_bucket("bucket")
-    store = MemoryStore("bucket", world)
-    for key, body in OLD.items():
-        asyncio.run(store.put(key, body))
-    return world
-
-
-def content(world: World) -> dict[str, bytes]:
-    store = MemoryStore("bucket", world)
-
-    async def read() -> dict[str, bytes]:
-        return {info.key: await store.get(info.key) async for info in store.list("")}
-
-    return asyncio.run(read())
-
-
-def visible(world: World) -> list[bytes]:
-    return sorted(body for key, body in content(world).items() if paths.is_visible(key, "sales"))
-
-
-def left(world: World) -> list[str]:
-    """Work objects and uploads."""
-
-    async def uploads() -> list[str]:
-        return [one.key async for one in MemoryStore("bucket", world).list_uploads("")]
-
-    return [key for key in content(world) if "__magic" in key] + asyncio.run(uploads())
-
-
-def write(job: Job, number: int, body: bytes) -> None:
-    with job.task(number) as task:
-        if task.url().startswith("file://"):
-            Path(task.path, f"a{number}.bin").write_bytes(body)
-        else:
-            task.filesystem.pipe_file(f"{task.path}/a{number}.bin", body)
-
-
-def play(job: Job) -> BaseException | None:
-    try:
-        with job:
-            for number, body in enumerate(NEW):
-                write(job, number, body)
-    except KeyboardInterrupt as error:
-        return error
-    return None
-
-
-KINDS = {
-    "magic": {},
-    "magic in memory": {"tracking": "memory"},
-    "magic, names of its own": {"unique_names": False},
-    "directory": {"committer": "directory"},
-}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["append", "replace"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_ctrl_c_at_every_request_publishes_all_or_nothing_and_the_job_says_which(
-    kind: str, mode: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    kind: str, mode: str, tmp_path: Path
 ) -> None:
-    options: dict[str, Any] = {"conflict": mode, **KINDS[kind]}
-    if kind == "directory":
-        options["committer_options"] = {"work_directory": str(tmp_path)}
-    counted = CtrlC()
-    assert play(magicfs.Job(URL, filesystem=Files(with_old(), counted), **options)) is None
-    outcomes = set()
-    for number in range(1, counted.seen + 1):
-        for after in (False, True):
-            world, hook = with_old(), CtrlC(number, after=after)
-            monkeypatch.setattr(interrupt, "_wait", hook.wait)
-            job = magicfs.Job(URL, filesystem=Files(world, hook), **options)
-            error = play(job)
-            at = f"{number} of {counted.seen}, {'after' if after else 'before'} {hook.where}"
-            assert isinstance(error, KeyboardInterrupt), at
-            outcomes.add(assert_true(world, job, mode, at))
-    assert outcomes == {"committed", "aborted", "new"}
-
-
-def assert_true(world: World, job: Job, mode: str, at: str) -> str:
-    assert left(world) == [], at
-    published = sorted([*NEW, *([] if mode == "replace" else OLD.values())])
-    state = repr(job).rpartition(" ")[2].rstrip(">")
-    if visible(world) == published:
-        assert (state, job.report.files) == ("committed", len(NEW)), at
-    else:
-        assert visible(world) == list(OLD.values()), at
-        assert state in {"aborted", "new"}, at
-        with pytest.raises(ProtocolViolation, match="has no report: it was"):
-            _ = job.report
-    return state
+    assert set(everywhere(kind, mode, tmp_path)) == {"committed", "aborted", "new"}
 
 
 @pytest.mark.parametrize("committer", ["file", "direct", "stocator", "task-completing"])

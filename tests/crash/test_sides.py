@@ -1,0 +1,169 @@
+"""The sides of the world: sound code holds, each mutant is caught by its side alone, no cell is empty."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from proofs.crash.mutants import Caught, seen_on_the_beaten_path
+from proofs.crash.names import FORMS
+from proofs.crash.patching import changed_functions, patched
+from proofs.crash.simulation import Result
+from proofs.scenes.trouble import Trouble
+from proofs.sides import checks, main, mutants, table
+from proofs.sides.checks import CHECKS, Check, Played
+from proofs.sides.mutants import Hunted, hunt_side
+from proofs.sides.table import SIDES, Sides
+from proofs.sides.wrong_sides import SIDE_MUTANTS, SideMutant
+
+LONG = {name for name, one in CHECKS.items() if one.side == "a" or name.startswith("Ctrl-C")}
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("name", sorted(CHECKS.keys() - LONG))
+def test_sound_code_holds(name: str) -> None:
+    played = CHECKS[name].play()
+    assert not played.trouble
+    assert played.scenes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [one for one in CHECKS if CHECKS[one].side == "a"])
+def test_sound_code_holds_beside_commands(name: str) -> None:
+    assert not CHECKS[name].play().trouble
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("mutant", SIDE_MUTANTS, ids=lambda mutant: mutant.name)
+def test_each_mutant_is_caught_by_its_side_alone(mutant: SideMutant) -> None:
+    functions = [function for function, _ in changed_functions(mutant.module, mutant.line, mutant.instead)]
+    before = [function.__code__ for function in functions]
+    hunted = hunt_side(mutant)
+    assert hunted.caught, hunted
+    assert [function.__code__ for function in functions] == before
+
+
+def test_sound_code_holds_on_the_beaten_path() -> None:
+    assert seen_on_the_beaten_path() == ""
+
+
+def test_a_mutant_that_one_job_and_its_rivals_notice_is_not_of_a_side() -> None:
+    everybodys = SideMutant(
+        "replace sees the first page only",
+        "not_committed",
+        "magicfs.transaction.prepare",
+        "async for info in engine.store.list(paths.prefix_of(directory)):",
+        "async for info in engine.store.list(paths.prefix_of(directory), limit=1):",
+    )
+    hunted = hunt_side(everybodys)
+    assert hunted.elsewhere
+    assert not hunted.caught
+
+
+def test_a_mutant_of_which_code_dies_is_not_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def dies() -> list[int]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(mutants, "CHECKS", {"late": Check("d", "late", lambda: iter(dies()))})
+    [mutant] = (one for one in SIDE_MUTANTS if one.check == "late")
+    hunted = hunt_side(mutant)
+    assert (hunted.caught, hunted.problem) == (False, "ZeroDivisionError()")
+
+
+def test_a_line_that_is_not_there_makes_no_mutant() -> None:
+    hunted = hunt_side(SideMutant("nothing", "late", "magicfs.job.job", "no such line", "pass"))
+    assert "correct the mutant" in hunted.problem
+    assert not hunted.caught
+
+
+def test_each_of_these_sides_has_checks_and_mutants() -> None:
+    settings = Counter(one.side for one in CHECKS.values())
+    caught = Counter(CHECKS[one.check].side for one in SIDE_MUTANTS)
+    assert settings.keys() == caught.keys() == {"a", "d", "e"}
+    assert min(settings.values()) >= 5
+    assert min(caught.values()) >= 3
+
+
+# -- the table -----------------------------------------------------------------------------------------
+
+
+def full() -> Sides:
+    found = Sides()
+    for name in ("late", "parts", "no job: compact beside compact"):
+        found.add_check(name, Played(2))
+        found.add_hunted(Hunted("one", CHECKS[name].side, "noticed"))
+    found.add_destinations(Result(jobs=2, endings=Counter({"parent, published": 1, "extra, published": 1})))
+    found.add_names(Result(jobs=3))
+    for way in ("elsewhere", "names", "singles"):
+        found.add_far(Caught("one", object(), 1.0, 1, way=way))  # type: ignore[arg-type]
+    return found
+
+
+def test_the_table_has_every_side() -> None:
+    found = full()
+    assert found.table().keys() == set(SIDES)
+    assert found.table()["b"] == {"settings": 2, "scenes": 2, "mutants": 1, "caught": 1}
+    assert found.table()["c"] == {"settings": len(FORMS), "scenes": 3, "mutants": 1, "caught": 1}
+    assert (found.empty, found.whole) == (0, True)
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_an_empty_cell_fails(side: str) -> None:
+    for column in table.COLUMNS:
+        found = full()
+        found.cells[side, column] = 0
+        assert not found.whole, (side, column)
+        assert any("EMPTY" in line for line in found.lines())
+
+
+def test_what_is_broken_or_not_caught_or_caught_by_others_fails() -> None:
+    for name, played in (("late", Played(1, "rows are gone")), ("late", Played(0))):
+        found = full()
+        found.add_check(name, played)
+        assert not found.whole
+    for hunted in (
+        Hunted("m", "d"),
+        Hunted("m", "d", "x", problem="p"),
+        Hunted("m", "d", "x", elsewhere="y"),
+    ):
+        found = full()
+        found.add_hunted(hunted)
+        assert not found.whole
+    found = full()
+    found.add_far(Caught("one", object(), 1.0, 1, way="names", elsewhere="seen"))  # type: ignore[arg-type]
+    assert not found.whole
+
+
+def test_the_command_prints_the_table_and_the_figures_last(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = {name: CHECKS[name] for name in ("parts", "job_objects")}
+    monkeypatch.setattr(main, "CHECKS", few)
+    monkeypatch.setattr(main, "SIDE_MUTANTS", [one for one in SIDE_MUTANTS if one.check == "parts"])
+    assert main.main(["--side", "e"]) == 0
+    printed = capsys.readouterr()
+    figures = json.loads(printed.out.splitlines()[-1])
+    assert figures["sides"] == {"e": {"settings": 2, "scenes": 7, "mutants": 1, "caught": 1}}
+    assert figures["ok"] is True
+    assert "a chunk may have more parts" in printed.err
+    monkeypatch.setattr(main, "SIDE_MUTANTS", [])
+    assert main.main(["--side", "e"]) == 1
+    assert '"empty":2' in capsys.readouterr().out
+
+
+def test_a_check_ends_with_the_first_trouble() -> None:
+    def scenes() -> list[int]:
+        raise Trouble("broken")
+
+    assert Check("d", "x", lambda: iter([1, 2])).play() == Played(3)
+    assert Check("d", "x", lambda: iter(scenes())).play() == Played(0, "broken")
+    assert checks.Played(1).trouble == ""
+
+
+def test_patched_code_is_sound_again_after_a_hunt() -> None:
+    mutant = SIDE_MUTANTS[-1]
+    with patched(mutant.module, mutant.line, mutant.instead):
+        assert CHECKS[mutant.check].play().trouble
+    assert not CHECKS[mutant.check].play().trouble
