@@ -13,7 +13,6 @@ from proofs.commands.commands import COMMANDS
 from proofs.commands.pauses import Cell, meet
 from proofs.commands.places import PLACES
 from proofs.sides.main import played
-from proofs.sides.table import COLUMNS
 
 __all__ = ["main"]
 
@@ -44,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for line in mutants.lines():
         print(line, file=sys.stderr)  # noqa: T201
     side = mutants.table()["a"] | {"settings": len(cells), "scenes": runs}
-    empty = sum(not cell.runs for cell in cells.values()) + sum(not side[name] for name in COLUMNS)
+    empty = sum(not cell.runs for cell in cells.values()) + (not side["mutants"])
     is_caught = side["mutants"] == side["caught"]
     figures = {
         "places": len({key[0] for key in cells}),

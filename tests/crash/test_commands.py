@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import product
 
 import pytest
@@ -49,8 +50,15 @@ def test_the_command_prints_a_table_and_the_figures_last(
     assert main(how) == 0
     printed = capsys.readouterr()
     assert '"places":1,"cells":1,"empty":0,' in printed.out.splitlines()[-1]
+    side = json.loads(printed.out.splitlines()[-1])["sides"]["a"]
+    assert side["settings"] == 1 < side["scenes"]
+    assert side["mutants"] == side["caught"] >= 3
     assert printed.out.endswith('"ok":true}\n')
     assert "verify" in printed.err
     monkeypatch.setattr("proofs.commands.main.meet", lambda *_, **__: Cell())
+    assert main(how) == 1
+    assert '"empty":1,' in capsys.readouterr().out
+    monkeypatch.undo()
+    monkeypatch.setattr("proofs.sides.main.SIDE_MUTANTS", [])
     assert main(how) == 1
     assert '"empty":1,' in capsys.readouterr().out
