@@ -95,7 +95,7 @@ _CELLS: Final = (
 
 _TOGETHER: Final = (
     *(together.alternately, together.in_threads, together.elsewhere, together.not_closed),
-    *(together.not_committed, together.not_handed_over, together.late, together.forked),
+    *(together.not_committed, together.not_handed_over, together.late, together.forked, together.at_exit),
 )
 
 CHECKS: Final[Mapping[str, Check]] = MappingProxyType({one.name: one for one in _all()})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +24,7 @@ from proofs.scenes.trouble import require
 
 __all__ = [
     "alternately",
+    "at_exit",
     "elsewhere",
     "forked",
     "in_threads",
@@ -187,6 +190,44 @@ def late() -> Iterator[int]:
             commits.append(second.commit())
             job.commit(commits)
             require(False, f"the job says that it is published, with {len(scene.bodies())} of 2 files")
+        yield 1
+
+
+# -- the end of a process ------------------------------------------------------------------------------
+
+_LEFT: Final = """
+import atexit, sys
+import magicfs
+from magicfs.stores.memory import World
+from magicfs.stores.memory_filesystem import MemoryFileSystem
+
+world = World()
+world.create_bucket("bucket")
+
+def look():
+    print(sorted(key for key in world.find("bucket").objects if "__magic" not in key))
+
+atexit.register(look)  # what is registered first comes last
+job = magicfs.Job("memory://bucket/sales", conflict="append", filesystem=MemoryFileSystem(world=world), {})
+job.setup()
+task = job.task(0).setup()
+task.filesystem.pipe_file(f"{task.path}/whole.bin", b"whole")
+open_file = task.filesystem.open(f"{task.path}/half.bin", "wb")
+open_file.write(b"half")
+"""
+
+
+def at_exit() -> Iterator[int]:
+    """An interpreter that ends amid a job comes to its end, and publishes nothing of it."""
+    for options in _JOBS[:: len(_JOBS) - 1]:
+        code = _LEFT.replace("{})", f"**{options!r})")
+        command = [sys.executable, "-W", "ignore", "-c", code]
+        # Whoever runs this may have gone to another directory than that to which relative paths lead.
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        ended = subprocess.run(  # noqa: S603 - ourselves
+            command, capture_output=True, text=True, timeout=120, check=False, env=environment
+        )
+        require(ended.returncode == 0 and ended.stdout == "[]\n", f"{ended.stdout}{ended.stderr}")
         yield 1
 
 

@@ -12,7 +12,6 @@ from magicfs.errors import CommitFailed, UsageError
 from magicfs.formats.limits import ROOM
 from magicfs.formats.manifest import Manifest
 from magicfs.transaction import facts, prepare
-from proofs.crash.patching import patched
 from proofs.scenes.job_scene import JobScene
 
 MODES = ["append", "replace", "replace_partitions", "fail"]
@@ -135,22 +134,3 @@ def test_a_chunk_has_no_more_parts_than_can_be_read(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(facts, "_chunk", listening)
     assert job.commit(commits).files == 5
     assert seen == [[1, 3], [2], [6], [1]]
-
-
-WRONG = {
-    "manifests": ("magicfs.transaction.capacity", "if size > MANIFEST_SIZE_LIMIT:", "if False:"),
-    "job objects": ("magicfs.transaction.record", "_check_size(moved)", "pass"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_a_writer_that_does_not_look_at_a_limit_is_noticed(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with patched(*WRONG[name]), pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
-        if name == "manifests":
-            test_a_manifest_too_large_to_read_is_refused_before_the_commit_point("append", monkeypatch)
-        else:
-            test_a_job_object_too_large_to_read_is_refused_before_the_commit_point(
-                "append", True, monkeypatch
-            )
