@@ -14,12 +14,12 @@ import fsspec
 
 import magicfs
 from magicfs.errors import MagicError
-from magicfs.filesystem.job_settings import known_jobs
 from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.protocol.paths import is_visible
 from magicfs.stores.memory import World
 from magicfs.stores.memory_filesystem import MemoryFileSystem
+from proofs.scenes.known import forget_job
 from proofs.scenes.memory_scene import BUCKET
 from proofs.scenes.trouble import require
 
@@ -31,7 +31,6 @@ __all__ = [
     "Write",
     "by_url",
     "by_url_elsewhere",
-    "elsewhere",
     "error_of",
     "option_of_a_job",
 ]
@@ -141,11 +140,6 @@ class Days:
         require(verified.ok, (options, verified))
 
 
-def elsewhere(job: Job) -> None:
-    """Forget the job, as a process that was not told of it."""
-    known_jobs().forget(f"{BUCKET}/{job.spec.work_layout.job_directory}")
-
-
 def by_url(job: Job, task: Task, **options: Any) -> None:
     """What pandas does with a URL."""
     wrapped = {"memory": {"world": job.spec.wrapped().world}} if task.url().startswith("magic::") else {}
@@ -155,12 +149,12 @@ def by_url(job: Job, task: Task, **options: Any) -> None:
 
 def by_url_elsewhere(job: Job, task: Task) -> None:
     """The same in a process that knows nothing of the job."""
-    elsewhere(job)
+    forget_job(job)
     by_url(job, task)
 
 
 def with_storage_options_elsewhere(job: Job, task: Task) -> None:
-    elsewhere(job)
+    forget_job(job)
     options = {} if job.spec.filesystem is not None else task.storage_options
     with (
         fsspec.open(task.url("a.csv"), "wb", **options)

@@ -16,10 +16,10 @@ import magicfs
 from magicfs import datasets
 from magicfs.errors import CommitDenied, CommitFailed, MagicError, ProtocolViolation
 from magicfs.filesystem import MagicFileSystem
-from magicfs.filesystem.job_settings import known_jobs
 from magicfs.job.job import Job
 from magicfs.job.task import Task
-from proofs.scenes.job_scene import BUCKET, JobScene
+from proofs.scenes.job_scene import JobScene
+from proofs.scenes.known import forget_job
 from proofs.scenes.trouble import require
 
 __all__ = [
@@ -109,7 +109,7 @@ def elsewhere() -> Iterator[int]:
         scene = JobScene()
         job = scene.job(**options)
         task = job.task(0).setup()
-        known_jobs().forget(f"{BUCKET}/{job.spec.work_layout.job_directory}")
+        forget_job(job)
         writer = MagicFileSystem(scene.filesystem)
         try:
             writer.pipe_file(f"{task.path}/part.bin", f"{job.id} 0".encode())

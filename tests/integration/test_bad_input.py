@@ -28,11 +28,11 @@ from magicfs.errors import (
     Unsupported,
     UsageError,
 )
-from magicfs.filesystem.tracking import tracker
 from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import SeaweedFS, Server
+from proofs.scenes.known import forget_files
 
 DESTINATION = "wäre house/sales%201 +#"
 OLD = f"{DESTINATION}/old.txt"
@@ -128,11 +128,6 @@ def write(task: Task, *names: str) -> None:
         task.filesystem.pipe_file(f"{task.path}/{name}", name.encode())
 
 
-def forget(task: Task) -> None:
-    """Let this process know as little of a task's files as another one would."""
-    tracker().take(task.path.removesuffix("/__base"))
-
-
 # -- .pending files ------------------------------------------------------------------------------------
 
 
@@ -176,7 +171,7 @@ def test_pending_files_that_cannot_be_believed_fail_their_task_by_name(place: Pl
     bad = [key for key in place.objects() if "/bad-" in key and key.endswith(".pending")]
     for key, alter in zip(bad, names.values(), strict=True):
         place.put(key, alter(place.read(key)))
-    forget(task)
+    forget_files(task)
     with pytest.raises(
         CommitFailed, match=r"task 000000 was not committed, and its 1 readable upload"
     ) as caught:

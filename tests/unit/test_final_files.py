@@ -633,20 +633,20 @@ def test_secrets_stay_out_of_pickles_and_descriptions() -> None:
 
 
 def test_the_tracker_keeps_scopes_apart_and_forgets_empty_ones() -> None:
-    tracker, scope = FinalTracker(), Scope("bucket/sales", JOB, TASK)
+    tracker, scope = FinalTracker(), Scope("memory:1/bucket", "bucket/sales", JOB, TASK)
     ticket = tracker.opened(scope, "a")
     assert tracker.is_open(scope, ticket)
     assert not tracker.is_open(scope._replace(label="other"), ticket)
     tracker.discarded(scope, ticket)
     tracker.discarded(scope, ticket)
     tracker.removed(scope, "a")
-    assert tracker.scopes_of("bucket/sales", JOB) == []
+    assert tracker.scopes_of("memory:1/bucket", "bucket/sales", JOB) == []
     tracker.finished(scope, tracker.opened(scope, "a"), "a")
     tracker.doubtful(scope, ["b"])
     assert tracker.wrote(scope, "a")
     assert not tracker.wrote(scope, "b")
-    assert tracker.scopes_of("bucket/sales", JOB) == [scope]
-    assert tracker.scopes_of("bucket/sales", "other") == []
+    assert tracker.scopes_of("memory:1/bucket", "bucket/sales", JOB) == [scope]
+    assert tracker.scopes_of("memory:1/bucket", "bucket/sales", "other") == []
     tracker.removed(scope, "b")
     assert tracker.take(scope).finished == {"a"}
     assert not tracker.snapshot(scope)

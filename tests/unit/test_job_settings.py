@@ -15,11 +15,11 @@ import pytest
 import magicfs
 from magicfs.errors import CommitFailed, FormatError, ProtocolViolation, UsageError
 from magicfs.filesystem import MagicFileSystem
-from magicfs.filesystem.job_settings import known_jobs
 from magicfs.formats.pending import Pending
 from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.protocol.magic import PENDING
+from proofs.scenes.known import forget_job
 from proofs.scenes.memory_scene import MemoryScene
 
 URL = "memory://bucket/sales"
@@ -32,11 +32,6 @@ def scene() -> MemoryScene:
 
 def job_on(scene: MemoryScene, **options: Any) -> Job:
     return Job(URL, **{"conflict": "append", "filesystem": scene.wrapped, **options}).setup()
-
-
-def in_another_process(job: Job) -> None:
-    """What this process knows of the job is forgotten, as if its tasks had been set up elsewhere."""
-    known_jobs().forget(f"bucket/{job.spec.work_layout.job_directory}")
 
 
 def published(scene: MemoryScene) -> dict[str, bytes]:
@@ -55,7 +50,7 @@ def test_chained_url_without_options_loses_nothing_when_the_same_is_written_ever
     for _day in range(2):
         with magicfs.Job(url, conflict=mode) as job, job.task(0) as task:
             if not known:
-                known_jobs().forget(f"{job.spec.location.bucket}/{job.spec.work_layout.job_directory}")
+                forget_job(job)
             with fsspec.open(task.url("day=1/a.csv"), "wb") as file:
                 file.write(b"row\n")
         assert job.report.filenames == (f"{url}/day=1/a-000000-{job.id}.csv",)
@@ -75,7 +70,7 @@ def test_other_process_writes_as_the_job_was_told(
 ) -> None:
     job = job_on(scene, layout=layout, unique_names=unique, part_size=part_size, etag_format=etags)
     task = job.task(0).setup()
-    in_another_process(job)
+    forget_job(job)
     scene.filesystem.pipe_file(f"{task.path}/a.csv", b"12345678")
     [raw] = [body for key, body in scene.objects().items() if key.endswith(PENDING)]
     pending = Pending.from_bytes("", raw)
@@ -127,7 +122,7 @@ def test_options_of_the_task_are_no_reason_to_warn(
 def test_process_that_does_not_know_the_job_reads_its_object_once(scene: MemoryScene) -> None:
     job = job_on(scene)
     tasks = [job.task(n).setup() for n in range(4)]
-    in_another_process(job)
+    forget_job(job)
     scene.requests()
     write = scene.filesystem.pipe
     with ThreadPoolExecutor(4) as pool:
@@ -138,7 +133,7 @@ def test_process_that_does_not_know_the_job_reads_its_object_once(scene: MemoryS
 @pytest.mark.parametrize("tracking", ["store", "memory"])
 def test_process_in_which_a_task_is_set_up_reads_nothing(scene: MemoryScene, tracking: Any) -> None:
     job = job_on(scene, tracking=tracking)
-    in_another_process(job)
+    forget_job(job)
     task = job.task(0).setup()
     scene.requests()
     scene.filesystem.pipe_file(f"{task.path}/a.csv", b"")
@@ -189,7 +184,7 @@ def test_path_of_a_job_that_has_ended_is_refused_before_an_upload_begins(
 def test_path_of_a_job_that_is_published_at_the_moment_is_refused(scene: MemoryScene) -> None:
     job = job_on(scene)
     task = job.task(0).setup()
-    in_another_process(job)
+    forget_job(job)
     key = job.spec.work_layout.job_object_key
     scene.put(key, scene.objects()[key].replace(b'"state":"open"', b'"state":"committing"'))
     with pytest.raises(ProtocolViolation, match="is committing already; nothing was written"):
@@ -200,7 +195,7 @@ def test_path_of_a_job_that_is_published_at_the_moment_is_refused(scene: MemoryS
 def test_job_object_that_cannot_be_read_is_no_reason_to_guess(scene: MemoryScene) -> None:
     job = job_on(scene)
     task = job.task(0).setup()
-    in_another_process(job)
+    forget_job(job)
     scene.put(job.spec.work_layout.job_object_key, b"{}")
     with pytest.raises(FormatError):
         scene.filesystem.pipe_file(f"{task.path}/a.csv", b"row\n")
@@ -210,7 +205,7 @@ def test_job_object_that_cannot_be_read_is_no_reason_to_guess(scene: MemoryScene
 def test_job_object_that_was_copied_from_elsewhere_is_refused(scene: MemoryScene) -> None:
     job, other = job_on(scene), job_on(scene)
     task = job.task(0).setup()
-    in_another_process(job)
+    forget_job(job)
     scene.put(job.spec.work_layout.job_object_key, scene.objects()[other.spec.work_layout.job_object_key])
     with pytest.raises(FormatError, match="somebody copied it here"):
         scene.filesystem.pipe_file(f"{task.path}/a.csv", b"row\n")
@@ -222,7 +217,7 @@ def test_job_object_that_was_copied_from_elsewhere_is_refused(scene: MemoryScene
 def test_file_that_only_another_process_could_commit_is_refused(scene: MemoryScene) -> None:
     job = job_on(scene, tracking="memory")
     task = job.task(0).setup()
-    in_another_process(job)
+    forget_job(job)
     with pytest.raises(ProtocolViolation, match="only the process in which a task was set up"):
         scene.filesystem.pipe_file(f"{task.path}/a.csv", b"row\n")
     assert scene.uploads() == []
@@ -316,7 +311,7 @@ def test_files_of_extra_destinations_are_taken(scene: MemoryScene) -> None:
     extra = "memory://bucket/other"
     job = job_on(scene, extra_destinations=[extra])
     with job.task(0) as task:
-        in_another_process(job)
+        forget_job(job)
         scene.filesystem.pipe_file(f"{task.path_to(extra)}/b.csv", b"row\n")
     job.commit(job.commits)
     assert list(published(scene)) == [f"other/b-000000-{job.id}.csv"]

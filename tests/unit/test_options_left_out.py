@@ -19,6 +19,7 @@ from magicfs.filesystem import MagicFileSystem
 from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.stores.memory_filesystem import MemoryFileSystem
+from proofs.scenes.known import forget_job
 from proofs.sides.forgotten import (
     OF_JOB,
     WRITES,
@@ -27,7 +28,6 @@ from proofs.sides.forgotten import (
     Write,
     by_url,
     by_url_elsewhere,
-    elsewhere,
     error_of,
     option_of_a_job,
 )
@@ -126,7 +126,7 @@ def filesystem_of(days: Days, options: Options) -> MagicFileSystem:
 def write_through(days: Days, options: Options, *, known: bool) -> Write:
     def write(job: Job, task: Task) -> None:
         if not known:
-            elsewhere(job)
+            forget_job(job)
         filesystem_of(days, options).pipe_file(f"{task.path}/a.csv", b"row\n")
 
     return write
@@ -165,7 +165,7 @@ def test_options_of_a_task(tmp_path: Path, job: Options, known: bool) -> None:
             suffix = [given["setup.suffix"]] if "setup.suffix" in given else []
             task = job.task(1).setup(*suffix)
             if not known:
-                elsewhere(job)
+                forget_job(job)
             task.count("rows", *([given["count.number"]] if "count.number" in given else []))
             url = task.url(given["url.name"]) if "url.name" in given else f"{task.url()}/a.csv"
             filesystem_of(days, {}).pipe_file(url, b"row\n")

@@ -12,7 +12,6 @@ from uuid import UUID
 import pytest
 
 from magicfs.errors import CommitFailed
-from magicfs.filesystem.job_settings import known_jobs
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
 from magicfs.job.task import Task
@@ -20,6 +19,7 @@ from magicfs.stores.memory import World
 from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.stores.port import Store
 from magicfs.testing.counting_store import CountingStore
+from proofs.scenes.known import forget_job
 
 PAGE = 1000
 JOB_ID = str(UUID(int=7))
@@ -163,7 +163,7 @@ def test_file_is_one_create_its_parts_and_two_puts_or_none(
 def test_process_that_does_not_know_the_job_reads_its_object_once(filesystem: CountingFileSystem) -> None:
     job = make(filesystem)
     tasks = [job.task(number).setup() for number in range(3)]
-    known_jobs().forget(f"bucket/{job.spec.work_layout.job_directory}")
+    forget_job(job)
     for number, task in enumerate(tasks):
         write(task, 5)
         once = {} if number else {"get": 1}

@@ -16,7 +16,6 @@ from magicfs.errors import (
     CommitOutcomeUnknown,
     ProtocolViolation,
 )
-from magicfs.filesystem.tracking import tracker
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids, paths
 from magicfs.stores.conditions import Conditions, assume
@@ -28,6 +27,7 @@ from magicfs.testing.store_faults import Actor, Fault, Kind
 from proofs.committer_exam.classic import ClassicExam
 from proofs.scenes.destination_scene import ONE, TWO, DestinationScene
 from proofs.scenes.final_scene import FinalScene
+from proofs.scenes.known import files_of
 
 URL = "memory://bucket/sales"
 TRACKING = pytest.mark.parametrize("tracking", ["store", "memory"])
@@ -136,9 +136,7 @@ def test_files_are_visible_from_their_task_commit_on(scene: Scene, tracking: str
     assert (requests["put"], requests["complete_upload"], requests["head"]) == (1, 0, 0)
     assert (report.files, len(scene.data())) == (3, 3)
     assert scene.uploads() == []
-    assert (
-        not tracker().snapshot(f"bucket/{job.spec.work_layout.task_attempt_directory(first.attempt_id)}").open
-    )
+    assert not files_of(first).open
 
 
 def test_a_large_commit_travels_through_the_store(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 import fsspec
 import pytest
 
-import magicfs
 from magicfs.errors import CommitFailed
 from magicfs.job.job import Job, Task
 from proofs.scenes.job_scene import JobScene
+from proofs.scenes.known import files_of
 
 KINDS = {
     "magic": {},
@@ -65,14 +65,10 @@ def test_a_file_that_was_written_again_and_closed_is_published(scene: JobScene, 
     wrote(OPENED["binary"](task))
     gc.collect()
     task.filesystem.pipe_file(f"{task.path}/a.txt", b"whole")
-    while kind.startswith("magic") and magicfs.filesystem.tracking.tracker().snapshot(scope(job, task)).open:
+    while kind.startswith("magic") and files_of(task).open:
         pass  # the loop has yet to abort the first one's upload
     job.commit([task.commit()])
     assert scene.bodies() == [b"whole"]
-
-
-def scope(job: Job, task: Task) -> str:
-    return f"bucket/{job.spec.work_layout.task_attempt_directory(task.attempt_id)}"
 
 
 @pytest.mark.parametrize("kind", KINDS)

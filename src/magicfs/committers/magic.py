@@ -12,7 +12,7 @@ from magicfs.committers.driven import DRIVEN, DrivenCommitter
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, MagicError, StoreError, UsageError
 from magicfs.filesystem.job_settings import known_jobs
-from magicfs.filesystem.tracking import Scope, tracker
+from magicfs.filesystem.tracking import Scope, name_in, tracker
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.task_commit import INLINE_LIMIT, Counters, TaskCommit
 from magicfs.parallel import raise_first
@@ -108,17 +108,20 @@ class MagicCommitter(DrivenCommitter):
         return self.context.layout.task_attempt_directory(attempt)
 
     def _scope(self, attempt: AttemptId) -> str:
-        return f"{self.engine.store.bucket}/{self._directory(attempt)}"
+        return name_in(self.engine.store, f"{self.engine.store.bucket}/{self._directory(attempt)}")
+
+    @property
+    def _job_name(self) -> str:
+        store = self.engine.store
+        return name_in(store, f"{store.bucket}/{self.context.layout.job_directory}")
 
     def _forget(self) -> None:
-        job_directory = f"{self.engine.store.bucket}/{self.context.layout.job_directory}"
-        tracker().forget(paths.prefix_of(job_directory))
-        known_jobs().forget(job_directory)
+        tracker().forget(paths.prefix_of(self._job_name))
+        known_jobs().forget(self._job_name)
 
     def _ended(self, attempt: AttemptId) -> Scope:
         """Forget an attempt; returns what was known of it."""
-        job_directory = f"{self.engine.store.bucket}/{self.context.layout.job_directory}"
-        known_jobs().ended(job_directory, self._scope(attempt))
+        known_jobs().ended(self._job_name, self._scope(attempt))
         return tracker().take(self._scope(attempt))
 
     # -- the task commit -------------------------------------------------------------------------------

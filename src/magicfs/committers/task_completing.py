@@ -30,7 +30,7 @@ from magicfs.errors import (
     ProtocolViolation,
     StoreError,
 )
-from magicfs.filesystem.tracking import Scope, tracker
+from magicfs.filesystem.tracking import Scope, name_in, tracker
 from magicfs.formats.task_commit import Counters, TaskCommit
 from magicfs.parallel import raise_first
 from magicfs.protocol import paths
@@ -232,8 +232,9 @@ class TaskCompletingCommitter(ClassicCommitter):
     # -- places ----------------------------------------------------------------------------------------
 
     def _scope(self, attempt: AttemptId) -> str:
-        return f"{self.engine.store.bucket}/{self.context.layout.task_attempt_directory(attempt)}"
+        store, directory = self.engine.store, self.context.layout.task_attempt_directory(attempt)
+        return name_in(store, f"{store.bucket}/{directory}")
 
     def _forget(self) -> None:
-        prefix = paths.prefix_of(self.context.layout.job_directory)
-        tracker().forget(f"{self.engine.store.bucket}/{prefix}")
+        store, prefix = self.engine.store, paths.prefix_of(self.context.layout.job_directory)
+        tracker().forget(name_in(store, f"{store.bucket}/{prefix}"))

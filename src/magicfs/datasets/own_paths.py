@@ -26,7 +26,7 @@ from magicfs.errors import (
 )
 from magicfs.filesystem import MagicFileSystem
 from magicfs.filesystem.recording import write_id_of
-from magicfs.filesystem.tracking import tracker
+from magicfs.filesystem.tracking import name_in, tracker
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
@@ -204,7 +204,7 @@ async def _find(engine: Engine, magic: MagicPath) -> _Found:
             found.keys.append(info.key)
     for key in found.keys:
         _refuse_job(magic, magic.below(key))
-    known = tracker().snapshot(magic.scope)
+    known = tracker().snapshot(name_in(store, magic.scope))
     for path in sorted(known.open):
         if _is_of(path, magic):
             raise UsageError(f"{path} is still open; nothing was changed; close it first, or discard it")
@@ -333,7 +333,7 @@ async def publish_found(
     context = _context(location, magic, ids.job_id(uuid4()), conflict)
     report = await _commit(engine, context, left) if left else None
     for path, pending in found.remembered:
-        tracker().withdraw(magic.scope, path, pending.upload_id)
+        tracker().withdraw(name_in(engine.store, magic.scope), path, pending.upload_id)
     before = [pending for pending in found.output.pendings if pending.upload_id in published]
     # Left by a call that died when all but this was done.
     raise_first(await own_path.delete_records(engine, context, _packed(engine, context, before)))
@@ -429,6 +429,6 @@ async def discard_found(
     cleaner = engine.for_cleanup()
     raise_first(await attempt_output.abort_uploads(cleaner, found.pendings))
     for path, pending in found.remembered:
-        tracker().withdraw(magic.scope, path, pending.upload_id)
+        tracker().withdraw(name_in(engine.store, magic.scope), path, pending.upload_id)
     raise_first(await attempt_output.delete_keys(cleaner, found.keys))
     return _report(location, magic, "discarded", found.pendings)

@@ -26,6 +26,7 @@ from magicfs.filesystem.job_settings import (
     refuse_if_lost,
     warn_if_ignored,
 )
+from magicfs.filesystem.tracking import name_in
 from magicfs.filesystem.transactions import MagicTransaction, Transactions
 from magicfs.formats.pending import DEFAULT_ETAG_FORMAT, EtagFormat
 from magicfs.protocol import paths
@@ -250,7 +251,7 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         owner = path.owner
         if owner is None or not owner.is_ours:
             return self._settings
-        known = known_jobs().find(owner.job_directory)
+        known = known_jobs().find(name_in(self.store(path.bucket), owner.job_directory))
         if known is None and not self._job_object:
             known = self._settings
         return known and self._counting(path, owner, known)
@@ -258,8 +259,9 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
     def _counting(self, path: MagicPath, owner: PathOwner, settings: WriteSettings) -> WriteSettings:
         """A job's settings, which count, whatever options somebody gave."""
         given = [name for name in WriteSettings.__slots__ if self.storage_options.get(name) is not None]
-        warn_if_ignored(path, owner, settings, {name: getattr(self._settings, name) for name in given})
-        refuse_if_lost(path, owner, settings)
+        store = self.store(path.bucket)
+        warn_if_ignored(store, path, owner, settings, {name: getattr(self._settings, name) for name in given})
+        refuse_if_lost(store, path, owner, settings)
         return settings
 
     def _delayed(self, path: str) -> MagicPath | None:

@@ -16,6 +16,7 @@ from typing import Literal, cast
 from weakref import WeakKeyDictionary
 
 from magicfs.errors import ObjectNotFound, ProtocolViolation
+from magicfs.filesystem.tracking import name_in
 from magicfs.formats.job_object import JOB_OBJECT_SIZE_LIMIT, JobObject
 from magicfs.formats.pending import DEFAULT_ETAG_FORMAT, EtagFormat
 from magicfs.protocol.job_state import BEFORE_COMMIT
@@ -68,7 +69,10 @@ class _KnownJob:
 
 
 class KnownJobs:
-    """The jobs of which this process knows the settings, by their directories. Safe for threads; no I/O."""
+    """The jobs of which this process knows the settings, by their directories. Safe for threads; no I/O.
+
+    Directories of jobs and attempts are named by ``name_in``.
+    """
 
     def __init__(self) -> None:
         self._jobs: OrderedDict[str, _KnownJob] = OrderedDict()
@@ -77,7 +81,7 @@ class KnownJobs:
         self._reading = WeakKeyDictionary()
 
     def learn(self, job_directory: str, settings: WriteSettings) -> None:
-        """Take the settings of a job; ``job_directory`` is ``bucket/key``."""
+        """Take the settings of a job."""
         with self._lock:
             known = self._jobs.setdefault(job_directory, _KnownJob(settings))
             known.settings = settings
@@ -103,17 +107,17 @@ class KnownJobs:
                 known.attempts.discard(attempt_directory)
                 known.over.add(attempt_directory)
 
-    def has_begun(self, owner: PathOwner) -> bool:
+    def has_begun(self, job_directory: str, attempt_directory: str) -> bool:
         """Whether the attempt was set up in this process, and has not ended."""
         with self._lock:
-            known = self._jobs.get(owner.job_directory)
-            return known is not None and owner.directory in known.attempts
+            known = self._jobs.get(job_directory)
+            return known is not None and attempt_directory in known.attempts
 
-    def has_ended(self, owner: PathOwner) -> bool:
+    def has_ended(self, job_directory: str, attempt_directory: str) -> bool:
         """Whether the attempt has committed in this process, or was aborted."""
         with self._lock:
-            known = self._jobs.get(owner.job_directory)
-            return known is not None and owner.directory in known.over
+            known = self._jobs.get(job_directory)
+            return known is not None and attempt_directory in known.over
 
     def forget(self, job_directory: str) -> None:
         """Forget a job that has ended."""
@@ -160,10 +164,11 @@ async def read_settings(store: Store, path: MagicPath, owner: PathOwner) -> Writ
     Raises ProtocolViolation if the job has ended, was never set up, or is being published: nobody would
     publish the file.
     """
-    async with _KNOWN.reading(owner.job_directory):
-        if (known := _KNOWN.find(owner.job_directory)) is None:
+    name = name_in(store, owner.job_directory)
+    async with _KNOWN.reading(name):
+        if (known := _KNOWN.find(name)) is None:
             known = await _read(store, path, owner)
-            _KNOWN.learn(owner.job_directory, known)
+            _KNOWN.learn(name, known)
     return known
 
 
@@ -190,14 +195,15 @@ async def _read(store: Store, path: MagicPath, owner: PathOwner) -> WriteSetting
     return WriteSettings.of(job)
 
 
-def refuse_if_lost(path: MagicPath, owner: PathOwner, settings: WriteSettings) -> None:
+def refuse_if_lost(store: Store, path: MagicPath, owner: PathOwner, settings: WriteSettings) -> None:
     """Raise ProtocolViolation if nobody would commit a file: its task has ended here, or is elsewhere."""
-    if _KNOWN.has_ended(owner):
+    job, attempt = name_in(store, owner.job_directory), name_in(store, owner.directory)
+    if _KNOWN.has_ended(job, attempt):
         raise ProtocolViolation(
             f"{path.path}: the task was committed or aborted before; nothing was written, because nobody "
             "would publish it; write within the task, or in a new one"
         )
-    if settings.tracking == "memory" and not _KNOWN.has_begun(owner):
+    if settings.tracking == "memory" and not _KNOWN.has_begun(job, attempt):
         raise ProtocolViolation(
             f"{path.path}: the job has tracking='memory', so only the process in which a task was set up can "
             "commit what is written there, and this is another one, or the task has ended; nothing was "
@@ -206,11 +212,11 @@ def refuse_if_lost(path: MagicPath, owner: PathOwner, settings: WriteSettings) -
 
 
 def warn_if_ignored(
-    path: MagicPath, owner: PathOwner, settings: WriteSettings, given: Mapping[str, object]
+    store: Store, path: MagicPath, owner: PathOwner, settings: WriteSettings, given: Mapping[str, object]
 ) -> None:
     """Say once for each job that options which somebody gave differ from the job's, and do not count."""
     ignored = sorted(name for name, value in given.items() if getattr(settings, name) != value)
-    if ignored and _KNOWN.first_warning(owner.job_directory):
+    if ignored and _KNOWN.first_warning(name_in(store, owner.job_directory)):
         logging.getLogger("magicfs").warning(
             "%s: %s was given to the filesystem, but job %s was set up with %s, and that counts",
             path.path,

@@ -8,7 +8,7 @@ from typing import Any
 
 from magicfs.errors import FormatError, ObjectNotFound
 from magicfs.filesystem.recording import MARKER_LENGTH, marker_length
-from magicfs.filesystem.tracking import tracker
+from magicfs.filesystem.tracking import name_in, tracker
 from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
 from magicfs.parallel import drained
 from magicfs.protocol import paths
@@ -193,13 +193,13 @@ async def abort_recorded(store: Store, path: MagicPath) -> None:
     """Abort the upload that the ``.pending`` file of a path describes; raises as ``read_pending`` does."""
     pending = await read_pending(store, path)
     await store.abort_upload(pending.destination_key, pending.upload_id)
-    tracker().withdraw(path.scope, path.path, pending.upload_id)
+    tracker().withdraw(name_in(store, path.scope), path.path, pending.upload_id)
 
 
 async def abort_remembered(store: Store, path: MagicPath, pending: Pending) -> None:
     """Forget and abort an upload that only this process knows."""
     # Forgotten first: the task must not commit an upload that may be gone.
-    tracker().withdraw(path.scope, path.path, pending.upload_id)
+    tracker().withdraw(name_in(store, path.scope), path.path, pending.upload_id)
     await store.abort_upload(pending.destination_key, pending.upload_id)
 
 

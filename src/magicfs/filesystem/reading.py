@@ -14,7 +14,7 @@ from magicfs.filesystem import listing
 from magicfs.filesystem.connection import Connection
 from magicfs.filesystem.job_settings import known_jobs
 from magicfs.filesystem.recording import MARKER_LENGTH
-from magicfs.filesystem.tracking import tracker
+from magicfs.filesystem.tracking import name_in, tracker
 from magicfs.formats.pending import Pending
 from magicfs.protocol.final_names import final_key
 from magicfs.protocol.magic import MagicPath
@@ -186,11 +186,15 @@ class Reading(Connection):
         return self.fs.sign(self._strip_protocol(path), expiration=expiration, **kwargs)
 
     def _in_memory(self, path: MagicPath) -> Pending | None:
-        return tracker().find(path.scope, path.path) if self._is_tracked_in_memory(path) else None
+        if not self._is_tracked_in_memory(path):
+            return None
+        return tracker().find(name_in(self.store(path.bucket), path.scope), path.path)
 
     def _is_tracked_in_memory(self, path: MagicPath) -> bool:
         owner = path.owner
-        of_job = known_jobs().find(owner.job_directory) if owner is not None and owner.is_ours else None
+        store = self.store(path.bucket)
+        is_ours = owner is not None and owner.is_ours
+        of_job = known_jobs().find(name_in(store, owner.job_directory)) if owner and is_ours else None
         return (of_job or self._settings).tracking == "memory"
 
     def _remembered(self, path: MagicPath) -> dict[str, Pending]:
@@ -198,7 +202,8 @@ class Reading(Connection):
         remembered: dict[str, Pending] = {}
         if path.owner is not None and not self._is_tracked_in_memory(path):
             return remembered
-        for files in tracker().below(path.path):  # of one task attempt each, so of one tracking
+        name = name_in(self.store(path.bucket), path.path)
+        for files in tracker().below(name, path.path):  # of one task attempt each, so of one tracking
             if self._is_tracked_in_memory(path.below(next(iter(files)).partition("/")[2])):
                 remembered |= files
         return remembered

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from magicfs.errors import ObjectExists, ObjectNotFound, Unsupported
 from magicfs.filesystem.earlier_writes import abort_earlier, is_ones_own, recorded
-from magicfs.filesystem.tracking import tracker
+from magicfs.filesystem.tracking import name_in, tracker
 from magicfs.filesystem.upload import Uploaded
 from magicfs.formats import hadoop_uri
 from magicfs.formats.pending import EtagFormat, Pending, UploadedPart
@@ -54,6 +54,10 @@ class StoreRecorder:
     etag_format: EtagFormat  # which generation of Hadoop is to read the file
     exclusive: bool = False  # whether nobody may have written the path yet
 
+    @property
+    def _scope(self) -> str:
+        return name_in(self.store, self.path.scope)
+
     async def began(self) -> None:
         if self.exclusive:
             try:
@@ -62,14 +66,14 @@ class StoreRecorder:
                 pass
             else:
                 raise _exists(self.path)
-        _open(self.path, self.exclusive)
+        _open(self._scope, self.path, self.exclusive)
 
     async def record(self, uploaded: Uploaded) -> None:
         pending = _pending(self.store, self.path, uploaded)
         await self._put_marker(pending)
         await self.store.put(self.path.pending_key, pending.to_bytes(self.etag_format))
         if self.path.owner is not None:
-            tracker().finished(self.path.scope, self.path.path, pending)
+            tracker().finished(self._scope, self.path.path, pending)
 
     async def _put_marker(self, pending: Pending) -> None:
         metadata = {MARKER_LENGTH: str(pending.length)}
@@ -84,15 +88,15 @@ class StoreRecorder:
             await self.store.put(self.path.key, b"", metadata=metadata)
 
     async def withdraw(self, upload_id: str) -> None:
-        tracker().withdraw(self.path.scope, self.path.path, upload_id)
+        tracker().withdraw(self._scope, self.path.path, upload_id)
         await self.store.delete([self.path.pending_key, self.path.key])
 
     def dropped(self) -> None:
         if self.path.owner is not None:
-            tracker().dropped(self.path.scope, self.path.path)
+            tracker().dropped(self._scope, self.path.path)
 
     def ended(self) -> None:
-        tracker().closed(self.path.scope, self.path.path)
+        tracker().closed(self._scope, self.path.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,30 +107,34 @@ class MemoryRecorder:
     path: MagicPath
     exclusive: bool = False  # whether nobody may have written the path yet
 
+    @property
+    def _scope(self) -> str:
+        return name_in(self.store, self.path.scope)
+
     async def began(self) -> None:
-        _open(self.path, self.exclusive)
+        _open(self._scope, self.path, self.exclusive)
 
     async def record(self, uploaded: Uploaded) -> None:
         pending = _pending(self.store, self.path, uploaded)
-        scope, path = self.path.scope, self.path.path
+        scope, path = self._scope, self.path.path
         if is_ones_own(self.path) and (earlier := tracker().find(scope, path)) is not None:
             await abort_earlier(self.store, self.path, earlier, pending)
             tracker().withdraw(scope, path, earlier.upload_id)
         tracker().finished(scope, path, pending)
 
     async def withdraw(self, upload_id: str) -> None:
-        tracker().withdraw(self.path.scope, self.path.path, upload_id)
+        tracker().withdraw(self._scope, self.path.path, upload_id)
 
     def dropped(self) -> None:
         if self.path.owner is not None:
-            tracker().dropped(self.path.scope, self.path.path)
+            tracker().dropped(self._scope, self.path.path)
 
     def ended(self) -> None:
-        tracker().closed(self.path.scope, self.path.path)
+        tracker().closed(self._scope, self.path.path)
 
 
-def _open(path: MagicPath, exclusive: bool) -> None:
-    if not tracker().opened(path.scope, path.path, exclusive=exclusive):
+def _open(scope: str, path: MagicPath, exclusive: bool) -> None:
+    if not tracker().opened(scope, path.path, exclusive=exclusive):
         raise _exists(path)
 
 

@@ -1,9 +1,9 @@
 """What this process knows of the files that it writes under magic paths.
 
 Files are kept by *scope*: the directory of their task attempt, or the magic directory where the layout is
-not a committer's. With ``tracking="memory"`` this is the only place that knows a finished upload, as in
-Hadoop's ``InMemoryMagicCommitTracker``; with ``tracking="store"`` it knows which files are still open and
-which upload a second write of the same path replaced.
+not a committer's, named by ``name_in``. With ``tracking="memory"`` this is the only place that knows a
+finished upload, as in Hadoop's ``InMemoryMagicCommitTracker``; with ``tracking="store"`` it knows which files
+are still open and which upload a second write of the same path replaced.
 """
 
 from __future__ import annotations
@@ -13,8 +13,14 @@ from dataclasses import dataclass, field
 
 from magicfs.formats.pending import Pending
 from magicfs.stores import fork_safety
+from magicfs.stores.port import Store
 
-__all__ = ["Scope", "Tracker", "tracker"]
+__all__ = ["Scope", "Tracker", "name_in", "tracker"]
+
+
+def name_in(store: Store, path: str) -> str:
+    """What this process calls a directory ``bucket/key``: two stores may have buckets of one name."""
+    return f"{store.identity}{path.removeprefix(store.bucket)}"
 
 
 @dataclass(slots=True)
@@ -88,13 +94,13 @@ class Tracker:
             found = self._scopes.get(scope)
             return found.finished.get(path) if found else None
 
-    def below(self, path: str) -> list[dict[str, Pending]]:
-        """The finished uploads of a path and of all below it, by path; a mapping for each scope with some."""
+    def below(self, name: str, path: str) -> list[dict[str, Pending]]:
+        """The finished uploads of a path, of that name, and below it; for each scope by path."""
         with self._lock:
             found = [
                 {file: one for file, one in scope.finished.items() if f"{file}/".startswith(f"{path}/")}
-                for name, scope in self._scopes.items()
-                if f"{path}/".startswith(f"{name}/") or f"{name}/".startswith(f"{path}/")
+                for scoped, scope in self._scopes.items()
+                if f"{name}/".startswith(f"{scoped}/") or f"{scoped}/".startswith(f"{name}/")
             ]
         return [files for files in found if files]
 

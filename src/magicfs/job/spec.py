@@ -22,6 +22,7 @@ from magicfs.engine import Engine, Observer
 from magicfs.errors import UsageError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.filesystem.job_settings import WriteSettings, known_jobs
+from magicfs.filesystem.tracking import name_in
 from magicfs.formats.pending import EtagFormat
 from magicfs.job.also_replace import other_keys_of
 from magicfs.job.extra_destinations import keys_of, place_in
@@ -267,14 +268,15 @@ class JobSpec:
         if committer_info(self.committer).writes != "delayed uploads":
             return
         bucket, layout = self.location.bucket, self.work_layout
-        job_directory = f"{bucket}/{layout.job_directory}"
+        job_name = name_in(self.store(), f"{bucket}/{layout.job_directory}")
         settings = WriteSettings(
             *(self.unique_names, self.tracking, self.etag_format, self.part_size or DEFAULT_PART_SIZE),
             object_settings=self.object_settings or {},
         )
-        known_jobs().learn(job_directory, settings)
+        known_jobs().learn(job_name, settings)
         if attempt is not None:
-            known_jobs().began(job_directory, f"{bucket}/{layout.task_attempt_directory(attempt)}")
+            directory = f"{bucket}/{layout.task_attempt_directory(attempt)}"
+            known_jobs().began(job_name, name_in(self.store(), directory))
 
     def magic_options(self) -> dict[str, Any]:
         """The options of ``MagicFileSystem`` that differ from its defaults."""

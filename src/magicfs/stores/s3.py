@@ -354,10 +354,11 @@ class Pages(AsyncIterator[_T], Generic[_T]):
 
 
 def _endpoint(filesystem: S3FileSystem) -> str:
+    """Where requests go, however somebody said so: by an option, by the environment, or by a profile."""
     named = filesystem.endpoint_url or filesystem.client_kwargs.get("endpoint_url")
-    # Two profiles may lead to two endpoints.
-    chosen = (os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_PROFILE"))
-    return str(named or " ".join([str(filesystem.kwargs.get("profile") or ""), *chosen]).strip())
+    chosen = named or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    profile = filesystem.kwargs.get("profile") or os.environ.get("AWS_PROFILE")
+    return str(chosen or (f"profile {profile}" if profile else "")).rstrip("/")
 
 
 async def _read(stream: Any, size_max: int | None) -> bytes:

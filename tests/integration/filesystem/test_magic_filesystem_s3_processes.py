@@ -77,7 +77,7 @@ FORK = """
 import os, pickle, sys, traceback
 from s3fs import S3FileSystem
 from magicfs.filesystem import MagicFileSystem
-from magicfs.filesystem.tracking import tracker
+from magicfs.filesystem.tracking import name_in, tracker
 
 options, base, tracking, given = pickle.loads(bytes.fromhex(sys.argv[1]))
 if given:
@@ -95,7 +95,7 @@ def child(number):
         with one.open(f"{base}/child {number} {one is fs}", "wb") as file:
             file.write(b"3" * 6 * 2**20)
         assert one.size(f"{base}/child {number} {one is fs}") == 6 * 2**20
-    known = tracker().snapshot(fs.locate(f"{base}/x").scope)
+    known = tracker().snapshot(name_in(fs.store(base.partition("/")[0]), fs.locate(f"{base}/x").scope))
     assert f"{base}/parent open" not in known.open, known
     assert f"{base}/parent before" not in known.finished, known
     try:

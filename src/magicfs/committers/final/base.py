@@ -138,7 +138,7 @@ class FinalFilesCommitter(ClassicCommitter):
     async def finish(self, published: Published, started: float) -> JobReport:
         """Clean up after ``_SUCCESS``; no trouble raises."""
         aborted = await sweep_after(self.engine, self.context, published.warnings)
-        for scope in final_tracker().scopes_of(self.root, self.context.job):
+        for scope in self.scopes():
             final_tracker().take(scope)
         return replace(self.report(published, started), uploads_aborted=aborted)
 
@@ -151,7 +151,11 @@ class FinalFilesCommitter(ClassicCommitter):
 
     def scope(self, attempt: AttemptId) -> Scope:
         """The files of an attempt in this process."""
-        return Scope(self.root, self.context.job, self.label(attempt))
+        return Scope(self.engine.store.identity, self.root, self.context.job, self.label(attempt))
+
+    def scopes(self) -> list[Scope]:
+        """The files of all attempts in this process."""
+        return final_tracker().scopes_of(self.engine.store.identity, self.root, self.context.job)
 
     def key_of(self, relative: str) -> str:
         """The key of a file by its name below the destination."""

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from magicfs.committers.final.base import FinalFilesCommitter, files_of, sweep_uploads
-from magicfs.committers.final.tracking import final_tracker
 from magicfs.errors import CommitFailed, FormatError, ObjectNotFound
 from magicfs.formats.file_list import FileList
 from magicfs.formats.task_commit import TaskCommit
@@ -109,7 +108,7 @@ class DirectCommitter(FinalFilesCommitter):
                 if commit.job_id == self.context.job:
                     keys += [self.key_of(key) for key, _ in files_of(commit).files]
         problems = await delete_keys(self.engine.for_cleanup(), keys)
-        for scope in final_tracker().scopes_of(self.root, self.context.job):
+        for scope in self.scopes():
             problems += await self.discard(scope)
         raise_first([*problems, *(await sweep_uploads(self.engine, self.context)).problems])
 

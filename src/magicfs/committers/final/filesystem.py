@@ -60,7 +60,8 @@ class FinalFileSystem(AbstractFileSystem):  # type: ignore[misc]
         self.root = self._strip_protocol(root)
         self._suffix = suffix
         label, job = suffix or ("", "")
-        self._scope = Scope(self.root, job, label)
+        store = resolve.open_store(fs, self.root.partition("/")[0])
+        self._scope = Scope(store.identity, self.root, job, label)
         self._local = isinstance(fs, LocalFileSystem)
 
     def __reduce__(self) -> Any:

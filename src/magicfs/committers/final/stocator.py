@@ -146,7 +146,7 @@ class StocatorCommitter(FinalFilesCommitter):
         jobs = {} if old is None else (Winners.of(self._success_path, old) or Winners()).jobs
         if commits and self.context.job in jobs:
             raise self.already_published()
-        for scope in final_tracker().scopes_of(self.root, self.context.job):
+        for scope in self.scopes():
             final_tracker().take(scope)
         found = await self._find(engine, jobs.get(self.context.job, ()))
         problems = await delete_keys(engine, found.lost)

@@ -1,7 +1,7 @@
 """What this process wrote at destinations at once: nobody else remembers it.
 
-Files are kept by *scope*: destination, job, and the label in their names. A scope is forgotten when its task
-commits or aborts, and a file that is still open then is not published any more.
+Files are kept by *scope*: store, destination, job, and the label in their names. A scope is forgotten when
+its task commits or aborts, and a file that is still open then is not published any more.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ __all__ = ["FinalTracker", "Scope", "Written", "final_tracker"]
 class Scope(NamedTuple):
     """Whose files they are."""
 
+    store: str  # the identity of the destination's store
     root: str  # ``bucket/key`` of the destination
     job: str = ""  # empty for names that contain none
     label: str = ""  # what stands before the job in the names: a task, or an attempt
@@ -115,10 +116,10 @@ class FinalTracker:
         with self._lock:
             self._scopes.clear()
 
-    def scopes_of(self, root: str, job: str) -> list[Scope]:
+    def scopes_of(self, store: str, root: str, job: str) -> list[Scope]:
         """The scopes of a job, for ``take``."""
         with self._lock:
-            return [scope for scope in list(self._scopes) if scope[:2] == (root, job)]
+            return [scope for scope in list(self._scopes) if scope[:3] == (store, root, job)]
 
     def _drop_if_empty(self, scope: Scope) -> None:
         if not self._scopes[scope]:
