@@ -26,7 +26,7 @@ from magicfs.protocol.final_names import is_named_by
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.readback import etag_of_parts
 from magicfs.protocol.replacement import OldFile, Replacement, Scope
-from magicfs.transaction import capacity, facts, older_files
+from magicfs.transaction import capacity, facts, old_uploads, older_files
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.other_datasets import InTheWay, described, look_again, url_of
 from magicfs.transaction.others import conflicting, find_unfinished_jobs
@@ -66,6 +66,7 @@ async def prepare(
     """
     check_empty(context, output)
     capacity.check_success(context, output)
+    await old_uploads.refuse_if_gone(engine, context, output, warnings)
     nonce = new_token()
     changes: dict[str, Any] = {
         "tasks": output.tasks,
@@ -255,10 +256,6 @@ def _finished(pending: Pending) -> str | None:
     if write_id_of(pending) is not None:
         return None
     return etag_of_parts(part.etag for part in pending.parts)
-
-
-def _in_partitions(key: str, destination: str, partitions: tuple[str, ...] | None) -> bool:
-    return any(paths.is_under(key, paths.join(destination, partition)) for partition in partitions or ())
 
 
 async def _pointer(engine: Engine, context: JobContext, record: JobRecord) -> SeenPointer | None:

@@ -1,0 +1,103 @@
+"""Jobs that commit long after their tasks, when a lifecycle rule may have aborted their uploads."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import magicfs
+from magicfs.errors import CommitFailed, PermissionDenied
+from magicfs.testing.faulty_store import Traffic
+from magicfs.testing.store_faults import Request
+from magicfs.transaction import old_uploads
+from magicfs.transaction.record import now_ms
+from proofs.scenes.job_scene import JobScene
+
+FILES = {"day=1 é/a b%.txt": b"new", "day=2/c+#.txt": b"new"}
+HOUR_MS = 3600 * 1000
+
+
+@pytest.fixture
+def scene() -> JobScene:
+    return JobScene()
+
+
+@pytest.fixture
+def next_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(old_uploads, "now_ms", lambda: now_ms() + 25 * HOUR_MS)
+
+
+def expire(scene: JobScene, part: str) -> None:
+    """What a lifecycle rule does."""
+    for key, upload_id in scene.uploads():
+        if part in key:
+            asyncio.run(scene.plain.abort_upload(key, upload_id))
+
+
+def requests_of(scene: JobScene, job: magicfs.Job, commits: Any) -> list[str]:
+    """The operations of a commit, up to the first file that becomes visible."""
+    seen: list[str] = []
+
+    def look(request: Request) -> None:
+        seen.append(request.operation)
+
+    scene.commit(job, commits, traffic=Traffic(before=look))
+    return seen[: seen.index("complete_upload")]
+
+
+@pytest.mark.usefixtures("next_day")
+@pytest.mark.parametrize("unique_names", [True, False])
+@pytest.mark.parametrize("mode", ["append", "fail", "replace", "replace_partitions"])
+def test_uploads_that_expired_are_named_before_anything_is_visible(
+    scene: JobScene, mode: str, unique_names: bool
+) -> None:
+    if mode.startswith("replace"):
+        scene.published(FILES, unique_names=False)
+    before = scene.data()
+    job = scene.job(mode, unique_names=unique_names)
+    commits = scene.wrote(job, FILES)
+    expire(scene, "day=2")
+    seen: list[str] = []
+
+    def look(request: Request) -> None:
+        seen.append(request.operation)
+
+    with pytest.raises(
+        CommitFailed, match=r"1 of 2 uploads .* of sales/day=2/c\+#.* 25 hours ago.*nothing was"
+    ):
+        scene.commit(job, commits, traffic=Traffic(before=look))
+    assert "complete_upload" not in seen
+    assert scene.data() == before
+    assert scene.state(job) == "open"
+    job.abort()
+    assert (scene.data(), scene.work(), scene.uploads()) == (before, [], [])
+
+
+@pytest.mark.usefixtures("next_day")
+def test_an_old_job_whose_uploads_are_there_is_published(scene: JobScene) -> None:
+    job = scene.job()
+    commits = scene.wrote(job, FILES)
+    assert requests_of(scene, job, commits).count("list_uploads") == 1
+    assert len(scene.data()) == 2
+
+
+def test_a_young_job_does_not_look(scene: JobScene) -> None:
+    job = scene.job()
+    assert "list_uploads" not in requests_of(scene, job, scene.wrote(job, FILES))
+
+
+@pytest.mark.usefixtures("next_day")
+def test_where_uploads_may_not_be_listed_the_report_says_so(scene: JobScene) -> None:
+    job = scene.job()
+
+    def deny(request: Request) -> None:
+        if request.operation == "list_uploads":
+            raise PermissionDenied("list_uploads", request.key, "AccessDenied")
+
+    report = scene.commit(job, scene.wrote(job, FILES), traffic=Traffic(before=deny))
+    assert report is not None
+    assert report.files == 2
+    assert "up to 25 hours ago" in report.warnings[0]
+    assert "could not be looked for" in report.warnings[0]
