@@ -12,11 +12,13 @@ import pytest
 from magicfs.committers import registry
 from magicfs.datasets import recover_jobs
 from magicfs.engine import Engine
+from magicfs.errors import Unavailable
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
 from magicfs.protocol import paths
-from magicfs.testing.faulty_store import Traffic
-from magicfs.testing.store_faults import Crash, Fault, Kind, Request
+from magicfs.stores.retrying import RETRIES, RetryingStore
+from magicfs.testing.faulty_store import Traffic, faulty
+from magicfs.testing.store_faults import Actor, Crash, Fault, Kind, Request
 from magicfs.transaction import record
 from proofs.scenes.job_scene import JobScene
 
@@ -88,6 +90,34 @@ def test_a_file_that_a_later_job_has_published_again_is_not_deleted(scene: JobSc
         commit(scene, later, again)
 
     Late(scene, "put", f"{job.id}.json", meanwhile).commit(job, commits)
+    assert scene.data() == {"other.txt": b"new", **SAME}
+    assert scene.manifest_files() == {"other.txt", *SAME}
+    assert (scene.work(), scene.uploads()) == ([], [])
+
+
+@pytest.mark.usefixtures("asleep")
+def test_a_request_that_deletes_is_not_made_again_after_others_have_ended_the_job(scene: JobScene) -> None:
+    # The machine slept while the request was on its way: its connection is broken when it wakes.
+    scene.published(SAME, unique_names=False)
+    job = scene.job("replace", unique_names=False)
+    commits = scene.wrote(job, {"other.txt": b"new"})
+    later = scene.job(unique_names=False)
+    again = scene.wrote(later, SAME)
+    slept: list[str] = []
+
+    def sleep(request: Request) -> None:
+        if request.operation == "delete_all_matching" and request.key.endswith("k #1.txt") and not slept:
+            slept.append(request.key)
+            recover(scene, job=job.id)
+            commit(scene, later, again)
+            raise Unavailable(request.operation, request.key, "connection broken")
+
+    store = faulty(scene.plain, Traffic(before=sleep), Actor("driver"))
+    retries = {operation: replace(row, first_s=0.0) for operation, row in RETRIES.items()}
+    committer = registry.make("magic", job.spec.context, Engine(RetryingStore(store, retries=retries), 1))
+    report = scene.lived(lambda: committer.commit_job(commits, job.found.driver))
+    assert slept
+    assert report.files == 1
     assert scene.data() == {"other.txt": b"new", **SAME}
     assert scene.manifest_files() == {"other.txt", *SAME}
     assert (scene.work(), scene.uploads()) == ([], [])

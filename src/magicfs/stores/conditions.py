@@ -24,6 +24,7 @@ from magicfs.errors import (
 from magicfs.parallel import gathered
 from magicfs.protocol import paths
 from magicfs.stores.port import PutMode, Store, Update
+from magicfs.stores.retrying import checked_again
 
 __all__ = ["Conditions", "assume", "conditions_of", "remembered", "remove_matching"]
 
@@ -231,7 +232,8 @@ async def remove_matching(
     """Delete objects that are still the ones of their ETags, by the best means that the store honours.
 
     That is deleting in bulk by ETag; one by one by ETag; or else a HEAD, a comparison and a delete for each,
-    between which another writer may come. ``check`` is called before each request, and stops it by raising.
+    between which another writer may come. ``check`` is awaited before each request, also before it is made
+    again, and stops it by raising.
     Returns the keys that hold another object, untouched, in the given order.
 
     On a failure no further request is begun, those in flight end, and the first error is raised. A second
@@ -243,7 +245,10 @@ async def remove_matching(
     async def delete(batch: Sequence[tuple[str, str]]) -> list[str]:
         if check is not None:
             await check()
-        return await (store.delete_all_matching(batch) if conditions.bulk_delete else one(store, *batch[0]))
+        with checked_again(check):
+            return await (
+                store.delete_all_matching(batch) if conditions.bulk_delete else one(store, *batch[0])
+            )
 
     batches = [objects[start : start + size] for start in range(0, len(objects), size)]
     left = await gathered(batches, delete, concurrency)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,7 +17,7 @@ from magicfs.stores.port import Body, ObjectInfo, PutMode, Store, Update
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
-__all__ = ["RETRIES", "Retry", "RetryingStore"]
+__all__ = ["RETRIES", "Retry", "RetryingStore", "checked_again"]
 
 _T = TypeVar("_T")
 
@@ -60,6 +62,22 @@ RETRIES: Mapping[str, Retry] = {
     "delete_all_matching": _USUAL,
 }
 """By operation of the port. A listing's attempts are those for one page."""
+
+
+_CHECK: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("magicfs_checked_again", default=None)
+
+
+@contextmanager
+def checked_again(check: Callable[[], Awaitable[None]] | None) -> Iterator[None]:
+    """Within, ``check`` is awaited before a request is made again, and stops that by raising.
+
+    A machine that was asleep finds its connections broken, and the world changed.
+    """
+    token = _CHECK.set(check)
+    try:
+        yield
+    finally:
+        _CHECK.reset(token)
 
 
 class RetryingStore(DelegatingStore):
@@ -147,6 +165,9 @@ class RetryingStore(DelegatingStore):
         async def attempt() -> _T:
             if failed:
                 raise failed.pop()
+            if (check := _CHECK.get()) is not None:
+                with checked_again(None):  # its own requests are made again without it
+                    await check()
             return await request()
 
         def wait(state: RetryCallState) -> float:
