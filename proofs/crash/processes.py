@@ -14,7 +14,7 @@ from magicfs.committers.staging import attempts
 from magicfs.engine import Engine
 from magicfs.errors import MagicError
 from magicfs.filesystem import tracking
-from magicfs.filesystem.tracking import Scope, Tracker
+from magicfs.filesystem.tracking import PlaceName, Scope, Tracker
 from magicfs.stores.conditions import assume
 from magicfs.stores.memory import MemoryStore
 from magicfs.stores.port import Store
@@ -29,7 +29,7 @@ __all__ = ["CONCURRENCY", "Outcome", "Process", "apart", "check_alive"]
 CONCURRENCY = 4
 """Requests at once: enough for some to be under way when another is cut."""
 
-_FILES: ContextVar[dict[str, Scope]] = ContextVar("files of the process")
+_FILES: ContextVar[dict[PlaceName, Scope]] = ContextVar("files of the process")
 _LOCKS: ContextVar[dict[str, int]] = ContextVar("locks that the process holds")
 
 
@@ -37,11 +37,11 @@ class _TrackerOfProcess(Tracker):
     """Knows only the files of the process that asks."""
 
     @property
-    def _scopes(self) -> dict[str, Scope]:
+    def _scopes(self) -> dict[PlaceName, Scope]:
         return _FILES.get()
 
     @_scopes.setter
-    def _scopes(self, _value: dict[str, Scope]) -> None:
+    def _scopes(self, _value: dict[PlaceName, Scope]) -> None:
         """Each process brings its own."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from magicfs.filesystem.job_settings import known_jobs
-from magicfs.filesystem.tracking import Scope, name_in, tracker
+from magicfs.filesystem.tracking import PlaceName, Scope, name_in, tracker
 from magicfs.job.job import Job
 from magicfs.job.task import Task
 
@@ -26,6 +26,6 @@ def forget_files(task: Task) -> None:
     tracker().take(_scope(task))
 
 
-def _scope(task: Task) -> str:
+def _scope(task: Task) -> PlaceName:
     path = task.path.removesuffix("/__base")
     return name_in(task.filesystem.store(path.partition("/")[0]), path)

@@ -12,7 +12,7 @@ from magicfs.committers.driven import DRIVEN, DrivenCommitter
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, MagicError, StoreError, UsageError
 from magicfs.filesystem.job_settings import known_jobs
-from magicfs.filesystem.tracking import Scope, name_in, tracker
+from magicfs.filesystem.tracking import PlaceName, Scope, name_in, tracker
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.task_commit import INLINE_LIMIT, Counters, TaskCommit
 from magicfs.parallel import raise_first
@@ -107,11 +107,11 @@ class MagicCommitter(DrivenCommitter):
     def _directory(self, attempt: AttemptId) -> str:
         return self.context.layout.task_attempt_directory(attempt)
 
-    def _scope(self, attempt: AttemptId) -> str:
+    def _scope(self, attempt: AttemptId) -> PlaceName:
         return name_in(self.engine.store, f"{self.engine.store.bucket}/{self._directory(attempt)}")
 
     @property
-    def _job_name(self) -> str:
+    def _job_name(self) -> PlaceName:
         store = self.engine.store
         return name_in(store, f"{store.bucket}/{self.context.layout.job_directory}")
 

@@ -30,7 +30,7 @@ from magicfs.errors import (
     ProtocolViolation,
     StoreError,
 )
-from magicfs.filesystem.tracking import Scope, name_in, tracker
+from magicfs.filesystem.tracking import PlaceName, Scope, name_in, tracker
 from magicfs.formats.task_commit import Counters, TaskCommit
 from magicfs.parallel import raise_first
 from magicfs.protocol import paths
@@ -231,7 +231,7 @@ class TaskCompletingCommitter(ClassicCommitter):
 
     # -- places ----------------------------------------------------------------------------------------
 
-    def _scope(self, attempt: AttemptId) -> str:
+    def _scope(self, attempt: AttemptId) -> PlaceName:
         store, directory = self.engine.store, self.context.layout.task_attempt_directory(attempt)
         return name_in(store, f"{store.bucket}/{directory}")
 

@@ -16,7 +16,7 @@ from typing import Literal, cast
 from weakref import WeakKeyDictionary
 
 from magicfs.errors import ObjectNotFound, ProtocolViolation
-from magicfs.filesystem.tracking import name_in
+from magicfs.filesystem.tracking import PlaceName, name_in
 from magicfs.formats.job_object import JOB_OBJECT_SIZE_LIMIT, JobObject
 from magicfs.formats.pending import DEFAULT_ETAG_FORMAT, EtagFormat
 from magicfs.protocol.job_state import BEFORE_COMMIT
@@ -61,9 +61,9 @@ class WriteSettings:
 @dataclass(slots=True)
 class _KnownJob:
     settings: WriteSettings
-    attempts: set[str] = field(default_factory=set)
+    attempts: set[PlaceName] = field(default_factory=set)
     """Directories of the task attempts that were set up in this process and have not ended."""
-    over: set[str] = field(default_factory=set)
+    over: set[PlaceName] = field(default_factory=set)
     """Directories of those that have ended in this process."""
     warned: bool = False  # whether somebody was told that options do not count
 
@@ -75,12 +75,12 @@ class KnownJobs:
     """
 
     def __init__(self) -> None:
-        self._jobs: OrderedDict[str, _KnownJob] = OrderedDict()
+        self._jobs: OrderedDict[PlaceName, _KnownJob] = OrderedDict()
         self._lock = threading.Lock()
-        self._reading: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Lock]]
+        self._reading: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[PlaceName, asyncio.Lock]]
         self._reading = WeakKeyDictionary()
 
-    def learn(self, job_directory: str, settings: WriteSettings) -> None:
+    def learn(self, job_directory: PlaceName, settings: WriteSettings) -> None:
         """Take the settings of a job."""
         with self._lock:
             known = self._jobs.setdefault(job_directory, _KnownJob(settings))
@@ -89,42 +89,42 @@ class KnownJobs:
             while len(self._jobs) > _JOBS_MAX:
                 self._jobs.popitem(last=False)
 
-    def find(self, job_directory: str) -> WriteSettings | None:
+    def find(self, job_directory: PlaceName) -> WriteSettings | None:
         with self._lock:
             known = self._jobs.get(job_directory)
             return known.settings if known else None
 
-    def began(self, job_directory: str, attempt_directory: str) -> None:
+    def began(self, job_directory: PlaceName, attempt_directory: PlaceName) -> None:
         """A task attempt of a known job was set up in this process."""
         with self._lock:
             if (known := self._jobs.get(job_directory)) is not None:
                 known.attempts.add(attempt_directory)
 
-    def ended(self, job_directory: str, attempt_directory: str) -> None:
+    def ended(self, job_directory: PlaceName, attempt_directory: PlaceName) -> None:
         """A task attempt has committed or was aborted."""
         with self._lock:
             if (known := self._jobs.get(job_directory)) is not None:
                 known.attempts.discard(attempt_directory)
                 known.over.add(attempt_directory)
 
-    def has_begun(self, job_directory: str, attempt_directory: str) -> bool:
+    def has_begun(self, job_directory: PlaceName, attempt_directory: PlaceName) -> bool:
         """Whether the attempt was set up in this process, and has not ended."""
         with self._lock:
             known = self._jobs.get(job_directory)
             return known is not None and attempt_directory in known.attempts
 
-    def has_ended(self, job_directory: str, attempt_directory: str) -> bool:
+    def has_ended(self, job_directory: PlaceName, attempt_directory: PlaceName) -> bool:
         """Whether the attempt has committed in this process, or was aborted."""
         with self._lock:
             known = self._jobs.get(job_directory)
             return known is not None and attempt_directory in known.over
 
-    def forget(self, job_directory: str) -> None:
+    def forget(self, job_directory: PlaceName) -> None:
         """Forget a job that has ended."""
         with self._lock:
             self._jobs.pop(job_directory, None)
 
-    def first_warning(self, job_directory: str) -> bool:
+    def first_warning(self, job_directory: PlaceName) -> bool:
         """Whether nobody was warned about the options for a job yet."""
         with self._lock:
             known = self._jobs.get(job_directory)
@@ -133,7 +133,7 @@ class KnownJobs:
             known.warned = True
             return True
 
-    def reading(self, job_directory: str) -> asyncio.Lock:
+    def reading(self, job_directory: PlaceName) -> asyncio.Lock:
         """Held while the settings of a job are read on the running loop."""
         with self._lock:
             locks = self._reading.setdefault(asyncio.get_running_loop(), {})

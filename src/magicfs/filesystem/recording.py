@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from magicfs.errors import ObjectExists, ObjectNotFound, Unsupported
 from magicfs.filesystem.earlier_writes import abort_earlier, is_ones_own, recorded
-from magicfs.filesystem.tracking import name_in, tracker
+from magicfs.filesystem.tracking import PlaceName, name_in, tracker
 from magicfs.filesystem.upload import Uploaded
 from magicfs.formats import hadoop_uri
 from magicfs.formats.pending import EtagFormat, Pending, UploadedPart
@@ -55,7 +55,7 @@ class StoreRecorder:
     exclusive: bool = False  # whether nobody may have written the path yet
 
     @property
-    def _scope(self) -> str:
+    def _scope(self) -> PlaceName:
         return name_in(self.store, self.path.scope)
 
     async def began(self) -> None:
@@ -108,7 +108,7 @@ class MemoryRecorder:
     exclusive: bool = False  # whether nobody may have written the path yet
 
     @property
-    def _scope(self) -> str:
+    def _scope(self) -> PlaceName:
         return name_in(self.store, self.path.scope)
 
     async def began(self) -> None:
@@ -133,7 +133,7 @@ class MemoryRecorder:
         tracker().closed(self._scope, self.path.path)
 
 
-def _open(scope: str, path: MagicPath, exclusive: bool) -> None:
+def _open(scope: PlaceName, path: MagicPath, exclusive: bool) -> None:
     if not tracker().opened(scope, path.path, exclusive=exclusive):
         raise _exists(path)
 

@@ -10,17 +10,22 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from typing import NewType
 
 from magicfs.formats.pending import Pending
 from magicfs.stores import fork_safety
 from magicfs.stores.port import Store
 
-__all__ = ["Scope", "Tracker", "name_in", "tracker"]
+__all__ = ["PlaceName", "Scope", "Tracker", "name_in", "tracker"]
 
 
-def name_in(store: Store, path: str) -> str:
-    """What this process calls a directory ``bucket/key``: two stores may have buckets of one name."""
-    return f"{store.identity}{path.removeprefix(store.bucket)}"
+PlaceName = NewType("PlaceName", str)
+"""What this process calls a directory ``bucket/key`` of one store."""
+
+
+def name_in(store: Store, path: str) -> PlaceName:
+    """The name of a directory ``bucket/key``: two stores may have buckets of one name."""
+    return PlaceName(f"{store.identity}{path.removeprefix(store.bucket)}")
 
 
 @dataclass(slots=True)
@@ -41,10 +46,10 @@ class Tracker:
     """Scopes by name, safe for threads. Every method is quick and does no I/O."""
 
     def __init__(self) -> None:
-        self._scopes: dict[str, Scope] = {}
+        self._scopes: dict[PlaceName, Scope] = {}
         self._lock = threading.Lock()
 
-    def opened(self, scope: str, path: str, *, exclusive: bool = False) -> bool:
+    def opened(self, scope: PlaceName, path: str, *, exclusive: bool = False) -> bool:
         """A file is open; False if it shall be the only one of its path and is not, and nothing is noted."""
         with self._lock:
             known = self._scopes.get(scope)
@@ -54,7 +59,7 @@ class Tracker:
             counts[path] = counts.get(path, 0) + 1
             return True
 
-    def closed(self, scope: str, path: str) -> None:
+    def closed(self, scope: PlaceName, path: str) -> None:
         with self._lock:
             found = self._scopes.get(scope)
             if found is None:
@@ -66,12 +71,12 @@ class Tracker:
                 found.open.pop(path, None)
             self._drop_if_empty(scope)
 
-    def dropped(self, scope: str, path: str) -> None:
+    def dropped(self, scope: PlaceName, path: str) -> None:
         """A file was collected unclosed: its writer may believe that it is there."""
         with self._lock:
             self._scopes.setdefault(scope, Scope()).dropped.add(path)
 
-    def finished(self, scope: str, path: str, pending: Pending) -> None:
+    def finished(self, scope: PlaceName, path: str, pending: Pending) -> None:
         """A file's upload is finished; an earlier one of the same path is replaced."""
         with self._lock:
             found = self._scopes.setdefault(scope, Scope())
@@ -81,7 +86,7 @@ class Tracker:
             found.finished[path] = pending
             found.dropped.discard(path)
 
-    def withdraw(self, scope: str, path: str, upload_id: str) -> None:
+    def withdraw(self, scope: PlaceName, path: str, upload_id: str) -> None:
         """Forget a finished upload, if it is still the one of its path."""
         with self._lock:
             found = self._scopes.get(scope)
@@ -89,12 +94,12 @@ class Tracker:
                 del found.finished[path]
                 self._drop_if_empty(scope)
 
-    def find(self, scope: str, path: str) -> Pending | None:
+    def find(self, scope: PlaceName, path: str) -> Pending | None:
         with self._lock:
             found = self._scopes.get(scope)
             return found.finished.get(path) if found else None
 
-    def below(self, name: str, path: str) -> list[dict[str, Pending]]:
+    def below(self, name: PlaceName, path: str) -> list[dict[str, Pending]]:
         """The finished uploads of a path, of that name, and below it; for each scope by path."""
         with self._lock:
             found = [
@@ -104,13 +109,13 @@ class Tracker:
             ]
         return [files for files in found if files]
 
-    def snapshot(self, scope: str) -> Scope:
+    def snapshot(self, scope: PlaceName) -> Scope:
         """A copy of what is known of a scope."""
         with self._lock:
             found = self._scopes.get(scope, Scope())
             return Scope(dict(found.open), dict(found.finished), list(found.replaced), set(found.dropped))
 
-    def take(self, scope: str) -> Scope:
+    def take(self, scope: PlaceName) -> Scope:
         """What is known of a scope, which is forgotten."""
         with self._lock:
             return self._scopes.pop(scope, Scope())
@@ -121,7 +126,7 @@ class Tracker:
             for scope in [scope for scope in self._scopes if scope.startswith(prefix)]:
                 del self._scopes[scope]
 
-    def _drop_if_empty(self, scope: str) -> None:
+    def _drop_if_empty(self, scope: PlaceName) -> None:
         found = self._scopes[scope]
         if not (found.open or found.finished or found.replaced or found.dropped):
             del self._scopes[scope]
