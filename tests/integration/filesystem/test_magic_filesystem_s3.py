@@ -124,6 +124,41 @@ def test_marker_tells_its_size_and_hadoops_attribute(scene: S3Scene, base: str) 
     }
 
 
+def test_extras_of_s3fs_take_the_paths_that_we_give(scene: S3Scene, base: str) -> None:
+    fs = scene.filesystem
+    scene.put("plain a%", BODY)
+    path = fs.unstrip_protocol(f"{scene.bucket}/plain a%")
+    assert path == f"magic::s3://{scene.bucket}/plain a%"
+    fs.setxattr(path, colour="blue")
+    fs.put_tags(path, {"a": "b"})
+    assert (fs.metadata(path)["colour"], fs.get_tags(path)) == ("blue", {"a": "b"})
+    assert sync(fs.loop, fs._metadata, path) == fs.metadata(path)
+    assert fs.getxattr(path, "colour") == "blue"
+    # The path has arrived; the bucket, like every new one, knows no ACLs.
+    with pytest.raises(OSError, match="AccessControlListNotSupported"):
+        fs.chmod(path, "private")
+    for url in (fs.url(path), fs.sign(path), sync(fs.loop, fs._url, path)):
+        assert "plain%20a%25?" in url
+    assert (fs.checksum(path), fs.ukey(path)) == (fs.fs.checksum(path[7:]), fs.fs.ukey(path[7:]))
+    fs.pipe_file(f"{base}/a", BODY)
+    for change in (lambda: fs.setxattr(f"{base}/a", a="b"), lambda: fs.chmod(f"{base}/a", "private")):
+        with pytest.raises(UsageError, match="is pending"):
+            change()
+
+
+def test_what_s3fs_returns_is_returned(scene: S3Scene, base: str) -> None:
+    fs = scene.filesystem
+    assert "ETag" in fs.touch(f"{scene.bucket}/plain")
+    assert isinstance(fs.rm(f"{scene.bucket}/plain"), list)
+    fs.pipe({f"{base}/d/a b": BODY, f"{base}/c": BODY})
+    assert fs.ls(base) == [f"{base}/c", f"{base}/d"]
+    assert fs.ls(base, detail=True)[0]["type"] == "file"
+    assert fs.rm(f"{base}/d", recursive=True) == [f"{base}/d/a b"]
+    first = fs.checksum(f"{base}/c"), fs.ukey(f"{base}/c")
+    fs.pipe_file(f"{base}/c", BODY)
+    assert {fs.checksum(f"{base}/c"), fs.ukey(f"{base}/c")}.isdisjoint(first)
+
+
 def test_other_objects_under_magic_are_read_as_they_are(scene: S3Scene, base: str) -> None:
     scene.put(f"{WORK}/plain", BODY)
 
