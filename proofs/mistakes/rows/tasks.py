@@ -170,6 +170,17 @@ def out_of_the_task(user: User) -> Rows:
     return ["old", "new"]
 
 
+def moved_into_the_task(user: User) -> Rows:
+    user.put("landing/a.txt", "new\n")
+    try:
+        with user.job() as job, job.task(0) as task:
+            task.filesystem.mv(f"{user.bucket}/landing/a.txt", f"{task.path}/a.txt")
+    finally:
+        assert "landing/a.txt" in user.keys("landing/")
+    user.hear(job)
+    return ["old", "new"]
+
+
 def one_name_in_two_tasks(user: User) -> Rows:
     with user.job() as job:
         for number in range(2):
@@ -248,6 +259,7 @@ MISTAKES = {
     "a task is written to after the job": written_after_job,
     "a file is written to the destination itself, and the job fails": past_the_task,
     "a path that leads out of the task": out_of_the_task,
+    "a file is moved into the task, and the job fails": moved_into_the_task,
     "two tasks write one name": one_name_in_two_tasks,
     "two tasks write one name, with `unique_names=False`": one_plain_name_in_two_tasks,
     "a task writes one name twice (the second is meant)": one_name_twice,

@@ -50,8 +50,9 @@ async def open_source(filesystem: Connection, path: str) -> Source | None:
     async def read(start: int, size: int) -> bytes:
         try:
             return await store.get_range(key, start, size, etag=head.etag)
-        except PreconditionFailed as error:
-            problem = "another object took its place while it was copied, and nothing was recorded"
+        # A recursive copy passes over what is not found; half a file is no such thing.
+        except (PreconditionFailed, ObjectNotFound) as error:
+            problem = "it was replaced or deleted while it was copied, and nothing was recorded"
             raise PreconditionFailed("copy", path, problem, hint="copy it again") from error
 
     found = {**head.description, METADATA: dict(head.metadata)}

@@ -45,9 +45,13 @@ class Writing(Reading):
     ) -> Any:
         """Open a file; under a magic path only for writing, ``w`` or ``x``.
 
-        A file that is written in text mode or compressed aborts, too, when its ``with`` body raises.
+        A file that is written in text mode or compressed aborts, too, when its ``with`` body raises. A second
+        call writes the file anew, and the last one counts. What the object shall have is given as to s3fs:
+        ``ContentType``, ``Metadata``, ``StorageClass``, ``acl`` and others.
 
         Raises:
+            FileExistsError: The mode is ``x``, and the file is being written or pending already.
+            UsageError: The store takes no option of that name with one file. Nothing was written.
             ProtocolViolation: The path is a task's of a job that has ended or was never set up, or with
                 ``tracking="memory"`` the task was set up in another process. Nothing was written.
         """

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from magicfs.errors import ObjectNotFound, PreconditionFailed
+from magicfs.filesystem import MagicFileSystem
 from magicfs.job.job import Job
 from magicfs.stores.memory import MemoryStore
 from magicfs.testing.counting_store import CountingStore
@@ -21,6 +22,13 @@ CHANGES: dict[str, Change] = {
     "replaced": lambda store: store.put(SOURCE, b"abcdefghij"),
     "longer": lambda store: store.put(SOURCE, b"abcdefghijklm"),
     "shorter": lambda store: store.put(SOURCE, b"a"),
+    "deleted": lambda store: store.delete([SOURCE]),
+}
+
+WAYS: dict[str, Callable[[MagicFileSystem], Any]] = {
+    "cp_file": lambda fs: fs.cp_file(f"bucket/{SOURCE}", f"{BASE}/a"),
+    "copy": lambda fs: fs.copy(f"bucket/{SOURCE}", f"{BASE}/a"),
+    "copy of a directory": lambda fs: fs.copy("bucket/old/", f"{BASE}/", recursive=True),
 }
 
 
@@ -47,20 +55,23 @@ def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("after", [0, 1, 3])
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("way", ["cp_file", "copy"])
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("tracking", ["store", "memory"])
 def test_source_that_changes_fails_the_copy_and_nothing_is_recorded(
     after: int, change: str, way: str, tracking: Any
 ) -> None:
-    scene = MemoryScene(lambda store: Restless(store, [after], CHANGES[change]), tracking=tracking)  # type: ignore[arg-type]
+    left = [after]
+    scene = MemoryScene(lambda store: Restless(store, left, CHANGES[change]), tracking=tracking)  # type: ignore[arg-type]
     scene.put(SOURCE, b"0123456789")
     with pytest.raises(
-        PreconditionFailed, match=r"took its place while it was copied, and nothing was recorded; copy"
+        PreconditionFailed,
+        match=r"replaced or deleted while it was copied, and nothing was recorded; copy it",
     ):
-        getattr(scene.filesystem, way)(f"bucket/{SOURCE}", f"{BASE}/a")
-    assert (set(scene.objects()), scene.uploads()) == ({SOURCE}, [])
+        WAYS[way](scene.filesystem)
+    assert (set(scene.objects()), scene.uploads()) == ({SOURCE} if change != "deleted" else set(), [])
     assert not scene.filesystem.exists(f"{BASE}/a")
-    getattr(scene.filesystem, way)(f"bucket/{SOURCE}", f"{BASE}/a")
+    scene.put(SOURCE, b"0123456789")
+    WAYS[way](scene.filesystem)
     assert len(scene.uploads()) == 1
 
 
