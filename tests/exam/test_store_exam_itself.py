@@ -29,6 +29,29 @@ class ForgetsMetadata(MemoryStore):
         return await super().create_upload(key, metadata={}, **options)
 
 
+class ForgetsOptions(MemoryStore):
+    async def create_upload(self, key: str, *, metadata: Mapping[str, str], **_: Any) -> str:
+        return await super().create_upload(key, metadata=metadata)
+
+
+class TakesAnyOption(MemoryStore):
+    async def create_upload(self, key: str, *, metadata: Mapping[str, str], **options: Any) -> str:
+        known = {
+            n: one for n, one in (options["options"] or {}).items() if n in self.capabilities.upload_options
+        }
+        return await super().create_upload(key, metadata=metadata, options=known)
+
+
+class ReadsRangesOfAnyObject(MemoryStore):
+    async def get_range(self, key: str, start: int, size: int, *, etag: str) -> bytes:
+        return (await self.get(key))[start : start + size]
+
+
+class ReadsRangesWithTheirEnd(MemoryStore):
+    async def get_range(self, key: str, start: int, size: int, *, etag: str) -> bytes:
+        return await super().get_range(key, start, size + 1, etag=etag)
+
+
 class KeepsTheFirstPart(MemoryStore):
     async def put_part(self, key: str, upload_id: str, number: int, body: Body) -> Part:
         upload = self._upload("put_part", key, upload_id)
@@ -299,6 +322,10 @@ def exam_of(examined: type[MemoryStore], name: str = "memory") -> MemoryStoreExa
             CopiesWithoutMetadata,
             ["copy_keeps_the_metadata_and_replaces_what_was_there", "copy_onto_itself_changes_nothing"],
         ),
+        (ForgetsOptions, ["upload_brings_metadata_and_what_describes_its_content"]),
+        (TakesAnyOption, ["upload_takes_no_option_of_another_name"]),
+        (ReadsRangesOfAnyObject, ["range_of_another_object_is_not_read"]),
+        (ReadsRangesWithTheirEnd, ["range_of_the_object_of_that_etag_is_read"]),
         (CopiesByMoving, ["copy_holds_the_content_and_the_source_stays"]),
         (CopiesOnlyWhereNothingIs, ["second_copy_does_the_same_again"]),
         (CopiesWithoutCounting, ["copy_holds_the_content_and_the_source_stays"]),
