@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from magicfs.protocol.parts import PartLimits
@@ -50,8 +51,7 @@ class SnapshotWorld(World):
             self.opened = source.opened
             self.contents.objects.update(source.contents.objects)
             for upload_id, upload in source.contents.uploads.items():
-                kept = type(upload)(upload.key, upload.initiated, upload.metadata, dict(upload.parts))
-                self.contents.uploads[upload_id] = kept
+                self.contents.uploads[upload_id] = replace(upload, parts=dict(upload.parts))
 
     @property
     def contents(self) -> Any:

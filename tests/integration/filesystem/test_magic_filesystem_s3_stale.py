@@ -85,7 +85,7 @@ def test_removing_under_magic_asks_the_store(lied_to: S3Scene) -> None:
 
 def test_writing_onto_a_name_that_the_cache_knows_writes_it(lied_to: S3Scene) -> None:
     base = f"{lied_to.bucket}/{ATTEMPT}"
-    for mode in ("wb", "xb"):
+    for mode in ("xb", "wb"):
         with lied_to.filesystem.open(f"{base}/gone", mode) as file:
             file.write(BODY)
     assert lied_to.publish() == {"dataset1/there": BODY, "dataset1/gone": BODY}
