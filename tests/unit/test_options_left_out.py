@@ -44,6 +44,7 @@ OF_FILESYSTEM: Final[dict[str, Any]] = {
     "etag_format": "object",
     "job_object": False,
     "allow_secrets_in_pickles": True,
+    "secrets_of": "nobody",
 }
 """The same for ``MagicFileSystem``."""
 

@@ -43,9 +43,7 @@ _Position = dict[str, str]
 # object must know, too: keys of customers' own, algorithms of checksums, who pays.
 _UPLOAD_OPTIONS = frozenset(
     {
-        *(METADATA, *DESCRIPTION, "Tagging", "StorageClass"),
-        *("ServerSideEncryption", "SSEKMSKeyId", "SSEKMSEncryptionContext", "BucketKeyEnabled"),
-        *("ACL", "GrantFullControl", "GrantRead", "GrantReadACP", "GrantWriteACP", "ExpectedBucketOwner"),
+        *(METADATA, *DESCRIPTION, *object_settings.NAMES - {"SSECustomerAlgorithm"}, "ExpectedBucketOwner"),
         *("ObjectLockMode", "ObjectLockRetainUntilDate", "ObjectLockLegalHoldStatus"),
     }
 )

@@ -160,13 +160,14 @@ class SweepPlan:
     """What a sweep of a job would remove."""
 
     context: JobContext
-    uploads: set[tuple[str, str]]  # their keys and ids
+    uploads: set[tuple[str, str]]  # keys and ids of those that are pending at the job's destination
+    recorded: set[tuple[str, str]]  # of those that the job's files name, wherever, and perhaps gone
     keys: list[str]  # of work objects
 
     async def carry_out(self, engine: Engine) -> list[MagicError]:
         """Remove exactly this, and where the job was located; return what went wrong. May be repeated."""
         swept = Swept()
-        await _abort(engine, self.uploads, set(), swept)
+        await _abort(engine, self.uploads | self.recorded, set(), swept)
         if not swept.problems:
             swept.problems += await delete_keys(engine, self.keys)
         if not swept.problems:
@@ -183,4 +184,4 @@ async def plan_sweep(engine: Engine, context: JobContext) -> SweepPlan:
         async for upload in engine.store.list_uploads(paths.prefix_of(destination)):
             if _is_own(context, upload.key) or (upload.key, upload.upload_id) in recorded:
                 uploads.add((upload.key, upload.upload_id))
-    return SweepPlan(context, uploads, keys)
+    return SweepPlan(context, uploads, recorded, keys)

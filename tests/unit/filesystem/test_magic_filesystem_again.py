@@ -14,7 +14,7 @@ from fsspec.asyn import sync
 from magicfs.datasets.own_paths import discard, publish
 from magicfs.errors import ObjectExists, PermissionDenied, Unavailable, UsageError
 from magicfs.filesystem import MagicFileSystem
-from magicfs.filesystem.tracking import tracker
+from magicfs.filesystem.tracking import name_in, tracker
 from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.protocol.magic import PENDING
@@ -122,7 +122,8 @@ class TestExclusive:
         for way in EXCLUSIVE.values():
             with pytest.raises(FileExistsError):
                 way(fs, f"{base}/a", local)
-        assert tracker().snapshot(magic.scope).open == {magic.path: 1}
+        name = name_in(fs.store(magic.bucket), magic.scope)
+        assert tracker().snapshot(name).open == {magic.path: 1}
         file.abort()
 
     def test_mode_that_nobody_knows_is_refused(self, place: Place) -> None:
