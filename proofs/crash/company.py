@@ -11,7 +11,6 @@ import random
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from typing import Any, Final, TypeVar
 
 from magicfs.datasets import recover_jobs
@@ -79,9 +78,9 @@ async def interrupted(work: Callable[[], Coroutine[Any, Any, _T]], after: float)
     loop = asyncio.get_running_loop()
     call = Call(loop, work)
     context = contextvars.copy_context()
-    context.run(partial(interrupt._CALL.set, call))  # noqa: SLF001 - what _start does in the user's thread
+    context.run(interrupt._CALL.set, call._stop)  # noqa: SLF001 - what _start does in the user's thread
     loop.call_soon(call._begin, context=context)  # noqa: SLF001
-    stop = loop.call_later(after, call._stop)  # noqa: SLF001
+    stop = loop.call_later(after, call._stop.want)  # noqa: SLF001
     while not call.ended:  # noqa: ASYNC110 - its event is one of threads
         await asyncio.sleep(_POLL_S)
     stop.cancel()

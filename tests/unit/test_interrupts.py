@@ -12,6 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -293,26 +294,39 @@ def test_whatever_the_coroutine_raises_is_raised(loop: asyncio.AbstractEventLoop
         run_on(loop, work)
 
 
-def test_what_a_call_worked_on_is_free_at_its_end_even_if_its_context_lives_on() -> None:
-    """Timers and connections that a call leaves behind keep its context, and must not keep its data."""
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_a_call_worked_on_is_free_at_its_end_even_if_its_context_lives_on(fails: bool) -> None:
+    """Timers and connections that a call leaves behind keep its context, and must not keep its data.
+
+    Nor its error, whose traceback leads to all that the call has touched.
+    """
 
     class Data:
         pass
 
     contexts: list[contextvars.Context] = []
 
-    async def work(_: Data) -> None:
+    async def work(data: Data) -> Data:
         contexts.append(contextvars.copy_context())
+        if fails:
+            raise ZeroDivisionError
+        return data
+
+    def run(data: Data) -> None:
+        with suppress(ZeroDivisionError):
+            run_on(get_loop(), work, data)
 
     data = Data()
     alive = weakref.ref(data)
     gc.disable()
     try:
-        run_on(get_loop(), work, data)
+        run(data)
         del data
         deadline = time.monotonic() + 20
         while alive() is not None and time.monotonic() < deadline:
             time.sleep(0.01)
+            if fails:  # an error and its traceback are a circle
+                gc.collect()
         assert alive() is None
     finally:
         gc.enable()

@@ -20,9 +20,53 @@ __all__ = ["Call", "held", "hold", "run_on"]
 
 _T = TypeVar("_T")
 
-_CALL: contextvars.ContextVar[Call[Any] | None] = contextvars.ContextVar("magicfs_call", default=None)
+_CALL: contextvars.ContextVar[_Stop | None] = contextvars.ContextVar("magicfs_call", default=None)
 _WAIT_S = 1.0
 """An exception that another thread sets in this one is seen after that time; Ctrl-C at once."""
+
+
+class _Stop:
+    """How the coroutine of one call is stopped. All of it belongs to the loop's thread.
+
+    Contexts have it, and those of timers and connections outlive the call: so it holds nothing of what the
+    call works on, returns or raises.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, whole: bool, waiting: str) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self._loop = loop
+        self._waiting = waiting
+        self._holds = int(whole)
+        self._wanted = False
+        self._stopped = False
+
+    @property
+    def comes_first(self) -> bool:
+        """Whether the coroutine is to be stopped before it has begun."""
+        return self._wanted and not self._holds
+
+    def want(self) -> None:
+        """Stop it as soon as nothing is held."""
+        self._wanted = True
+        if self._holds and self.task is not None and self._waiting:
+            logging.getLogger("magicfs").warning("%s", self._waiting)
+        self._stop_if_free()
+
+    def _stop_if_free(self) -> None:
+        if not self._holds and not self._stopped and self.task is not None:
+            self._stopped = True  # what cleans up afterwards is not stopped
+            self.task.cancel()
+
+    def hold(self) -> None:
+        """Do not stop it before ``release``."""
+        self._holds += 1
+
+    def release(self) -> None:
+        """Undo one ``hold``."""
+        self._holds -= 1
+        if self._wanted:
+            # Not at once: it would be the next request that is cut, which may be held, too.
+            self._loop.call_soon(self._stop_if_free)
 
 
 class Call(Generic[_T]):
@@ -43,13 +87,8 @@ class Call(Generic[_T]):
         if loop is None or loop.is_closed():
             raise RuntimeError("the loop of the filesystem is not running")
         self._loop = loop
-        self._work: Callable[[], Coroutine[Any, Any, _T]] | None = work
-        self._waiting = waiting
-        # The following belong to the loop's thread.
-        self._holds = int(whole)
-        self._wanted_stopped = False
-        self._stopped = False
-        self._task: asyncio.Task[None] | None = None
+        self._work = work
+        self._stop = _Stop(loop, whole, waiting)
         self._ended = threading.Event()
         self._results: list[_T] = []
         self._error: BaseException | None = None
@@ -88,7 +127,7 @@ class Call(Generic[_T]):
             _wait(self._ended)
         except BaseException as interruption:
             self.interrupted = True
-            self._loop.call_soon_threadsafe(self._stop)
+            self._loop.call_soon_threadsafe(self._stop.want)
             _wait(self._ended)
             if isinstance(self._error, Exception):
                 interruption.add_note(f"and: {self._error}")
@@ -101,49 +140,24 @@ class Call(Generic[_T]):
             self._ended.set()
             raise RuntimeError("Calling sync() from within a running loop")
         context = contextvars.copy_context()
-        context.run(lambda: _CALL.set(self))
+        context.run(_CALL.set, self._stop)
         loop.call_soon_threadsafe(self._begin, context=context)
 
     def _begin(self) -> None:
-        if self._wanted_stopped and not self._holds:
+        if self._stop.comes_first:
             self._error = asyncio.CancelledError()
             self._ended.set()
             return
-        self._task = self._loop.create_task(self._main())
+        self._stop.task = self._loop.create_task(self._main())
 
     async def _main(self) -> None:
-        # Contexts that outlive the call, of timers and connections, hold the call: not also what it works on.
-        work, self._work = self._work, None
-        assert work is not None
         try:
-            self._results.append(await work())
+            self._results.append(await self._work())
         except BaseException as error:  # noqa: BLE001 - raised by result
             self._error = error
         finally:
-            self._task = None
+            self._stop.task = None
             self._ended.set()
-
-    def _stop(self) -> None:
-        self._wanted_stopped = True
-        if self._holds and not self.ended and self._waiting:
-            logging.getLogger("magicfs").warning("%s", self._waiting)
-        self._stop_if_free()
-
-    def _stop_if_free(self) -> None:
-        if not self._holds and not self._stopped and self._task is not None:
-            self._stopped = True  # what cleans up afterwards is not stopped
-            self._task.cancel()
-
-    def hold(self) -> None:
-        """On the loop: do not stop it before ``release``."""
-        self._holds += 1
-
-    def release(self) -> None:
-        """Undo one ``hold``."""
-        self._holds -= 1
-        if self._wanted_stopped:
-            # Not at once: it would be the next request that is cut, which may be held, too.
-            self._loop.call_soon(self._stop_if_free)
 
 
 def run_on(
