@@ -47,9 +47,11 @@ MAINTENANCE: Final[Mapping[str, Maintenance]] = {
 _ROOM: Final = 1_500
 _OTHERS: Final = 500
 """Bytes that stand for ``magicfs.formats.limits.ROOM`` where everything is small; of manifests fewer."""
+_OLD: Final = 900
+"""Bytes: more than the manifest has that was there before."""
 
 _LIMITS: Final = {
-    "MANIFEST_SIZE_LIMIT": (Manifest, _OTHERS, 1_000),
+    "MANIFEST_SIZE_LIMIT": (Manifest, _OLD, 1_000),
     "JOB_OBJECT_SIZE_LIMIT": (None, _ROOM, 8_000),
     "PENDINGSET_SIZE_LIMIT": (PendingSet, 0, 12_000),
 }

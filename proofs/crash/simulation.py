@@ -18,7 +18,7 @@ from magicfs.committers.base import Committer
 from magicfs.errors import CommitOutcomeUnknown, MagicError, StoreError
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids
-from magicfs.protocol.ids import TaskId
+from magicfs.protocol.ids import JobId, TaskId
 from magicfs.protocol.paths import Location
 from magicfs.report import JobReport
 from magicfs.stores.retrying import RetryingStore
@@ -42,7 +42,7 @@ _PLACE = Location("memory", BUCKET, DESTINATION)
 _TRIES = 4
 # Share of the seeds whose jobs have names that make trouble.
 _HOSTILE = 0.3
-_RECOVERIES = {"rivals": (0,), "races": (2, 3), "drivers": (2,)}
+_RECOVERIES = {"rivals": (0,), "races": (2, 3), "drivers": (2,), "interrupts": (0, 0, 1)}
 
 
 @dataclass(slots=True)
@@ -79,6 +79,7 @@ class Simulation(Watched):
     _numbers: int = 0
     _skew: float = 0.0
     _interruption: random.Random | None = None
+    _helped: set[JobId] = field(default_factory=set)
 
     @classmethod
     def of(cls, seed: str) -> Simulation:
@@ -142,15 +143,18 @@ class Simulation(Watched):
             self._start(f"j{number}-driver", chances.moment() if number else 0.0, self._driver, number, job)
             if chances.company == "drivers" or (not chances.company and chances.one_in(6)):
                 self._start(f"j{number}-second", chances.moment(), self._driver, number, again(job))
+                self._helped.add(job.context.job)
             how_many = _RECOVERIES.get(chances.company, (0, 0, 1, 1, 2))
             for _ in range(chances.random.choice(how_many)):
                 self._start(f"j{number}-recovery", chances.moment(), self._recovery, number, job)
+                self._helped.add(job.context.job)
         if chances.one_in(4):
             self._running.append(asyncio.ensure_future(self._clock_jumps()))
         if not chances.company and chances.one_in(10):
             self._running.append(asyncio.ensure_future(self._upload_expires()))
         if (source := self._company("maintenance", 0.2)) is not None:
             for number in range(source.randint(1, 4)):
+                self._helped |= {job.context.job for job in self.jobs}
                 command = MAINTENANCE[source.choice(list(MAINTENANCE))]
                 after = source.uniform(0.0, 60 * chances.weather.latency_s)
                 self._start(
@@ -228,7 +232,8 @@ class Simulation(Watched):
         call = await interrupted(partial(committer.commit_job, handed, driver), after)
         if not isinstance(call.error, asyncio.CancelledError):
             return call.result()
-        if self.histories[job.context.job].reached("committing"):
+        alone = job.context.job not in self._helped
+        if alone and self.histories[job.context.job].reached("committing"):
             self.violations.append(Violation("b", "a driver was stopped after its commit point"))
         await committer.abort_job(handed or (), driver)
         return None
