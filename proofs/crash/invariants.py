@@ -260,7 +260,9 @@ def _scope(look: _Look, job: JobFacts, history: JobHistory) -> Iterator[Violatio
     if job.mode in {"append", "fail"}:
         if plan.deletions:
             yield Violation("e", f"{job.mode} deletes {min(plan.deletions)}")
-        taken = (look.data(look.before).keys() | history.seen) - plan.files.keys()
+        # A rival may have deleted what was there before both.
+        there = look.data(look.before).keys() | history.seen if look.alone else history.seen
+        taken = there - plan.files.keys()
         if job.committer == "partitioned":
             taken = {key for key in taken if key.startswith(partitions)}
         if job.mode == "fail" and taken:
