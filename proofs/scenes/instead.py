@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+
+from magicfs.testing.virtual_time import replaced
 
 __all__ = ["instead"]
 
 
-@contextmanager
-def instead(name: str, value: object) -> Iterator[None]:
+def instead(name: str, value: object) -> AbstractContextManager[None]:
     """Within it a constant or function of a module, by its full name, is another one."""
     module, _, attribute = name.rpartition(".")
-    found = importlib.import_module(module)
-    own = getattr(found, attribute)
-    setattr(found, attribute, value)
-    try:
-        yield
-    finally:
-        setattr(found, attribute, own)
+    return replaced(importlib.import_module(module), attribute, value)

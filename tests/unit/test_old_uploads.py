@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import magicfs
 from magicfs.errors import CommitFailed, PermissionDenied
+from magicfs.stores.memory import MemoryStore
+from magicfs.stores.port import UploadInfo
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Request
 from magicfs.transaction import old_uploads
@@ -101,3 +105,25 @@ def test_where_uploads_may_not_be_listed_the_report_says_so(scene: JobScene) -> 
     assert report.files == 2
     assert "up to 25 hours ago" in report.warnings[0]
     assert "could not be looked for" in report.warnings[0]
+
+
+@pytest.mark.usefixtures("next_day")
+def test_a_server_that_lists_one_page_of_uploads_refuses_no_job(
+    scene: JobScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = scene.job()
+    commits = scene.wrote(job, FILES)
+    listed = MemoryStore.list_uploads
+
+    async def one_page(store: MemoryStore, prefix: str) -> AsyncIterator[UploadInfo]:
+        async for upload in listed(store, prefix):
+            yield upload
+            return
+
+    monkeypatch.setattr(MemoryStore, "list_uploads", one_page)
+    world = scene.plain.world
+    monkeypatch.setattr(world, "capabilities", replace(world.capabilities, list_page_max=1))
+    report = scene.commit(job, commits)
+    assert report is not None
+    assert any("has listed one page of uploads" in warning for warning in report.warnings)
+    assert len(scene.data()) == len(FILES)

@@ -24,7 +24,8 @@ _NAMED = 5
 async def refuse_if_gone(engine: Engine, context: JobContext, output: JobOutput, warnings: list[str]) -> None:
     """Raise CommitFailed if uploads of a job are gone whose files are half a day old; nothing was published.
 
-    No request is made for a younger job. Where uploads may not be listed, ``warnings`` tells.
+    No request is made for a younger job. Where uploads may not be listed, or one page of them is all,
+    ``warnings`` tells.
     """
     # Hadoop's may be gone because its driver has completed them.
     known = [one for one in output.pendings() if one.created_ms and write_id_of(one) is not None]
@@ -33,7 +34,7 @@ async def refuse_if_gone(engine: Engine, context: JobContext, output: JobOutput,
         return
     hours = age_ms // (3600 * 1000)
     try:
-        there = await _listed(engine, context)
+        there, is_whole = await _listed(engine, context)
     except PermissionDenied as error:
         warnings.append(
             f"files were written up to {hours} hours ago, and whether a lifecycle rule has aborted their "
@@ -41,6 +42,12 @@ async def refuse_if_gone(engine: Engine, context: JobContext, output: JobOutput,
         )
         return
     gone = [one.destination_key for one in known if one.upload_id not in there]
+    if gone and not is_whole:
+        warnings.append(
+            f"files were written up to {hours} hours ago, and whether a lifecycle rule has aborted their "
+            "uploads could not be looked for: the store has listed one page of uploads, and perhaps has more"
+        )
+        return
     if gone:
         named = ", ".join(gone[:_NAMED])
         more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
@@ -52,9 +59,12 @@ async def refuse_if_gone(engine: Engine, context: JobContext, output: JobOutput,
         )
 
 
-async def _listed(engine: Engine, context: JobContext) -> set[str]:
-    found: set[str] = set()
+async def _listed(engine: Engine, context: JobContext) -> tuple[set[str], bool]:
+    """The ids of all uploads, and whether that is sure: one page may be all that a server lists."""
+    found, is_whole = set[str](), True
     for destination in (context.layout.destination, *context.extra_destinations):
         prefix = paths.prefix_of(destination)
-        found |= {upload.upload_id async for upload in engine.store.list_uploads(prefix)}
-    return found
+        listed = {upload.upload_id async for upload in engine.store.list_uploads(prefix)}
+        is_whole = is_whole and len(listed) != engine.store.capabilities.list_page_max
+        found |= listed
+    return found, is_whole
