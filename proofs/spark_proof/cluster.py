@@ -29,7 +29,8 @@ _WORKERS = ("127.0.0.2", "127.0.0.3")
 _START_SECONDS = 60.0
 _STOP_SECONDS = 5.0
 _POLL_SECONDS = 0.05
-_INHERITED = ("PATH", "JAVA_HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
+# Workers import the proofs, which are not installed.
+_INHERITED = ("PATH", "PYTHONPATH", "JAVA_HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 _EXECUTOR = "CoarseGrainedExecutorBackend"
 _LOG_TAIL_LINES = 30
 
