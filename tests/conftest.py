@@ -36,10 +36,12 @@ def _no_filesystem_outlives_its_test() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_client_outlives_its_module() -> Iterator[None]:
-    """The same for those of S3."""
+    """The same for those of S3 and Azure."""
     yield
     if (s3fs := sys.modules.get("s3fs")) is not None:
         s3fs.S3FileSystem.clear_instance_cache()
+    if (adlfs := sys.modules.get("adlfs")) is not None:
+        adlfs.AzureBlobFileSystem.clear_instance_cache()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from proofs.committer_exam.aborts import AbortsExam
 from proofs.committer_exam.attempts import AttemptsExam
-from proofs.committer_exam.bench import Bench, LocalBench, MemoryBench, ServerBench
+from proofs.committer_exam.bench import Bench, DirectoryBench, LocalBench, MemoryBench, ServerBench
 from proofs.committer_exam.documents import DocumentsExam
 from proofs.committer_exam.lifecycle import LifecycleExam
 from proofs.committer_exam.names import NamesExam
@@ -26,7 +26,7 @@ from proofs.committer_exam.neighbours import NeighboursExam
 from proofs.committer_exam.recoveries import RecoveriesExam
 from proofs.committer_exam.sizes import SizesExam
 
-__all__ = ["Bench", "CommitterExam", "LocalBench", "MemoryBench", "ServerBench"]
+__all__ = ["Bench", "CommitterExam", "DirectoryBench", "LocalBench", "MemoryBench", "ServerBench"]
 
 
 class CommitterExam(

@@ -99,7 +99,9 @@ class AttemptsExam(Examined):
         job = self.job(bench, **mode)
         left = self.vanish(job, 0, {"a.txt": b"lost\n", "d/b.txt": b"lost\n"})
         self.run_task(job, 0, "a.txt")
-        assert job.commit(job.commits).uploads_aborted == left
+        # Where uploads share their key, the one that is published drops the other of its name.
+        dropped = 0 if bench.uploads_apart else self.uploads_of(1)
+        assert left - dropped <= job.commit(job.commits).uploads_aborted <= left
         assert self.rows(bench) == rows_of((0, "a.txt"))
         self.assert_nothing_left(bench)
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from uuid import uuid4
 
 from fsspec.asyn import get_loop, sync
+from fsspec.implementations.dirfs import DirFileSystem
+from fsspec.implementations.local import LocalFileSystem
 
-from magicfs.errors import UsageError
+from magicfs.stores.local import LocalStore
+from magicfs.stores.local_files import UPLOADS
 from magicfs.stores.memory import MemoryStore, default_world
+from magicfs.stores.port import Store
 from magicfs.testing.bucket_view import BucketView
 
-__all__ = ["Bench", "LocalBench", "MemoryBench", "ServerBench"]
+__all__ = ["Bench", "DirectoryBench", "LocalBench", "MemoryBench", "ServerBench"]
 
 _T = TypeVar("_T")
+
+_VERSION = re.compile(r"\.\d{5,9}\.json$")
 
 
 class Bench(Protocol):
@@ -24,10 +31,12 @@ class Bench(Protocol):
     Attributes:
         url: ``scheme://bucket``.
         server_name: Tells the server from others of its kind.
+        uploads_apart: As in ``Capabilities`` of its store.
     """
 
     url: str
     server_name: str
+    uploads_apart: bool
 
     def options(self) -> dict[str, Any]:
         """What ``Job`` needs to get here; it must survive pickling, so secrets come from the environment."""
@@ -61,6 +70,7 @@ class MemoryBench:
         self.bucket = f"exam-{uuid4().hex[:12]}"
         self.url = f"memory://{self.bucket}"
         self.server_name = ""
+        self.uploads_apart = True
         default_world().create_bucket(self.bucket)
         self._store = MemoryStore(self.bucket)
 
@@ -105,16 +115,19 @@ class LocalBench:
         self.directory = directory
         self.url = f"file://{directory}"
         self.server_name = str(directory)
+        self._store = LocalStore(str(directory))
+        self.uploads_apart = True
 
     def options(self) -> dict[str, Any]:
         return {}
 
     def listed(self, prefix: str = "") -> list[str]:
         keys = (str(path.relative_to(self.directory)) for path in self.directory.rglob("*") if path.is_file())
-        return sorted(key for key in keys if key.startswith(prefix))
+        return sorted(key for key in keys if key.startswith(prefix) and UPLOADS not in key)
 
-    def pending(self, prefix: str = "") -> set[tuple[str, str]]:  # noqa: ARG002
-        return set()
+    def pending(self, prefix: str = "") -> set[tuple[str, str]]:
+        uploads = _run(_collected(self._store.list_uploads(prefix)))
+        return {(info.key, info.upload_id) for info in uploads}
 
     def read(self, key: str) -> bytes:
         return (self.directory / key).read_bytes()
@@ -128,14 +141,61 @@ class LocalBench:
         path.write_bytes(body)
 
     def open_upload(self, key: str) -> str:
-        raise UsageError(f"{key}: a filesystem has no uploads")
+        return _run(self._store.create_upload(key, metadata={}))
 
     def abort_upload(self, key: str, upload_id: str) -> None:
-        raise UsageError(f"{key}: a filesystem has no upload {upload_id}")
+        _run(self._store.abort_upload(key, upload_id))
+
+
+class FilesBelow(DirFileSystem):
+    """The directories in a directory as buckets: their files have short keys, as on a store."""
+
+    protocol = "files"
+    async_impl = False
+    asynchronous = False
+
+    def store(self, bucket: str) -> Store:
+        """The store behind one of the directories."""
+        return DirectoryStore(Path(self.path) / bucket)
+
+
+class DirectoryStore(LocalStore):
+    """A directory as a bucket of its own name, by which jobs call it as on a store."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(str(directory))
+        self.bucket = directory.name
+        self._directory = str(directory)
+
+    @property
+    def identity(self) -> str:
+        return f"directory:{self._directory}"
+
+
+class DirectoryBench(LocalBench):
+    """The same, where jobs take the directory for a bucket and so name their files as the exam does.
+
+    The versions of the job object, and of the pointer, count as one file: the newest.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.url = f"files://{directory.name}"
+
+    def options(self) -> dict[str, Any]:
+        return {"filesystem": FilesBelow(str(self.directory.parent), LocalFileSystem(auto_mkdir=True))}
+
+    def listed(self, prefix: str = "") -> list[str]:
+        return [key for key in super().listed(prefix) if not _VERSION.search(key)]
+
+    def read(self, key: str) -> bytes:
+        stem = key.removesuffix(".json")
+        versions = [one for one in super().listed(f"{stem}.") if _VERSION.fullmatch(one, len(stem))]
+        return super().read(versions[-1] if stem != key and versions else key)
 
 
 class ServerBench:
-    """A bucket of an S3 server, watched by plain botocore.
+    """A bucket of a server, watched by plain clients of its kind.
 
     Args:
         server: Where it is.
@@ -146,50 +206,40 @@ class ServerBench:
     def __init__(self, server: BucketView, bucket: str, endpoint: str | None = None) -> None:
         self.server = server
         self.bucket = bucket
-        self.url = f"s3://{bucket}"
+        self.url = f"{server.scheme}://{bucket}"
         self.server_name = server.endpoint
-        self._endpoint = endpoint
+        self.uploads_apart = server.uploads_apart
+        self._endpoint = endpoint or server.endpoint
 
     def environment(self) -> dict[str, str]:
         """Environment variables that hold the credentials: no pickle carries them."""
-        return {
-            "AWS_ACCESS_KEY_ID": self.server.access_key,
-            "AWS_SECRET_ACCESS_KEY": self.server.secret_key,
-        }
+        return self.server.credentials()
 
     def options(self) -> dict[str, Any]:
-        plain = {k: v for k, v in self.server.storage_options().items() if k not in {"key", "secret"}}
-        if self._endpoint is not None:
-            plain["endpoint_url"] = self._endpoint
-        # s3fs keeps an instance for the same options, with the credentials it once found for them.
-        plain["config_kwargs"] = {"user_agent_extra": "magicfs-committer-exam"}
-        return {"storage_options": plain}
+        return {"storage_options": self.server.plain_options(self._endpoint)}
 
     def listed(self, prefix: str = "") -> list[str]:
         return self.server.all_keys(self.bucket, prefix)
 
     def pending(self, prefix: str = "") -> set[tuple[str, str]]:
-        return {(u["Key"], u["UploadId"]) for u in self.server.pending_uploads(self.bucket, prefix)}
+        return self.server.uploads(self.bucket, prefix)
 
     def read(self, key: str) -> bytes:
-        body: bytes = self._client().get_object(Bucket=self.bucket, Key=key)["Body"].read()
+        body = self.server.read(self.bucket, key)
+        assert body is not None, f"nothing is at {key}"
         return body
 
     def metadata(self, key: str) -> dict[str, str]:
-        found = self._client().head_object(Bucket=self.bucket, Key=key)["Metadata"]
-        return {name.lower(): value for name, value in found.items()}
+        return self.server.metadata(self.bucket, key)
 
     def write(self, key: str, body: bytes) -> None:
-        self._client().put_object(Bucket=self.bucket, Key=key, Body=body)
+        self.server.write(self.bucket, key, body)
 
     def open_upload(self, key: str) -> str:
-        return str(self._client().create_multipart_upload(Bucket=self.bucket, Key=key)["UploadId"])
+        return self.server.open_upload(self.bucket, key)
 
     def abort_upload(self, key: str, upload_id: str) -> None:
-        self._client().abort_multipart_upload(Bucket=self.bucket, Key=key, UploadId=upload_id)
-
-    def _client(self) -> Any:
-        return self.server.s3_client()
+        self.server.abort_upload(self.bucket, key, upload_id)
 
 
 def _run(awaitable: Coroutine[Any, Any, _T]) -> _T:

@@ -30,7 +30,7 @@ _NEVER_DELETED = (
     "_temporary_x/y",
     "_magicfs/other.json",
     "_hidden/x",
-    ".dot/x",
+    ".dots/x",
     ".dot",
 )
 
@@ -117,7 +117,7 @@ class ConflictsExam(Examined):
             self.new_job(bench, "fail")
 
     def test_fail_minds_data_only(self, bench: Bench) -> None:
-        for name in ("_SUCCESS", "_hidden/x", ".dot/x", "_temporary/0/x", "day=1/_x", "__magic_job-other/x"):
+        for name in ("_SUCCESS", "_hidden/x", ".dots/x", "_temporary/0/x", "day=1/_x", "__magic_job-other/x"):
             bench.write(f"{DESTINATION}/{name}", b"theirs\n")
         bench.write(f"{DESTINATION}0/data.txt", b"theirs\n")
         job = self.new_job(bench, "fail")

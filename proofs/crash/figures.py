@@ -24,6 +24,7 @@ _SHOWN: Final = 20
 ACCEPTED: Final = (
     "unique_names=False: an upload that no document has recorded yet when its worker dies may stay pending",
     "stores without If-Match: numbered versions of an ended job's object wait for a sweep of that job",
+    "stores without If-Match: a late driver's move of an ended job that came back, until it is taken back",
     "stores without conditional delete: a request that is late by a whole recovery may delete _SUCCESS",
     "tasks that outlive their job: what they leave waits for a sweep of that job",
     "committers that stage: after a dead driver local files and the cluster's directory wait for job.abort()",

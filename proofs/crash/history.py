@@ -5,6 +5,7 @@ code under test.
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import re
 from collections.abc import Mapping
@@ -117,7 +118,7 @@ class JobHistory:
         """Take note of what the job's own objects say now."""
         if not job.unique:
             self._look_at_records(world, job)
-        found = newest(world.objects, job.stem)
+        found = newest(world.objects, job.stem, gaps=False)
         if found is self._object:
             return
         self._object = found
@@ -149,15 +150,22 @@ def document_of(body: bytes) -> Any:
     return json.loads(body)
 
 
-def newest(objects: Mapping[str, Any], stem: str) -> Any:
-    """The version of a register that counts: the highest number, if the first is there."""
+def newest(objects: Mapping[str, Any], stem: str, *, gaps: bool = True) -> Any:
+    """The version of a register that counts: the highest number, if the first is there.
+
+    Old versions of a manifest or of the pointer are cleaned up, a job's are not. So without ``gaps`` what
+    follows one does not count: a late copy of the first request has brought the first version of an ended job
+    back, and a driver that comes as late is about to take its own back.
+    """
     if f"{stem}.json" not in objects:
         return None
     found = {}
     for key in objects:
         if key.startswith(f"{stem}.") and (match := _VERSION.match(key, len(stem))):
             found[int(match[1] or 0)] = objects[key]
-    return found[max(found)]
+    if gaps:
+        return found[max(found)]
+    return found[next(number for number in itertools.count() if number + 1 not in found)]
 
 
 @functools.lru_cache(maxsize=100_000)

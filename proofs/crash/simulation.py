@@ -110,7 +110,11 @@ class Simulation(Watched):
 
     def _fault(self, request: Request) -> Fault | None:
         fault = self.chances.fault(request, self._state(request))
-        if fault is not None and fault.kind is Kind.LATE and self.jobs[0].setting.store == "write-once":
+        if fault is None or self.jobs[0].setting.store != "write-once":
+            return fault
+        if fault.kind is Kind.REFUSED and request.condition == "if_match":
+            return None  # a store that does not look at it does not refuse either
+        if fault.kind is Kind.LATE:
             # Without conditional deletes a late one may meet another object: a window that is no secret.
             return None if request.operation == "delete" else fault
         return fault

@@ -115,7 +115,7 @@ def in_place(
 def landing(path: str, land: Callable[[bytes], None]) -> Publication:
     """A publication in a bucket in memory of its own; its bytes then land where the suite expects them.
 
-    For filesystems that cannot delay an upload.
+    For fsspec's memory filesystem, which cannot delay an upload, and files, which suites name as they like.
     """
     store = MemoryFileSystem(world=World())
     bucket, key = f"foreign-{uuid4().hex}", posixpath.normpath(path.replace("//", "/")).strip("/")

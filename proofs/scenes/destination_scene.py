@@ -86,10 +86,11 @@ class DestinationScene:
         return sorted(self.data().values())
 
     def uploads(self) -> list[str]:
-        """Keys of all pending uploads of the bucket."""
+        """Keys of all pending uploads of the bucket; where that is the whole machine, of the destination."""
+        prefix = "" if self.store.bucket else paths.prefix_of(self.location.key)
 
         async def read() -> list[str]:
-            return [one.key async for one in self.store.list_uploads("")]
+            return [one.key async for one in self.store.list_uploads(prefix)]
 
         return self.run(read)
 

@@ -12,7 +12,7 @@ from typing import TypedDict
 
 from magicfs.errors import ObjectNotFound, StoreError, UploadNotFound
 from magicfs.parallel import drained
-from magicfs.protocol.readback import WRITE_ID, Found, Outcome, etag_of_parts, resolve
+from magicfs.protocol.readback import Found, Outcome, etag_of_parts, resolve, write_id_shown
 from magicfs.protocol.steps import Abort, Batch, Complete, Delete, Rename, Step
 from magicfs.stores import object_settings
 from magicfs.stores.object_settings import ObjectSettings
@@ -184,7 +184,10 @@ class Engine:
         found: Found | None
         try:
             info = await self.store.head(step.key)
-            found = Found(True, info.metadata.get(WRITE_ID), info.size, info.etag)
+            shown = write_id_shown(
+                info.metadata, info.etag, own=step.write_id, upload_id=step.upload_id, length=step.length
+            )
+            found = Found(True, shown, info.size, info.etag)
         except ObjectNotFound:
             found = Found(False)
         except StoreError as second:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aiobotocore.session import AioSession
 
+from magicfs.stores.azure_requests import AzureRequests
 from magicfs.testing.store_exam import listings
 from proofs.tree_exam import directories, files, renames
 
@@ -41,6 +42,26 @@ def small_pages(
     followed.clear()
     yield _session()
     assert followed or "a_page" not in here, "everything was on one page"
+
+
+@pytest.fixture
+def small_azure_pages(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[None]:
+    """The same of Azure's listings, whose pages hold 5,000: every day, for more are too many to write."""
+    monkeypatch.setattr(listings, "_MORE_THAN_A_PAGE", PAGE + 3)
+    fetch = AzureRequests.page
+
+    async def page(
+        self: AzureRequests, operation: str, prefix: str, position: Any, *args: Any, **how: Any
+    ) -> Any:
+        if position:
+            followed.append(operation)
+        asked = {"results_per_page": min(PAGE, how.pop("results_per_page", PAGE))}
+        return await fetch(self, operation, prefix, position, *args, **asked, **how)
+
+    monkeypatch.setattr(AzureRequests, "page", page)
+    followed.clear()
+    yield
+    assert followed or "a_page" not in request.node.name, "everything was on one page"
 
 
 @functools.cache

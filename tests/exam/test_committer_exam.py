@@ -1,10 +1,12 @@
-"""The committer exam: every committer under a job object, in memory and on three servers."""
+"""The committer exam: every committer under a job object, in memory, on local files, on three servers,
+on a double of GCS and on Azurite."""
 
 from __future__ import annotations
 
 import io
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -14,14 +16,14 @@ from magicfs.stores.memory import default_world
 from magicfs.testing.exam_summary import ExamSummary
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
-from proofs.committer_exam import CommitterExam, MemoryBench, ServerBench
+from proofs.committer_exam import CommitterExam, DirectoryBench, MemoryBench, ServerBench
 from proofs.committer_exam.base import Examined, rows_of
 from proofs.committer_exam.lifecycle import LifecycleExam
 from proofs.committer_exam.names import NamesExam
 
 # How a job keeps its work, and what it makes of its drivers' deaths, is the committer's own affair, so for
 # each day all of it in memory; of partitioned, which stages as directory does, in one mode. That the answers
-# of servers mean what committers take them to mean, one server shows each day of magic's lifecycle and of
+# of servers mean what committers take them to mean, two kinds show each day of magic's lifecycle and of
 # names; what servers answer is the store exam's own subject. ``tox run -e exams`` examines all committers on
 # all servers in all modes, with drivers that die at every file, and jobs of many pages.
 EVERYWHERE = os.environ.get("MAGICFS_EXAMS") == "all"
@@ -36,6 +38,12 @@ class OnMemory(CommitterExam):
         bench = MemoryBench()
         yield bench
         bench.close()
+
+
+class OnLocal(CommitterExam):
+    @pytest.fixture
+    def bench(self, tmp_path: Path) -> DirectoryBench:
+        return DirectoryBench(tmp_path / "bucket")
 
 
 class OnServer(Examined):
@@ -104,9 +112,16 @@ for each in DRIVEN:
         examine(OnMinistack, each, "ministack", server="ministack")
         examine(OnServerWhole, each, "moto", server="moto")
         examine(OnServerWhole, each, "seaweedfs", server="seaweedfs")
+        examine(OnServerWhole, each, "gcs", server="gcs")
+        examine(OnServerWhole, each, "azurite", server="azurite")
+LOCAL_EACH_DAY: dict[str, Any] = {"modes": ("store",), "cuts": (1,), "seeds": (20261121,)}
+for each in DRIVEN:
+    examine(OnLocal, each, "local", **({} if EVERYWHERE else LOCAL_EACH_DAY))
 if not EVERYWHERE:
     examine(OnDenyingServer, "magic", "ministack", server="ministack")
     examine(OnServerEachDay, "magic", "seaweedfs", server="seaweedfs")
+    examine(OnServerEachDay, "magic", "gcs", server="gcs")
+    examine(OnServerEachDay, "magic", "azurite", server="azurite")
 
 ONLY_DELAYED = (
     "test_listing_is_refused_where_it_shows_nothing",

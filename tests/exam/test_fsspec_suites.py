@@ -71,6 +71,11 @@ def test_suites_on_memory(tmp_path: Path) -> None:
     compare(tmp_path, "memory", {}, "bucket")
 
 
+@pytest.mark.timeout(400)
+def test_suites_on_files(tmp_path: Path) -> None:
+    compare(tmp_path, "file", {"auto_mkdir": True}, f"{tmp_path}/bucket")
+
+
 @pytest.mark.long
 @pytest.mark.timeout(400)
 def test_suites_on_s3(tmp_path: Path, ministack: Server, bucket_factory: Any) -> None:
@@ -133,6 +138,12 @@ def test_each_exception_is_needed_and_named() -> None:
 @pytest.mark.parametrize("tracking", ["memory", "store"])
 def test_suites_in_a_task_on_memory(tmp_path: Path, tracking: str) -> None:
     check_in_task(tmp_path, tracking, "memory://bucket/sales", {})
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("tracking", ["memory", "store"])
+def test_suites_in_a_task_on_files(tmp_path: Path, tracking: str) -> None:
+    check_in_task(tmp_path, tracking, f"file://{tmp_path}/sales of 50%+#", {})
 
 
 @pytest.mark.long

@@ -1,24 +1,41 @@
-"""The store exam of every store that the tests rely on: the definition, local files, and two servers
-behind s3fs; three with ``tox run -e exams``."""
+"""The store exam of every store that the tests rely on: the definition, local files, two servers
+behind s3fs (three with ``tox run -e exams``), and the double of Google Cloud Storage behind gcsfs."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
+from adlfs import AzureBlobFileSystem
 from aiobotocore.session import AioSession
-from botocore.exceptions import ClientError
+from fsspec import AbstractFileSystem
 from s3fs import S3FileSystem
 
+from magicfs.errors import Unsupported
 from magicfs.stores import resolve
+from magicfs.stores.conditions import Conditions
+from magicfs.stores.local import LocalStore
 from magicfs.stores.memory import default_world
-from magicfs.stores.port import Store
+from magicfs.stores.port import ObjectInfo, Part, Store
 from magicfs.stores.retrying import RetryingStore
+from magicfs.testing.azurite import Azurite
 from magicfs.testing.counting_store import CountingStore
+from magicfs.testing.gcs_server import GcsDouble
+from magicfs.testing.server_process import ServerProcess
 from magicfs.testing.servers import Server
-from magicfs.testing.store_exam import LocalStoreExam, MemoryStoreExam, StoreExam
+from magicfs.testing.store_exam import (
+    BlockStoreExam,
+    LocalStoreExam,
+    MemoryStoreExam,
+    StoreExam,
+    UnconditionalStoreExam,
+)
+from magicfs.testing.store_exam.local import LocalFiles
+from magicfs.testing.store_exam.suite import PlainFileStoreExam
 
 
 class TestMemoryStore(MemoryStoreExam):
@@ -41,6 +58,33 @@ class TestRetryingStore(MemoryStoreExam):
 
 class TestLocalStore(LocalStoreExam):
     subject = "local"
+
+
+class RenamesOnly(LocalStore):
+    """Files on which nothing can be delayed, as on stores that show an object while it is written."""
+
+    capabilities = replace(LocalStore.capabilities, multipart=False)
+
+    async def create_upload(self, key: str, **_: Any) -> str:
+        raise self._refused("create_upload", key)
+
+    async def put_part(self, key: str, *_: Any) -> Part:
+        raise self._refused("put_part", key)
+
+    async def complete_upload(self, key: str, *_: Any, **__: Any) -> ObjectInfo:
+        raise self._refused("complete_upload", key)
+
+    def _refused(self, operation: str, key: str) -> Unsupported:
+        hint = "use committer='file' or committer='manifest', which rename files"
+        return Unsupported(operation, key, "nothing can be delayed here", hint=hint)
+
+
+class TestStoreWithoutUploads(LocalFiles, PlainFileStoreExam):
+    subject = "renaming"
+    honoured = Conditions(put_if_match=False, complete_if_absent=False)
+
+    def make_store(self, bucket: str | None = None) -> Store:
+        return RenamesOnly(self.local_store(bucket).bucket)
 
 
 class S3Exam(StoreExam):
@@ -68,17 +112,10 @@ class S3Exam(StoreExam):
         return resolve.open_store(self.filesystem, bucket or self.bucket)
 
     def peek(self, key: str) -> bytes | None:
-        try:
-            answer = self.running.s3_client().get_object(Bucket=self.bucket, Key=key)
-        except ClientError as error:
-            if error.response["Error"]["Code"] != "NoSuchKey":
-                raise
-            return None
-        body: bytes = answer["Body"].read()
-        return body
+        return self.running.read(self.bucket, key)
 
     def poke(self, key: str, body: bytes) -> None:
-        self.running.s3_client().put_object(Bucket=self.bucket, Key=key, Body=body)
+        self.running.write(self.bucket, key, body)
 
 
 class TestMinistack(S3Exam):
@@ -93,3 +130,48 @@ if os.environ.get("MAGICFS_EXAMS") == "all":  # the slowest of the three, and th
 
 class TestSeaweedFS(S3Exam):
     subject = "seaweedfs"
+
+
+class OnService:
+    """A store behind a service that is looked at by a client which is not ours."""
+
+    running: ServerProcess
+    bucket: str
+    filesystem: AbstractFileSystem
+
+    def make_store(self, bucket: str | None = None) -> Store:
+        return resolve.open_store(self.filesystem, bucket or self.bucket)
+
+    def peek(self, key: str) -> bytes | None:
+        return self.running.read(self.bucket, key)
+
+    def poke(self, key: str, body: bytes) -> None:
+        self.running.write(self.bucket, key, body)
+
+
+class TestGcsDouble(OnService, UnconditionalStoreExam):
+    subject = "gcs"
+
+    @pytest.fixture(autouse=True)
+    def _bucket(self, gcs: GcsDouble, bucket_factory: Callable[..., str]) -> Iterator[None]:
+        before = default_world().buckets()
+        self.running = gcs
+        self.bucket = bucket_factory(gcs)
+        self.filesystem = resolve.filesystem("gs", gcs.storage_options())
+        yield
+        assert default_world().buckets() == before
+
+
+class TestAzurite(OnService, BlockStoreExam):
+    subject = "azurite"
+
+    @pytest.fixture(autouse=True)
+    def _container(
+        self, azurite: Azurite, bucket_factory: Callable[..., str], small_azure_pages: None
+    ) -> Iterator[None]:
+        before = default_world().buckets()
+        self.running = azurite
+        self.bucket = bucket_factory(azurite)
+        self.filesystem = AzureBlobFileSystem(**azurite.storage_options())
+        yield
+        assert default_world().buckets() == before

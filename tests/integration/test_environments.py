@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from magicfs.testing import environments
+from magicfs.testing import environments, fixtures
 from magicfs.testing.environments import EnvironmentNotMade
+
+pytest_plugins = ["pytester"]
 
 
 def make_wheel(directory: Path, name: str) -> str:
@@ -91,3 +93,23 @@ def test_without_ensurepip_and_virtualenv_the_package_is_named(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(EnvironmentNotMade, match="python3-venv"):
         environments.ensure("tiny", ("anything",))
+
+
+def test_a_server_that_cannot_be_installed_is_tried_once_a_session(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = []
+
+    class Unknown:
+        def __enter__(self) -> None:
+            tries.append(1)
+            raise EnvironmentNotMade("no such package")
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setitem(fixtures._KINDS, "unknown", Unknown)
+    pytester.makepyfile("".join(f"def test_{n}(server): server('unknown')\n" for n in range(3)))
+    result = pytester.runpytest_inprocess("-p", "magicfs.testing.fixtures", "-p", "no:randomly")
+    result.assert_outcomes(failed=3)
+    assert len(tries) == 1

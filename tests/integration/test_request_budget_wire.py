@@ -35,8 +35,8 @@ TRIALS = Counter(
         "DeleteObjects": 1,
         "DeleteObject": 2,
         # After the delete that was refused: is it another object, or none? And before all that: is there a
-        # job object of either kind?
-        "HeadObject": 2,
+        # job object of either kind? And in the end: has another driver come to another verdict?
+        "HeadObject": 3,
         "ListObjectsV2": 1,
     }
 )

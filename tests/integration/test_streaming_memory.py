@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,9 +20,9 @@ SCRIPT = """
 import json, resource, sys, tracemalloc
 import magicfs
 
-options, traced, mebibytes, part = json.loads(sys.argv[1])
+protocol, options, traced, mebibytes, part = json.loads(sys.argv[1])
 block = bytes(2**20)
-fs = magicfs.MagicFileSystem(target_protocol="s3", target_options=options, part_size=part)
+fs = magicfs.MagicFileSystem(target_protocol=protocol, target_options=options, part_size=part)
 
 def stream(name, count):
     file = fs.open(f"{sys.argv[2]}/big/__magic/job/task/__base/{name}", "wb")
@@ -52,7 +53,7 @@ else:
 
 
 def peak(server: Server, bucket: str, *, traced: bool, mebibytes: int) -> int:
-    arguments = json.dumps([server.storage_options(), traced, mebibytes, PART])
+    arguments = json.dumps([server.scheme, server.storage_options(), traced, mebibytes, PART])
     shown = subprocess.run(
         [sys.executable, "-c", SCRIPT, arguments, bucket], capture_output=True, text=True, check=False
     )
@@ -61,15 +62,11 @@ def peak(server: Server, bucket: str, *, traced: bool, mebibytes: int) -> int:
     return int(found)
 
 
-@pytest.fixture
-def bucket(ministack: Server, bucket_factory: Any) -> str:
-    return str(bucket_factory(ministack))
-
-
+@pytest.mark.parametrize("name", ["ministack", "gcs"])
 @pytest.mark.parametrize(("traced", "besides"), [(True, 0), (False, 64 * MIB)], ids=["buffers", "resident"])
 def test_memory_stays_within_the_parts_in_flight(
-    ministack: Server, bucket: str, traced: bool, besides: int
+    server: Callable[[str], Any], bucket_factory: Any, name: str, traced: bool, besides: int
 ) -> None:
     allowed = (PARTS_IN_FLIGHT + 2) * PART + besides
     assert allowed < 200 * MIB
-    assert peak(ministack, bucket, traced=traced, mebibytes=400) <= allowed
+    assert peak(server(name), bucket_factory(server(name)), traced=traced, mebibytes=400) <= allowed

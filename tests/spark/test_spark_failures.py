@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter
 
 from magicfs.demo.session import PANDAS_WARNING
 from magicfs.spark.datasource import COMMIT_TRIES
-from magicfs.testing.bucket_view import BucketView
+from magicfs.testing.bucket_view import S3View
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
 from pyspark_magic import DefaultSource
@@ -70,7 +70,7 @@ def looking(server: Server, bucket: str, evidence: Path) -> Around:
     keys = {"access_key": server.access_key, "secret_key": server.secret_key, "region": server.region}
 
     def commit(inner: Any, messages: Any) -> None:
-        class View(BucketView):
+        class View(S3View):
             @property
             def endpoint(self) -> str:
                 return endpoint

@@ -16,7 +16,7 @@ from magicfs.stores import conditions
 from magicfs.stores.conditions import Conditions, conditions_of, remove_matching
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.port import ObjectInfo, PutMode, Store, Update
+from magicfs.stores.port import Body, ObjectInfo, PutMode, Store, Update
 from magicfs.testing.counting_store import CountingStore
 
 _T = TypeVar("_T")
@@ -161,6 +161,23 @@ def test_store_that_takes_no_etag_at_all_does_not_honour_it(memory: MemoryStore)
 
     store = TakesNone("bucket", memory.world)
     assert probe(store) == Conditions(put_if_match=False, delete=False)
+    assert left(memory) == []
+
+
+@pytest.mark.parametrize("at", range(4))
+def test_put_that_is_sent_again_and_refused_by_its_own_work_changes_no_verdict(
+    memory: MemoryStore, at: int
+) -> None:
+    class SendsAgain(DelegatingStore):
+        puts = -1
+
+        async def put(self, key: str, body: Body, **options: Any) -> ObjectInfo:
+            self.puts += 1
+            if self.puts == at:
+                await super().put(key, body, **options)
+            return await super().put(key, body, **options)
+
+    assert probe(SendsAgain(memory)) == Conditions()
     assert left(memory) == []
 
 

@@ -14,6 +14,8 @@ HEAVY = (
     "botocore",
     "aiobotocore",
     "aiohttp",
+    "gcsfs",
+    "google",
     "pyarrow",
     "pandas",
     "pyspark",

@@ -127,3 +127,69 @@ def test_a_server_that_lists_one_page_of_uploads_refuses_no_job(
     assert report is not None
     assert any("has listed one page of uploads" in warning for warning in report.warnings)
     assert len(scene.data()) == len(FILES)
+
+
+def kept_seven_days(
+    scene: JobScene, monkeypatch: pytest.MonkeyPatch, *, hours: float, apart: bool = True
+) -> None:
+    world = scene.plain.world
+    changed = replace(world.capabilities, upload_days=7, uploads_apart=apart)
+    monkeypatch.setattr(world, "capabilities", changed)
+    monkeypatch.setattr(old_uploads, "now_ms", lambda: now_ms() + int(hours * HOUR_MS))
+
+
+@pytest.mark.parametrize(("hours", "warns"), [(119.9, False), (120, True), (155.9, True)])
+def test_a_store_that_keeps_uploads_seven_days_warns_after_five(
+    scene: JobScene, monkeypatch: pytest.MonkeyPatch, hours: float, warns: bool
+) -> None:
+    job = scene.job()
+    commits = scene.wrote(job, FILES)
+    kept_seven_days(scene, monkeypatch, hours=hours)
+    report = scene.commit(job, commits)
+    assert report is not None
+    said = [warning for warning in report.warnings if "keeps uploads 7 days" in warning]
+    assert len(said) == warns
+    assert len(scene.data()) == len(FILES)
+
+
+@pytest.mark.parametrize("mode", ["append", "fail", "replace", "replace_partitions"])
+def test_a_store_that_keeps_uploads_seven_days_refuses_after_six_and_a_half(
+    scene: JobScene, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    if mode.startswith("replace"):
+        scene.published(FILES)
+    before = scene.data()
+    job = scene.job(mode)
+    commits = scene.wrote(job, FILES)
+    kept_seven_days(scene, monkeypatch, hours=156.1)
+    with pytest.raises(CommitFailed, match=r"2 uploads .* 156 hours ago.* 7 days; nothing was published"):
+        scene.commit(job, commits)
+    assert scene.data() == before
+    assert scene.state(job) == "open"
+    job.abort()
+    assert (scene.data(), scene.work(), scene.uploads()) == (before, [], [])
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_uploads_that_a_store_does_not_list_beside_objects_are_not_taken_for_gone(
+    scene: JobScene, monkeypatch: pytest.MonkeyPatch, apart: bool
+) -> None:
+    scene.published(FILES, unique_names=False)
+    job = scene.job("replace", unique_names=False)
+    commits = scene.wrote(job, FILES)
+    kept_seven_days(scene, monkeypatch, hours=25, apart=apart)
+    listed = MemoryStore.list_uploads
+    there = {key for key, _ in scene.uploads()}
+
+    async def beside_nothing(store: MemoryStore, prefix: str) -> AsyncIterator[UploadInfo]:
+        async for upload in listed(store, prefix):
+            if upload.key not in there:
+                yield upload
+
+    monkeypatch.setattr(MemoryStore, "list_uploads", beside_nothing)
+    if apart:
+        with pytest.raises(CommitFailed, match="2 of 2 uploads"):
+            scene.commit(job, commits)
+    else:
+        scene.commit(job, commits)
+        assert scene.state(job) is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -9,10 +11,13 @@ from typing import Any, TypeVar
 import pytest
 
 import magicfs
+from magicfs.engine import Engine
+from magicfs.stores.conditions import Conditions, assume
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory import World
 from magicfs.stores.memory_filesystem import MemoryFileSystem
-from magicfs.stores.port import Store
+from magicfs.stores.port import Body, ObjectInfo, Store
+from magicfs.transaction.others import find_unfinished_jobs
 
 _T = TypeVar("_T")
 FILES = 300
@@ -42,6 +47,29 @@ class WatchedFileSystem(MemoryFileSystem):
 
     def store(self, bucket: str) -> Store:
         return Watching(super().store(bucket), self.entries)
+
+
+class RecordingStore(DelegatingStore):
+    """Remembers the bodies that are put."""
+
+    def __init__(self, inner: Store, written: list[bytes]) -> None:
+        super().__init__(inner)
+        self.written = written
+
+    async def put(self, key: str, body: Body, **options: Any) -> ObjectInfo:
+        self.written.append(bytes(body))
+        return await super().put(key, body, **options)
+
+
+class Recording(MemoryFileSystem):
+    """A bucket that remembers what was put into it."""
+
+    def __init__(self) -> None:
+        super().__init__(world=World(create_buckets=True))
+        self.written: list[bytes] = []
+
+    def store(self, bucket: str) -> Store:
+        return RecordingStore(super().store(bucket), self.written)
 
 
 def publish(url: str, how: dict[str, Any]) -> magicfs.Job:
@@ -81,3 +109,30 @@ def test_unfinished_job_is_found_in_its_newest_state(layout: Any, honours: bool)
     found = magicfs.Job(url, **how).setup().found.jobs
     assert [(one.job_id, one.state) for one in found] == [(second.id, "open")]
     assert found[0].changed >= found[0].created > 0
+
+
+@pytest.mark.parametrize("tried", [True, False])
+def test_newest_version_is_read_where_its_driver_saw_another_store(tried: bool) -> None:
+    """A trial that meets faults may come to another verdict than that of the next process."""
+    filesystem = MemoryFileSystem(world=World(create_buckets=True))
+    store = filesystem.store("bucket")
+    url = "memory://bucket/sales"
+    how: dict[str, Any] = {"conflict": "append", "filesystem": filesystem}
+    if tried:
+        assume(store, Conditions(put_if_match=False))
+    first = magicfs.Job(url, **how).setup()
+    assume(store, Conditions(put_if_match=False))
+    magicfs.Job(url, job_id=first.id, attempt=1, **how).setup()
+    assume(store, Conditions())
+    found = asyncio.run(find_unfinished_jobs(Engine(store, 4), "sales"))
+    assert [one.job and one.job.attempt for one in found] == [1]
+
+
+def test_cold_driver_says_no_longer_that_versions_may_be_numbered() -> None:
+    filesystem = Recording()
+    how: dict[str, Any] = {"conflict": "append", "filesystem": filesystem}
+    magicfs.Job("memory://bucket/sales", **how).setup()
+    first, second = (
+        json.loads(body).get("numberedVersions") for body in filesystem.written if b"magicfs.job/1" in body
+    )
+    assert (first, second) == (True, None)

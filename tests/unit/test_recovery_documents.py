@@ -42,6 +42,7 @@ FULL = JobObject(
     etag_format="object",
     part_size=1,
     own_path="d/__magic/mine",
+    numbered_versions=True,
 )
 
 

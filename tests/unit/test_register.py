@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Coroutine
 from typing import Any
 
@@ -288,6 +289,57 @@ def test_first_version_on_a_store_that_is_not_tried_is_moved_by_one_of_two(condi
         assert (moved.numbered, moved.undecided) == (not conditions.put_if_match, False)
         await Register(store, KEY, conditions).remove(moved)
         assert await store.keys() == []
+
+    run(whole())
+
+
+class Stepping(Ignoring):
+    """Each request waits for its turn."""
+
+    def __init__(self, turns: list[asyncio.Event]) -> None:
+        super().__init__(MATCH)
+        self.turns = turns
+
+    async def put(self, key: str, body: Body, **options: Any) -> ObjectInfo:
+        await self._turn()
+        return await super().put(key, body, **options)
+
+    async def head(self, key: str) -> ObjectInfo:
+        await self._turn()
+        return await super().head(key)
+
+    async def _turn(self) -> None:
+        turn = asyncio.Event()
+        self.turns.append(turn)
+        await turn.wait()
+
+
+@pytest.mark.parametrize("order", sorted(set(itertools.permutations("ppnn"))))
+def test_of_two_who_saw_the_store_differently_at_most_one_moves_the_first_version(
+    order: tuple[str, ...],
+) -> None:
+    """Each writes and then looks; a trial that met faults may have come to another verdict."""
+
+    async def whole() -> None:
+        store = Ignoring(MATCH)
+        created = await Register(store, KEY, MATCH).create(b"1", tried=False)
+        turns: dict[str, list[asyncio.Event]] = {"p": [], "n": []}
+        tasks = {}
+        for who, conditions in (("p", MATCH), ("n", NUMBERED)):
+            mine = Stepping(turns[who])
+            mine.world = store.world
+            tasks[who] = asyncio.ensure_future(Register(mine, KEY, conditions).swap(created, who.encode()))
+        for who in order:
+            await asyncio.sleep(0.001)
+            turns[who].pop().set()
+        done = await asyncio.gather(*tasks.values(), return_exceptions=True)
+        assert len([one for one in done if isinstance(one, Entry)]) <= 1
+        assert all(isinstance(one, Entry | PreconditionFailed) for one in done)
+        # Who was given the move by both looks goes on; nobody goes on from what is not the newest.
+        for one in done:
+            if isinstance(one, Entry) and await Register(store, KEY, MATCH).read() != one:
+                with pytest.raises(PreconditionFailed):
+                    await Register(store, KEY, NUMBERED if one.numbered else MATCH).swap(one, b"4")
 
     run(whole())
 

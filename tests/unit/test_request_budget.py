@@ -32,7 +32,7 @@ job; the job object, twice; that of every unfinished job, ours included."""
 TRIALS = Counter(
     {
         "list": 1,
-        "head": 1,
+        "head": 2,
         "put": 4,
         "create_upload": 1,
         "put_part": 1,
@@ -42,8 +42,8 @@ TRIALS = Counter(
         "delete_matching": 2,
     }
 )
-"""What the store honours, and before that a look for a job object of either kind: once for each bucket in a
-process."""
+"""What the store honours; before that a look for a job object of either kind, and after it one for a driver
+that came to another verdict: once for each bucket in a process."""
 
 COMMIT = Counter(
     {"list": 3, "head": 5, "get": 2, "put": 6, "list_uploads": 1, "delete": 1, "delete_all_matching": 1}

@@ -1,19 +1,17 @@
-"""From a scheme or a filesystem to a store, where it cannot delay an upload: local files."""
+"""From a scheme or a filesystem to a store of local files, and of what has none."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
-import fsspec
 import pytest
 from fsspec.asyn import get_loop
 from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
 from s3fs import S3FileSystem
 
-from magicfs import MagicFileSystem, UsageError
+from magicfs import UsageError
 from magicfs.datasets.connection import on_destination
 from magicfs.engine import Engine
 from magicfs.protocol.paths import Location
@@ -29,10 +27,10 @@ def test_local_files_have_a_store(scheme: str) -> None:
     assert filesystem.auto_mkdir
     store = resolve.open_store(filesystem, "")
     assert isinstance(store, LocalStore)
-    assert (store.bucket, store.capabilities.multipart) == ("", False)
+    assert (store.bucket, store.capabilities.multipart) == ("", True)
     assert not resolve.filesystem(scheme, {"auto_mkdir": False}).auto_mkdir
-    assert resolve.aliases(scheme) == resolve.PLAIN_SCHEMES == {"file", "local"}
-    assert not resolve.PLAIN_SCHEMES & resolve.SCHEMES
+    assert resolve.aliases(scheme) == {"file", "local"} <= resolve.SCHEMES
+    assert not resolve.has_buckets(filesystem)
 
 
 def test_other_filesystems_have_none() -> None:
@@ -40,22 +38,6 @@ def test_other_filesystems_have_none() -> None:
         resolve.filesystem("dir", {})
     with pytest.raises(UsageError, match="'dir' cannot delay"):
         resolve.open_store(DirFileSystem("/tmp", LocalFileSystem()), "")
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: MagicFileSystem(LocalFileSystem()),
-        lambda: MagicFileSystem(target_protocol="file"),
-        lambda: MagicFileSystem(target_protocol="local"),
-        lambda: fsspec.filesystem("magic", target_protocol="file"),
-        lambda: fsspec.open("magic::file:///tmp/__magic/job/__base/a", "wb").open(),
-        lambda: resolve.check(LocalFileSystem()),
-    ],
-)
-def test_magic_wraps_no_local_files(make: Any) -> None:
-    with pytest.raises(UsageError, match="cannot delay an upload"):
-        make()
 
 
 def test_every_filesystem_has_a_loop() -> None:

@@ -21,9 +21,9 @@ from magicfs.errors import (
 )
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory import MemoryStore, World
+from magicfs.stores.pages import Pages
 from magicfs.stores.port import ObjectInfo, Part, PutMode, Store, Update
 from magicfs.stores.retrying import RETRIES, Retry, RetryingStore
-from magicfs.stores.s3 import Pages
 from magicfs.testing.virtual_time import VirtualLoop
 
 _T = TypeVar("_T")

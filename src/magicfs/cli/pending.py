@@ -37,9 +37,10 @@ def run(arguments: argparse.Namespace) -> int:
     """List what is pending; nothing is changed. Returns 0 if nothing is pending, else 1."""
     from magicfs.cli.open_uploads import survey
     from magicfs.protocol import paths
+    from magicfs.stores import resolve
 
-    location = paths.parse_url(arguments.url)
-    options = parse_storage_options(arguments.storage_options)
+    url, options = resolve.split(arguments.url, parse_storage_options(arguments.storage_options))
+    location = paths.parse_url(url)
     found = on_store(location, options, lambda store: survey(store, location.key))
     for error in found.unreadable:
         sys.stderr.write(f"magicfs: {printable(str(error))}\n")

@@ -46,9 +46,7 @@ def parse_storage_options(text: str) -> dict[str, Any]:
     if secrets := sorted(resolve.secrets_of(options)):
         raise UsageError(
             f"--storage-options holds {', '.join(map(repr, secrets))}, and everybody here can read a command "
-            "line; leave it out and set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and "
-            "AWS_SESSION_TOKEN, or AWS_PROFILE, in the environment; a key of SSE-C goes into "
-            "FSSPEC_S3='{\"s3_additional_kwargs\": {…}}'"
+            f"line; leave it out and {resolve.advice_for(secrets)}"
         )
     return options
 

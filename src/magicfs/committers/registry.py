@@ -160,7 +160,8 @@ def check_store(name: str, store: Store) -> None:
 
 def best_for(store: Store) -> tuple[str, str]:
     """The committer to choose for a store, and why, in a sentence."""
-    for name in _PREFERRED:
+    first = ("manifest",) if store.capabilities.prefers_rename else ()
+    for name in (*first, *_PREFERRED):
         needs = committer_info(name).needs
         if needs == "nothing" or _has(store, needs):
             return name, _WHY[name].format(store=store.name)

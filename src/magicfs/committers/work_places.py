@@ -24,8 +24,12 @@ class WorkPlace:
     storage_options: dict[str, Any] | None  # what fsspec needs beside the URL; None if no URL leads here
     prepare: Callable[[], None] = lambda: None  # makes the directory, if it must be there before a write
 
+    is_local: bool = False  # whether its URLs are of files, which programs open that make no directories
+
     def url(self, name: str = "") -> str:
-        """The URL of a file of a relative name, or of the directory."""
+        """The URL of a file of a relative name, or of the directory; of files of this machine it is made."""
+        if self.is_local and name and ".." not in name.split("/"):
+            Path(self.path, name).parent.mkdir(parents=True, exist_ok=True)
         return f"{self.prefix}{self.path}" + (f"/{name}" if name else "")
 
 

@@ -62,10 +62,11 @@ def open_destination(
     """The way from a URL to its store. ``for_reading`` shows no listing that the filesystem has cached."""
     if filesystem is not None and storage_options:
         raise UsageError("give either filesystem or storage_options, not both")
+    url, options = resolve.split(url, storage_options)
     location = location_of(url, any_scheme=filesystem is not None)
     if filesystem is None:
         uncached = {"use_listings_cache": False} if for_reading else {}
-        filesystem = resolve.filesystem(location.scheme, {**(storage_options or {}), **uncached})
+        filesystem = resolve.filesystem(location.scheme, {**options, **uncached})
     elif for_reading:
         resolve.check(filesystem)
         filesystem.invalidate_cache()  # by path, s3fs keeps what it knows of directories below

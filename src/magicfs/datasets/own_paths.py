@@ -25,7 +25,7 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.filesystem import MagicFileSystem
-from magicfs.filesystem.recording import write_id_of
+from magicfs.filesystem.recording import shown_of, write_id_of
 from magicfs.filesystem.tracking import name_in, tracker
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
@@ -37,7 +37,7 @@ from magicfs.protocol.job_state import BEFORE_COMMIT, Wish
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import PENDING, PENDING_SET, MagicPath, locate
 from magicfs.protocol.paths import Location
-from magicfs.protocol.readback import WRITE_ID, etag_of_parts
+from magicfs.protocol.readback import etag_of_parts
 from magicfs.report import JobReport, human_bytes
 from magicfs.stores import resolve
 from magicfs.stores.interrupt import run_on
@@ -385,7 +385,7 @@ async def _published(engine: Engine, pendings: Sequence[Pending]) -> set[str]:
         if write_id is None:
             same = info.etag == etag_of_parts(part.etag for part in pending.parts)
         else:
-            same = info.metadata.get(WRITE_ID) == write_id
+            same = shown_of(info, pending) == write_id
         if same:
             found.add(pending.upload_id)
         return True

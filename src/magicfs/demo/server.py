@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from magicfs.errors import UsageError
-from magicfs.testing.bucket_view import BucketView
+from magicfs.testing.bucket_view import S3View
 from magicfs.testing.servers import SeaweedFS
 
 __all__ = ["Bucket", "GivenServer", "given_server", "own_server"]
@@ -25,7 +25,7 @@ class Bucket:
     """An empty bucket to write to."""
 
     name: str
-    view: BucketView  # what is in it, by plain botocore
+    view: S3View  # what is in it, by plain botocore
     server: Mapping[str, object]
     """Name, version and process of the server, as far as they are known."""
 
@@ -57,7 +57,7 @@ class Bucket:
         return [(upload["Key"], upload["UploadId"]) for upload in found]
 
 
-class GivenServer(BucketView):
+class GivenServer(S3View):
     """An S3 endpoint of somebody else. botocore finds the credentials where it always does."""
 
     def __init__(self, url: str) -> None:

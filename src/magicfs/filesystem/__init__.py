@@ -1,6 +1,29 @@
 """The fsspec filesystem: ``face`` is itself, ``chained`` its protocols, the others its helpers by subject."""
 
-from magicfs.filesystem.chained import MagicMemory, MagicS3, MagicS3A
+from magicfs.filesystem.chained import (
+    MagicAbfs,
+    MagicAbfss,
+    MagicAz,
+    MagicFile,
+    MagicGCS,
+    MagicGS,
+    MagicLocal,
+    MagicMemory,
+    MagicS3,
+    MagicS3A,
+)
 from magicfs.filesystem.face import MagicFileSystem
 
-__all__ = ["MagicFileSystem", "MagicMemory", "MagicS3", "MagicS3A"]
+__all__ = [
+    "MagicAbfs",
+    "MagicAbfss",
+    "MagicAz",
+    "MagicFile",
+    "MagicFileSystem",
+    "MagicGCS",
+    "MagicGS",
+    "MagicLocal",
+    "MagicMemory",
+    "MagicS3",
+    "MagicS3A",
+]

@@ -12,7 +12,18 @@ import fsspec
 
 from magicfs.filesystem.face import MagicFileSystem
 
-__all__ = ["MagicMemory", "MagicS3", "MagicS3A"]
+__all__ = [
+    "MagicAbfs",
+    "MagicAbfss",
+    "MagicAz",
+    "MagicFile",
+    "MagicGCS",
+    "MagicGS",
+    "MagicLocal",
+    "MagicMemory",
+    "MagicS3",
+    "MagicS3A",
+]
 
 
 class MagicS3(MagicFileSystem):
@@ -29,6 +40,41 @@ class MagicS3A(MagicFileSystem):
         super().__init__(target_protocol="s3a", **kwargs)
 
 
+class MagicGS(MagicFileSystem):
+    """``MagicFileSystem`` around gcsfs: ``magic::gs``."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(target_protocol="gs", **kwargs)
+
+
+class MagicGCS(MagicFileSystem):
+    """The same by gcsfs's other name, ``magic::gcs``."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(target_protocol="gcs", **kwargs)
+
+
+class MagicAbfs(MagicFileSystem):
+    """``MagicFileSystem`` around adlfs: ``magic::abfs``."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(target_protocol="abfs", **kwargs)
+
+
+class MagicAbfss(MagicFileSystem):
+    """The same by another name, ``magic::abfss``."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(target_protocol="abfss", **kwargs)
+
+
+class MagicAz(MagicFileSystem):
+    """The same by another name, ``magic::az``."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(target_protocol="az", **kwargs)
+
+
 class MagicMemory(MagicFileSystem):
     """``MagicFileSystem`` around the objects of this process: ``magic::memory``."""
 
@@ -36,6 +82,32 @@ class MagicMemory(MagicFileSystem):
         super().__init__(target_protocol="memory", **kwargs)
 
 
+class MagicFile(MagicFileSystem):
+    """``MagicFileSystem`` around files of this machine: ``magic::file``."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(target_protocol="file", **kwargs)
+
+
+class MagicLocal(MagicFileSystem):
+    """The same by fsspec's other name, ``magic::local``."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(target_protocol="local", **kwargs)
+
+
 # Where the package is not installed, its entry points are not known.
-for _name, _kind in {"magic::s3": MagicS3, "magic::s3a": MagicS3A, "magic::memory": MagicMemory}.items():
+_KINDS = {
+    "magic::s3": MagicS3,
+    "magic::s3a": MagicS3A,
+    "magic::gs": MagicGS,
+    "magic::gcs": MagicGCS,
+    "magic::abfs": MagicAbfs,
+    "magic::abfss": MagicAbfss,
+    "magic::az": MagicAz,
+    "magic::memory": MagicMemory,
+    "magic::file": MagicFile,
+    "magic::local": MagicLocal,
+}
+for _name, _kind in _KINDS.items():
     fsspec.register_implementation(_name, _kind, clobber=True)

@@ -14,10 +14,9 @@ from typing import Any, get_args
 from fsspec.asyn import AsyncFileSystem, get_loop, mirror_sync_methods
 from fsspec.implementations.chained import ChainedFileSystem
 from fsspec.spec import AbstractFileSystem
-from fsspec.utils import stringify_path
 
 from magicfs.errors import UsageError
-from magicfs.filesystem import extras, options
+from magicfs.filesystem import extras, options, spelling
 from magicfs.filesystem.job_settings import (
     Tracking,
     WriteSettings,
@@ -26,6 +25,7 @@ from magicfs.filesystem.job_settings import (
     refuse_if_lost,
     warn_if_ignored,
 )
+from magicfs.filesystem.threads import InThreads
 from magicfs.filesystem.tracking import name_in
 from magicfs.filesystem.transactions import MagicTransaction, Transactions
 from magicfs.formats.pending import DEFAULT_ETAG_FORMAT, EtagFormat
@@ -80,8 +80,9 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         )
         resolve.check(self._wrapped)
         if own.get("loop") is None and not own.get("asynchronous"):
-            own["loop"] = self._wrapped.loop
+            own["loop"] = resolve.loop_of(self._wrapped)
         super().__init__(**own)
+        self._has_buckets = resolve.has_buckets(self._wrapped)
         self._given = fs is not None
         self._dialect = Dialect.of_hadoop(hadoop)
         self._settings = WriteSettings(
@@ -122,6 +123,11 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         if self._pid != os.getpid():
             self._renew_after_fork()
         return self._wrapped
+
+    @property
+    def coroutines(self) -> Any:
+        """The wrapped filesystem by its coroutines, ``_info`` and others."""
+        return self.fs if self.fs.async_impl else InThreads(self.fs)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -209,15 +215,13 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
 
     # -- paths -----------------------------------------------------------------------------------------
 
-    @classmethod
-    def _strip_protocol(cls, path: Any) -> Any:
-        if isinstance(path, list):
-            return [cls._strip_protocol(one) for one in path]
-        text = stringify_path(path).removeprefix("magic::").removeprefix("magic://")
-        scheme, separator, rest = text.partition("://")
-        if separator and scheme in resolve.SCHEMES:
-            text = rest
-        return text.strip("/")
+    @spelling.either
+    def _strip_protocol(self, path: Any) -> Any:
+        return spelling.stripped(path, spelling.has_buckets(self))
+
+    @spelling.either
+    def _parent(self, path: Any) -> str:
+        return spelling.parent(path, spelling.has_buckets(self))
 
     def unstrip_protocol(self, name: str) -> str:
         """``magic::s3://bucket/key``."""
@@ -231,7 +235,7 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         stripped = self._strip_protocol(path)
         located = locate(stripped, self._dialect)
         if located is not None:
-            paths.parse_path(stripped)
+            paths.parse_path(stripped, has_buckets=self._has_buckets)
             self.transactions.looked_at(located.scope)
         return located
 

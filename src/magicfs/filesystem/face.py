@@ -31,7 +31,7 @@ class MagicFileSystem(Writing):
 
     Args:
         fs: The filesystem to wrap; or give ``target_protocol`` and ``target_options``.
-        target_protocol: ``s3``, ``s3a`` or ``memory``.
+        target_protocol: ``s3``, ``s3a``, ``memory``, ``file`` or ``local``.
         target_options: Options of the wrapped filesystem.
         fo: The path of a chained URL; no part of the instance.
         hadoop: Release of Hadoop, such as ``"3.4"``, whose magic elements alone shall count. By default both
@@ -65,7 +65,7 @@ class MagicFileSystem(Writing):
     async def _touch(self, path: str, truncate: bool = True, **kwargs: Any) -> Any:
         if self._delayed(path) is None:
             self._at_once(path)
-            return await self.fs._touch(self._strip_protocol(path), truncate=truncate, **kwargs)
+            return await self.coroutines._touch(self._strip_protocol(path), truncate=truncate, **kwargs)
         if not truncate:
             raise UsageError(f"{path}: touch(truncate=False) has no meaning for a pending file; write it")
         return await self._pipe_file(path, b"")
@@ -75,11 +75,11 @@ class MagicFileSystem(Writing):
     async def _mkdir(self, path: str, create_parents: bool = True, **kwargs: Any) -> None:
         # Directories of object stores are only names; s3fs would create the bucket.
         if self.locate(path) is None:
-            await self.fs._mkdir(self._strip_protocol(path), create_parents=create_parents, **kwargs)
+            await self.coroutines._mkdir(self._strip_protocol(path), create_parents=create_parents, **kwargs)
 
     async def _makedirs(self, path: str, exist_ok: bool = False) -> None:
         if self.locate(path) is None:
-            await self.fs._makedirs(self._strip_protocol(path), exist_ok=exist_ok)
+            await self.coroutines._makedirs(self._strip_protocol(path), exist_ok=exist_ok)
 
     def rmdir(self, path: str) -> None:
         """Remove an empty directory; under a magic path there is nothing to remove."""
@@ -87,7 +87,7 @@ class MagicFileSystem(Writing):
 
     async def _rmdir(self, path: str) -> None:
         if self.locate(path) is None:
-            await self.fs._rmdir(self._strip_protocol(path))
+            await self.coroutines._rmdir(self._strip_protocol(path))
 
     # -- removing --------------------------------------------------------------------------------------
 
@@ -96,7 +96,7 @@ class MagicFileSystem(Writing):
         magic = self._delayed(path) or self._delayed(self._strip_protocol(path).removesuffix(PENDING))
         if magic is None:
             self._warn_outside(path)
-            await self.fs._rm_file(self._strip_protocol(path), **kwargs)
+            await self.coroutines._rm_file(self._strip_protocol(path), **kwargs)
             return
         store = self.store(magic.bucket)
         if (pending := self._in_memory(magic)) is not None:
@@ -105,7 +105,7 @@ class MagicFileSystem(Writing):
         try:
             await listing.abort_recorded(store, magic)
         except ObjectNotFound:
-            await self.fs._rm_file(magic.path, **kwargs)
+            await self.coroutines._rm_file(magic.path, **kwargs)
             return
         await store.delete([magic.pending_key, magic.key])
 
@@ -125,7 +125,7 @@ class MagicFileSystem(Writing):
             self._warn_outside(ordinary[0])
             # One path stays one path: s3fs removes a bucket with all its versions only then.
             given = ordinary[0] if isinstance(path, str) else ordinary
-            removed = await self.fs._rm(given, recursive=recursive, maxdepth=maxdepth, **kwargs)
+            removed = await self.coroutines._rm(given, recursive=recursive, maxdepth=maxdepth, **kwargs)
         for _, magic in located:
             if magic is not None:
                 removed = [*(removed or ()), *await self._rm_magic(magic, recursive, maxdepth)]

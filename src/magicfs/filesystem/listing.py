@@ -40,7 +40,8 @@ _ABORTS_AT_ONCE = 32
 
 
 async def info(store: Store, path: MagicPath, remembered: Remembered) -> dict[str, Any]:
-    """Describe a magic path in one HEAD, or one LIST more for a directory; else ObjectNotFound.
+    """Describe a magic path in one HEAD, or one LIST more for a directory; else ObjectNotFound. On a store
+    without metadata a marker takes one GET more.
 
     A marker has the size of its upload. What this process remembers is described without a request.
     """
@@ -55,10 +56,20 @@ async def info(store: Store, path: MagicPath, remembered: Remembered) -> dict[st
             return directory(path.path)
         raise
     entry = file(store.bucket, head)
-    length = marker_length(head.metadata.get(MARKER_LENGTH)) if head.size == 0 else None
+    length = await _length_of_marker(store, path, head) if head.size == 0 else None
     if length is not None:
         entry |= {"size": length, PENDING_FLAG: True}
     return entry
+
+
+async def _length_of_marker(store: Store, path: MagicPath, head: ObjectInfo) -> int | None:
+    """The size of the upload behind a marker, which bears it, or whose record beside it tells it."""
+    if store.capabilities.metadata:
+        return marker_length(head.metadata.get(MARKER_LENGTH))
+    try:
+        return (await read_pending(store, path)).length
+    except (ObjectNotFound, FormatError):
+        return None
 
 
 async def is_directory(store: Store, path: MagicPath, remembered: Remembered) -> bool:

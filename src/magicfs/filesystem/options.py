@@ -85,7 +85,7 @@ def wrapped(
     if not isinstance(fs, AbstractFileSystem):
         raise UsageError(f"fs={fs!r} is not an fsspec filesystem")
     resolve.check(fs)
-    if bool(fs.asynchronous) != asynchronous:
+    if fs.async_impl and bool(fs.asynchronous) != asynchronous:
         raise UsageError("asynchronous must be the same for magic and the wrapped filesystem")
     return fs
 

@@ -32,7 +32,7 @@ class Reading(Connection):
     async def _info(self, path: str, **kwargs: Any) -> dict[str, Any]:
         magic = self.locate(path)
         if magic is None:
-            found: dict[str, Any] = await self.fs._info(self._strip_protocol(path), **kwargs)
+            found: dict[str, Any] = await self.coroutines._info(self._strip_protocol(path), **kwargs)
             return found
         if (pending := self._in_memory(magic)) is not None:
             return listing.in_memory(magic.path, pending)
@@ -40,7 +40,7 @@ class Reading(Connection):
 
     async def _exists(self, path: str, **kwargs: Any) -> bool:
         if self.locate(path) is None:
-            return bool(await self.fs._exists(self._strip_protocol(path), **kwargs))
+            return bool(await self.coroutines._exists(self._strip_protocol(path), **kwargs))
         try:
             await self._info(path)
         except FileNotFoundError:
@@ -50,16 +50,16 @@ class Reading(Connection):
     async def _isdir(self, path: str) -> bool:
         magic = self.locate(path)
         if magic is None:
-            return bool(await self.fs._isdir(self._strip_protocol(path)))
+            return bool(await self.coroutines._isdir(self._strip_protocol(path)))
         return await listing.is_directory(self.store(magic.bucket), magic, self._remembered(magic))
 
     async def _ls(self, path: str, detail: bool | None = None, **kwargs: Any) -> list[Any]:
         if detail is None:
             # Whether names or details come unasked differs from filesystem to filesystem.
-            detail = bool(inspect.signature(self.fs._ls).parameters["detail"].default)
+            detail = bool(inspect.signature(self.coroutines._ls).parameters["detail"].default)
         magic = self.locate(path)
         if magic is None:
-            found: list[Any] = await self.fs._ls(self._strip_protocol(path), detail=detail, **kwargs)
+            found: list[Any] = await self.coroutines._ls(self._strip_protocol(path), detail=detail, **kwargs)
             return found
         entries = await listing.children(self.store(magic.bucket), magic, self._remembered(magic))
         return entries if detail else [entry["name"] for entry in entries]
@@ -72,7 +72,7 @@ class Reading(Connection):
         on_error: Any = "omit",
         **kwargs: Any,
     ) -> AsyncIterator[Any]:
-        walk = self.fs._walk if self.locate(path) is None else super()._walk
+        walk = self.coroutines._walk if self.locate(path) is None else super()._walk
         asked = {"maxdepth": maxdepth, "topdown": topdown, "on_error": on_error}
         async for step in walk(self._strip_protocol(path), **asked, **kwargs):
             yield step
@@ -82,7 +82,7 @@ class Reading(Connection):
             # A slash at the end asks for directories alone.
             only_directories = "/" if stringify_path(path).endswith("/") else ""
             pattern = self._strip_protocol(path) + only_directories
-            return await self.fs._glob(pattern, maxdepth=maxdepth, **kwargs)
+            return await self.coroutines._glob(pattern, maxdepth=maxdepth, **kwargs)
         return await super()._glob(path, maxdepth=maxdepth, **kwargs)
 
     async def _find(
@@ -90,7 +90,7 @@ class Reading(Connection):
     ) -> Any:
         magic = self.locate(path)
         if magic is None:
-            return await self.fs._find(
+            return await self.coroutines._find(
                 self._strip_protocol(path), maxdepth=maxdepth, withdirs=withdirs, **kwargs
             )
         store, prefix = self.store(magic.bucket), kwargs.get("prefix", "")
@@ -103,7 +103,9 @@ class Reading(Connection):
         self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any
     ) -> bytes:
         await self._refuse_pending_async(path, "read")
-        body: bytes = await self.fs._cat_file(self._strip_protocol(path), start=start, end=end, **kwargs)
+        body: bytes = await self.coroutines._cat_file(
+            self._strip_protocol(path), start=start, end=end, **kwargs
+        )
         return body
 
     async def _cat_ranges(
@@ -128,12 +130,12 @@ class Reading(Connection):
     async def _get_file(self, rpath: str, lpath: Any, **kwargs: Any) -> None:
         info = await self._refuse_pending_async(rpath, "read")
         if info["type"] != "directory":  # the wrapped filesystem may not know that it is one
-            await self.fs._get_file(self._strip_protocol(rpath), lpath, **kwargs)
+            await self.coroutines._get_file(self._strip_protocol(rpath), lpath, **kwargs)
 
     async def _getxattr(self, path: str, attr_name: str, **kwargs: Any) -> Any:
         magic = self._delayed(path)
         if magic is None or attr_name.removeprefix(_XATTR) != MARKER_LENGTH:
-            return await self.fs._getxattr(self._strip_protocol(path), attr_name, **kwargs)
+            return await self.coroutines._getxattr(self._strip_protocol(path), attr_name, **kwargs)
         info = await self._info(path)
         return str(info["size"]).encode() if info.get(listing.PENDING_FLAG) else None
 
@@ -161,9 +163,9 @@ class Reading(Connection):
         if (upload := await self._pending_upload(path)) is not None:
             return int(tokenize(upload), 16)
         ordinary = self._strip_protocol(path)
-        if hasattr(self.fs, "_checksum"):
-            return await self.fs._checksum(ordinary, **kwargs)
-        return int(tokenize(await self.fs._info(ordinary)), 16)
+        if hasattr(self.coroutines, "_checksum"):
+            return await self.coroutines._checksum(ordinary, **kwargs)
+        return int(tokenize(await self.coroutines._info(ordinary)), 16)
 
     def ukey(self, path: str) -> Any:
         """The wrapped filesystem's; of a pending file a text that differs when it is written anew."""

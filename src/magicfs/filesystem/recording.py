@@ -14,8 +14,8 @@ from magicfs.formats import hadoop_uri
 from magicfs.formats.pending import EtagFormat, Pending, UploadedPart
 from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.protocol.magic import MagicPath
-from magicfs.protocol.readback import WRITE_ID
-from magicfs.stores.port import PutMode, Store
+from magicfs.protocol.readback import WRITE_ID, write_id_shown
+from magicfs.stores.port import ObjectInfo, PutMode, Store
 
 __all__ = [
     "MARKER_LENGTH",
@@ -23,6 +23,7 @@ __all__ = [
     "StoreRecorder",
     "described",
     "marker_length",
+    "shown_of",
     "write_id_of",
 ]
 
@@ -36,6 +37,17 @@ _HADOOP_SCHEMES = {"s3": "s3a"}
 def write_id_of(pending: Pending) -> str | None:
     """The identity of an upload; None for uploads that Hadoop opened."""
     return pending.extra_data.get(WRITE_ID)
+
+
+def shown_of(found: ObjectInfo, pending: Pending) -> str | None:
+    """The write id that an object shows to be borne by it: the upload's own one if it is its object."""
+    return write_id_shown(
+        found.metadata,
+        found.etag,
+        own=write_id_of(pending),
+        upload_id=pending.upload_id,
+        length=pending.length,
+    )
 
 
 def marker_length(value: str | None) -> int | None:

@@ -121,11 +121,11 @@ class Writing(Reading):
         if magic is None:
             if mode != "rb":
                 self._at_once(path)
-            return self._as_ours(await self.fs.open_async(self._strip_protocol(path), mode, **kwargs))
+            return self._as_ours(await self.coroutines.open_async(self._strip_protocol(path), mode, **kwargs))
         self._check_mode(magic, mode)
         if mode == "rb":
             await self._refuse_pending_async(path, "read")
-            return self._as_ours(await self.fs.open_async(self._strip_protocol(path), mode, **kwargs))
+            return self._as_ours(await self.coroutines.open_async(self._strip_protocol(path), mode, **kwargs))
         return await self._start(magic, file_options.of_writer(kwargs), mode)
 
     async def _pipe_file(
@@ -143,7 +143,7 @@ class Writing(Reading):
         magic = self._delayed(path)
         if magic is None:
             self._at_once(path)
-            return await self.fs._pipe_file(self._strip_protocol(path), value, mode=mode, **kwargs)
+            return await self.coroutines._pipe_file(self._strip_protocol(path), value, mode=mode, **kwargs)
         async with await self._start(magic, file_options.of_writer(kwargs), _mode_of(mode)) as file:
             await file.write(value)
         return None
@@ -160,7 +160,7 @@ class Writing(Reading):
         if magic is None:
             self._at_once(rpath)
             rpath = self._strip_protocol(rpath)
-            await self.fs._put_file(lpath, rpath, callback=callback, mode=mode, **kwargs)
+            await self.coroutines._put_file(lpath, rpath, callback=callback, mode=mode, **kwargs)
             return
         source = Path(lpath)
         if await asyncio.to_thread(source.is_dir):
@@ -181,7 +181,7 @@ class Writing(Reading):
         magic = self._delayed(path2)
         if magic is None:
             self._at_once(path2)
-            await self.fs._cp_file(source, self._strip_protocol(path2), **kwargs)
+            await self.coroutines._cp_file(source, self._strip_protocol(path2), **kwargs)
             return
         opened = await copying.open_source(self, source)
         if opened is None:

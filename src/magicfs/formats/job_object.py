@@ -124,6 +124,9 @@ class JobObject:
     object_settings: Mapping[str, str] = field(default_factory=dict)
     """What all of its objects bear, this one included: encryption, ACL, tags, storage class. Never a key that
     is secret. The field is left out if empty."""
+    numbered_versions: bool = False
+    """Whether the next version is, or may be, an object of its own, ``job.00001.json`` …: ``job.json`` alone
+    does not tell the state then. The field is left out if not."""
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -138,7 +141,7 @@ class JobObject:
         partitions = fields.texts("partitions") if fields.has("partitions") else None
         return cls(
             job_id=fields.required_job_id(),
-            bucket=fields.required_text("bucket"),
+            bucket=fields.bucket(),
             destination=fields.text("destination"),
             state=JobState(_choice(fields, "state", tuple(JobState))),
             nonce=fields.required_text("nonce"),
@@ -171,6 +174,7 @@ class JobObject:
             own_path=fields.required_text("ownPath") if fields.has("ownPath") else None,
             also_replace=fields.texts("alsoReplace") if fields.has("alsoReplace") else (),
             object_settings=fields.text_map("objectSettings"),
+            numbered_versions=fields.flag("numberedVersions", default=False),
             unknown=fields.rest(),
         )
 
@@ -221,6 +225,8 @@ class JobObject:
             document["alsoReplace"] = self.also_replace
         if self.object_settings:
             document["objectSettings"] = self.object_settings
+        if self.numbered_versions:
+            document["numberedVersions"] = True
         raw = render(with_unknown(document, self.unknown))
         return within(
             raw,

@@ -97,7 +97,7 @@ class Manifest:
         return cls(
             job_id=job,
             run_id=fields.nullable_text("runId"),
-            bucket=fields.required_text("bucket"),
+            bucket=fields.bucket(),
             destination=fields.text("destination"),
             conflict=fields.required_text("conflict"),
             committed_ms=fields.required_integer("committed", minimum=0),

@@ -79,7 +79,7 @@ class Pending:
     """
 
     upload_id: str  # the store's name for the multipart upload
-    bucket: str  # where the object will be
+    bucket: str  # where the object will be; empty for files of a machine
     destination_key: str  # raw text, no leading slash; nothing in it is interpreted, ``..`` included
     parts: tuple[UploadedPart, ...]  # at least one, in the order of their numbers
     length: int  # bytes of the object
@@ -98,8 +98,8 @@ class Pending:
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.upload_id or not self.bucket:
-            raise UsageError("a pending upload needs an upload id and a bucket; pass what the store returned")
+        if not self.upload_id:
+            raise UsageError("a pending upload needs an upload id; pass what the store returned")
         if not self.destination_key or self.destination_key.startswith("/"):
             raise UsageError(
                 f"{self.destination_key!a} is no destination key; pass a key without a leading slash"
@@ -129,7 +129,7 @@ class Pending:
             filename=fields.nullable_text("filename"),
             uri=fields.text("uri"),
             upload_id=fields.required_text("uploadId"),
-            bucket=fields.required_text("bucket"),
+            bucket=fields.bucket(),
             destination_key=_destination_key(fields),
             created_ms=fields.integer("created", minimum=0),
             saved_ms=fields.integer("saved", minimum=0),

@@ -8,6 +8,7 @@ from magicfs.errors import UsageError
 from magicfs.protocol import magic, paths
 from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.paths import Location
+from magicfs.stores import resolve
 
 __all__ = ["other_keys_of"]
 
@@ -28,7 +29,7 @@ def other_keys_of(urls: Sequence[str], location: Location, conflict: Conflict) -
         )
     keys = []
     for url in urls:
-        place = paths.parse_url(url)
+        place = paths.parse_url(resolve.split(url)[0])
         if (place.scheme, place.bucket) != (location.scheme, location.bucket):
             raise UsageError(
                 f"also_replace names {url!r}, which lies outside {location.scheme}://{location.bucket}; "

@@ -8,6 +8,7 @@ from magicfs.committers.registry import committer_info
 from magicfs.errors import UsageError
 from magicfs.protocol import conflict, paths
 from magicfs.protocol.paths import Location
+from magicfs.stores import resolve
 
 __all__ = ["keys_of", "place_in"]
 
@@ -36,7 +37,7 @@ def keys_of(
         )
     keys: list[str] = []
     for url in urls:
-        place = paths.parse_url(url)
+        place = paths.parse_url(resolve.split(url)[0])
         if (place.scheme, place.bucket) != (location.scheme, location.bucket):
             raise UsageError(
                 f"extra destination {url!r} lies outside {location.scheme}://{location.bucket}; uploads of "
@@ -61,7 +62,7 @@ def place_in(url: str, location: Location, extra: Sequence[str]) -> tuple[int, s
     """Which extra destination a directory lies in, and where in it: a relative path, possibly empty. Raises
     UsageError if it lies in none of them.
     """
-    place = paths.parse_url(url)
+    place = paths.parse_url(resolve.split(url)[0])
     if (place.scheme, place.bucket) == (location.scheme, location.bucket):
         for number, one in enumerate(extra):
             if place.key == one:

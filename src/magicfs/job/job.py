@@ -22,7 +22,7 @@ from magicfs.job.commit import NO_REPORT, JobState, commit_call, described, stat
 from magicfs.job.found import log_found, log_hidden
 from magicfs.job.map import run_tasks
 from magicfs.job.open_attempts import OpenAttempts
-from magicfs.job.spec import JobSpec, choose_committer, location_of
+from magicfs.job.spec import JobSpec, choose_committer, destination_of
 from magicfs.job.task import Task
 from magicfs.job.workers import Completer
 from magicfs.protocol import ids
@@ -116,8 +116,7 @@ class Job:
         single_driver: bool = False,
         is_current_driver: IsCurrentDriver | None = None,
     ) -> None:
-        location = location_of(url, any_scheme=filesystem is not None)
-        options = dict(storage_options or {})
+        location, options = destination_of(url, storage_options, filesystem)
         committer, reason = choose_committer(committer, location, options, filesystem)
         self.spec = JobSpec(
             location=location,

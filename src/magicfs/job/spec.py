@@ -37,7 +37,7 @@ from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Store
 from magicfs.transaction.context import JobContext, Rerun
 
-__all__ = ["CONFLICTS", "JobSpec", "choose_committer", "location_of"]
+__all__ = ["CONFLICTS", "JobSpec", "choose_committer", "destination_of", "location_of"]
 
 CONCURRENCY_MAX = 1024
 RUN_ID_MAX = 1024
@@ -218,10 +218,11 @@ class JobSpec:
                 work_directory = self.committer_options.work_directory
                 path = local_directory(work_directory, self.job, attempt)
                 prepare = partial(attempts.begin, work_directory, self.job, attempt)
-                return WorkPlace(path, "file://", local_filesystem, {}, prepare)
+                return WorkPlace(path, "file://", local_filesystem, {}, prepare, is_local=True)
             case "work files":
                 path = f"{bucket}/{self.context.temporary.task_attempt_directory(attempt)}"
-                return WorkPlace(path, f"{scheme}://", self.wrapped, options)
+                is_local = not resolve.scheme_has_buckets(scheme)
+                return WorkPlace(path, f"{scheme}://", self.wrapped, options, is_local=is_local)
             case "final files":
                 label = attempt if self.committer == "stocator" else task
                 suffix = (label, self.job) if self.unique_names else None
@@ -320,16 +321,25 @@ def choose_committer(
     return best, reason
 
 
+def destination_of(
+    url: str, storage_options: Mapping[str, Any] | None, filesystem: AbstractFileSystem | None
+) -> tuple[paths.Location, dict[str, Any]]:
+    """Where a job's URL leads, and the options of the filesystem, with those that the URL itself names."""
+    plain, named = resolve.split(url, storage_options)
+    location = location_of(plain, any_scheme=filesystem is not None)
+    return location, named if filesystem is None else dict(storage_options or {})
+
+
 def location_of(url: str, *, any_scheme: bool = False) -> paths.Location:
     """Take the URL of a destination, such as ``s3://bucket/sales``, apart; raises UsageError if it is none.
 
     ``any_scheme``: the scheme is only a name, for the filesystem is known.
     """
     scheme, separator, _ = url.partition("://")
-    known = resolve.SCHEMES | resolve.PLAIN_SCHEMES
-    if separator and not any_scheme and "::" not in scheme and scheme not in known:
-        raise UsageError(f"{url!r}: magicfs has no store for {scheme}://, only {', '.join(sorted(known))}")
-    return paths.parse_url(url)
+    if separator and not any_scheme and "::" not in scheme and scheme not in resolve.SCHEMES:
+        known = ", ".join(sorted(resolve.SCHEMES))
+        raise UsageError(f"{url!r}: magicfs has no store for {scheme}://, only {known}")
+    return paths.parse_url(resolve.split(url)[0])
 
 
 def _one_way_to_the_store(storage_options: Mapping[str, Any], filesystem: AbstractFileSystem | None) -> None:

@@ -91,7 +91,10 @@ class Task:
         return self._place().path
 
     def url(self, name: str = "") -> str:
-        """A URL for a file of the given relative name, to go with ``storage_options``."""
+        """A URL for a file of the given relative name, to go with ``storage_options``.
+
+        Where it names a file of this machine, its directory is made: pandas and others make none.
+        """
         return self._place().url(name)
 
     def path_to(self, directory: str) -> str:

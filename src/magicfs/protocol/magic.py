@@ -210,12 +210,12 @@ def directory_of(element: str) -> str | None:
 def locate(path: str, dialect: Dialect | None = None) -> MagicPath | None:
     """Take a path apart at its first magic element; None for an ordinary path.
 
-    ``path``: ``bucket/key``, without a scheme, not encoded; several slashes in a row count as one, as in
-    Hadoop's ``Path``. ``dialect``: which elements are magic; both kinds by default. The path of a task
-    attempt of ours is magic in every dialect: its job chose the element.
+    ``path``: ``bucket/key``, or ``/key`` for files of a machine, without a scheme, not encoded; several
+    slashes in a row count as one, as in Hadoop's ``Path``. ``dialect``: which elements are magic; both kinds
+    by default. The path of a task attempt of ours is magic in every dialect: its job chose the element.
 
-    Raises UsageError if the bucket is empty or itself a magic element, or the path of a magic write contains
-    ``.``, ``..`` or ``::`` (which no chained URL could name again).
+    Raises UsageError if no directory or bucket stands before the magic element, or the path of a magic write
+    contains ``.``, ``..`` or ``::`` (which no chained URL could name again).
     """
     if dialect is not None and dialect != Dialect():
         either = _located(path, Dialect())
@@ -232,7 +232,7 @@ def _located(path: str, dialect: Dialect) -> MagicPath | None:
     index = next((i for i, name in enumerate(names) if dialect.is_magic(name)), None)
     if index is None:
         return None
-    if not bucket:
+    if not bucket and not index:
         raise UsageError(f"{path!r} has no bucket; write it as bucket/dataset/{names[index]}/…")
     if "::" in path:
         raise UsageError(f"{path!r} contains '::', which separates chained URLs; choose another name")

@@ -87,8 +87,10 @@ def _absolute(url: str, path: str) -> str:
     return "/".join(names)
 
 
-def parse_path(path: str) -> Location:
-    """Split ``bucket/key``; slashes at the end are dropped, nothing is decoded.
+def parse_path(path: str, *, has_buckets: bool = True) -> Location:
+    """Split ``bucket/key``, or ``/key`` where there are no buckets; nothing is decoded.
+
+    Slashes at the end are dropped.
 
     So that one directory has one spelling: raises UsageError for no bucket, for an element that is ``.`` or
     ``..`` (stores take them literally, local filesystems do not) or empty (stores take ``a//b`` for another
@@ -96,13 +98,14 @@ def parse_path(path: str) -> Location:
     """
     bucket, _, key = path.partition("/")
     key = key.rstrip("/")
-    if not bucket:
+    if not bucket and has_buckets:
         raise UsageError(f"{path!r} has no bucket; write it as bucket/key")
     names = key.split("/") if key else []
     _refuse_dots(path, names)
     if not all(names):
+        spelled = join(bucket, *names) if bucket else f"/{join(*names)}"
         raise UsageError(
-            f"{path!r} has two slashes in a row; write it as {join(bucket, *names)!r}, for tools disagree "
+            f"{path!r} has two slashes in a row; write it as {spelled!r}, for tools disagree "
             "whether the two are one place"
         )
     if _VERSION in key:

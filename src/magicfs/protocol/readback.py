@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, UploadNotFound
 
-__all__ = ["WRITE_ID", "Found", "Outcome", "etag_of_parts", "resolve"]
+__all__ = ["WRITE_ID", "Found", "Outcome", "etag_of_parts", "etag_of_upload", "resolve", "write_id_shown"]
 
 WRITE_ID = "magicfs-write-id"
 """Name of the user metadata that carries the write id."""
 
 _MD5 = re.compile(r"[0-9a-f]{32}")
+# Where the upload lies; inode and time of its file; what makes it unique.
+_FILE_UPLOAD = re.compile(r"\d+\.\d+\.([0-9a-f]+-[0-9a-f]+)\.[0-9a-f]{16}")
 
 
 class Outcome(Enum):
@@ -54,6 +56,28 @@ def etag_of_parts(etags: Iterable[str]) -> str | None:
         return None
     digest = hashlib.md5(b"".join(map(bytes.fromhex, plain)), usedforsecurity=False).hexdigest()
     return f"{digest}-{len(plain)}"
+
+
+def etag_of_upload(upload_id: str, length: int) -> str | None:
+    """The ETag that the object of this upload has, and no other object; without quotation marks.
+
+    None where the id does not tell it, as on stores that keep metadata. Files keep none: there it is made of
+    inode, time and size, which are settled when the upload is opened.
+    """
+    match = _FILE_UPLOAD.fullmatch(upload_id)
+    return None if match is None else f"{match[1]}-{length:x}"
+
+
+def write_id_shown(
+    metadata: Mapping[str, str], etag: str, *, own: str | None, upload_id: str, length: int
+) -> str | None:
+    """The write id that an object bears; or, where the id of an upload tells its object, the upload's own one
+    if this is its object.
+    """
+    expected = etag_of_upload(upload_id, length)
+    if expected is None:
+        return metadata.get(WRITE_ID)
+    return own if _same(etag, expected) else None
 
 
 def resolve(error: StoreError, write_id: str | None, found: Found | None, etag: str | None = None) -> Outcome:

@@ -143,7 +143,8 @@ class _Probe:
         try:
             await self._put(PutMode.CREATE)
         except ObjectExists:
-            return False  # nothing is there
+            if not await self._is_written():
+                return False  # nothing is there
         try:
             await self._put(PutMode.CREATE)
         except ObjectExists:
@@ -155,7 +156,8 @@ class _Probe:
         try:
             await self._put(Update(self.etag))
         except PreconditionFailed:
-            return False  # Ceph's gateway takes no ETag in quotes, not even the right one
+            if not await self._is_written():
+                return False  # Ceph's gateway takes no ETag in quotes, not even the right one
         try:
             await self._put(Update(_ANOTHER))
         except PreconditionFailed:
@@ -202,6 +204,16 @@ class _Probe:
     async def _put(self, mode: PutMode | Update = PutMode.OVERWRITE) -> None:
         self.writes += 1
         self.etag = (await self.store.put(self.key, b"%d" % self.writes, mode=mode)).etag
+
+    async def _is_written(self) -> bool:
+        """Whether what was refused is there: a request that was sent again is refused by its own work."""
+        try:
+            if await self.store.get(self.key) != b"%d" % self.writes:
+                return False
+            self.etag = (await self.store.head(self.key)).etag
+        except ObjectNotFound:
+            return False
+        return True
 
     async def _ensure(self) -> None:
         if not self.etag:

@@ -7,10 +7,13 @@ there. What differs from an object store:
 * Names are those of files: nothing lies below an object, and elements are neither empty nor ``.`` nor ``..``.
 * ``put`` with ``CREATE`` is atomic, by a hard link. ``Update`` is unsupported: a filesystem has no
   compare-and-swap. ``delete_matching`` looks and then deletes; in between another writer may come.
-* Uploads cannot be delayed.
+* An upload is a hidden directory beside the file that it becomes, by one rename; see ``local_uploads``. It
+  takes any number of bytes a part, and has no metadata but in its record. ``complete_upload`` with
+  ``if_absent`` is a hard link, and atomic.
 * An object has no metadata. Its ETag is made of inode, time and size: it stays the same when the file is
   renamed, and a program that changes a file in place may keep it within one tick of the clock.
 * ``delete`` leaves directories, empty ones too; ``Tree.delete_tree`` removes them. Listings do not show them.
+  Only directories below a magic one, in which jobs work, go with the last of their files.
 * A symbolic link is an object of its own: read and described as the file that it leads to, deleted and
   replaced as a link. Listings do not enter one that leads to a directory, so they never leave the tree; but a
   key that names a place behind it leads there, as for every program.
@@ -22,8 +25,10 @@ from __future__ import annotations
 import asyncio
 import builtins
 import contextlib
+import errno
+import io
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
@@ -35,9 +40,13 @@ from magicfs.errors import (
     PreconditionFailed,
     StoreError,
     Unsupported,
+    UploadNotFound,
     UsageError,
 )
-from magicfs.stores import local_files
+from magicfs.protocol import file_options
+from magicfs.protocol.parts import PartLimits
+from magicfs.stores import local_files, local_uploads
+from magicfs.stores.local_parts import OpenUpload, WrongPartsError
 from magicfs.stores.local_tree import LocalTree
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
 from magicfs.stores.tree_port import Tree
@@ -48,8 +57,6 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 _PAGE = 1000
-_NO_UPLOADS = "a filesystem cannot delay an upload"
-_COMMITTERS = "use committer='file' or committer='manifest', which rename files"
 _RENAME = "choose another name"
 _NO_MATCH = "a filesystem cannot replace a file only if it is still a certain one"
 
@@ -62,7 +69,13 @@ class LocalStore:
     """
 
     name = "file"
-    capabilities = Capabilities(multipart=False, rename="atomic", metadata=False, directories=True)
+    capabilities = Capabilities(
+        rename="atomic",
+        metadata=False,
+        directories=True,
+        parts=PartLimits(size_min=1),
+        prefers_rename=True,
+    )
 
     def __init__(self, bucket: str = "") -> None:
         if os.name != "posix":
@@ -84,35 +97,76 @@ class LocalStore:
         return LocalTree(self.bucket)
 
     async def create_upload(
-        self,
-        key: str,
-        *,
-        metadata: Mapping[str, str],  # noqa: ARG002
-        options: Mapping[str, Any] | None = None,  # noqa: ARG002
+        self, key: str, *, metadata: Mapping[str, str], options: Mapping[str, Any] | None = None
     ) -> str:
-        raise self._unsupported("create_upload", key)
+        file_options.check(dict(options or {}), self.capabilities.upload_options, self._place(key), self.name)
+        return await self._run("create_upload", key, self._create_upload, key, metadata)
 
-    async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:  # noqa: ARG002
-        raise self._unsupported("put_part", key)
+    def _create_upload(self, key: str, metadata: Mapping[str, str]) -> str:
+        with self._said_plainly("create_upload", key):
+            return local_uploads.open_upload(self._root, key, metadata)
+
+    async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
+        count_max = self.capabilities.parts.count_max
+        if not 1 <= number <= count_max:
+            problem = f"part number {number} is not in 1..{count_max}"
+            raise StoreError("put_part", self._place(key), problem)
+        data = body.getbuffer() if isinstance(body, io.BytesIO) else body
+        return await self._run("put_part", key, self._put_part, key, upload_id, number, data)
+
+    def _put_part(self, key: str, upload_id: str, number: int, body: Body) -> Part:
+        upload = self._upload("put_part", key, upload_id)
+        try:
+            return upload.put_part(number, body)
+        except FileNotFoundError as error:
+            raise self._no_upload("put_part", key, upload_id) from error
 
     async def complete_upload(
-        self,
-        key: str,
-        upload_id: str,  # noqa: ARG002
-        parts: Sequence[Part],  # noqa: ARG002
-        *,
-        if_absent: bool = False,  # noqa: ARG002
+        self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
     ) -> ObjectInfo:
-        raise self._unsupported("complete_upload", key)
+        return await self._run(
+            "complete_upload", key, self._complete_upload, key, upload_id, parts, if_absent
+        )
 
-    async def abort_upload(self, key: str, upload_id: str) -> None:  # noqa: ARG002
-        await self._check_bucket("abort_upload", key)  # there is none, so it counts as discarded
+    def _complete_upload(
+        self, key: str, upload_id: str, parts: Sequence[Part], if_absent: bool
+    ) -> ObjectInfo:
+        upload = self._upload("complete_upload", key, upload_id)
+        size_min = self.capabilities.parts.size_min
+        try:
+            with self._said_plainly("complete_upload", key):
+                return upload.complete(self._path(key), parts, size_min, if_absent=if_absent)
+        except WrongPartsError as error:
+            raise StoreError("complete_upload", self._place(key), str(error)) from error
+        except FileNotFoundError as error:
+            raise self._no_upload("complete_upload", key, upload_id) from error
+
+    async def abort_upload(self, key: str, upload_id: str) -> None:
+        await self._check_bucket("abort_upload", key)
+        await self._run("abort_upload", key, self._abort_upload, key, upload_id)
+
+    def _abort_upload(self, key: str, upload_id: str) -> None:
+        upload, _ = local_uploads.find(self._root, key, upload_id)
+        if upload is not None:
+            upload.remove()
 
     async def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:
         await self._check_bucket("list_uploads", prefix)
-        uploads: tuple[UploadInfo, ...] = ()
-        for upload in uploads:
+        for upload in await self._run("list_uploads", prefix, local_uploads.pending, self._root, prefix):
             yield upload
+
+    def _upload(self, operation: str, key: str, upload_id: str) -> OpenUpload:
+        upload, is_open = local_uploads.find(self._root, key, upload_id)
+        if upload is None or not is_open:
+            if upload is not None:
+                upload.remove()  # it was completed or aborted by a process that died before it had tidied up
+            if not self._root.is_dir():
+                raise FileNotFoundError(errno.ENOENT, f"no directory {self.bucket!r}")
+            raise self._no_upload(operation, key, upload_id)
+        return upload
+
+    def _no_upload(self, operation: str, key: str, upload_id: str) -> UploadNotFound:
+        return UploadNotFound(operation, self._place(key), f"no upload {upload_id!r} of this key")
 
     async def put(
         self,
@@ -231,12 +285,18 @@ class LocalStore:
     def _write(
         self, operation: str, key: str, fill: Callable[[int], object], *, if_absent: bool = False
     ) -> ObjectInfo:
-        path, place = self._path(key), self._place(key)
+        with self._said_plainly(operation, key):
+            return local_files.write(self._path(key), self._root, fill, key, if_absent=if_absent)
+
+    @contextlib.contextmanager
+    def _said_plainly(self, operation: str, key: str) -> Iterator[None]:
+        """Refuse a key that can be no file, and say what is in the way of one that can."""
+        place = self._place(key)
         if not local_files.is_possible(key):
             problem = "no file has such a name: an element is empty, '.' or '..', or a character is NUL"
             raise StoreError(operation, place, problem, hint=_RENAME)
         try:
-            return local_files.write(path, self._root, fill, key, if_absent=if_absent)
+            yield
         except FileExistsError as error:
             raise ObjectExists(operation, place, "something is there") from error
         except IsADirectoryError as error:
@@ -258,6 +318,7 @@ class LocalStore:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 if local_files.describe(path, key) is not None:
                     path.unlink()
+            local_files.prune(self._root, key)
 
     async def _check_bucket(self, operation: str, key: str) -> None:
         if not await asyncio.to_thread(self._root.is_dir):
@@ -274,9 +335,6 @@ class LocalStore:
     ) -> _T:
         with local_files.translated(operation, self._place(key)):
             return await asyncio.to_thread(work, *args, **kwargs)
-
-    def _unsupported(self, operation: str, key: str) -> Unsupported:
-        return Unsupported(operation, self._place(key), _NO_UPLOADS, hint=_COMMITTERS)
 
     def _missing(self, operation: str, key: str) -> ObjectNotFound:
         return ObjectNotFound(operation, self._place(key), "no such file", hint="check the path")

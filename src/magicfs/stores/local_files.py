@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from io import BufferedReader
 from itertools import islice
 from pathlib import Path
+from typing import Final
 
 from magicfs.errors import (
     ObjectExists,
@@ -28,25 +29,39 @@ from magicfs.errors import (
     Unavailable,
     Unsupported,
 )
+from magicfs.protocol.magic import MAGIC
 from magicfs.stores.port import Body, ObjectInfo
 
 __all__ = [
+    "NOT_EMPTY",
+    "UPLOADS",
     "children",
     "copy_into",
     "describe",
+    "info_of",
     "is_possible",
+    "link",
     "make_directories",
     "opened",
+    "prune",
     "read_from",
     "some_of",
+    "too_fast",
     "translate",
     "translated",
     "walk",
     "write",
+    "write_in",
     "write_into",
 ]
 
-_TEMPORARY = re.compile(r"\.magicfs-[0-9a-f]{16}\.tmp")
+UPLOADS: Final = ".magicfs-uploads"
+"""The directory in which uploads wait beside the files that they shall become; readers skip names like it."""
+
+NOT_EMPTY: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST})
+
+# Temporary files of writers, and the directory of uploads: no objects.
+_OURS = re.compile(r"\.magicfs-(?:[0-9a-f]{16}\.tmp|uploads)")
 # Somebody who deletes directories may be faster; nobody is so for ever.
 _TRIES = 500
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
@@ -101,7 +116,7 @@ def describe(path: Path, key: str) -> ObjectInfo | None:
     A symbolic link is an object: what it leads to if that is a file, and else only itself.
     """
     found = path.lstat()
-    return None if stat.S_ISDIR(found.st_mode) else _info(key, _followed(found, path.stat))
+    return None if stat.S_ISDIR(found.st_mode) else info_of(key, _followed(found, path.stat))
 
 
 def _followed(
@@ -115,7 +130,8 @@ def _followed(
     return found
 
 
-def _info(key: str, found: os.stat_result) -> ObjectInfo:
+def info_of(key: str, found: os.stat_result) -> ObjectInfo:
+    """The object of a key, from what the system says of its file."""
     # Not the time of the inode's last change: a rename changes that.
     etag = f'"{found.st_ino:x}-{found.st_mtime_ns:x}-{found.st_size:x}"'
     return ObjectInfo(key, found.st_size, etag, found.st_mtime)
@@ -133,7 +149,7 @@ def opened(path: Path) -> BufferedReader:
 
 def etag_of(file: BufferedReader) -> str:
     """The ETag of an open file."""
-    return _info("", os.fstat(file.fileno())).etag
+    return info_of("", os.fstat(file.fileno())).etag
 
 
 def read_from(file: BufferedReader, size_max: int | None) -> bytes:
@@ -155,11 +171,12 @@ def write(
     for _ in range(_TRIES):
         make_directories(path.parent, root)
         with contextlib.suppress(FileNotFoundError):
-            return _write(path, fill, key, if_absent=if_absent)
-    raise _too_fast(path.parent)
+            return write_in(path, fill, key, if_absent=if_absent)
+    raise too_fast(path.parent)
 
 
-def _write(path: Path, fill: Callable[[int], object], key: str, *, if_absent: bool) -> ObjectInfo:
+def write_in(path: Path, fill: Callable[[int], object], key: str, *, if_absent: bool = False) -> ObjectInfo:
+    """As ``write``, into a directory that is there; FileNotFoundError if it is gone."""
     temporary = path.parent / f".magicfs-{secrets.token_hex(8)}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
@@ -174,16 +191,17 @@ def _write(path: Path, fill: Callable[[int], object], key: str, *, if_absent: bo
         finally:
             os.close(descriptor)
         if if_absent:
-            _link(temporary, path)
+            link(temporary, path)
         else:
             temporary.replace(path)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
-    return _info(key, written)
+    return info_of(key, written)
 
 
-def _link(temporary: Path, path: Path) -> None:
+def link(temporary: Path, path: Path) -> None:
+    """Give a file a second name, if nothing is there; FileExistsError if another file is."""
     try:
         path.hardlink_to(temporary)
     except FileExistsError:
@@ -215,7 +233,7 @@ def make_directories(path: Path, root: Path) -> None:
                 raise NotADirectoryError(errno.ENOTDIR, problem) from error
         except FileNotFoundError:
             continue
-    raise _too_fast(path)
+    raise too_fast(path)
 
 
 def _is_in_the_way(path: Path) -> bool:
@@ -226,7 +244,17 @@ def _is_in_the_way(path: Path) -> bool:
     return not stat.S_ISDIR(_followed(held, path.stat, stat.S_ISDIR).st_mode)
 
 
-def _too_fast(path: Path) -> OSError:
+def prune(root: Path, key: str) -> None:
+    """Remove the directories above a key that are empty, up to that of all magic paths; no others."""
+    names = key.split("/")[:-1]
+    top = next((n for n, name in enumerate(names) if name.startswith(MAGIC)), len(names))
+    with contextlib.suppress(OSError):  # not empty, or gone
+        for depth in range(len(names), top, -1):
+            root.joinpath(*names[:depth]).rmdir()
+
+
+def too_fast(path: Path) -> OSError:
+    """The error where others undid the work each time."""
     return OSError(errno.EBUSY, f"{path} was deleted {_TRIES} times while something was written there")
 
 
@@ -263,12 +291,12 @@ def children(path: Path, prefix: str) -> list[tuple[str, ObjectInfo | None]]:
         found = []
         with os.scandir(descriptor) as entries:
             for entry in entries:
-                if _TEMPORARY.fullmatch(entry.name):
+                if _OURS.fullmatch(entry.name):
                     continue
                 with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
                     held = entry.stat(follow_symlinks=False)
                     is_directory = stat.S_ISDIR(held.st_mode)
-                    info = None if is_directory else _info(prefix + entry.name, _followed(held, entry.stat))
+                    info = None if is_directory else info_of(prefix + entry.name, _followed(held, entry.stat))
                     found.append((entry.name, info))
     finally:
         os.close(descriptor)
@@ -281,7 +309,7 @@ def _names(path: Path) -> list[str]:
         return [
             f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
             for entry in entries
-            if not _TEMPORARY.fullmatch(entry.name)
+            if not _OURS.fullmatch(entry.name)
         ]
 
 

@@ -24,7 +24,6 @@ _T = TypeVar("_T")
 
 # Somebody who writes into what is deleted may be faster; nobody is so for ever.
 _TRIES = 500
-_NOT_EMPTY = {errno.ENOTEMPTY, errno.EEXIST}
 _ELSEWHERE = "choose another path"
 
 
@@ -118,7 +117,7 @@ class LocalTree:
             return self._missing(
                 "rename", destination, f"no directory {parent!r}", "make the directory first"
             )
-        if error.errno in _NOT_EMPTY:
+        if error.errno in local_files.NOT_EMPTY:
             problem = "a directory is there and is not empty"
             return ObjectExists("rename", self._place(destination), problem, hint=_ELSEWHERE)
         if error.errno in {errno.EISDIR, errno.ENOTDIR}:
@@ -133,7 +132,7 @@ class LocalTree:
         try:
             return self._removed(path, Path.rmdir, again={errno.EISDIR})
         except OSError as error:
-            if error.errno not in _NOT_EMPTY:
+            if error.errno not in local_files.NOT_EMPTY:
                 raise
             hint = "delete what lies in it first"
             raise StoreError("delete", self._place(path), "the directory is not empty", hint=hint) from error
@@ -143,7 +142,7 @@ class LocalTree:
 
     def _delete_tree(self, path: str) -> bool:
         # Rmtree raises an error without a number where a directory is another one than a moment ago.
-        return self._removed(path, shutil.rmtree, again={errno.EISDIR, None, *_NOT_EMPTY})
+        return self._removed(path, shutil.rmtree, again={errno.EISDIR, None, *local_files.NOT_EMPTY})
 
     def _removed(self, path: str, remove: Callable[[Path], object], again: Collection[int | None]) -> bool:
         """Delete a directory by a function, or a file; whether something was there."""

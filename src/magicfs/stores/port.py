@@ -50,7 +50,9 @@ class Capabilities:
         multipart: Whether uploads can be opened by one process and completed by another.
         rename: How an object gets another name: by copying and deleting, or in one step. A store that can do
             it in one step is a ``stores.tree_port.TreeStore``.
-        metadata: Whether objects keep user metadata. Where they do not, what is given is forgotten.
+        metadata: Whether objects keep user metadata. Where they do not, what is given is forgotten, and the
+            id of an upload tells the ETag that its object will have and no other
+            (``protocol.readback.etag_of_upload``).
         directories: Whether keys are paths of real files: nothing can lie below an object, and an object
             cannot be where others lie below. A write that asks for it raises ``StoreError``, and so does a
             key with an element that is empty, ``.``, ``..`` or too long for the name of a file.
@@ -58,6 +60,15 @@ class Capabilities:
         list_page_max: Most entries of one page of a listing.
         parts: Limits of part sizes and counts.
         upload_options: Names of the options that ``create_upload`` takes, as in S3's API.
+        prefers_rename: Whether moving a file costs less than delaying its upload, so that of two committers
+            that the store can carry the one that renames is the better one.
+        uploads_apart: Whether an upload is nothing to others of its key, and to objects there. Where it is
+            not, whatever is written to a key drops its other uploads, which are then not found; an upload is
+            not listed while an object has its key; an upload that was aborted stays, unlisted, until it
+            expires, cannot be completed by who looks after the abort, and costs until then; a part that is
+            sent late is taken and forgotten; and a part that was sent twice completes as either of them.
+        upload_days: How many days an upload lives if nobody writes to it; None for as long as the bucket's
+            owner likes.
     """
 
     multipart: bool = True
@@ -68,6 +79,9 @@ class Capabilities:
     list_page_max: int = 1000
     parts: PartLimits = field(default_factory=PartLimits)
     upload_options: frozenset[str] = frozenset()
+    prefers_rename: bool = False
+    uploads_apart: bool = True
+    upload_days: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,10 @@ Three ways, by what the store was seen to honour:
 * Where neither is: plain writes, for callers who know that nobody else writes.
 
 The first version says in its metadata whether versions are numbered, so that two processes which saw the
-store differently do the same. If the store has not been probed yet the first version is marked ``undecided``;
-the next writer has probed it and decides.
+store differently do the same; on a store without metadata they are, wherever a key can be written once. If
+the store has not been probed yet the first version is marked ``undecided``; the next writer has probed it and
+decides. Two who decide otherwise at once look for each other after they
+have written, and at least one of them gives way.
 
 Bodies must differ from version to version, by a nonce for instance: after a refused or unanswered write the
 key is read, and the same bytes there count as the caller's own write.
@@ -90,7 +92,7 @@ class Register:
                 first = await self._store.head(self.key)
             except ObjectNotFound:
                 return None
-            numbered = _NUMBERED in first.metadata
+            numbered = self._is_numbered(first)
             versions = await self._versions() if numbered else {0: first}
             number = max(versions, default=0)
             info = versions.get(number, first)
@@ -111,6 +113,15 @@ class Register:
                 )
         return None
 
+    def numbers(self, entry: Entry | None = None, *, tried: bool = True) -> bool:
+        """Whether what follows an entry is numbered, or may be; without one, what a first version is."""
+        conditions = self._conditions
+        if entry is None:
+            return not tried or (conditions.put_if_absent and not conditions.put_if_match)
+        plain = conditions.put_if_match or not conditions.put_if_absent
+        told = self._store.capabilities.metadata and not entry.undecided
+        return entry.numbered and (told or not plain)
+
     async def create(self, body: bytes, *, tried: bool = True) -> Entry:
         """Write the first version. A second call with the same body finds its own and returns it.
 
@@ -118,7 +129,7 @@ class Register:
         whether versions are numbered. Raises ObjectExists if there is one; nothing changed.
         """
         conditions = self._conditions
-        numbered = not tried or (conditions.put_if_absent and not conditions.put_if_match)
+        numbered = self.numbers(tried=tried)
         if numbered:
             await self.clear()
         if not (tried and conditions.put_if_absent) and await self.read() is not None:
@@ -140,8 +151,7 @@ class Register:
         Raises PreconditionFailed if somebody else changed the register, or it is gone.
         """
         conditions = self._conditions
-        plain = conditions.put_if_match or not conditions.put_if_absent
-        if entry.numbered and not (entry.undecided and plain):
+        if self.numbers(entry):
             return await self._append(entry, body)
         # Who left a version that is not numbered saw If-Match honoured, unless this store honours nothing.
         safe = conditions.put_if_match or conditions.put_if_absent
@@ -149,10 +159,12 @@ class Register:
         try:
             if not safe:
                 await self._check(entry)
-            info = await self._store.put(self.key, body, metadata=_digest(body), mode=mode)
+            etag = (await self._store.put(self.key, body, metadata=_digest(body), mode=mode)).etag
         except (PreconditionFailed, Unavailable) as error:
-            return await self._ours(self.key, body, 0, error)
-        return Entry(self.key, body, info.etag)
+            etag = (await self._ours(self.key, body, 0, error)).etag
+        if entry.undecided and await self._is_there(self._numbered_key(1)):
+            raise self._moved("put", self.key)
+        return Entry(self.key, body, etag)
 
     async def remove(self, entry: Entry) -> None:
         """Remove the register. One that is not there counts as removed, so a second call does nothing.
@@ -204,7 +216,14 @@ class Register:
                 await self._store.head(entry.key)
         except ObjectNotFound:
             return True
-        return _NUMBERED not in first.metadata
+        return not self._is_numbered(first)
+
+    async def _is_there(self, key: str) -> bool:
+        try:
+            await self._store.head(key)
+        except ObjectNotFound:
+            return False
+        return True
 
     async def _clean_up(self, number: int) -> bool:
         """Delete old versions; False if the number just written had itself been deleted long ago.
@@ -231,7 +250,12 @@ class Register:
         if not is_ours:
             raise error
         marked = info.metadata.get(_NUMBERED)
-        return Entry(key, body, info.etag, number, bool(number or marked), marked == _UNDECIDED)
+        numbered = bool(number) or self._is_numbered(info)
+        return Entry(key, body, info.etag, number, numbered, marked == _UNDECIDED)
+
+    def _is_numbered(self, first: ObjectInfo) -> bool:
+        """Whether numbered versions may follow the first: it says so, or nothing on this store could."""
+        return _NUMBERED in first.metadata or not self._store.capabilities.metadata
 
     async def _is_of(self, info: ObjectInfo, body: bytes) -> bool:
         """Whether a body that was read after a HEAD is that of the version which the HEAD met."""

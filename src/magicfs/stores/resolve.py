@@ -1,13 +1,14 @@
-"""From a URL or a filesystem to the store behind it. The only place that knows the stores by name."""
+"""From a URL or a filesystem to the store behind it."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from magicfs.errors import UsageError
-from magicfs.stores import fork_safety
+from magicfs.stores import backends, fork_safety
+from magicfs.stores.backends import BACKENDS, IRREPLACEABLE, Backend, is_secret
 from magicfs.stores.port import Store
 
 if TYPE_CHECKING:
@@ -16,34 +17,41 @@ if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 __all__ = [
-    "PLAIN_SCHEMES",
     "SCHEMES",
+    "advice_for",
     "aliases",
     "check",
     "filesystem",
+    "has_buckets",
     "loop_of",
     "open_store",
     "options_of",
     "protocol_of",
+    "scheme_has_buckets",
     "secrets_of",
+    "split",
     "with_secrets",
     "without_secrets",
 ]
 
-SCHEMES = frozenset({"s3", "s3a", "memory"})
-"""Schemes of the filesystems that can delay an upload, and so can be wrapped."""
+SCHEMES = frozenset[str]().union(*(one.schemes for one in BACKENDS))
+"""Schemes of the filesystems that have a store, and so can be wrapped."""
 
-PLAIN_SCHEMES = frozenset({"file", "local"})
-"""Schemes of filesystems that cannot, but have a store: for committers that delay nothing."""
 
-_ALIASES = (frozenset({"s3", "s3a"}), frozenset({"memory"}), PLAIN_SCHEMES)
-# Keys of customer-provided encryption.
-_IRREPLACEABLE = frozenset({"SSECustomerKey", "CopySourceSSECustomerKey"})
-# Options of s3fs that carry a secret, those that it hands on to its client included.
-_SECRETS = _IRREPLACEABLE | {
-    *("key", "secret", "token", "username", "password", "session"),
-    *("aws_access_key_id", "aws_secret_access_key", "aws_session_token"),
-}
+def split(url: str, options: Mapping[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    """A URL with the bucket alone, and the options with what else the URL names, such as an account.
+
+    Raises UsageError if the options name another.
+    """
+    given = dict(options or {})
+    backend = backends.of_scheme(url.partition("://")[0])
+    plain, named = backend.split(url) if backend is not None else (url, {})
+    for name, value in named.items():
+        if given.get(name) not in {None, value}:
+            raise UsageError(
+                f"{url} names {name}={value!r}, and the options name {given[name]!r}; give one of them"
+            )
+    return plain, given | named
 
 
 def filesystem(protocol: str, options: Mapping[str, Any]) -> AbstractFileSystem:
@@ -51,24 +59,14 @@ def filesystem(protocol: str, options: Mapping[str, Any]) -> AbstractFileSystem:
 
     Raises UsageError if the protocol has no store here, or its package is missing.
     """
-    if protocol == "memory":
-        from magicfs.stores.memory_filesystem import MemoryFileSystem
-
-        return MemoryFileSystem(**options)
-    if protocol in PLAIN_SCHEMES:
-        from fsspec.implementations.local import LocalFileSystem
-
-        # As on a store: a directory is there when something is written below it.
-        return LocalFileSystem(**{"auto_mkdir": True, **options})
-    if protocol not in SCHEMES:
+    backend = backends.of_scheme(protocol)
+    if backend is None:
         raise _cannot_delay(protocol)
-    import fsspec
-
     try:
-        return fsspec.filesystem(protocol, **options)
+        return backend.make(protocol, options)
     except ImportError as error:
         raise UsageError(
-            f"{protocol}:// needs a package that is not installed; pip install 'magicfs[s3]'"
+            f"{protocol}:// needs a package that is not installed; pip install 'magicfs[{backend.extra}]'"
         ) from error
 
 
@@ -82,18 +80,12 @@ def open_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
     if callable(maker := getattr(filesystem, "store", None)):
         store: Store = maker(bucket)
         return store
-    if "s3" in _protocols(filesystem):
-        from magicfs.stores.retrying import RetryingStore
-        from magicfs.stores.s3 import S3Store
-        from magicfs.stores.s3_client import retries_of, without_retries
-
-        sibling = without_retries(filesystem, options_of(filesystem))
-        return RetryingStore(S3Store(sibling, bucket), retries=retries_of(filesystem))
-    if PLAIN_SCHEMES & set(_protocols(filesystem)):
-        from magicfs.stores.local import LocalStore
-
-        return LocalStore(bucket)
-    raise _cannot_delay(_protocols(filesystem)[0])
+    protocols = _protocols(filesystem)
+    backend = _backend(protocols)
+    # FSSpec's own memory filesystem has objects of its own kind.
+    if backend is None or backend is backends.MEMORY:
+        raise _cannot_delay(protocols[0])
+    return backend.open(filesystem, bucket)
 
 
 def loop_of(filesystem: AbstractFileSystem) -> AbstractEventLoop:
@@ -109,13 +101,28 @@ def check(filesystem: AbstractFileSystem) -> None:
     protocols = _protocols(filesystem)
     if "magic" in protocols:
         raise UsageError("this filesystem is magic's already; wrap the one that it wraps, its attribute fs")
-    if not callable(getattr(filesystem, "store", None)) and "s3" not in protocols:
+    backend = _backend(protocols)
+    has_store = backend is not None and backend is not backends.MEMORY
+    if not has_store and not callable(getattr(filesystem, "store", None)):
         raise _cannot_delay(protocols[0])
 
 
 def aliases(protocol: str) -> frozenset[str]:
     """All names of a protocol."""
-    return next((names for names in _ALIASES if protocol in names), frozenset({protocol}))
+    backend = backends.of_scheme(protocol)
+    return frozenset({protocol}) if backend is None else backend.schemes
+
+
+def scheme_has_buckets(scheme: str) -> bool:
+    """Whether the first element of a path is a bucket; True for an unknown scheme."""
+    backend = backends.of_scheme(scheme)
+    return backend is None or backend.has_buckets
+
+
+def has_buckets(filesystem: AbstractFileSystem) -> bool:
+    """As ``scheme_has_buckets``, for a filesystem."""
+    backend = _backend(_protocols(filesystem))
+    return backend is None or backend.has_buckets
 
 
 def options_of(filesystem: AbstractFileSystem) -> dict[str, Any]:
@@ -126,7 +133,7 @@ def options_of(filesystem: AbstractFileSystem) -> dict[str, Any]:
 
 def secrets_of(options: Mapping[str, Any]) -> frozenset[str]:
     """The names among the options, nested ones included, that carry a secret."""
-    found = {name for name, value in options.items() if name in _SECRETS and value is not None}
+    found = {name for name, value in options.items() if is_secret(name, value)}
     for value in options.values():
         if isinstance(value, Mapping):
             found |= secrets_of(value)
@@ -138,7 +145,7 @@ def without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises UsageError if one of them cannot be left out: without its key, data would be written in the clear.
     """
-    if found := secrets_of(options) & _IRREPLACEABLE:
+    if found := secrets_of(options) & IRREPLACEABLE:
         raise UsageError(
             f"{', '.join(sorted(found))} is a secret that no other process can find by itself; set the "
             "encryption of the bucket instead, or pass allow_secrets_in_pickles=True to MagicFileSystem"
@@ -146,15 +153,20 @@ def without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: without_secrets(value) if isinstance(value, Mapping) else value
         for name, value in options.items()
-        if name not in _SECRETS
+        if not is_secret(name, value)
     }
+
+
+def advice_for(secrets: Collection[str]) -> str:
+    """Where a command finds secrets of these names, if not on its command line."""
+    return "; ".join(one.advice for one in BACKENDS if one.advice and one.secrets & set(secrets))
 
 
 def with_secrets(options: Mapping[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
     """The options, with every secret that the source has: the reverse of ``without_secrets``."""
     filled = dict(options)
     for name, value in source.items():
-        if name in _SECRETS:
+        if is_secret(name, value):
             filled[name] = value
         elif isinstance(value, Mapping) and secrets_of(value):
             filled[name] = with_secrets(filled.get(name, {}), value)
@@ -170,14 +182,18 @@ def protocol_of(filesystem: AbstractFileSystem) -> str | None:
         from magicfs.stores.memory_filesystem import MemoryFileSystem
 
         return protocol if type(filesystem) is MemoryFileSystem else None
-    import fsspec
-
-    return protocol if type(filesystem) is fsspec.get_filesystem_class(protocol) else None
+    backend = backends.of_scheme(protocol)
+    return protocol if backend is not None and type(filesystem) in backend.classes(protocol) else None
 
 
 def _protocols(filesystem: AbstractFileSystem) -> tuple[str, ...]:
     protocol = filesystem.protocol
     return (protocol,) if isinstance(protocol, str) else tuple(protocol)
+
+
+def _backend(protocols: tuple[str, ...]) -> Backend | None:
+    """The kind of store of a filesystem that has all these names."""
+    return next((one for one in BACKENDS if one.schemes & set(protocols)), None)
 
 
 def _cannot_delay(protocol: str) -> UsageError:

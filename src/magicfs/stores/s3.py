@@ -12,9 +12,8 @@ import builtins
 import datetime as dt
 import io
 import os
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from magicfs.errors import (
     ObjectExists,
@@ -29,15 +28,13 @@ from magicfs.protocol.file_options import DESCRIPTION, METADATA
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import object_settings, s3_copy, s3_errors
 from magicfs.stores.object_settings import ObjectSettings
+from magicfs.stores.pages import Pages
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
 
 if TYPE_CHECKING:
     from s3fs import S3FileSystem
 
-__all__ = ["Pages", "S3Store"]
-
-_T = TypeVar("_T")
-_Position = dict[str, str]
+__all__ = ["S3Store"]
 
 # Of CreateMultipartUpload (Amazon S3 API reference). Left out is what later requests and readers of the
 # object must know, too: keys of customers' own, algorithms of checksums, who pays.
@@ -318,37 +315,6 @@ class S3Store:
             known = filesystem._get_s3_method_kwargs(function, made, **kwargs)  # noqa: SLF001
             foreign = object_settings.foreign(made.keys() | kwargs.keys())
             return await function(**{name: known[name] for name in known if name not in foreign})
-
-
-class Pages(AsyncIterator[_T], Generic[_T]):
-    """The entries of all pages, one after the other.
-
-    ``fetch`` is given where a page begins (empty for the first), and returns its entries and where the next
-    one begins, None after the last. Unlike a generator the listing is still there after a page could not be
-    fetched: asked again, it fetches that page again, and no entry is lost or repeated.
-    """
-
-    def __init__(
-        self,
-        fetch: Callable[[_Position], Awaitable[tuple[Iterable[_T], _Position | None]]],
-        limit: int | None = None,
-    ) -> None:
-        self._fetch = fetch
-        self._left = limit
-        self._next: _Position | None = {}
-        self._entries: deque[_T] = deque()
-
-    async def __anext__(self) -> _T:
-        if self._left is not None and self._left <= 0:
-            raise StopAsyncIteration
-        while not self._entries:
-            if self._next is None:
-                raise StopAsyncIteration
-            entries, self._next = await self._fetch(self._next)
-            self._entries.extend(entries)
-        if self._left is not None:
-            self._left -= 1
-        return self._entries.popleft()
 
 
 def _endpoint(filesystem: S3FileSystem) -> str:

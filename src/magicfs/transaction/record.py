@@ -87,6 +87,7 @@ class JobRecord:
 
         ``tried`` says whether it is known what the store honours.
         """
+        job = replace(job, numbered_versions=self._register.numbers(tried=tried))
         with held():
             version = JobVersion(job, await self._register.create(job.to_bytes(), tried=tried))
             self.created = True
@@ -105,6 +106,7 @@ class JobRecord:
             "nonce": new_token(),
             "changed_ms": now_ms(),
             "host": _host(),
+            "numbered_versions": self._register.numbers(version.entry),
             **changes,
         }
         moved, moment = replace(version.job, **news), _moment()
@@ -198,7 +200,7 @@ def opened(context: JobContext, engine: Engine) -> JobObject:
 
 def taking_over(new: JobObject, old: JobObject) -> dict[str, Any]:
     """What changes when a new driver takes an old one's job over: everything but whose it is and its age."""
-    kept = {"state", "nonce", "changed_ms", "host", "created_ms", "unknown"}
+    kept = {"state", "nonce", "changed_ms", "host", "created_ms", "numbered_versions", "unknown"}
     names = {one.name for one in fields(JobObject)} - kept
     return {name: getattr(new, name) for name in names if getattr(new, name) != getattr(old, name)}
 

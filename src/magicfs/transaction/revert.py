@@ -15,13 +15,12 @@ from magicfs.errors import (
     StoreError,
     Unavailable,
 )
-from magicfs.filesystem.recording import write_id_of
+from magicfs.filesystem.recording import shown_of, write_id_of
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.pending import Pending
 from magicfs.parallel import drained
 from magicfs.protocol import job_state
 from magicfs.protocol.deletion import Purpose, may_delete
-from magicfs.protocol.readback import WRITE_ID
 from magicfs.protocol.steps import Batch
 from magicfs.stores.conditions import Conditions, remove_matching
 from magicfs.transaction import facts
@@ -116,7 +115,7 @@ async def _visible(engine: Engine, output: JobOutput) -> tuple[list[tuple[str, s
         except StoreError as error:
             problems.append(error)
             return True
-        if may_delete(Purpose.TAKE_BACK, info.key, info.metadata.get(WRITE_ID), own):
+        if may_delete(Purpose.TAKE_BACK, info.key, shown_of(info, pending), own):
             found.append((info.key, info.etag))
         return True
 

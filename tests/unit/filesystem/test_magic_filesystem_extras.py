@@ -216,6 +216,20 @@ def test_chained_protocols_name_filesystems(protocol: str, kind: type) -> None:
     assert type(fsspec.core.url_to_fs(f"{protocol}://{PENDING_PATH}", **options)[0]) is MagicFileSystem
 
 
+@pytest.mark.process  # the SDK asks the machine for its name
+@pytest.mark.parametrize("protocol", ["magic::abfs", "magic::abfss", "magic::az"])
+def test_chained_protocols_name_filesystems_of_azure(protocol: str) -> None:
+    name = protocol.removeprefix("magic::")
+    options = {name: {"account_name": "account", "account_key": "a2V5"}}
+    fs = fsspec.filesystem(protocol, **options)
+    assert isinstance(fs, MagicFileSystem)
+    assert type(fs.fs) is fsspec.get_filesystem_class("abfs")
+    assert "a2V5" not in fs.to_json()
+    url = f"{protocol}://container@account.dfs.core.windows.net/a é/x"
+    found, path = fsspec.core.url_to_fs(url, **{name: {"account_key": "a2V5"}})
+    assert (type(found), found.fs.account_name, path) == (MagicFileSystem, "account", "container/a é/x")
+
+
 @pytest.fixture
 def bucket() -> Iterator[str]:
     name = f"rsync-{uuid4().hex[:12]}"

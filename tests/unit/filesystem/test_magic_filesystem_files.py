@@ -1,89 +1,139 @@
-"""Open files answer as fsspec's do, and lead back to the filesystem through which they were opened."""
+"""``MagicFileSystem`` around the files of this machine: absolute paths, and no bucket."""
 
 from __future__ import annotations
 
+import pickle
+from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
-from fsspec.asyn import AbstractAsyncStreamedFile, sync
-from fsspec.spec import AbstractBufferedFile
+from fsspec.implementations.local import LocalFileSystem
 
+import magicfs
+from magicfs.errors import UsageError
 from magicfs.filesystem import MagicFileSystem
-from proofs.scenes.memory_scene import MemoryScene
+from magicfs.stores.local_files import UPLOADS
 
-PATH = "bucket/dataset1/__magic/mine/__base/day=1/a b%+#é.csv"
-# How AbstractBufferedFile keeps what it has not sent, and what it knows of files that are read.
-ITS_OWN = {
-    *("buffer", "offset", "forced", "location", "start", "end", "kwargs", "cache", "details"),
-    *("DEFAULT_BLOCK_SIZE", "readinto1", "readuntil", "readinto"),
+MAKERS: dict[str, Any] = {
+    "instance": lambda: MagicFileSystem(LocalFileSystem()),
+    "file": lambda: MagicFileSystem(target_protocol="file"),
+    "local": lambda: MagicFileSystem(target_protocol="local"),
+    "by name": lambda: fsspec.filesystem("magic", target_protocol="file"),
+    "chained name": lambda: fsspec.filesystem("magic::file"),
+    "other chained name": lambda: fsspec.filesystem("magic::local"),
+    "chained URL": lambda: fsspec.core.url_to_fs("magic::file:///tmp/x")[0],
 }
 
 
-def public(file: object) -> set[str]:
-    return {name for name in dir(file) if not name.startswith("_")}
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_every_way_to_make_it_writes_files_when_they_are_published(make: Any, tmp_path: Path) -> None:
+    fs = make()
+    path = f"{tmp_path}/sales/__magic/job/task/__base/day=1/part 0+#%2F.csv"
+    with fs.open(path, "w") as file:
+        file.write("x,y\n1,2\n")
+    assert fs.info(path)["size"] == 8
+    assert fs.info(path)["magic_pending"]
+    assert fs.ls(f"{tmp_path}/sales/__magic/job", detail=False) == [f"{tmp_path}/sales/__magic/job/task"]
+    with pytest.raises(UsageError, match="is pending and cannot be read"):
+        fs.cat_file(path)
+    final = tmp_path / "sales" / "day=1" / "part 0+#%2F.csv"
+    assert not final.parent.exists()
+    magicfs.publish(f"{tmp_path}/sales/__magic/job", filesystem=fs)
+    assert final.read_text() == "x,y\n1,2\n"
+    assert sorted(one.name for one in (tmp_path / "sales").iterdir()) == ["_SUCCESS", "_magicfs", "day=1"]
 
 
-def test_file_has_what_files_of_fsspec_have(scene: MemoryScene) -> None:
-    fs = scene.filesystem
-    theirs = AbstractBufferedFile(fs, PATH, "wb")
-    with fs.open(PATH, "wb") as file:
-        assert public(theirs) - public(file) - ITS_OWN == set()
-        assert (file.fs, file.path, file.mode, file.autocommit) == (fs, PATH, "wb", True)
-        assert file.full_name == theirs.full_name == f"magic::memory://{PATH}"
-        assert (file.readable(), file.writable(), file.seekable(), file.closed) == (False, True, False, False)
-        assert file.blocksize > 0
-        file.write(b"12")
-        assert file.flush(True) is file.flush(force=True) is file.flush() is None
-        assert (file.loc, file.tell()) == (2, 2)
-        file.write(b"3")
-        with pytest.raises(ValueError, match="being written"):
-            file.info()
-    assert file.closed
-    assert scene.publish() == {"dataset1/day=1/a b%+#é.csv": b"123"}
-    theirs.closed = True
+@pytest.mark.parametrize("spelled", ["magic::file://{}", "file://{}", "local://{}", "{}", "{}/"])
+def test_every_spelling_is_one_path(tmp_path: Path, spelled: str) -> None:
+    fs = MagicFileSystem(target_protocol="file")
+    path = f"{tmp_path}/a b"
+    fs.pipe_file(spelled.format(path).rstrip("/"), b"body")
+    assert fs._strip_protocol(spelled.format(path)) == path
+    assert fs._strip_protocol([spelled.format(path)]) == [path]
+    assert fs._parent(spelled.format(path)) == str(tmp_path)
+    assert fs.cat(spelled.format(path).rstrip("/")) == b"body"
+    assert fs.unstrip_protocol(path) == f"magic::file://{path}"
+    opened, (found,) = fsspec.core.url_to_fs(f"magic::file://{path}")[0], [path]
+    assert opened._strip_protocol(found) == path
+    assert MagicFileSystem._strip_protocol(f"magic::file://{path}") == path
+    assert MagicFileSystem._strip_protocol("magic::s3://bucket/key/") == "bucket/key"
 
 
-@pytest.mark.parametrize("mode", ["wb", "xb"])
-def test_file_tells_how_it_was_opened(scene: MemoryScene, mode: str) -> None:
-    with scene.filesystem.open(f"memory://{PATH}", mode, autocommit=False) as file:
-        assert (file.mode, file.path, file.autocommit) == (mode, PATH, False)
-        file.discard()
+def test_root_is_its_own_parent(tmp_path: Path) -> None:
+    fs = MagicFileSystem(target_protocol="file")
+    assert (fs._strip_protocol("file:///"), fs._parent("/"), fs._parent("/tmp")) == ("/", "/", "/")
+    assert fs.isdir("/")
+    assert fs.exists(str(tmp_path))
 
 
-def test_file_of_coroutines_has_what_files_of_fsspec_have(scene: MemoryScene) -> None:
-    fs = scene.filesystem
-    theirs = AbstractAsyncStreamedFile(fs, PATH, "wb")
-    ours_lacks = {"read", "seek", "isatty", "fileno", "readline", "readlines", "truncate", "writelines"}
+def test_what_passes_through_is_what_the_wrapped_filesystem_does(tmp_path: Path) -> None:
+    fs, plain = MagicFileSystem(target_protocol="file"), LocalFileSystem()
+    root = f"{tmp_path}/lake"
+    fs.makedirs(f"{root}/a/b", exist_ok=True)
+    fs.pipe({f"{root}/a/1.csv": b"1", f"{root}/a/b/2.csv": b"22"})
+    assert fs.find(root) == plain.find(root)
+    assert fs.glob(f"{root}/**/*.csv") == plain.glob(f"{root}/**/*.csv")
+    assert list(fs.walk(root)) == list(plain.walk(root))
+    assert fs.ls(f"{root}/a") == plain.ls(f"{root}/a")
+    assert fs.info(f"{root}/a/1.csv") == plain.info(f"{root}/a/1.csv")
+    assert fs.du(root) == plain.du(root) == 3
+    assert fs.cat_ranges([f"{root}/a/b/2.csv"], [1], [2]) == [b"2"]
+    assert (fs.checksum(f"{root}/a/1.csv"), fs.ukey(f"{root}/a/1.csv")) != (None, None)
+    assert fs.modified(f"{root}/a/1.csv") == plain.modified(f"{root}/a/1.csv")
+    fs.cp(f"{root}/a/1.csv", f"{root}/a/3.csv")
+    fs.mv(f"{root}/a/3.csv", f"{root}/4.csv")
+    fs.get(f"{root}/4.csv", f"{tmp_path}/got")
+    fs.put(f"{tmp_path}/got", f"{root}/5.csv")
+    fs.touch(f"{root}/6.csv")
+    with fs.open(f"{root}/5.csv", "ab") as file:
+        file.write(b"more")
+    assert fs.cat(f"{root}/5.csv") == b"1more"
+    fs.rm(f"{root}/a", recursive=True)
+    fs.rm_file(f"{root}/6.csv")
+    assert sorted(path.name for path in Path(root).iterdir()) == ["4.csv", "5.csv"]
+    fs.mkdir(f"{root}/empty")
+    fs.rmdir(f"{root}/empty")
+    assert not Path(f"{root}/empty").exists()
+    with pytest.raises(FileNotFoundError):
+        fs.info(f"{root}/empty")
 
-    async def write() -> Any:
-        file = await fs.open_async(PATH, "wb")
-        assert public(theirs) - public(file) - ITS_OWN - ours_lacks - {"info", "full_name"} == set()
-        assert (file.fs, file.path, file.mode, file.autocommit) == (fs, PATH, "wb", True)
-        await file.write(b"12")
-        await file.flush(True)
-        assert (file.loc, file.writable(), file.readable(), file.seekable()) == (2, True, False, False)
-        await file.close()
-        return file
 
-    assert sync(fs.loop, write).closed
-    theirs.closed = True
-
-
-def test_file_that_is_read_leads_to_no_visible_write(scene: MemoryScene) -> None:
-    scene.put("old é", b"1")
-    fs = scene.filesystem
-    for path, mode in (("bucket/old é", "rb"), ("bucket/new", "wb")):
-        with fs.open(path, mode) as file:
-            assert file.fs is fs
-            with file.fs.open(PATH, "wb") as other:
-                other.write(b"2")
-            file.fs.rm(PATH)
-    assert scene.uploads() == []
-    assert set(scene.objects()) == {"old é", "new"}
+def test_removed_file_is_published_by_nobody(tmp_path: Path) -> None:
+    fs = MagicFileSystem(target_protocol="file")
+    base = f"{tmp_path}/sales/__magic/job/task/__base"
+    fs.pipe({f"{base}/a": b"a", f"{base}/b": b"b"})
+    fs.rm(f"{base}/a")
+    magicfs.publish(f"{tmp_path}/sales/__magic/job", filesystem=fs)
+    assert (tmp_path / "sales" / "b").read_bytes() == b"b"
+    assert not (tmp_path / "sales" / "a").exists()
+    fs.pipe_file(f"{base}/c", b"c")
+    magicfs.discard(f"{tmp_path}/sales/__magic/job", filesystem=fs)
+    assert not (tmp_path / "sales" / "c").exists()
+    assert not list(tmp_path.rglob(UPLOADS))
+    assert not list(tmp_path.rglob("__magic"))
 
 
-def test_file_below_a_magic_path_that_is_read_leads_back(scene: MemoryScene) -> None:
-    scene.put(f"{PATH}.plain".removeprefix("bucket/"), b"1")
-    with scene.filesystem.open(f"{PATH}.plain", "rb") as file:
-        assert isinstance(file.fs, MagicFileSystem)
-        assert file.read() == b"1"
+def test_path_that_is_not_absolute_is_refused_below_magic(tmp_path: Path) -> None:
+    fs = MagicFileSystem(target_protocol="file")
+    for path in (
+        "sales/__magic/job/__base/a",
+        f"{tmp_path}//x/__magic/job/__base/a",
+        "/__magic/job/__base/a",
+    ):
+        with pytest.raises(UsageError):
+            fs.pipe_file(path, b"")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_pickle_finds_the_same_files(tmp_path: Path) -> None:
+    fs = pickle.loads(pickle.dumps(MagicFileSystem(target_protocol="file")))
+    fs.pipe_file(f"{tmp_path}/x", b"x")
+    assert pickle.loads(pickle.dumps(MagicFileSystem(LocalFileSystem()))).cat(f"{tmp_path}/x") == b"x"
+    assert fs.from_json(fs.to_json()).cat(f"{tmp_path}/x") == b"x"
+
+
+def test_files_for_coroutines_are_refused(tmp_path: Path) -> None:
+    fs = MagicFileSystem(target_protocol="file")
+    with pytest.raises(UsageError, match=r"filesystem\.open"):
+        fsspec.asyn.sync(fs.loop, fs.open_async, f"{tmp_path}/x", "rb")

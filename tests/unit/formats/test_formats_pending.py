@@ -100,7 +100,6 @@ def test_keys_are_raw_text(key: str) -> None:
     "changes",
     [
         {"upload_id": ""},
-        {"bucket": ""},
         {"destination_key": ""},
         {"destination_key": "/x"},
         {"parts": ()},

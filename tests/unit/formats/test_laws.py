@@ -304,6 +304,8 @@ JOB_OF_OBJECT_SETTINGS = replace(
 
 JOB_WITH_SETTINGS = replace(JOB, etag_format="object", part_size=5 * 2**20, unknown={})
 
+JOB_OF_NUMBERED_VERSIONS = replace(JOB, numbered_versions=True, unknown={})
+
 JOB_OF_OWN_PATH = replace(JOB, own_path="trips/__magic/mine", unknown={})
 
 DELETIONS = (
@@ -427,7 +429,7 @@ _STATISTICS = ("iostatistics",)
 _PENDING: dict[str, list[Any]] = {
     "version": [1, 3],
     "uploadId": [""],
-    "bucket": [""],
+    "bucket": [None],
     "destinationKey": ["", "/d/x"],
     "etags": [[], None],
     "etags[0]": ["", None, 2],
@@ -488,7 +490,7 @@ PUBLISHED = Format(
     ),
     refused={
         "jobId": [*_NO_JOB, "x" * 101],
-        "bucket": [""],
+        "bucket": [None],
         "conflict": [""],
         "committed": _NO_SIZE,
         "previous": ["a/b", JOB_ID],
@@ -521,9 +523,7 @@ STATE = Format(
     ),
     refused={
         "jobId": _NO_JOB,
-        **{
-            name: [""] for name in ("bucket", "nonce", "driver", "committer", "chunks[0].key", "pointer.etag")
-        },
+        **{name: [""] for name in ("nonce", "driver", "committer", "chunks[0].key", "pointer.etag")},
         **dict.fromkeys(("attempt", "created", "changed", "tasks", "files", "bytes"), _NO_SIZE),
         "state": ["ended", "", "OPEN"],
         "conflict": ["overwrite"],
@@ -656,6 +656,15 @@ FORMATS = [
         value=JOB_OF_OBJECT_SETTINGS,
         required=(),
         refused={"objectSettings": ["x", ["ACL"]], "objectSettings.ACL": [1, None, True]},
+        ignored=(),
+        made=None,
+    ),
+    replace(
+        STATE,
+        golden="magicfs_job_1_numbered_versions.json",
+        value=JOB_OF_NUMBERED_VERSIONS,
+        required=(),
+        refused={"numberedVersions": ["true", 1]},
         ignored=(),
         made=None,
     ),

@@ -9,9 +9,11 @@
         def peek(self, key): ...
         def poke(self, key, body): ...
 
-The tests come in by subclassing; a store of files, which can do less, takes ``FileStoreExam``, and one with
-another choice of ``suite.PARTS`` composes its own. Fixtures of the subclass prepare the bucket, which must be
-empty when a test begins. Use it with ``pytest_plugins = ["magicfs.testing.exam_summary"]``.
+The tests come in by subclassing. A store that cannot complete uploads on a condition takes
+``UnconditionalStoreExam``, one whose uploads are blocks of their key ``BlockStoreExam``, a store of files,
+which can do less, ``FileStoreExam``, and one with another choice of ``suite.PARTS`` composes its own.
+Fixtures of the subclass prepare the bucket, which must be empty when a test begins. Use it with
+``pytest_plugins = ["magicfs.testing.exam_summary"]``.
 """
 
 from __future__ import annotations
@@ -19,6 +21,14 @@ from __future__ import annotations
 from magicfs.testing.store_exam.base import Examined
 from magicfs.testing.store_exam.local import LocalStoreExam
 from magicfs.testing.store_exam.memory import MemoryStoreExam
-from magicfs.testing.store_exam.suite import FileStoreExam, StoreExam
+from magicfs.testing.store_exam.suite import BlockStoreExam, FileStoreExam, StoreExam, UnconditionalStoreExam
 
-__all__ = ["Examined", "FileStoreExam", "LocalStoreExam", "MemoryStoreExam", "StoreExam"]
+__all__ = [
+    "BlockStoreExam",
+    "Examined",
+    "FileStoreExam",
+    "LocalStoreExam",
+    "MemoryStoreExam",
+    "StoreExam",
+    "UnconditionalStoreExam",
+]

@@ -10,12 +10,31 @@ from magicfs.errors import ObjectNotFound, Unsupported
 from magicfs.stores.port import Part, Update
 from magicfs.testing.store_exam.base import Examined, collected, outcomes
 
-__all__ = ["NoPutIfMatchExam", "NoUploadsExam"]
+__all__ = ["NoConditionalCompletes", "NoConditionalCompletesExam", "NoPutIfMatchExam", "NoUploadsExam"]
 
 _KEY = "dataset1/part-0.parquet"
 
 
-class NoUploadsExam(Examined):
+class NoConditionalCompletes(Examined):
+    """An upload cannot be completed on a condition."""
+
+
+class NoConditionalCompletesExam(NoConditionalCompletes):
+    """That of a store that has uploads all the same."""
+
+    async def test_complete_if_absent_is_unsupported_and_leaves_the_upload_pending(self) -> None:
+        self.poke("taken", b"old")
+        for key in (_KEY, "taken"):
+            upload_id, parts = await self.upload(key, b"new")
+            before = self.peek(key)
+            with pytest.raises(Unsupported, match="complete_upload"):
+                await self.store.complete_upload(key, upload_id, parts, if_absent=True)
+            assert (self.peek(key), await self.pending(key)) == (before, {(key, upload_id)})
+            await self.store.complete_upload(key, upload_id, parts)
+            assert self.peek(key) == b"new"
+
+
+class NoUploadsExam(NoConditionalCompletes):
     """Uploads cannot be delayed."""
 
     async def test_uploads_are_unsupported_and_the_error_names_committers_that_need_none(self) -> None:

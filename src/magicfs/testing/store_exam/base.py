@@ -112,6 +112,10 @@ class Examined(Subject):
         """A body of one repeated byte that is just large enough for a part that is not the last."""
         return fill * self.store.capabilities.parts.size_min
 
+    def remembered(self, **metadata: str) -> dict[str, str]:
+        """What the store keeps of user metadata: all or nothing."""
+        return metadata if self.store.capabilities.metadata else {}
+
     async def upload(self, key: str, *bodies: bytes, **metadata: str) -> tuple[str, list[Part]]:
         """Open an upload and send its parts; returns its id and the parts."""
         upload_id = await self.store.create_upload(key, metadata=metadata)

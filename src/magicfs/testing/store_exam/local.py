@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from magicfs.stores.local import LocalStore
+from magicfs.stores.local_files import UPLOADS
 from magicfs.stores.port import Store
 from magicfs.testing.store_exam.suite import FileStoreExam
 
@@ -22,8 +23,12 @@ class LocalFiles:
         self.directory = tmp_path / "bucket"
         self.directory.mkdir()
         yield
-        left = [path for path in tmp_path.rglob("*") if path.name.startswith(".magicfs-")]
-        assert not left, "a temporary file was left"
+        assert not list(tmp_path.rglob("*.tmp")), "a temporary file was left"
+        for uploads in tmp_path.rglob(UPLOADS):
+            # Those that the test has left open are whole, and nothing else lies beside them.
+            left = sorted(uploads.iterdir())
+            assert left, "an empty directory of uploads was left"
+            assert all((one / "upload.json").is_file() for one in left), "half an upload was left"
 
     def local_store(self, bucket: str | None = None) -> LocalStore:
         """The store of the directory; another bucket is a directory beside."""

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from magicfs.errors import ObjectExists, ObjectNotFound, StoreError
 from magicfs.stores.port import PutMode
 from magicfs.testing import strategies
-from magicfs.testing.store_exam.base import outcomes
+from magicfs.testing.store_exam.base import Examined, outcomes
 from magicfs.testing.store_exam.hostile import HostileExam, SiblingsExam
 from magicfs.testing.strategies import HOSTILE_KEYS
 
-__all__ = ["FileNamesExam", "NestedNamesExam"]
+__all__ = ["FileNamesExam", "FileUploadsExam", "NestedNamesExam"]
 
 
 class NestedNamesExam(SiblingsExam, HostileExam):
@@ -46,7 +46,8 @@ class NestedNamesExam(SiblingsExam, HostileExam):
         for key in ("a/b", "a/b/c", "d/e"):
             self.poke(key, b"same")
         await self.store.delete_matching("a", etag)
-        assert await self.store.delete_all_matching([("a/b", etag)]) == []
+        below = (await self.store.head("a/b")).etag
+        assert await self.store.delete_all_matching([("a/b", below)]) == []
         await self.store.delete(["d"])
         assert await self.listed() == ["a/b/c", "d/e"]
 
@@ -57,6 +58,13 @@ class NestedNamesExam(SiblingsExam, HostileExam):
         await self.store.copy("a", "b")
         assert await self.listed() == ["a", "a/b", "b", "b/c"]
         assert (self.peek("a/b"), self.peek("b"), self.peek("b/c")) == (b"source", b"source", b"below")
+
+    async def test_complete_where_objects_lie_below_the_key(self) -> None:
+        key = "dataset1/part 0.parquet"
+        self.poke(f"{key}/below", b"below")
+        upload_id, parts = await self.upload(key, b"body")
+        await self.store.complete_upload(key, upload_id, parts)
+        assert (self.peek(key), self.peek(f"{key}/below")) == (b"body", b"below")
 
     async def test_key_of_one_element_of_1000_bytes_is_kept(self) -> None:
         await self.kept("k" * strategies.KEY_BYTES_MAX)
@@ -127,6 +135,35 @@ class FileNamesExam(SiblingsExam, HostileExam):
             self.poke(key, b"")
         assert [info.key async for info in self.store.list("")] == keys
         assert [info.key async for info in self.store.list("", limit=4)] == keys[:4]
+
+
+class FileUploadsExam(Examined):
+    """Uploads whose keys are paths of files."""
+
+    async def test_upload_is_not_completed_where_objects_lie_below_or_above_and_stays_pending(self) -> None:
+        opened = [(key, *(await self.upload(key, b"new"))) for key in ("a", "b/c", "b/c/d")]
+        self.poke("a/b", b"below")
+        self.poke("b", b"above")
+        for error in await outcomes(*(self.store.complete_upload(*one) for one in opened)):
+            _refused(error, "directory")
+        assert await self.pending() == {(key, upload_id) for key, upload_id, _ in opened}
+        for error in await outcomes(self.store.create_upload("b/e", metadata={})):
+            _refused(error, "directory")
+        assert (self.peek("a/b"), self.peek("b"), await self.listed()) == (b"below", b"above", ["a/b", "b"])
+
+    @pytest.mark.parametrize("key", ["", "/", "a/", "/a", "a//b", ".", "..", "a/../b", "a\0b", "\ud800"])
+    async def test_upload_of_a_name_that_no_file_can_have_is_refused(self, key: str) -> None:
+        for error in await outcomes(self.store.create_upload(key, metadata={})):
+            _refused(error, "name")
+        assert await self.pending() == set()
+
+    async def test_upload_of_a_name_that_is_too_long_is_refused_when_it_is_opened(self) -> None:
+        for error in await outcomes(
+            *(self.store.create_upload(key, metadata={}) for key in ("k" * 256, f"dir/{'k' * 256}/file"))
+        ):
+            _refused(error, "shorter")
+        upload_id, parts = await self.upload(f"dir/{'k' * 255}/{'ä' * 127}", b"body")
+        await self.store.complete_upload(f"dir/{'k' * 255}/{'ä' * 127}", upload_id, parts)
 
 
 def _refused(error: Any, why: str) -> None:

@@ -6,14 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from magicfs.testing.store_exam.absences import NoPutIfMatchExam, NoUploadsExam
+from magicfs.testing.store_exam.absences import (
+    NoConditionalCompletes,
+    NoConditionalCompletesExam,
+    NoPutIfMatchExam,
+    NoUploadsExam,
+)
+from magicfs.testing.store_exam.apart import CompleteIfAbsentApartExam, UploadsApartExam, UploadsTogetherExam
 from magicfs.testing.store_exam.base import Examined
 from magicfs.testing.store_exam.conditional import CompleteIfAbsentExam, ConditionsExam, PutIfMatchExam
 from magicfs.testing.store_exam.copies import CopyExam
 from magicfs.testing.store_exam.hostile import HostileUploadsExam
 from magicfs.testing.store_exam.listings import ListDirectoriesExam, ListExam, ListUploadsExam
 from magicfs.testing.store_exam.metadata import MetadataExam, NoMetadataExam
-from magicfs.testing.store_exam.nesting import FileNamesExam, NestedNamesExam
+from magicfs.testing.store_exam.nesting import FileNamesExam, FileUploadsExam, NestedNamesExam
 from magicfs.testing.store_exam.objects import DeleteExam, PutExam, ReadExam
 from magicfs.testing.store_exam.uploads import (
     AbortExam,
@@ -23,20 +29,31 @@ from magicfs.testing.store_exam.uploads import (
     PartExam,
 )
 
-__all__ = ["PARTS", "FileStoreExam", "Part", "StoreExam"]
+__all__ = [
+    "PARTS",
+    "BlockStoreExam",
+    "FileStoreExam",
+    "Part",
+    "PlainFileStoreExam",
+    "StoreExam",
+    "UnconditionalStoreExam",
+]
 
 
-class UploadsExam(
+class AnyUploadsExam(
     CreateExam,
     PartExam,
     CompleteExam,
     AbortExam,
     ListUploadsExam,
     BesideUploadsExam,
-    CompleteIfAbsentExam,
     HostileUploadsExam,
 ):
-    """Everything about uploads."""
+    """Everything about uploads that all stores with uploads are asked."""
+
+
+class UploadsExam(AnyUploadsExam, UploadsApartExam):
+    """Everything about uploads that live each for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +64,24 @@ class Part:
     asked: type
     absent: type  # the tests of a store that cannot do this
     has: Callable[[Examined], bool]
+    concerns: Callable[[Examined], bool] = lambda _: True  # whether it is asked, or its absence, at all
 
 
 PARTS: Final = (
-    Part("uploads", UploadsExam, NoUploadsExam, lambda exam: exam.store.capabilities.multipart),
+    Part("uploads", AnyUploadsExam, NoUploadsExam, lambda exam: exam.store.capabilities.multipart),
+    Part(
+        "conditional completes",
+        CompleteIfAbsentExam,
+        NoConditionalCompletes,
+        lambda exam: exam.honoured.complete_if_absent,
+    ),
+    Part(
+        "uploads apart",
+        UploadsApartExam,
+        UploadsTogetherExam,
+        lambda exam: exam.store.capabilities.uploads_apart,
+        lambda exam: exam.store.capabilities.multipart,
+    ),
     Part("metadata", MetadataExam, NoMetadataExam, lambda exam: exam.store.capabilities.metadata),
     Part(
         "names below names",
@@ -81,13 +112,48 @@ class _CommonExam(PutExam, ReadExam, CopyExam, ListExam, ListDirectoriesExam, De
 
     def test_store_is_asked_what_it_says_that_it_can_do(self) -> None:
         for part in PARTS:
+            if not part.concerns(self):
+                assert not isinstance(self, (part.asked, part.absent)), part.name
+                continue
             assert isinstance(self, part.asked) == part.has(self), f"{part.name}: the wrong tests are asked"
             assert isinstance(self, part.absent) != isinstance(self, part.asked), part.name
 
 
-class StoreExam(_CommonExam, UploadsExam, MetadataExam, NestedNamesExam, PutIfMatchExam):
+class StoreExam(
+    _CommonExam, UploadsExam, CompleteIfAbsentApartExam, MetadataExam, NestedNamesExam, PutIfMatchExam
+):
     """All of it. A subclass names its ``subject`` and gives ``make_store``, ``peek`` and ``poke``."""
 
 
-class FileStoreExam(_CommonExam, NoUploadsExam, NoMetadataExam, FileNamesExam, NoPutIfMatchExam):
+class UnconditionalStoreExam(
+    _CommonExam, UploadsExam, NoConditionalCompletesExam, MetadataExam, NestedNamesExam, PutIfMatchExam
+):
+    """The exam of a store whose uploads are completed whatever is there."""
+
+
+class PlainFileStoreExam(_CommonExam, NoUploadsExam, NoMetadataExam, FileNamesExam, NoPutIfMatchExam):
+    """The exam of a store of files that cannot delay an upload."""
+
+
+class FileStoreExam(
+    _CommonExam,
+    UploadsExam,
+    CompleteIfAbsentApartExam,
+    FileUploadsExam,
+    NoMetadataExam,
+    FileNamesExam,
+    NoPutIfMatchExam,
+):
     """The exam of a store of files, which can do less."""
+
+
+class BlockStoreExam(
+    _CommonExam,
+    AnyUploadsExam,
+    CompleteIfAbsentExam,
+    UploadsTogetherExam,
+    MetadataExam,
+    NestedNamesExam,
+    PutIfMatchExam,
+):
+    """The exam of a store whose uploads of one key share its blocks."""

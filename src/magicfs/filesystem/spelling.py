@@ -1,0 +1,57 @@
+"""One spelling of a path, however it was given: without scheme, and without the slashes around it.
+
+Where a store has buckets ``/bucket/key`` is ``bucket/key``, as in s3fs. Local files have none: their paths
+are absolute and keep their first slash. Which it is, an instance knows by the filesystem that it wraps, and
+its class by the scheme alone.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from fsspec.utils import stringify_path
+
+from magicfs.stores import resolve
+
+__all__ = ["either", "has_buckets", "parent", "stripped"]
+
+_T = TypeVar("_T")
+
+
+class either(Generic[_T]):  # noqa: N801 - a decorator, as classmethod
+    """A method of the instance, and where there is none of the class: fsspec calls some on both."""
+
+    def __init__(self, method: Callable[..., _T]) -> None:
+        self._method = method
+        functools.update_wrapper(self, method)  # type: ignore[arg-type]
+
+    def __get__(self, instance: object, owner: type | None = None) -> Callable[..., _T]:
+        return functools.partial(self._method, owner if instance is None else instance)
+
+
+def has_buckets(instance_or_class: Any) -> bool:
+    """Whether paths begin with a bucket; a class cannot know, and takes it for so."""
+    found = getattr(instance_or_class, "_has_buckets", True)
+    return bool(found)
+
+
+def stripped(path: Any, buckets: bool) -> Any:
+    """A path, or a list of them, without scheme and without slashes at its ends, but the first of files."""
+    if isinstance(path, list):
+        return [stripped(one, buckets) for one in path]
+    text = stringify_path(path).removeprefix("magic::").removeprefix("magic://")
+    scheme, separator, _ = text.partition("://")
+    if separator and scheme in resolve.SCHEMES:
+        text = resolve.split(text)[0].partition("://")[2]
+        buckets = buckets and resolve.scheme_has_buckets(scheme)
+    if buckets:
+        return text.strip("/")
+    return text.rstrip("/") or "/"
+
+
+def parent(path: Any, buckets: bool) -> str:
+    """The directory that holds a path; of a bucket nothing, of the root itself."""
+    above, slash, _ = stripped(path, buckets).rpartition("/")
+    return above or ("" if buckets else slash)

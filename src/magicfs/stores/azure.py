@@ -1,0 +1,377 @@
+"""Azure's Blob service, through the client of an ``adlfs.AzureBlobFileSystem``.
+
+Account, endpoint and credentials are those of the filesystem: there is no second way to give them. A bucket
+is a container. Requests go past adlfs, whose files are committed when they are closed, whatever they are
+told.
+
+Azure has no uploads, only blocks that a blob has and does not show. ``azure_blocks`` makes uploads of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import contextlib
+import datetime as dt
+import enum
+import hashlib
+import io
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final
+
+from magicfs.errors import (
+    ObjectExists,
+    ObjectNotFound,
+    PreconditionFailed,
+    StoreError,
+    Unavailable,
+    UploadNotFound,
+)
+from magicfs.parallel import gathered
+from magicfs.protocol import file_options
+from magicfs.protocol.file_options import METADATA
+from magicfs.protocol.parts import PartLimits
+from magicfs.stores import azure_blocks, azure_errors, azure_metadata
+from magicfs.stores.azure_requests import PAGE_MAX, AzureRequests
+from magicfs.stores.pages import Pages
+from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
+
+__all__ = ["AzureStore"]
+
+_UPLOAD_OPTIONS: Final = frozenset({METADATA, *azure_metadata.DESCRIPTION})
+_AT_ONCE: Final = 16
+_COPY_POLL_S: Final = 0.2
+# A block without bytes is refused (Azure Storage, "Put Block").
+_SAYING: Final = b"."
+_CAPABILITIES: Final = Capabilities(
+    # Azure Storage, "Scalability and performance targets for Blob storage".
+    parts=PartLimits(size_min=1, size_max=4000 * 2**20, count_max=50_000, object_max=50_000 * 4000 * 2**20),
+    upload_options=_UPLOAD_OPTIONS,
+    bulk_delete_max=256,
+    list_page_max=PAGE_MAX,
+    uploads_apart=False,
+    upload_days=7,
+)
+
+
+class _State(enum.Enum):
+    """Where the SDK looks for a block. Its own names of states are spelt as it does not understand them."""
+
+    UNCOMMITTED = "uncommitted"
+
+
+class AzureStore(AzureRequests):
+    """One container of Azure's Blob service; see ``magicfs.stores.port.Store`` for the contract."""
+
+    name = "abfs"
+    capabilities = _CAPABILITIES
+
+    async def create_upload(
+        self, key: str, *, metadata: Mapping[str, str], options: Mapping[str, Any] | None = None
+    ) -> str:
+        given = dict(options or {})
+        file_options.check(given, _UPLOAD_OPTIONS, self.path(key), self.name)
+        joined = file_options.joined_metadata(given.pop(METADATA, None), metadata)
+        azure_metadata.encoded(joined, self.path(key))
+        upload_id = azure_blocks.new_upload_id(time.time())
+        more, last = azure_blocks.opening(upload_id, joined, given)
+
+        async def say(block_id: str) -> None:
+            await self.stage("create_upload", key, block_id, io.BytesIO(_SAYING))
+
+        await gathered(more, say, _AT_ONCE)
+        await say(last)
+        return upload_id
+
+    async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
+        stream = _stream(body)
+        etag = azure_blocks.etag_of(hashlib.md5(stream.getbuffer(), usedforsecurity=False).digest())
+        block_id = azure_blocks.part(upload_id, number, etag)
+        if not azure_blocks.is_upload_id(upload_id) or block_id is None:
+            raise self._no_upload("put_part", key)
+        if etag != azure_blocks.EMPTY:
+            await self.stage("put_part", key, block_id, stream)
+        return Part(number, etag)
+
+    async def complete_upload(
+        self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
+    ) -> ObjectInfo:
+        path = self.path(key)
+        numbers = [part.number for part in parts]
+        if not numbers or numbers != sorted(set(numbers)):
+            raise StoreError("complete_upload", path, "parts must be named once each, in ascending order")
+        there = await self.blocks("complete_upload", key)
+        upload = azure_blocks.uploads_of(there).get(upload_id)
+        if upload is None:
+            if if_absent:
+                await self._refuse_if_there(key)
+            raise self._no_upload("complete_upload", key)
+        named = [self._named(key, upload_id, part, there) for part in parts]
+        if None in named[:-1]:
+            raise StoreError("complete_upload", path, "only the last part may be empty")
+        return await self._commit(key, upload, [one for one in named if one], if_absent)
+
+    def _named(self, key: str, upload_id: str, part: Part, there: frozenset[str]) -> str | None:
+        """The id of the block of a part; None for one without bytes."""
+        if part.etag == azure_blocks.EMPTY:
+            return None
+        block_id = azure_blocks.part(upload_id, part.number, part.etag)
+        if block_id is None or block_id not in there:
+            problem = f"part {part.number} of ETag {part.etag} was not sent"
+            raise StoreError("complete_upload", self.path(key), problem)
+        return block_id
+
+    async def _commit(
+        self, key: str, upload: azure_blocks.OpenUpload, named: Sequence[str], if_absent: bool
+    ) -> ObjectInfo:
+        from azure.storage.blob import BlobBlock
+
+        arguments = {
+            "metadata": azure_metadata.encoded(upload.metadata, self.path(key)),
+            **azure_metadata.settings_of(upload.options),
+            **(_if_absent() if if_absent else {}),
+        }
+        blocks = [BlobBlock(block_id, state=_State.UNCOMMITTED) for block_id in named]
+        try:
+            answer = await self.call(
+                "complete_upload", key, lambda blob: blob.commit_block_list(blocks, **arguments)
+            )
+        except UploadNotFound:
+            if if_absent:
+                await self._refuse_if_there(key)
+            raise
+        except PreconditionFailed as error:
+            raise ObjectExists("complete_upload", error.key, "an object is there") from error
+        return ObjectInfo(key, -1, _etag(answer))
+
+    async def abort_upload(self, key: str, upload_id: str) -> None:
+        if not azure_blocks.is_upload_id(upload_id):
+            return
+        if upload_id in azure_blocks.uploads_of(await self.blocks("abort_upload", key)):
+            await self.stage("abort_upload", key, azure_blocks.end(upload_id), io.BytesIO(_SAYING))
+
+    def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:
+        async def of_key(key: str) -> builtins.list[UploadInfo]:
+            found = azure_blocks.uploads_of(await self.blocks("list_uploads", key))
+            return [UploadInfo(key, upload_id, azure_blocks.opened_s(upload_id)) for upload_id in found]
+
+        async def page(position: dict[str, str]) -> tuple[builtins.list[UploadInfo], dict[str, str] | None]:
+            listed, following = await self.page(
+                "list_uploads", prefix, position, "list_blobs", include=["uncommittedblobs"]
+            )
+            keys = [blob.name for blob in listed if not blob.size and not blob.content_settings.content_type]
+            found = await gathered(keys, of_key, _AT_ONCE)
+            return [upload for uploads in found for upload in uploads], following
+
+        return Pages(page)
+
+    async def put(
+        self,
+        key: str,
+        body: Body,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        mode: PutMode | Update = PutMode.OVERWRITE,
+    ) -> ObjectInfo:
+        named = azure_metadata.encoded(metadata or {}, self.path(key))
+        condition: dict[str, Any] = {"overwrite": mode is not PutMode.CREATE}
+        if isinstance(mode, Update):
+            condition |= _if_match(mode.etag)
+        stream = _stream(body)
+        try:
+            answer = await self.call(
+                "put",
+                key,
+                lambda blob: blob.upload_blob(stream, length=len(body), metadata=named, **condition),
+            )
+        except PreconditionFailed as error:
+            if isinstance(mode, Update):
+                raise
+            raise ObjectExists("put", error.key, "an object is there") from error
+        except ObjectNotFound as error:
+            if not isinstance(mode, Update) or azure_errors.code_of(error) in azure_errors.NO_CONTAINER:
+                raise
+            raise PreconditionFailed("put", error.key, "no object is there") from error
+        return ObjectInfo(key, len(body), _etag(answer))
+
+    async def copy(self, source: str, destination: str) -> int:
+        from azure.core import MatchConditions
+
+        head = await self.head(source)
+        if source == destination:
+            return head.size
+        condition = {"source_etag": head.etag, "source_match_condition": MatchConditions.IfNotModified}
+        origin = self.service.get_blob_client(self.bucket, source).url
+        try:
+            answer = await self.call(
+                "copy", destination, lambda blob: blob.start_copy_from_url(origin, **condition)
+            )
+        except PreconditionFailed as error:
+            problem = f"the source was replaced meanwhile ({error.problem})"
+            raise Unavailable("copy", self.path(source), problem, hint="copy it again") from error
+        status = answer["copy_status"]
+        while status == "pending":
+            await asyncio.sleep(_COPY_POLL_S)
+            found = await self.call("copy", destination, lambda blob: blob.get_blob_properties())
+            if found.copy.id != answer["copy_id"]:
+                raise Unavailable("copy", self.path(destination), "another write has replaced the copy")
+            status = found.copy.status
+        if status != "success":
+            raise Unavailable("copy", self.path(destination), f"the copy ended as {status}")
+        return head.size
+
+    async def get(self, key: str, *, size_max: int | None = None) -> bytes:
+        if size_max == 0:
+            await self.head(key)
+            return b""
+        span = {} if size_max is None else {"offset": 0, "length": size_max}
+        try:
+            return await self._read("get", key, **span)
+        except StoreError as error:
+            if azure_errors.code_of(error) == "InvalidRange":  # of an empty object
+                return b""
+            raise
+
+    async def get_range(self, key: str, start: int, size: int, *, etag: str) -> bytes:
+        try:
+            return await self._read("get_range", key, offset=start, length=size, **_if_match(etag))
+        except PreconditionFailed:
+            await self.head(key)  # it is refused so where nothing is, too
+            raise
+
+    async def _read(self, operation: str, key: str, **how: Any) -> bytes:
+        async def read(blob: Any) -> bytes:
+            body: bytes = await (await blob.download_blob(**how)).readall()
+            return body
+
+        body: bytes = await self.call(operation, key, read)
+        return body
+
+    async def head(self, key: str) -> ObjectInfo:
+        found = await self.call("head", key, lambda blob: blob.get_blob_properties())
+        if azure_metadata.is_directory(found.metadata):
+            raise ObjectNotFound("head", self.path(key), "a directory is there")
+        return ObjectInfo(
+            key,
+            found.size,
+            _quoted(found.etag),
+            _seconds(found.last_modified),
+            azure_metadata.decoded(found.metadata),
+            azure_metadata.described(found.content_settings),
+        )
+
+    def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
+        most = {} if limit is None else {"results_per_page": min(limit, self.capabilities.list_page_max)}
+
+        async def page(position: dict[str, str]) -> tuple[builtins.list[ObjectInfo], dict[str, str] | None]:
+            listed, following = await self.page(
+                "list", prefix, position, "list_blobs", include=["metadata"], **most
+            )
+            return [
+                ObjectInfo(blob.name, blob.size, _quoted(blob.etag), _seconds(blob.last_modified))
+                for blob in listed
+                if not azure_metadata.is_directory(blob.metadata)
+            ], following
+
+        return Pages(page, limit)
+
+    def list_directories(self, prefix: str) -> AsyncIterator[str]:
+        from azure.storage.blob.aio import BlobPrefix
+
+        async def page(position: dict[str, str]) -> tuple[builtins.list[str], dict[str, str] | None]:
+            listed, following = await self.page(
+                "list_directories", prefix, position, "walk_blobs", delimiter="/"
+            )
+            return [entry.name for entry in listed if isinstance(entry, BlobPrefix)], following
+
+        return Pages(page)
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        await self._delete("delete", [(key, "") for key in dict.fromkeys(keys)], len(keys))
+
+    async def delete_matching(self, key: str, etag: str) -> None:
+        await self._delete_one("delete_matching", key, etag)
+
+    async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
+        return await self._delete("delete_all_matching", objects, len(objects))
+
+    async def _delete_one(self, operation: str, key: str, etag: str) -> None:
+        condition = _if_match(etag) if etag else {}
+        try:
+            await self.call(operation, key, lambda blob: blob.delete_blob(**condition))
+        except PreconditionFailed:
+            # It is refused so where nothing is, too.
+            with contextlib.suppress(ObjectNotFound):
+                await self.head(key)
+                raise
+        except ObjectNotFound as error:
+            if azure_errors.code_of(error) in azure_errors.NO_CONTAINER:
+                raise
+
+    async def _delete(
+        self, operation: str, objects: Sequence[tuple[str, str]], count: int
+    ) -> builtins.list[str]:
+        """Delete objects, each by a request of its own; returns the keys whose ETag was another one."""
+        if count > self.capabilities.bulk_delete_max:
+            raise StoreError(operation, self.path(objects[0][0]), f"{count} keys are too many for one call")
+
+        left, failed = [], []
+
+        async def one(named: tuple[str, str]) -> None:
+            try:
+                await self._delete_one(operation, *named)
+            except PreconditionFailed:
+                left.append(named[0])
+            except StoreError as error:
+                failed.append(error)
+
+        await gathered(objects, one, _AT_ONCE)
+        if failed:
+            problem = f"{len(failed)} of {count} refused: {failed[0].problem}"
+            raise type(failed[0])(operation, failed[0].key, problem, hint=failed[0].hint) from failed[0]
+        return left
+
+    async def _refuse_if_there(self, key: str) -> None:
+        try:
+            await self.head(key)
+        except ObjectNotFound:
+            return
+        raise ObjectExists("complete_upload", self.path(key), "an object is there, and the upload is gone")
+
+    def _no_upload(self, operation: str, key: str) -> UploadNotFound:
+        return UploadNotFound(
+            operation,
+            self.path(key),
+            "no such upload: completed, aborted, older than 7 days, or dropped by another write of this name",
+        )
+
+
+def _if_match(etag: str) -> dict[str, Any]:
+    from azure.core import MatchConditions
+
+    return {"etag": etag, "match_condition": MatchConditions.IfNotModified}
+
+
+def _if_absent() -> dict[str, Any]:
+    from azure.core import MatchConditions
+
+    return {"match_condition": MatchConditions.IfMissing}
+
+
+def _stream(body: PartBody) -> io.BytesIO:
+    # aiohttp warns about large bare bytes. A BytesIO made of bytes shares their memory.
+    return io.BytesIO(body.getvalue() if isinstance(body, io.BytesIO) else body)
+
+
+def _etag(answer: Mapping[str, Any]) -> str:
+    return _quoted(answer.get("etag"))
+
+
+def _quoted(etag: str | None) -> str:
+    # Listings show it without quotation marks.
+    return f'"{etag.strip(chr(34))}"' if etag else ""
+
+
+def _seconds(moment: dt.datetime | None) -> float | None:
+    return moment.timestamp() if moment is not None else None

@@ -1,0 +1,82 @@
+"""The connections that magicfs uses beside those of a user's own ``adlfs.AzureBlobFileSystem``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import weakref
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from adlfs import AzureBlobFileSystem
+
+__all__ = ["service_of"]
+
+_PLACE = "_magicfs_service"
+_ONE_REQUEST = 2**40
+"""Bytes that are read or written in one request, which is more than any: the SDK would cut them by itself."""
+_CLOSE_S = 5.0
+
+
+def service_of(filesystem: AzureBlobFileSystem) -> Any:
+    """A client of the same account and credentials, on the same loop, which sends each request once.
+
+    Retries are ours (``stores.retrying``): those of the SDK wait 15 s before the first, and hide lost
+    answers. It lives and ends with the filesystem: there is one for each, and nobody else knows it.
+    """
+    service = filesystem.__dict__.get(_PLACE)
+    if service is None:
+        # Another thread may have been faster; this one has opened nothing yet. No lock: a fork could copy it
+        # while it is held.
+        service = filesystem.__dict__.setdefault(_PLACE, made := _made(filesystem))
+        if service is made and not filesystem.asynchronous:
+            weakref.finalize(filesystem, _close, filesystem.loop, service, os.getpid())
+    return service
+
+
+def _made(filesystem: AzureBlobFileSystem) -> Any:
+    from azure.storage.blob.aio import BlobServiceClient
+
+    theirs = filesystem.service_client
+    timeouts = {
+        name: value
+        for name, value in getattr(filesystem, "_timeout_kwargs", {}).items()
+        if name in {"connection_timeout", "read_timeout"}
+    }
+    return BlobServiceClient(
+        theirs.url,  # a SAS token is in it, if there is one
+        credential=theirs.credential,
+        transport=_transport_class()(**timeouts),
+        retry_total=0,
+        max_single_get_size=_ONE_REQUEST,
+        max_single_put_size=_ONE_REQUEST,
+        user_agent="magicfs",
+    )
+
+
+def _transport_class() -> type[Any]:
+    from azure.core.pipeline.transport import AioHttpTransport
+
+    class SendsOnce(AioHttpTransport):  # type: ignore[misc]  # published without types
+        """Without aiohttp's own repetition of requests whose kept connection broke."""
+
+        async def open(self) -> None:
+            await super().open()
+            self.session._retry_connection = False  # noqa: SLF001 - there is no public way
+
+    return SendsOnce
+
+
+def _close(loop: asyncio.AbstractEventLoop, service: Any, pid: int) -> None:
+    """Close the connections of a filesystem that is gone; those of a parent are the parent's."""
+    if os.getpid() != pid or not loop.is_running():
+        return
+    try:
+        here = asyncio.get_running_loop()
+    except RuntimeError:
+        here = None
+    closing = asyncio.run_coroutine_threadsafe(service.close(), loop)
+    if here is not loop:
+        with contextlib.suppress(Exception):
+            closing.result(_CLOSE_S)

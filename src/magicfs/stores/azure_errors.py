@@ -1,0 +1,135 @@
+"""What went wrong with a request to Azure, in the words of ``magicfs.errors``."""
+
+from __future__ import annotations
+
+import re
+from contextlib import AbstractContextManager
+
+from magicfs.errors import (
+    ObjectExists,
+    ObjectNotFound,
+    PermissionDenied,
+    PreconditionFailed,
+    StoreError,
+    Unavailable,
+    Unsupported,
+    UploadNotFound,
+)
+from magicfs.stores.translation import translating
+
+__all__ = ["NO_CONTAINER", "code_of", "kind_of", "translate", "translated"]
+
+NO_CONTAINER = frozenset({"ContainerNotFound", "ContainerBeingDeleted", "ContainerDisabled"})
+"""Codes that are about the container, not about a blob in it."""
+
+_CREDENTIALS = (
+    "set AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT_NAME with a key, a SAS token or an "
+    "identity that Azure's default chain finds; pickled filesystems leave inline secrets behind"
+)
+_ROLES = "give the identity the role Storage Blob Data Contributor on the container, or check its SAS token"
+_REACH = "check that the account is right and its endpoint up, then try again"
+_LEASE = "let its holder release the lease, or break it, then try again"
+_IMMUTABLE = (
+    "choose another name, or wait for the end of the policy or the legal hold; nothing can overrule it"
+)
+_BLOCKS = (
+    "the list of blocks is not what was staged: committed, dropped by another write, or older than 7 days"
+)
+
+# What the codes of the Blob service mean to us (Azure Storage, "Blob Storage error codes").
+_KINDS: dict[str, type[StoreError]] = {
+    "404": ObjectNotFound,
+    "BlobAlreadyExists": ObjectExists,
+    "ConditionNotMet": PreconditionFailed,
+    "SourceConditionNotMet": PreconditionFailed,
+    "TargetConditionNotMet": PreconditionFailed,
+    "InvalidBlockList": UploadNotFound,
+    "401": PermissionDenied,
+    "403": PermissionDenied,
+    "405": Unsupported,
+    "501": Unsupported,
+    "ContainerBeingDeleted": ObjectNotFound,
+    "ContainerDisabled": ObjectNotFound,
+    # The body did not arrive as it was sent; nothing changed, and sending it again helps.
+    "Md5Mismatch": Unavailable,
+    "Crc64Mismatch": Unavailable,
+    "PendingCopyOperation": Unavailable,
+    "OperationTimedOut": Unavailable,
+    "408": Unavailable,
+    "429": Unavailable,
+}
+_HINTS = {
+    "AuthorizationPermissionMismatch": _ROLES,
+    "InsufficientAccountPermissions": _ROLES,
+    "AuthenticationFailed": "renew the credentials, and check this machine's clock: a SAS token expires",
+    "AuthorizationFailure": "let the account's firewall admit this network, and check the SAS token",
+    "KeyBasedAuthenticationNotPermitted": "use an identity of Entra ID: the account takes no keys",
+    "BlobArchived": "rehydrate the blob from its archive first",
+    "BlobBeingRehydrated": "wait until the blob is rehydrated",
+    "BlobImmutableDueToPolicy": _IMMUTABLE,
+    "BlobImmutableDueToLegalHold": _IMMUTABLE,
+    "ContainerBeingDeleted": "wait until the container is deleted, then create it anew",
+    "ContainerNotFound": "create the container first, or correct its name",
+    "InvalidBlobOrBlock": "another program sends blocks to this name; choose another name",
+    "InvalidBlobType": "an append or page blob has this name; choose another, or remove it",
+    "InvalidMetadata": "use ASCII letters, digits and - in names of metadata",
+    "LeaseAlreadyPresent": _LEASE,
+    "LeaseIdMissing": _LEASE,
+    "LeaseLost": _LEASE,
+    "SnapshotsPresent": "delete the snapshots of the blob first",
+}
+_SIGNATURE = re.compile(r"(?i)\b(sig|signature|accountkey|sharedaccesssignature)=[^&;\s'\"]+")
+
+
+def kind_of(code: str, status: str) -> type[StoreError]:
+    """The error for a code of the Blob service, and where the code is unknown for the HTTP status."""
+    known = _KINDS.get(code) or _KINDS.get(status)
+    return known or (Unavailable if status.startswith("5") else StoreError)
+
+
+def code_of(error: StoreError) -> str:
+    """The code that the service answered, or the HTTP status where it gave none; empty without an answer."""
+    cause = error.__cause__
+    code = getattr(cause, "error_code", None)
+    return str(getattr(code, "value", code) or getattr(cause, "status_code", None) or "")
+
+
+def translated(operation: str, path: str) -> AbstractContextManager[None]:
+    """Raise what ``translate`` makes of exceptions within."""
+    return translating(translate, operation, path)
+
+
+def translate(error: Exception, operation: str, path: str) -> Exception:
+    """The error of the port for an exception of the SDK; any other is returned unchanged."""
+    import aiohttp
+    from azure.core import exceptions as azure
+
+    if isinstance(error, azure.HttpResponseError) and error.status_code:
+        return _answered(error, operation, path)
+    told = f"{type(error).__name__}: {_told(error)}"
+    if isinstance(error, azure.ClientAuthenticationError):
+        return PermissionDenied(operation, path, f"no usable credentials: {told}", hint=_CREDENTIALS)
+    # Of everything else the client knows, some may happen after the request was sent.
+    if isinstance(error, (azure.AzureError, aiohttp.ClientError, OSError)) and not isinstance(
+        error, StoreError
+    ):
+        return Unavailable(operation, path, f"no sensible answer: {told}", hint=_REACH)
+    return error
+
+
+def _answered(error: Exception, operation: str, path: str) -> StoreError:
+    status = str(getattr(error, "status_code", ""))
+    code = getattr(error, "error_code", None)
+    code = str(getattr(code, "value", code) or status)
+    kind = kind_of(code, status)
+    told = _BLOCKS if kind is UploadNotFound else _told(error)
+    hint = _HINTS.get(code, "")
+    if kind is PermissionDenied and not hint:
+        hint = _CREDENTIALS
+    return kind(operation, path, f"{told or 'no message'} ({status} {code})", hint=hint)
+
+
+def _told(error: Exception) -> str:
+    """The first line of a message: further ones repeat headers. No signature is in it."""
+    lines = str(getattr(error, "message", None) or error).strip().splitlines()
+    return _SIGNATURE.sub(r"\1=…", lines[0].strip()) if lines else ""

@@ -1,0 +1,321 @@
+"""Google Cloud Storage, with the endpoint and the credentials of a ``gcsfs.GCSFileSystem``.
+
+Objects go by the JSON API, delayed uploads by multipart uploads of the XML API. The ETag of an object is
+its generation: no other object of the name ever has it, so every condition is exact. gcsfs's listing cache
+plays no part.
+"""
+
+from __future__ import annotations
+
+import builtins
+import datetime as dt
+import json
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from magicfs.errors import (
+    ObjectExists,
+    ObjectNotFound,
+    PermissionDenied,
+    PreconditionFailed,
+    StoreError,
+    Unsupported,
+    UploadNotFound,
+    UsageError,
+)
+from magicfs.protocol import file_options
+from magicfs.protocol.file_options import METADATA
+from magicfs.protocol.parts import PartLimits
+from magicfs.stores import gcs_batch, gcs_errors
+from magicfs.stores.gcs_client import GcsClient
+from magicfs.stores.gcs_errors import Answer
+from magicfs.stores.gcs_uploads import HEADERS, GcsUploads, crc32c_of
+from magicfs.stores.pages import Pages
+from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
+
+if TYPE_CHECKING:
+    from gcsfs.core import GCSFileSystem
+
+__all__ = ["GcsStore"]
+
+_CAPABILITIES = Capabilities(
+    bulk_delete_max=gcs_batch.CALLS_MAX,
+    parts=PartLimits(object_max=5 * 2**40),
+    upload_options=frozenset({METADATA, *HEADERS}),
+)
+# Generations count microseconds: none is 1, and 0 means that nothing is there.
+_OF_NOTHING = "1"
+_DESCRIPTION = {
+    "CacheControl": "cacheControl",
+    "ContentDisposition": "contentDisposition",
+    "ContentEncoding": "contentEncoding",
+    "ContentLanguage": "contentLanguage",
+    "ContentType": "contentType",
+}
+_ordinary: set[str] = set()
+"""Buckets that were seen to be no Rapid ones, in this process."""
+
+
+class GcsStore:
+    """One bucket of Google Cloud Storage; see ``magicfs.stores.port.Store`` for the contract."""
+
+    name = "gcs"
+    capabilities = _CAPABILITIES
+
+    def __init__(self, filesystem: GCSFileSystem, bucket: str) -> None:
+        self.bucket = bucket
+        self._client = GcsClient(filesystem)
+        self._uploads = GcsUploads(self._client, bucket)
+
+    @property
+    def identity(self) -> str:
+        return f"gcs:{self._client.location}/{self.bucket}"
+
+    async def create_upload(
+        self, key: str, *, metadata: Mapping[str, str], options: Mapping[str, Any] | None = None
+    ) -> str:
+        given = dict(options or {})
+        file_options.check(given, self.capabilities.upload_options, self._path(key), self.name)
+        given[METADATA] = file_options.joined_metadata(given.get(METADATA), metadata)
+        await self._refuse_rapid("create_upload")
+        return await self._uploads.create(key, given)
+
+    async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
+        return await self._uploads.put_part(key, upload_id, number, body)
+
+    async def complete_upload(
+        self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
+    ) -> ObjectInfo:
+        if if_absent:
+            problem = "Google's multipart uploads take no precondition"
+            raise Unsupported("complete_upload", self._path(key), problem)
+        numbers = [part.number for part in parts]
+        if not numbers or numbers != sorted(set(numbers)):
+            problem = "parts must be named once each, in ascending order"
+            raise StoreError("complete_upload", self._path(key), problem)
+        return ObjectInfo(key, -1, await self._uploads.complete(key, upload_id, parts))
+
+    async def abort_upload(self, key: str, upload_id: str) -> None:
+        try:
+            await self._uploads.abort(key, upload_id)
+        except UploadNotFound:
+            return
+
+    def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:
+        async def page(position: dict[str, str]) -> tuple[builtins.list[UploadInfo], dict[str, str] | None]:
+            return await self._uploads.page(prefix, position)
+
+        return Pages(page)
+
+    async def put(
+        self,
+        key: str,
+        body: Body,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        mode: PutMode | Update = PutMode.OVERWRITE,
+    ) -> ObjectInfo:
+        await self._refuse_rapid("put")
+        params = {"uploadType": "multipart", "fields": "generation"}
+        match mode:
+            case PutMode.CREATE:
+                params["ifGenerationMatch"] = "0"
+            case Update(etag):
+                params["ifGenerationMatch"] = _generation(etag)
+        kind, content = _related(key, bytes(body), dict(metadata or {}))
+        target = f"/upload/storage/v1/b/{quote(self.bucket)}/o"
+        try:
+            answer = await self._client.ask(
+                *("put", self._path(key), "POST", target),
+                params=params,
+                headers={"Content-Type": kind},
+                body=content,
+            )
+        except PreconditionFailed as error:
+            if isinstance(mode, Update):
+                raise
+            raise ObjectExists("put", error.key, "an object is there") from error
+        return ObjectInfo(key, len(body), str(_document(answer)["generation"]))
+
+    async def copy(self, source: str, destination: str) -> int:
+        if source == destination:  # a new generation of the same would be a change
+            return (await self._described("copy", source)).size
+        target = f"{self._target(source)}/rewriteTo/b/{quote(self.bucket)}/o/{quote(destination, safe='')}"
+        params = {"fields": "done,rewriteToken,objectSize"}
+        while True:
+            answer = await self._client.ask(
+                "copy", self._path(source), "POST", target, params=params, body=b""
+            )
+            told = _document(answer)
+            if told.get("done"):
+                return int(told["objectSize"])
+            params["rewriteToken"] = str(told["rewriteToken"])
+
+    async def get(self, key: str, *, size_max: int | None = None) -> bytes:
+        if size_max is None:
+            return (await self._media("get", key, {}, {})).content
+        headers = {"Range": f"bytes=0-{max(size_max, 1) - 1}"}
+        return (await self._media("get", key, {}, headers)).content[:size_max]
+
+    async def get_range(self, key: str, start: int, size: int, *, etag: str) -> bytes:
+        params = {"ifGenerationMatch": _generation(etag)}
+        answer = await self._media("get_range", key, params, {"Range": f"bytes={start}-{start + size - 1}"})
+        return answer.content
+
+    async def head(self, key: str) -> ObjectInfo:
+        return await self._described("head", key)
+
+    def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
+        most = {} if limit is None else {"maxResults": str(min(limit, self.capabilities.list_page_max))}
+        wanted = {"fields": "items(name,size,generation,timeCreated),nextPageToken", **most}
+
+        async def page(position: dict[str, str]) -> tuple[builtins.list[ObjectInfo], dict[str, str] | None]:
+            told, following = await self._page("list", prefix, wanted | position)
+            return [_listed(item) for item in told.get("items", ())], following
+
+        return Pages(page, limit)
+
+    def list_directories(self, prefix: str) -> AsyncIterator[str]:
+        wanted = {"delimiter": "/", "fields": "prefixes,nextPageToken"}
+
+        async def page(position: dict[str, str]) -> tuple[builtins.list[str], dict[str, str] | None]:
+            told, following = await self._page("list_directories", prefix, wanted | position)
+            return builtins.list(told.get("prefixes", ())), following
+
+        return Pages(page)
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        await self._delete("delete", [(key, "") for key in dict.fromkeys(keys)])
+
+    async def delete_matching(self, key: str, etag: str) -> None:
+        if await self._delete("delete_matching", [(key, _generation(etag))]):
+            problem = f"no object of generation {etag} is there, but another"
+            raise PreconditionFailed("delete_matching", self._path(key), problem)
+
+    async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
+        return await self._delete("delete_all_matching", [(key, _generation(etag)) for key, etag in objects])
+
+    async def _delete(self, operation: str, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
+        """Delete objects in one request; returns the keys that hold another generation."""
+        if not objects:
+            return []
+        if len(objects) > self.capabilities.bulk_delete_max:
+            path = self._path(objects[0][0])
+            raise StoreError(operation, path, f"{len(objects)} keys are too many for one request")
+        answers = await gcs_batch.delete(self._client, operation, quote(self.bucket), objects)
+        left, errors = [], []
+        for (key, _), answer in zip(objects, answers, strict=True):
+            error = _deletion_error(answer, operation, self._path(key))
+            if isinstance(error, PreconditionFailed):
+                left.append(key)
+            elif error is not None:
+                errors.append(error)
+        if errors:
+            # What may succeed later says so for all.
+            raise next((error for error in errors if not error.retryable), errors[0])
+        return left
+
+    async def _described(self, operation: str, key: str) -> ObjectInfo:
+        fields = f"name,size,generation,timeCreated,metadata,{','.join(_DESCRIPTION.values())}"
+        answer = await self._client.ask(
+            operation, self._path(key), "GET", self._target(key), params={"fields": fields}
+        )
+        return _described(_document(answer))
+
+    async def _media(
+        self, operation: str, key: str, params: Mapping[str, str], headers: Mapping[str, str]
+    ) -> Answer:
+        try:
+            return await self._client.ask(
+                *(operation, self._path(key), "GET", self._target(key)),
+                params={"alt": "media", **params},
+                headers={"Accept-Encoding": "gzip", **headers},  # else what is compressed comes unpacked
+            )
+        except StoreError as error:
+            # An empty object has no first byte.
+            if "Range" in headers and "(416" in error.problem:
+                return Answer(200, {}, b"")
+            raise
+
+    async def _page(
+        self, operation: str, prefix: str, params: Mapping[str, str]
+    ) -> tuple[dict[str, Any], dict[str, str] | None]:
+        answer = await self._client.ask(
+            operation,
+            self._path(prefix),
+            "GET",
+            f"/storage/v1/b/{quote(self.bucket)}/o",
+            params={"prefix": prefix, **params},
+        )
+        told = _document(answer)
+        token = told.get("nextPageToken")
+        return told, {"pageToken": token} if token else None
+
+    async def _refuse_rapid(self, operation: str) -> None:
+        """Raise UsageError before anything is written to a Rapid bucket; each is asked once what it is."""
+        if self.identity in _ordinary:
+            return
+        target = f"/storage/v1/b/{quote(self.bucket)}/storageLayout"
+        path = self._path("")
+        try:
+            layout = _document(await self._client.ask(operation, path, "GET", target))
+        except ObjectNotFound:
+            return  # the write itself will tell
+        except (PermissionDenied, Unsupported):
+            layout = {}  # who may write need not be allowed to ask
+        if layout.get("locationType") == "zone":
+            raise UsageError(
+                f"bucket {self.bucket!r} is a Rapid (zonal) bucket: its objects are visible while they are "
+                "written and cannot be taken back, so no upload can be delayed; nothing was written; "
+                "publish to a regional bucket"
+            )
+        _ordinary.add(self.identity)
+
+    def _target(self, key: str) -> str:
+        return f"/storage/v1/b/{quote(self.bucket)}/o/{quote(key, safe='')}"
+
+    def _path(self, key: str) -> str:
+        return f"{self.bucket}/{key}"
+
+
+def _generation(etag: str) -> str:
+    """The generation that an ETag names; one that nothing has for an ETag of another store."""
+    return etag if etag.isdecimal() and int(etag) else _OF_NOTHING
+
+
+def _related(key: str, body: bytes, metadata: Mapping[str, str]) -> tuple[str, bytes]:
+    """Content type and body of an insert: what the object bears, and its content."""
+    resource = {"name": key, "metadata": dict(metadata), "crc32c": crc32c_of(body)}
+    boundary = f"magicfs-{secrets.token_hex(16)}"
+    head = (
+        f"--{boundary}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{json.dumps(resource)}\r\n"
+        f"--{boundary}\r\nContent-Type: application/octet-stream\r\n\r\n"
+    )
+    content = b"".join((head.encode(), body, f"\r\n--{boundary}--\r\n".encode()))
+    return f"multipart/related; boundary={boundary}", content
+
+
+def _document(answer: Answer) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(answer.content)
+    return found
+
+
+def _listed(item: Mapping[str, Any]) -> ObjectInfo:
+    created = dt.datetime.fromisoformat(item["timeCreated"]).timestamp()
+    return ObjectInfo(item["name"], int(item.get("size", 0)), str(item["generation"]), created)
+
+
+def _described(item: Mapping[str, Any]) -> ObjectInfo:
+    info = _listed(item)
+    metadata = {name.lower(): value for name, value in item.get("metadata", {}).items()}
+    description = {name: item[theirs] for name, theirs in _DESCRIPTION.items() if theirs in item}
+    return ObjectInfo(info.key, info.size, info.etag, info.modified, metadata, description)
+
+
+def _deletion_error(answer: Answer, operation: str, path: str) -> StoreError | None:
+    """Why one object was not deleted; None if it is not there."""
+    if answer.status < 300 or (answer.status == 404 and not gcs_errors.is_about_the_bucket(answer)):
+        return None
+    return gcs_errors.refused(answer, operation, path)

@@ -1,0 +1,133 @@
+"""Requests to Google Cloud Storage with the credentials of a user's own ``gcsfs.GCSFileSystem``.
+
+Each request is sent once: repeating is ours (``stores.retrying``). gcsfs's own requests are made again for
+up to a minute, and hide whether an answer was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from magicfs.stores import gcs_errors
+from magicfs.stores.gcs_errors import Answer
+
+if TYPE_CHECKING:
+    import aiohttp
+    from gcsfs.core import GCSFileSystem
+
+__all__ = ["CONNECTIONS", "GcsClient"]
+
+CONNECTIONS = 64
+"""Most connections at once, unless the filesystem's ``session_kwargs`` bring a connector of their own."""
+
+_SILENCE_S = 60.0
+_RENEWED_BEFORE_S = 300
+_PIECE = 256 * 1024
+_PLACE = "_magicfs_session"
+
+
+@dataclass(frozen=True, slots=True)
+class GcsClient:
+    """How a store makes requests."""
+
+    filesystem: GCSFileSystem
+
+    @property
+    def location(self) -> str:
+        """Where requests go: by an option, by the environment, or Google's own."""
+        return str(self.filesystem._location).rstrip("/")  # noqa: SLF001 - there is no public way
+
+    async def ask(
+        self,
+        operation: str,
+        path: str,
+        method: str,
+        target: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+    ) -> Answer:
+        """Make one request; raises the port's errors, in which ``path`` names what it is about.
+
+        ``target`` is a path of the endpoint, encoded; the XML API is what lies outside of Google's own names.
+        """
+        from yarl import URL
+
+        query = dict(params or {})
+        sent = {"Accept-Encoding": "identity", **(headers or {})}
+        self._bill(query, sent, is_json="/storage/v1" in target)
+        url = URL(f"{self.location}{target}", encoded=True)
+        with gcs_errors.translated(operation, path):
+            session = await self._session()
+            await self._authorise(sent)
+            if body is not None:
+                sent["Content-Length"] = str(len(body))
+            request = session.request(
+                method,
+                url.update_query(query) if query else url,
+                headers=sent,
+                data=None if body is None else _pieces(body),
+                timeout=self._timeout(),
+                allow_redirects=False,
+            )
+            async with request as response:
+                content = await response.read()
+                answer = Answer(response.status, response.headers, content)
+        gcs_errors.check(answer, operation, path)
+        return answer
+
+    def _bill(self, query: dict[str, str], headers: dict[str, str], *, is_json: bool) -> None:
+        """Name who pays, as the filesystem was told; each of the two APIs has a way of its own."""
+        if payer := self.filesystem._get_params({}).get("userProject"):  # noqa: SLF001
+            if is_json:
+                query["userProject"] = payer
+            else:
+                headers["x-goog-user-project"] = payer
+
+    async def _authorise(self, headers: dict[str, str]) -> None:
+        known = self.filesystem.credentials
+        if known.credentials is None:
+            return  # anonymous
+        if not known._credentials_valid(_RENEWED_BEFORE_S):  # noqa: SLF001
+            with gcs_errors.renewing():
+                await asyncio.to_thread(known.maybe_refresh, _RENEWED_BEFORE_S)  # it waits for an answer
+        known.credentials.apply(headers)
+
+    def _timeout(self) -> aiohttp.ClientTimeout:
+        import aiohttp
+
+        told = self.filesystem.requests_timeout
+        if isinstance(told, aiohttp.ClientTimeout):
+            return told
+        return aiohttp.ClientTimeout(total=told, sock_connect=_SILENCE_S, sock_read=_SILENCE_S)
+
+    async def _session(self) -> aiohttp.ClientSession:
+        """A session of the filesystem's own arguments, which lives and ends with it."""
+        import aiohttp
+
+        filesystem = self.filesystem
+        if (found := filesystem.__dict__.get(_PLACE)) is not None:
+            return found  # type: ignore[no-any-return]
+        told = filesystem.session_kwargs
+        if "connector" in told or getattr(filesystem, "_use_client_cert", False):
+            # Certificates of clients, and connections that others own, are the filesystem's affair.
+            return await filesystem._set_session()  # type: ignore[no-any-return]  # noqa: SLF001
+        made = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=CONNECTIONS), auto_decompress=False, **told
+        )
+        made._retry_connection = False  # noqa: SLF001 - requests whose kept connection broke are ours, too
+        filesystem.__dict__[_PLACE] = made
+        weakref.finalize(filesystem, filesystem.close_session, filesystem.loop, made, filesystem.asynchronous)
+        return made
+
+
+async def _pieces(body: bytes) -> AsyncIterator[memoryview]:
+    """A body a little at a time, so that no other request waits while a large one is sent."""
+    view = memoryview(body)
+    for start in range(0, len(view), _PIECE):
+        yield view[start : start + _PIECE]

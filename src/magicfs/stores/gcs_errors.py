@@ -1,0 +1,169 @@
+"""What went wrong with a request to Google Cloud Storage, in the words of ``magicfs.errors``.
+
+No message quotes a request: its headers carry a token.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from xml.etree import ElementTree as ET
+
+from magicfs.errors import (
+    ObjectNotFound,
+    PermissionDenied,
+    PreconditionFailed,
+    StoreError,
+    Unavailable,
+    Unsupported,
+    UploadNotFound,
+)
+
+__all__ = ["Answer", "check", "is_about_the_bucket", "refused", "renewing", "translated"]
+
+_LIFECYCLE = (
+    "the store answered that the upload is unknown: aborted, expired by a lifecycle rule, or completed"
+)
+_CREDENTIALS = (
+    "set GOOGLE_APPLICATION_CREDENTIALS to the file of a service account, log in with gcloud, or run with a "
+    "service account attached; pickled filesystems leave inline tokens behind"
+)
+_ROLES = "grant the roles that docs/gcs.md names for the bucket, or check which account is used"
+_KEPT = "wait until the retention is over or release the hold, or publish at another destination"
+_REACH = "check that the endpoint is right and up, then try again"
+_PAYER = "the bucket bills who asks: give requester_pays=PROJECT in the options of the filesystem"
+_BUCKET = "create the bucket first, or correct its name"
+_SLOWER = "too many requests for one object or bucket; try again later"
+
+# Reasons of the JSON API and codes of the XML API (Google's reference, "HTTP status and error codes").
+_KINDS: Mapping[str, type[StoreError]] = {
+    "rateLimitExceeded": Unavailable,
+    "userRateLimitExceeded": Unavailable,
+    "SlowDown": Unavailable,
+    "BadDigest": Unavailable,  # the body did not arrive as it was sent
+    "IncompleteBody": Unavailable,
+    "NotImplemented": Unsupported,
+    "objectUnderActiveHold": StoreError,
+    "retentionPolicyNotMet": StoreError,
+}
+_BY_STATUS: Mapping[int, type[StoreError]] = {
+    HTTPStatus.UNAUTHORIZED: PermissionDenied,
+    HTTPStatus.FORBIDDEN: PermissionDenied,
+    HTTPStatus.NOT_FOUND: ObjectNotFound,
+    HTTPStatus.METHOD_NOT_ALLOWED: Unsupported,
+    HTTPStatus.REQUEST_TIMEOUT: Unavailable,
+    HTTPStatus.PRECONDITION_FAILED: PreconditionFailed,
+    HTTPStatus.TOO_MANY_REQUESTS: Unavailable,
+    HTTPStatus.NOT_IMPLEMENTED: Unsupported,
+}
+_OF_UPLOADS = frozenset({"put_part", "complete_upload", "abort_upload"})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the service answered."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+def check(answer: Answer, operation: str, path: str) -> None:
+    """Raise the error of the port for an answer that is one."""
+    if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
+        raise refused(answer, operation, path)
+
+
+def refused(answer: Answer, operation: str, path: str) -> StoreError:
+    """The error of the port for an answer of either API."""
+    reason, told = _told(answer.content)
+    kind = _KINDS.get(reason) or _BY_STATUS.get(answer.status)
+    if kind is None:
+        failed = answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        kind = Unavailable if failed else StoreError
+    if _is_kept(reason, told):
+        kind = StoreError
+    if kind is ObjectNotFound and operation in _OF_UPLOADS and not is_about_the_bucket(answer):
+        kind, told = UploadNotFound, _LIFECYCLE
+    problem = f"{told or 'no message'} ({answer.status} {reason})".replace(" )", ")")
+    return kind(operation, path, problem, hint=_hint(kind, answer, reason, told))
+
+
+def is_about_the_bucket(answer: Answer) -> bool:
+    """Whether an answer of 404 is about the bucket, and not about an object in it."""
+    reason, told = _told(answer.content)
+    return reason == "NoSuchBucket" or "bucket does not exist" in told
+
+
+@contextmanager
+def translated(operation: str, path: str) -> Iterator[None]:
+    """Raise the port's errors for exceptions of the client."""
+    import aiohttp
+
+    try:
+        yield
+    except (aiohttp.InvalidURL, ValueError, TypeError) as error:
+        problem = f"the request cannot be made: {type(error).__name__}: {error}"
+        raise StoreError(operation, path, problem, hint="correct the name or the option") from error
+    except _NotRenewed as error:
+        problem = f"no usable credentials: {error}"
+        raise PermissionDenied(operation, path, problem, hint=_CREDENTIALS) from None
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        problem = f"no sensible answer: {type(error).__name__}: {error}"
+        raise Unavailable(operation, path, problem, hint=_REACH) from error
+
+
+class _NotRenewed(Exception):
+    """The credentials are expired, and no others were given for them."""
+
+
+@contextmanager
+def renewing() -> Iterator[None]:
+    """Tell credentials that are refused from those that cannot be asked for just now."""
+    from google.auth import exceptions
+
+    try:
+        yield
+    except exceptions.TransportError as error:
+        raise OSError(f"credentials could not be renewed: {type(error).__name__}") from None
+    except Exception as error:  # noqa: BLE001
+        # Of gcsfs or of google-auth; what they quote may hold a secret.
+        raise _NotRenewed(f"they could not be renewed: {type(error).__name__}") from None
+
+
+def _told(content: bytes) -> tuple[str, str]:
+    """The reason and the message of an error, of either API."""
+    text = content.decode(errors="replace").strip()
+    if text.startswith("<"):
+        try:
+            root = ET.fromstring(text)  # noqa: S314 - of the service that keeps our data
+        except ET.ParseError:
+            return "", ""
+        return root.findtext("Code", ""), " ".join(root.findtext("Message", "").split())
+    try:
+        error = json.loads(text)["error"]
+        entries = error.get("errors") or [{}]
+        return str(entries[0].get("reason", "")), " ".join(str(error.get("message", "")).split())
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return "", ""
+
+
+def _is_kept(reason: str, told: str) -> bool:
+    """Whether a retention policy or a hold forbids it: no matter of credentials."""
+    named = {"objectUnderActiveHold", "retentionPolicyNotMet"}
+    return reason in named or "retention policy" in told or "under active" in told
+
+
+def _hint(kind: type[StoreError], answer: Answer, reason: str, told: str) -> str:
+    if _is_kept(reason, told):
+        return _KEPT
+    if "requester pays" in told.lower() or reason == "UserProjectMissing":
+        return _PAYER
+    if kind is PermissionDenied:
+        return _CREDENTIALS if answer.status == HTTPStatus.UNAUTHORIZED else _ROLES
+    if kind is ObjectNotFound and is_about_the_bucket(answer):
+        return _BUCKET
+    return _SLOWER if answer.status == HTTPStatus.TOO_MANY_REQUESTS else ""

@@ -1,0 +1,280 @@
+"""One upload of a local file: its parts, and how they become the file.
+
+``data`` becomes the file, by one rename. Parts of one size, which all but the last mostly have, are written
+into it at their places. What cannot be, because part 1 is not known yet, or has another size, or came before,
+is a file of its own until the upload is completed, and copied then. A part that was acknowledged is never
+changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from magicfs.stores import local_files
+from magicfs.stores.port import Body, ObjectInfo, Part
+
+__all__ = ["DATA", "OpenUpload", "WrongPartsError", "remove"]
+
+DATA: Final = "data"
+"""What becomes the file."""
+
+_STRIDE = "stride"  # the size of part 1, by which the places of parts are counted
+_LOCK = "lock"
+_CLAIM = "claim"
+_IN_PLACE = "in"
+_TRIES = 500
+
+
+class WrongPartsError(ValueError):
+    """Parts that an upload cannot be completed with."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """An acknowledged part."""
+
+    number: int
+    size: int
+    token: str
+    in_place: bool
+
+    @property
+    def name(self) -> str:
+        """The file that stands for it, or is it."""
+        return f"{self.number:05d}.{self.size:x}.{self.token}" + (f".{_IN_PLACE}" if self.in_place else "")
+
+    @property
+    def etag(self) -> str:
+        return f'"{self.size:x}.{self.token}"'
+
+
+@dataclass(frozen=True, slots=True)
+class OpenUpload:
+    """An upload whose record names the key."""
+
+    root: Path
+    key: str
+    upload_id: str
+    listed: Path  # where its record lies
+    directory: Path  # where its parts lie: elsewhere if the way to the key goes through a symbolic link
+    modified_ns: int  # what the time of the file will be
+
+    def put_part(self, number: int, body: Body) -> Part:
+        """Keep a part; FileNotFoundError if the upload is gone."""
+        size = memoryview(body).nbytes
+        is_first = self._claim(number)
+        if number == 1 and is_first:
+            self._write_beside(_STRIDE, b"%d" % size)
+        stride = self._stride()
+        in_place = is_first and stride is not None and size <= stride
+        part = _Kept(number, size, secrets.token_hex(8), in_place)
+        if stride is not None and in_place:
+            with self._data(os.O_WRONLY) as descriptor:
+                _write_at(descriptor, body, (number - 1) * stride)
+                self._seal(descriptor)
+            os.close(os.open(self.directory / part.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        else:
+            self._write_beside(part.name, body)
+        if not is_first:
+            for other in self._parts().get(number, ()):
+                if other != part:
+                    (self.directory / other.name).unlink(missing_ok=True)
+        (self.directory / DATA).stat()  # completed or aborted meanwhile
+        return Part(number, part.etag)
+
+    def complete(self, path: Path, parts: Sequence[Part], size_min: int, *, if_absent: bool) -> ObjectInfo:
+        """Make the file appear at a path, in one step. A second call after a crash half-way finishes it.
+
+        Raises WrongPartsError, FileExistsError with ``if_absent``, FileNotFoundError if the upload is gone;
+        nothing changed.
+        """
+        chosen = self._chosen(parts, size_min)
+        total = sum(part.size for part in chosen)
+        if not self._is_whole(chosen, total):
+            with self._locked():
+                self._assemble(self._chosen(parts, size_min), total)
+        with self._data(os.O_RDWR) as descriptor:
+            if os.fstat(descriptor).st_mtime_ns != self.modified_ns:
+                self._seal(descriptor)
+            whole = local_files.info_of(self.key, os.fstat(descriptor))
+        for _ in range(_TRIES):
+            local_files.make_directories(path.parent, self.root)
+            try:
+                self._appear(path, if_absent=if_absent)
+            except FileNotFoundError:
+                (self.directory / DATA).stat()  # or the directory of the file was deleted meanwhile
+                continue
+            self.remove()
+            return whole
+        raise local_files.too_fast(path.parent)
+
+    def _appear(self, path: Path, *, if_absent: bool) -> None:
+        data = self.directory / DATA
+        if if_absent:
+            local_files.link(data, path)
+        else:
+            data.replace(path)
+        # Of two names of one file a rename changes nothing: a completion with if_absent was cut in between.
+        data.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Remove the upload, whatever is left of it; a second call does nothing."""
+        # First what a completion needs, then what a listing shows, so that a cut leaves no half upload.
+        for directory in dict.fromkeys((self.directory, self.listed)):
+            (directory / DATA).unlink(missing_ok=True)
+        for directory in dict.fromkeys((self.directory, self.listed)):
+            remove(directory)
+
+    # -- parts -----------------------------------------------------------------------------------------
+
+    def _claim(self, number: int) -> bool:
+        """Whether nobody has sent this part before."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            os.close(os.open(self.directory / f"{number:05d}.{_CLAIM}", flags, 0o666))
+        except FileExistsError:
+            return False
+        return True
+
+    def _stride(self) -> int | None:
+        try:
+            return int((self.directory / _STRIDE).read_bytes())
+        except FileNotFoundError:
+            return None
+
+    def _write_beside(self, name: str, body: Body) -> None:
+        fill = partial(local_files.write_into, body=body)
+        local_files.write_in(self.directory / name, fill, name)
+
+    @contextlib.contextmanager
+    def _data(self, flags: int) -> Iterator[int]:
+        descriptor = os.open(self.directory / DATA, flags | os.O_CLOEXEC)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _seal(self, descriptor: int) -> None:
+        """Give ``data`` its time and bring it to the disk."""
+        os.utime(descriptor, ns=(self.modified_ns, self.modified_ns))
+        os.fsync(descriptor)
+
+    def _parts(self) -> dict[int, list[_Kept]]:
+        """The acknowledged parts by number."""
+        found: dict[int, list[_Kept]] = {}
+        with os.scandir(self.directory) as entries:
+            for entry in entries:
+                match entry.name.split("."):
+                    case [number, size, token] | [number, size, token, "in"] if number.isdigit():
+                        part = _Kept(int(number), int(size, 16), token, entry.name.endswith(_IN_PLACE))
+                        found.setdefault(part.number, []).append(part)
+        return found
+
+    def _chosen(self, parts: Sequence[Part], size_min: int) -> list[_Kept]:
+        numbers = [part.number for part in parts]
+        if not numbers or numbers != sorted(set(numbers)):
+            raise WrongPartsError("parts must be named once each, in ascending order")
+        kept, chosen = self._parts(), []
+        for part in parts:
+            # Between two steps of an assembly a part is both in its place and a file of its own.
+            found = [one for one in kept.get(part.number, ()) if one.etag == part.etag]
+            if not found:
+                raise WrongPartsError(f"part {part.number} is unknown or its ETag differs")
+            chosen.append(min(found, key=lambda one: one.in_place))
+            if chosen[-1].size < size_min and part is not parts[-1]:
+                raise WrongPartsError(f"part {part.number} is too small")
+        return chosen
+
+    # -- putting parts together ------------------------------------------------------------------------
+
+    def _is_whole(self, chosen: Sequence[_Kept], total: int) -> bool:
+        """Whether ``data`` consists of exactly these parts already."""
+        stride = self._stride()
+        return (
+            stride is not None
+            and all(part.in_place and part.number == n for n, part in enumerate(chosen, start=1))
+            and all(part.size == stride for part in chosen[:-1])
+            and (self.directory / DATA).stat().st_size == total
+        )
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """While nobody else puts the same parts together; a lock ends with its process."""
+        import fcntl  # POSIX alone has it
+
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        descriptor = os.open(self.directory / _LOCK, flags, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _assemble(self, chosen: Sequence[_Kept], total: int) -> None:
+        """Make ``data`` consist of exactly these parts. Cut anywhere, a second call does the rest."""
+        stride = self._stride() or 0
+        ends = [0]
+        for part in chosen:
+            ends.append(ends[-1] + part.size)
+        placed = list(zip(chosen, ends, strict=False))
+        with self._data(os.O_RDWR) as descriptor:
+            if any(part.in_place and (part.number - 1) * stride != start for part, start in placed):
+                placed = [(self._moved_out(descriptor, part, stride), start) for part, start in placed]
+            for others in self._parts().values():
+                for other in others:
+                    if other.in_place and other not in chosen:
+                        (self.directory / other.name).unlink(missing_ok=True)
+            for part, start in placed:
+                if not part.in_place:
+                    _copy_at(self.directory / part.name, descriptor, start)
+            os.ftruncate(descriptor, total)
+            self._seal(descriptor)
+
+    def _moved_out(self, descriptor: int, part: _Kept, stride: int) -> _Kept:
+        """A part that is in its place, as a file of its own: its place will be another's."""
+        if not part.in_place:
+            return part
+        moved = _Kept(part.number, part.size, part.token, in_place=False)
+        body = os.pread(descriptor, part.size, (part.number - 1) * stride)
+        self._write_beside(moved.name, body)
+        (self.directory / part.name).unlink(missing_ok=True)
+        return moved
+
+
+def remove(directory: Path) -> None:
+    """Remove a directory of files, and the one that holds it if nothing else is in it."""
+    for _ in range(_TRIES):
+        try:
+            for path in directory.iterdir():
+                path.unlink(missing_ok=True)
+            directory.rmdir()
+        except (FileNotFoundError, NotADirectoryError):
+            break
+        except OSError as error:
+            if error.errno not in local_files.NOT_EMPTY:
+                raise
+        else:
+            break
+    with contextlib.suppress(OSError):
+        directory.parent.rmdir()
+
+
+def _write_at(descriptor: int, body: Body, start: int) -> None:
+    left = memoryview(body).cast("B")
+    while left:
+        written = os.pwrite(descriptor, left, start)
+        left, start = left[written:], start + written
+
+
+def _copy_at(source: Path, descriptor: int, start: int) -> None:
+    with local_files.opened(source) as file:
+        while chunk := file.read(2**23):
+            _write_at(descriptor, chunk, start)
+            start += len(chunk)

@@ -1,0 +1,198 @@
+"""Uploads of local files: hidden directories beside the files that they shall become.
+
+An upload lies in ``.magicfs-uploads/<id>`` in the deepest directory on the way to its key that is there when
+it is opened: so on the device of its file, also where a partition is a mount or a link, and no directory is
+made before the file appears. ``upload.json`` is the record; the rest are its parts (``local_parts``). The
+upload is open while record and data are there.
+
+The id tells the ETag of the file, its inode and the time that it will bear
+(``protocol.readback.etag_of_upload``), so that a lost reply is told from a lost upload.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from magicfs.stores import local_files
+from magicfs.stores.local_files import UPLOADS
+from magicfs.stores.local_parts import DATA, OpenUpload, remove
+from magicfs.stores.port import UploadInfo
+
+__all__ = ["find", "open_upload", "pending"]
+
+# How many elements of the key lie below the directory where the upload is listed, and below the one where it
+# is kept; inode and time of the file; what makes it unique.
+_ID = re.compile(r"(\d{1,4})\.(\d{1,4})\.([0-9a-f]{1,16})-([0-9a-f]{1,16})\.([0-9a-f]{16})")
+_RECORD = "upload.json"
+_RECORD_BYTES_MAX = 2**20
+_TRIES = 500
+
+
+def open_upload(root: Path, key: str, metadata: Mapping[str, str]) -> str:
+    """Open an upload of a key below a root; returns its id. OSError if the key can be no file."""
+    names = key.split("/")
+    for _ in range(_TRIES):
+        listed, kept = _places(root, names)
+        with contextlib.suppress(FileNotFoundError):
+            return _open(root, names, metadata, listed, kept)
+        if not root.is_dir():
+            break
+    raise local_files.too_fast(root)
+
+
+def _places(root: Path, names: Sequence[str]) -> tuple[int, int]:
+    """How many elements of a key lead to the directories where an upload is listed, and where it is kept.
+
+    Listings do not enter links. So the record lies above the first link below which it can be written, and
+    every listing that may enter the directory of the link meets it.
+    """
+    if not root.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "no such directory", str(root))
+    depth, links, path = 0, list[int](), root
+    for name in names[:-1]:
+        path = path / name
+        try:
+            found = path.lstat()
+        except FileNotFoundError:
+            break
+        if stat.S_ISLNK(found.st_mode):
+            links.append(depth)
+        elif not stat.S_ISDIR(found.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, "a file is in the place of a directory", str(path))
+        depth += 1
+    for name in names[depth:]:  # whether it is too long
+        with contextlib.suppress(FileNotFoundError):
+            root.joinpath(*names[:depth], name).lstat()
+    above = (link for link in links if os.access(root.joinpath(*names[:link]), os.W_OK | os.X_OK))
+    return next(above, depth), depth
+
+
+def _open(root: Path, names: Sequence[str], metadata: Mapping[str, str], listed: int, kept: int) -> str:
+    token = secrets.token_hex(8)
+    place = root.joinpath(*names[:kept], UPLOADS)
+    new = place / f"{token}.new"
+    place.mkdir(exist_ok=True)
+    new.mkdir()
+    try:
+        descriptor = os.open(new / DATA, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        try:
+            now = time.time_ns()
+            os.utime(descriptor, ns=(now, now))
+            found = os.fstat(descriptor)  # the time as the filesystem keeps it
+        finally:
+            os.close(descriptor)
+        below = f"{len(names) - listed}.{len(names) - kept}"
+        upload_id = f"{below}.{found.st_ino:x}-{found.st_mtime_ns:x}.{token}"
+        record = {"key": "/".join(names[listed:]), "metadata": dict(metadata)}
+        raw = json.dumps(record).encode()
+        if listed == kept:
+            local_files.write_in(new / _RECORD, partial(local_files.write_into, body=raw), _RECORD)
+            new.rename(place / upload_id)
+            return upload_id
+        new.rename(place / upload_id)
+        new = place / upload_id
+        _list_elsewhere(root.joinpath(*names[:listed], UPLOADS), upload_id, raw)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            (new / DATA).unlink(missing_ok=True)
+            remove(new)
+        raise
+    return upload_id
+
+
+def _list_elsewhere(place: Path, upload_id: str, record: bytes) -> None:
+    new = place / f"{upload_id}.new"
+    place.mkdir(exist_ok=True)
+    new.mkdir()
+    try:
+        local_files.write_in(new / _RECORD, partial(local_files.write_into, body=record), _RECORD)
+        new.rename(place / upload_id)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            remove(new)
+        raise
+
+
+def find(root: Path, key: str, upload_id: str) -> tuple[OpenUpload | None, bool]:
+    """The upload of that id and key, or what is left of it, and whether it is open.
+
+    None if it was never opened, or is another key's.
+    """
+    match = _ID.fullmatch(upload_id)
+    names = key.split("/")
+    if (
+        match is None
+        or not local_files.is_possible(key)
+        or not 0 < int(match[2]) <= int(match[1]) <= len(names)
+    ):
+        return None, False
+    listed, directory = (
+        root.joinpath(*names[: len(names) - int(below)], UPLOADS, upload_id) for below in (match[1], match[2])
+    )
+    upload = OpenUpload(root, key, upload_id, listed, directory, int(match[4], 16))
+    relative = _key_of(listed)
+    if relative is not None and relative != "/".join(names[len(names) - int(match[1]) :]):
+        return None, False
+    return upload, relative is not None and (directory / DATA).exists()
+
+
+def _key_of(directory: Path) -> str | None:
+    """The key in the record of an upload, from the directory in which it is listed; None if it has none."""
+    try:
+        with local_files.opened(directory / _RECORD) as file:
+            found = json.loads(file.read(_RECORD_BYTES_MAX))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    key = found.get("key") if isinstance(found, dict) else None
+    return key if isinstance(key, str) and local_files.is_possible(key) else None
+
+
+def pending(root: Path, prefix: str) -> list[UploadInfo]:
+    """Every open upload whose key begins with a prefix, in the order of keys and of opening."""
+    start, slash, beginning = prefix.rpartition("/")
+    if slash and not local_files.is_possible(start):
+        return []
+    names = start.split("/") if start else []
+    found: dict[str, UploadInfo] = {}
+    for depth in range(len(names) + 1):
+        # What others keep hidden further up is not ours.
+        with contextlib.suppress(*(() if depth == len(names) else (PermissionError,))):
+            _look(root, "".join(f"{name}/" for name in names[:depth]), prefix, found)
+    waiting = [start + slash]
+    while waiting:
+        directory = waiting.pop()
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            with os.scandir(root / directory) as entries:
+                below = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+            below = [name for name in below if name.startswith(beginning) and name != UPLOADS]
+            waiting += [f"{directory}{name}/" for name in below]
+            for name in below:
+                _look(root, f"{directory}{name}/", prefix, found)
+        beginning = ""
+    return sorted(found.values(), key=lambda info: (os.fsencode(info.key), info.initiated))
+
+
+def _look(root: Path, directory: str, prefix: str, found: dict[str, UploadInfo]) -> None:
+    """Add the uploads that are listed in one directory."""
+    try:
+        names = [path.name for path in (root / directory / UPLOADS).iterdir()]
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for upload_id in names:
+        match = _ID.fullmatch(upload_id)
+        relative = _key_of(root / directory / UPLOADS / upload_id) if match else None
+        if match is None or relative is None or not f"{directory}{relative}".startswith(prefix):
+            continue
+        key = f"{directory}{relative}"
+        if find(root, key, upload_id)[1]:
+            found[upload_id] = UploadInfo(key, upload_id, int(match[4], 16) / 1e9)

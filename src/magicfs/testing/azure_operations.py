@@ -1,0 +1,42 @@
+"""The names of operations of Azure's Blob service, recognised from requests as they travel.
+
+The account is the first element of the path, as emulators have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+__all__ = ["azure_operation"]
+
+# (method, value of comp) -> operation, as the service's reference calls it.
+_ON_BLOB = {
+    ("PUT", "block"): "Put Block",
+    ("PUT", "blocklist"): "Put Block List",
+    ("GET", "blocklist"): "Get Block List",
+    ("PUT", ""): "Put Blob",
+    ("GET", ""): "Get Blob",
+    ("HEAD", ""): "Get Blob Properties",
+    ("DELETE", ""): "Delete Blob",
+}
+_ON_CONTAINER = {
+    ("GET", "list"): "List Blobs",
+    ("PUT", ""): "Create Container",
+    ("DELETE", ""): "Delete Container",
+    ("GET", ""): "Get Container Properties",
+    ("HEAD", ""): "Get Container Properties",
+}
+
+
+def azure_operation(method: str, path: str, query: str, headers: Mapping[str, str]) -> str:
+    """Return the name of the operation that a request asks for; the HTTP method alone for an unknown one.
+
+    Path and query are raw, the query without its question mark; headers are looked up by lower-case name.
+    """
+    _, _, blob = path.removeprefix("/").split("/", 2) if path.count("/") > 2 else ("", "", "")
+    parameters = dict(parameter.partition("=")[::2] for parameter in query.split("&"))
+    table = _ON_BLOB if blob else _ON_CONTAINER
+    operation = table.get((method, parameters.get("comp", "")), method)
+    if operation == "List Blobs" and "uncommittedblobs" in parameters.get("include", ""):
+        return "List Blobs, uncommitted too"
+    return "Copy Blob" if operation == "Put Blob" and "x-ms-copy-source" in headers else operation

@@ -1,0 +1,311 @@
+"""Jobs on Azurite: writers that people use, rivals, deaths, the program, secrets, bad input, requests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+from adlfs import AzureBlobFileSystem
+
+import magicfs
+from magicfs.cli import main as cli
+from magicfs.errors import (
+    CommitError,
+    MagicError,
+    ObjectNotFound,
+    PermissionDenied,
+    StoreError,
+    UploadNotFound,
+    UsageError,
+)
+from magicfs.stores import resolve
+from magicfs.stores.azure_blocks import OpenUpload
+from magicfs.stores.azure_blocks import part as block
+from magicfs.stores.interrupt import run_on
+from magicfs.stores.port import Part
+from magicfs.testing.azure_operations import azure_operation
+from magicfs.testing.azurite import Azurite
+from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+
+NAMES = ("día 1/50% +#ä.csv", "dataset1/x", "dataset10/x", "empty")
+
+
+@pytest.fixture
+def container(azurite: Azurite, bucket_factory: Callable[..., str]) -> str:
+    return bucket_factory(azurite, "jobs")
+
+
+@pytest.fixture
+def job(azurite: Azurite, container: str) -> Callable[..., magicfs.Job]:
+    def make(**options: Any) -> magicfs.Job:
+        given = {"conflict": "append", "storage_options": azurite.storage_options(), **options}
+        return magicfs.Job(f"abfs://{container}/sales ü", **given)
+
+    return make
+
+
+def write(job: magicfs.Job, number: int, *names: str, body: bytes = b"12345") -> magicfs.TaskCommit:
+    with job.task(number) as task:
+        for name in names:
+            task.filesystem.pipe_file(f"{task.path}/{name}", body)
+    return job.commits[-1]
+
+
+def names_of(azurite: Azurite, container: str) -> list[str]:
+    return [key.removeprefix("sales ü/") for key in azurite.visible_keys(container, "sales ü/")]
+
+
+def test_writers_publish_all_or_nothing(azurite: Azurite, container: str, job: Any) -> None:
+    with job() as running:
+        with running.task(0) as task:
+            table = pa.table({"p": [1, 2, 1], "v": [1, 2, 3]})
+            pyarrow.dataset.write_dataset(
+                table, task.path, filesystem=task.filesystem, format="parquet", partitioning=["p"]
+            )
+        with running.task(1) as task:
+            with task.filesystem.open(f"{task.path}/{NAMES[0]}", "w") as file:
+                pd.DataFrame({"a": [1]}).to_csv(file)
+            task.filesystem.pipe_file(f"{task.path}/{NAMES[3]}", b"")
+        assert names_of(azurite, container) == []
+    published = names_of(azurite, container)
+    assert len(published) == 4
+    assert azurite.uploads(container) == set()
+    report = magicfs.verify(running.url, storage_options=azurite.storage_options())
+    assert (report.files, report.missing, report.altered) == (4, (), ())
+    with pytest.raises(ZeroDivisionError), job() as failing, failing.task(0) as task:
+        task.filesystem.pipe_file(f"{task.path}/gone", b"x")
+        raise ZeroDivisionError
+    assert azurite.uploads(container) == set()
+    assert names_of(azurite, container) == published
+
+
+def test_the_url_may_name_the_account(azurite: Azurite, container: str) -> None:
+    url = f"abfss://{container}@{azurite.account}.dfs.core.windows.net/sales ü"
+    with magicfs.Job(url, storage_options=azurite.storage_options()) as running:
+        write(running, 0, *NAMES)
+    assert running.url == f"abfss://{container}/sales ü"
+    assert len(names_of(azurite, container)) == len(NAMES)
+    filesystem = magicfs.MagicFileSystem(target_protocol="az", target_options=azurite.storage_options())
+    assert len(filesystem.find(f"magic::{url}")) >= len(NAMES)
+    with pytest.raises(UsageError, match="'another' was asked for"):
+        magicfs.Job(
+            f"abfs://{container}@another.dfs.core.windows.net/x", storage_options=azurite.storage_options()
+        )
+
+
+def test_second_attempt_of_a_task_replaces_what_the_first_had_written(
+    azurite: Azurite, container: str, job: Any
+) -> None:
+    running = job(unique_names=False).setup()
+    lost = running.task(0).setup()
+    lost.filesystem.pipe_file(f"{lost.path}/x", b"lost")
+    won = running.task(0).setup()
+    won.filesystem.pipe_file(f"{won.path}/x", b"won")
+    running.commit([won.commit()])
+    assert azurite.read(container, "sales ü/x") == b"won"
+    assert azurite.uploads(container) == set()
+
+
+def test_second_job_of_one_final_name_finds_its_blocks_gone_and_fails(
+    azurite: Azurite, container: str, job: Any
+) -> None:
+    first, second = job(unique_names=False).setup(), job(unique_names=False).setup()
+    commits = [write(first, 0, "x", body=b"first"), write(second, 0, "x", "y", body=b"second")]
+    first.commit(commits[:1])
+    with pytest.raises(CommitError):
+        second.commit(commits[1:])
+    second.abort()
+    assert azurite.read(container, "sales ü/x") == b"first"
+    assert (names_of(azurite, container), azurite.uploads(container)) == (["x"], set())
+
+
+def test_blob_that_another_writer_commits_in_between_is_never_taken_for_ours(
+    azurite: Azurite, container: str, job: Any
+) -> None:
+    running = job().setup()
+    commit = write(running, 0, "x", "y")
+    key = min(key for key, _ in azurite.uploads(container))
+    azurite._blob(container, key).stage_block("r" * 60, b"rival")
+    azurite._blob(container, key).commit_block_list(["r" * 60])
+    with pytest.raises(CommitError) as refused:
+        running.commit([commit])
+    assert key in str(refused.value)
+    running.abort()
+    assert (azurite.read(container, key), azurite.uploads(container)) == (b"rival", set())
+    assert azurite.all_keys(container) == [key]
+
+
+def test_lost_answer_of_a_commit_is_read_back(azurite: Azurite, container: str) -> None:
+    with FaultProxy(azurite.endpoint, azure_operation) as proxy:
+        options = {"connection_string": azurite.connection_string(proxy.endpoint)}
+        running = magicfs.Job(f"abfs://{container}/sales ü", storage_options=options).setup()
+        commit = write(running, 0, "x")
+        proxy.clear()
+        proxy.add(Rule("Put Block List", Action.LOST, times=1))
+        running.commit([commit])
+        seen = [one.operation for one in proxy.requests if "Block List" in one.operation]
+        assert seen == ["Get Block List", "Put Block List", "Get Block List"]
+    assert len(names_of(azurite, container)) == 1
+
+
+def test_requests_of_a_job_and_the_blocks_that_it_names(azurite: Azurite, container: str) -> None:
+    with FaultProxy(azurite.endpoint, azure_operation) as proxy:
+        options = {"connection_string": azurite.connection_string(proxy.endpoint)}
+        running = magicfs.Job(
+            f"abfs://{container}/sales ü", conflict="append", storage_options=options
+        ).setup()
+        proxy.clear()
+        with running.task(0) as task:
+            proxy.clear()
+            task.filesystem.pipe_file(f"{task.path}/x", b"1")
+            assert proxy.counts == Counter({"Put Block": 2, "Put Blob": 2})
+            proxy.clear()
+            task.filesystem.pipe_file(f"{task.path}/empty", b"")
+            assert proxy.counts == Counter({"Put Block": 1, "Put Blob": 2})
+        proxy.clear()
+        running.commit(running.commits)
+        counts = proxy.counts
+        assert (counts["Put Block List"], counts["Get Block List"], counts["Put Block"]) == (2, 2, 0)
+        assert counts["List Blobs, uncommitted too"] == 1
+        assert counts["Put Blob"] == 6
+        assert counts.keys() <= {
+            *("Put Block List", "Get Block List", "List Blobs, uncommitted too", "Put Blob"),
+            *("List Blobs", "Get Blob", "Get Blob Properties", "Delete Blob"),
+        }
+
+
+@pytest.fixture
+def environment(azurite: Azurite, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    AzureBlobFileSystem.clear_instance_cache()  # an instance keeps the credentials that it has found
+    for name, value in azurite.credentials().items():
+        monkeypatch.setenv(name, value)
+    yield
+    AzureBlobFileSystem.clear_instance_cache()
+
+
+@pytest.mark.usefixtures("environment")
+def test_the_program_finishes_and_discards_dead_jobs(
+    azurite: Azurite, container: str, job: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dead = job().setup()
+    write(dead, 0, *NAMES)
+
+    def run(*arguments: str) -> tuple[int, Any]:
+        status = cli.main([*arguments, "--json"])
+        return status, json.loads(capsys.readouterr().out)
+
+    status, pending = run("pending", dead.url)
+    assert (status, pending["count"]) == (1, len(NAMES))
+    assert {one["job_id"] for one in pending["pending"]} == {dead.id}
+    assert {one["upload_id"] for one in pending["pending"]} == {one for _, one in azurite.uploads(container)}
+    assert run("commit", dead.url, "--job", str(dead.id))[0] == 0
+    assert len(names_of(azurite, container)) == len(NAMES)
+    assert run("pending", dead.url)[0] == 0
+    second = job().setup()
+    write(second, 0, *NAMES)
+    assert run("abort", second.url, "--job", str(second.id))[0] == 0
+    assert run("pending", dead.url)[0] == 0
+    assert azurite.uploads(container) == set()
+    assert len(names_of(azurite, container)) == len(NAMES)
+
+
+@pytest.mark.usefixtures("environment")
+def test_no_secret_is_anywhere(
+    azurite: Azurite, container: str, job: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    secrets = [azurite.key, azurite.key.rstrip("=")]
+    running = job(progress=None).setup()
+    said = [repr(running), repr(running.spec), str(running.found)]
+    with caplog.at_level(logging.DEBUG, "magicfs"):
+        commit = write(running, 0, *NAMES)
+        task = running.task(1)
+        pickles = [pickle.dumps(one) for one in (running, task, commit, task.setup().filesystem)]
+        copy = pickle.loads(pickles[0])
+        write(copy, 2, "from a pickle")
+        held = b"".join(azurite.read(container, key) or b"" for key in azurite.all_keys(container))
+        running.commit([commit, copy.commits[-1]])
+        held += b"".join(azurite.read(container, key) or b"" for key in azurite.all_keys(container))
+        wrong = azurite.connection_string().replace(azurite.key, azurite.key[::-1].lstrip("=") + "==")
+        for options, kind in (
+            ({"connection_string": wrong}, PermissionDenied),
+            ({"connection_string": azurite.connection_string("http://127.0.0.1:1")}, StoreError),
+        ):
+            store = resolve.open_store(AzureBlobFileSystem(**options), container).inner  # type: ignore[attr-defined]
+            with pytest.raises(kind) as refused:
+                run_on(resolve.loop_of(AzureBlobFileSystem(**options)), store.head, "x")
+            said += [str(refused.value), repr(refused.value)]
+            pickles.append(pickle.dumps(refused.value))
+    said += [caplog.text, json.dumps(running.spec.magic_filesystem().to_dict(), default=repr)]
+    secrets.append(azurite.key[::-1].lstrip("="))
+    for secret in secrets:
+        assert not [text for text in said if secret in text]
+        assert not [one for one in (*pickles, held) if secret.encode() in one]
+
+
+def test_what_cannot_be_done_is_refused_with_a_reason(azurite: Azurite, container: str) -> None:
+    filesystem = AzureBlobFileSystem(**azurite.storage_options())
+    store = resolve.open_store(filesystem, container)
+    blob = azurite._blob(container, "held")
+    azurite.write(container, "held", b"old")
+
+    def ask(work: Callable[..., Any], *args: Any, **how: Any) -> Any:
+        return run_on(resolve.loop_of(filesystem), work, *args, **how)
+
+    with pytest.raises(ObjectNotFound, match="create the container first"):
+        magicfs.Job("abfs://no-such-container/x", storage_options=azurite.storage_options()).setup()
+    lease = blob.acquire_lease(15)
+    upload_id = ask(store.create_upload, "other", metadata={})
+    for work in (lambda: ask(store.put, "held", b"new"), lambda: ask(store.delete, ["held"])):
+        with pytest.raises(StoreError, match="release the lease"):
+            work()
+    lease.release()
+    blob.create_snapshot()
+    with pytest.raises(StoreError, match="delete the snapshots"):
+        ask(store.delete, ["held"])
+    blob.delete_blob(delete_snapshots="include")
+    azurite._blob(container, "page").create_append_blob()
+    with pytest.raises(StoreError, match="append or page blob"):
+        ask(store.create_upload, "page", metadata={})
+    azurite._blob(container, "foreign").stage_block("of another program", b"x")
+    with pytest.raises(StoreError, match="another program sends blocks"):
+        ask(store.create_upload, "foreign", metadata={})
+    assert {info.key for info in ask(listed, store)} == {"other"}
+    for given in ({"e\u0301": "x"}, {"a": "ü"}, {"a b": "x"}):
+        with pytest.raises(UsageError, match="cannot be kept on Azure"):
+            ask(store.put, "x", b"", metadata=given)
+    with pytest.raises(MagicError, match="no such upload"):
+        ask(store.complete_upload, "other2", upload_id, [Part(1, '"d41d8cd98f00b204e9800998ecf8427e"')])
+
+
+def test_one_upload_is_committed_once_whoever_asks(azurite: Azurite, container: str) -> None:
+    filesystem = AzureBlobFileSystem(**azurite.storage_options())
+    store = resolve.open_store(filesystem, container)
+
+    async def race() -> tuple[list[Any], str]:
+        upload_id = await store.create_upload("key", metadata={"a": "1"})
+        part = await store.put_part("key", upload_id, 1, b"body")
+        done = [store.complete_upload("key", upload_id, [part]) for _ in range(8)]
+        answers = await asyncio.gather(*done, return_exceptions=True)
+        # A process that had looked before, and asks only now.
+        late = store.inner._commit("key", OpenUpload({}, {}), [block(upload_id, 1, part.etag)], False)  # type: ignore[attr-defined]
+        with pytest.raises(UploadNotFound):
+            await late
+        return answers, (await store.head("key")).etag
+
+    answers, etag = run_on(resolve.loop_of(filesystem), race)
+    won = [one for one in answers if not isinstance(one, BaseException)]
+    assert [one.etag for one in won] == [etag]
+    assert {type(one) for one in answers if one not in won} == {UploadNotFound}
+
+
+async def listed(store: Any) -> list[Any]:
+    return [info async for info in store.list_uploads("")]
