@@ -12,10 +12,10 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from magicfs.testing.servers import SeaweedFS
 from proofs.kill.campaign import Campaign, Tally
 from proofs.kill.crew import adopt_orphans
 from proofs.kill.phases import REQUIRED
+from proofs.kill.stores import STORES
 from proofs.kill.watching import DELAYS_S
 
 __all__ = ["main"]
@@ -34,7 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     started = time.monotonic()
     adopt_orphans()
     _say(f"seed {arguments.seed}; a server is started")
-    with tempfile.TemporaryDirectory(prefix="magicfs-kill-") as directory, SeaweedFS() as server:
+    server = STORES[arguments.store].server()
+    with tempfile.TemporaryDirectory(prefix="magicfs-kill-") as directory, server:
         campaign = Campaign(server, Path(directory), arguments.seed, say=_say)
         try:
             campaign.run(arguments.kills, parallel=arguments.rounds_in_parallel)
@@ -51,6 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _figures(tally: Tally, arguments: argparse.Namespace, started: float, *, ok: bool) -> dict[str, object]:
     return {
+        "store": arguments.store,
         **tally.to_dict(),
         "kill_points": "uniform over the measured run time of each shape of job",
         "delays_s": {phase.value: seconds for phase, seconds in DELAYS_S.items()},
@@ -63,6 +65,7 @@ def _figures(tally: Tally, arguments: argparse.Namespace, started: float, *, ok:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m proofs.kill", description=__doc__)
     parser.add_argument("--kills", type=_positive, default=50, help="how many processes or jobs to kill")
+    parser.add_argument("--store", choices=STORES, default="s3", help="by default %(default)s")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000), help="of all that is drawn")
     parser.add_argument("--rounds-in-parallel", type=_positive, default=1, help="rounds at once")
     return parser

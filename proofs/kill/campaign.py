@@ -11,9 +11,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from magicfs.testing.servers import Server
+from magicfs.testing.server_process import ServerProcess
 from proofs.kill import plans
 from proofs.kill.content import Lane
 from proofs.kill.ground import Ground, Seen
@@ -121,7 +121,9 @@ class Campaign:
         tally: The figures so far.
     """
 
-    def __init__(self, server: Server, directory: Path, seed: int, *, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, server: ServerProcess, directory: Path, seed: int, *, say: Callable[[str], None]
+    ) -> None:
         self._ground = Ground(server, directory)
         self._seed = seed
         self._say = say
@@ -204,4 +206,5 @@ class Campaign:
 
     def _new_lane(self) -> Lane:
         number = next(self._lane_numbers)
-        return Lane(self._bucket, f"d{number:04}", "text" if number % 3 == 2 else "parquet")
+        form: Literal["text", "parquet"] = "text" if number % 3 == 2 else "parquet"
+        return Lane(self._bucket, f"d{number:04}", form, scheme=self._ground.server.scheme)

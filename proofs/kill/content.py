@@ -6,13 +6,14 @@ import io
 import json
 import random
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+import tenacity
+
 import magicfs
 from magicfs.errors import MagicError, ObjectNotFound, UsageError
-from magicfs.testing.servers import Server
+from magicfs.testing.bucket_view import BucketView
 from proofs.kill.victim import Conflict, Files
 
 __all__ = ["Difference", "Lane", "Rows", "Witness", "difference", "outcome", "tasks_for"]
@@ -37,7 +38,8 @@ class Lane:
         format: What its files are.
         rows: What it must hold now.
         jobs: How many jobs have published to it.
-        success: The ETag of its ``_SUCCESS``, if there is one.
+        success: What its ``_SUCCESS`` says, if there is one: no two jobs say the same.
+        scheme: Of its URL.
     """
 
     bucket: str
@@ -45,12 +47,13 @@ class Lane:
     format: Literal["parquet", "text"]
     rows: Rows = field(default_factory=Counter)
     jobs: int = 0
-    success: str | None = None
+    success: bytes | None = None
+    scheme: str = "s3"
 
     @property
     def url(self) -> str:
         """The destination as jobs are given it."""
-        return f"s3://{self.bucket}/{self.key}"
+        return f"{self.scheme}://{self.bucket}/{self.key}"
 
 
 def tasks_for(label: str, chance: random.Random) -> tuple[Files, ...]:
@@ -105,26 +108,23 @@ def difference(seen: Rows, expected: Rows) -> Difference:
 
 
 class Witness:
-    """Reads destinations with plain botocore, by listing, as any reader would.
+    """Reads destinations with plain clients, by listing, as any reader would.
 
     Args:
         server: The server, asked directly.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: BucketView) -> None:
         self._server = server
-        self._known: dict[tuple[str, str], Rows] = {}
 
     def rows(self, lane: Lane) -> Rows:
         """The rows that are visible."""
-        prefix = f"{lane.key}/"
-        return sum(
-            (self._file(lane, key, etag) for key, etag in self._visible(lane.bucket, prefix)), start=Rows()
-        )
+        visible = self._server.visible_keys(lane.bucket, f"{lane.key}/")
+        return sum((self._file(lane, key) for key in visible), start=Rows())
 
-    def success(self, lane: Lane) -> str | None:
-        """The ETag of ``_SUCCESS``."""
-        return self._etags(lane.bucket, f"{lane.key}/_SUCCESS").get(f"{lane.key}/_SUCCESS")
+    def success(self, lane: Lane) -> bytes | None:
+        """What ``_SUCCESS`` says."""
+        return self._server.read(lane.bucket, f"{lane.key}/_SUCCESS")
 
     def dataset(self, lane: Lane) -> Rows:
         """The rows that a reader of manifests sees, who rests on magicfs."""
@@ -154,41 +154,28 @@ class Witness:
     def job_states(self, lane: Lane) -> list[str]:
         """What the job objects under a destination say."""
         keys = [key for key in self.work(lane) if key.endswith("/job.json")]
-        return [str(json.loads(self._get(lane.bucket, key))["state"]) for key in keys]
+        return [str(json.loads(self._read(lane.bucket, key))["state"]) for key in keys]
 
     def uploads(self, lane: Lane) -> list[str]:
         """The keys of pending uploads."""
-        return [found["Key"] for found in self._server.pending_uploads(lane.bucket, f"{lane.key}/")]
+        return sorted(key for key, _ in self._server.uploads(lane.bucket, f"{lane.key}/"))
 
     def work(self, lane: Lane) -> list[str]:
         """The work objects of jobs, theirs and those of others."""
-        return list(self._etags(lane.bucket, f"{lane.key}/__magic"))
+        return self._server.all_keys(lane.bucket, f"{lane.key}/__magic")
 
-    def _visible(self, bucket: str, prefix: str) -> list[tuple[str, str]]:
-        return [
-            (key, etag)
-            for key, etag in self._etags(bucket, prefix).items()
-            if not any(map(_is_hidden, key.removeprefix(prefix).split("/")))
-        ]
-
-    def _etags(self, bucket: str, prefix: str) -> Mapping[str, str]:
-        client = self._server.s3_client()
-        pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-        return {entry["Key"]: entry["ETag"] for page in pages for entry in page.get("Contents", ())}
-
-    def _get(self, bucket: str, key: str) -> bytes:
-        # A server that was killed and started again answers InternalError until it has found its volumes.
-        client = self._server.s3_client(attempts=_GET_ATTEMPTS)
-        body: bytes = client.get_object(Bucket=bucket, Key=key)["Body"].read()
+    # A server that was killed and started again answers InternalError until it has found its volumes.
+    @tenacity.retry(stop=tenacity.stop_after_attempt(4), wait=tenacity.wait_fixed(0.5), reraise=True)
+    def _read(self, bucket: str, key: str) -> bytes:
+        body = self._server.read(bucket, key)
+        assert body is not None, f"{key} is gone while it is read"
         return body
 
-    def _file(self, lane: Lane, key: str, etag: str) -> Rows:
-        if (key, etag) not in self._known:
-            day = key.rpartition("/")[0].rpartition("day=")[2]
-            body = self._get(lane.bucket, key)
-            rows = _parquet_rows(body) if lane.format == "parquet" else body.decode().splitlines()
-            self._known[key, etag] = Rows((day, row) for row in rows)
-        return self._known[key, etag]
+    def _file(self, lane: Lane, key: str) -> Rows:
+        day = key.rpartition("/")[0].rpartition("day=")[2]
+        body = self._read(lane.bucket, key)
+        rows = _parquet_rows(body) if lane.format == "parquet" else body.decode().splitlines()
+        return Rows((day, row) for row in rows)
 
 
 def _parquet_rows(body: bytes) -> list[str]:
@@ -196,8 +183,3 @@ def _parquet_rows(body: bytes) -> list[str]:
 
     rows: list[str] = pyarrow.parquet.read_table(io.BytesIO(body)).column("row").to_pylist()
     return rows
-
-
-def _is_hidden(element: str) -> bool:
-    # Spark's rule, apart from the code under test.
-    return element.startswith(".") or (element.startswith("_") and "=" not in element)

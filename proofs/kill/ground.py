@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from magicfs.testing.servers import Server
+from magicfs.testing.server_process import ServerProcess
 from proofs.kill.content import Witness
 from proofs.kill.phases import Phase
 from proofs.kill.plans import Shape
+from proofs.kill.stores import kind_of
 from proofs.kill.victim import Result
 
 __all__ = ["Ground", "Seen"]
@@ -30,24 +30,22 @@ class Ground:
         recoveries: The last measured run times of recoveries.
     """
 
-    server: Server
+    server: ServerProcess
     directory: Path
     runs: dict[Shape, deque[float]] = field(default_factory=dict)
     recoveries: deque[float] = field(default_factory=lambda: deque([0.5], _RUNS_REMEMBERED))
 
     def __post_init__(self) -> None:
+        self.kind = kind_of(self.server)
         self.witness = Witness(self.server)
-        self.environment: Mapping[str, str] = {
-            "AWS_ACCESS_KEY_ID": self.server.access_key,
-            "AWS_SECRET_ACCESS_KEY": self.server.secret_key,
-            "AWS_EC2_METADATA_DISABLED": "true",
-            "AWS_CONFIG_FILE": "/dev/null",
-            "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
-        }
+
+    def environment(self, endpoint: str) -> dict[str, str]:
+        """What processes find in their environment that reach the store by ``endpoint``."""
+        return self.kind.environment(self.server, endpoint)
 
     def options(self, endpoint: str) -> dict[str, Any]:
         """Storage options without secrets."""
-        return {"endpoint_url": endpoint, "client_kwargs": {"region_name": self.server.region}}
+        return self.kind.options(self.server, endpoint)
 
     def measured(self, shape: Shape, seconds: float) -> None:
         """Remember how long a job ran."""

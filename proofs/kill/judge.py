@@ -90,6 +90,6 @@ class Judge:
         else:
             wrong = (success is None) != (self._lane.success is None)
         if wrong:
-            self.seen.troubles.append(f"after {after}: _SUCCESS was {self._lane.success}, is {success}")
+            self.seen.troubles.append(f"after {after}: _SUCCESS was {self._lane.success!r}, is {success!r}")
         self._lane.success = success
         self.seen.published = expected is self.new

@@ -9,7 +9,16 @@ from enum import StrEnum
 from html import unescape
 from urllib.parse import parse_qs, unquote
 
-__all__ = ["DRIVER", "REQUIRED", "Phase", "Request", "phase_of", "request_of", "state_written"]
+__all__ = [
+    "DRIVER",
+    "REQUIRED",
+    "Phase",
+    "Request",
+    "phase_of",
+    "request_about",
+    "request_of",
+    "state_written",
+]
 
 DRIVER = "driver"
 """The role of the process that sets the job up and commits it; any other role is a worker's."""
@@ -92,8 +101,13 @@ def request_of(
         keys = tuple(unescape(found.decode()) for found in _KEY_IN_BODY.findall(body))
     else:
         keys = tuple(parse_qs(query).get("prefix", ("",)))
-    state = state_written(body) if operation == "PutObject" and _is_job_object(key) else None
-    return Request(role, operation, keys, state, if_none_match)
+    return request_about(role, operation, keys, body, first=if_none_match)
+
+
+def request_about(role: str, operation: str, keys: tuple[str, ...], body: bytes, *, first: bool) -> Request:
+    """Reduce a request whose keys are known; arguments are the attributes of a ``Request``, and its body."""
+    writes_state = operation == "PutObject" and any(map(_is_job_object, keys))
+    return Request(role, operation, keys, state_written(body) if writes_state else None, first)
 
 
 def phase_of(request: Request, destination: str, before: Collection[Phase] = ()) -> Phase:

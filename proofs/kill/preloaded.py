@@ -34,6 +34,7 @@ Session().create_client(
 )
 for _name in (
     *("s3fs", "aiobotocore.session", "pyarrow.parquet", "magicfs.job.job", "magicfs.stores.s3"),
+    *("gcsfs", "magicfs.stores.gcs", "adlfs", "azure.storage.blob.aio", "magicfs.stores.azure"),
     "magicfs.datasets",
     *(f"magicfs.cli.{name}" for name in cli.COMMANDS),
     "proofs.kill.victim",

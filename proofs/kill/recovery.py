@@ -110,4 +110,4 @@ class Recovery:
     def _command(self, proxy: WatchingProxy, *arguments: str) -> Command:
         where = json.dumps(self._ground.options(proxy.endpoint))
         call = [arguments[0], self._lane.url, "--storage-options", where, *arguments[1:]]
-        return Command(call, self._ground.environment, self._log)
+        return Command(call, self._ground.environment(proxy.endpoint), self._log)

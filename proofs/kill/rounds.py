@@ -75,7 +75,7 @@ class Round:
         return self.seen
 
     def _proxy(self, delays_s: Mapping[Phase, float] = DELAYS_S) -> WatchingProxy:
-        return WatchingProxy(self._ground.server.endpoint, self._lane.key, delays_s)
+        return WatchingProxy(self._ground.server.endpoint, self._ground.kind, self._lane.key, delays_s)
 
     def _crew(self, endpoint: str) -> Crew:
         plan = self._plan
@@ -89,7 +89,7 @@ class Round:
             format=self._lane.format,
             tasks=self._tasks,
         )
-        return Crew(order, self._ground.environment, self._log)
+        return Crew(order, self._ground.environment(endpoint), self._log)
 
     def _run_and_kill(self, proxy: WatchingProxy, crew: Crew) -> None:
         """Kill at the drawn time, unless the job is over by then.
@@ -106,7 +106,7 @@ class Round:
         self.seen.phase = proxy.phase(self.seen.killed)
 
     def _kill_server_too(self) -> None:
-        if self._plan.server and self.seen.killed:
+        if self._plan.server and self.seen.killed and self._ground.server.keeps_data:
             self._ground.server.kill()
             self._ground.server.restart()
             self.seen.server_killed = True

@@ -22,7 +22,7 @@ import pyarrow.dataset
 import magicfs
 from magicfs.cli import main as cli
 from proofs.kill.phases import DRIVER
-from proofs.kill.watching import ROLE_VARIABLE
+from proofs.kill.stores import enter, take_role
 
 __all__ = ["SLOTS", "WORKERS", "Conflict", "Files", "Order", "Result", "WorkerLost", "command", "drive"]
 
@@ -91,7 +91,7 @@ def drive(order: Order, environment: Mapping[str, str], log: str, control: Conne
     workers = _fork_workers()
     control.send([process.pid for process, _ in workers])
     control.recv()
-    os.environ[ROLE_VARIABLE] = DRIVER
+    take_role(DRIVER)
     run = _Run(order, [pipe for _, pipe in workers])
     try:
         job = magicfs.Job(
@@ -185,7 +185,7 @@ def _fork_workers() -> list[tuple[Any, Connection]]:
 
 def _serve(pipe: Connection, role: str, inherited: Sequence[Connection]) -> None:
     """A worker's process: do what the pipe says until its other end is gone."""
-    os.environ[ROLE_VARIABLE] = role
+    take_role(role)
     for other in inherited:
         other.close()
     while True:
@@ -227,9 +227,7 @@ _WRITERS: Mapping[str, Callable[[magicfs.Task, Files], None]] = {
 
 def _enter(environment: Mapping[str, str], log: str) -> None:
     """Take on the environment, and write to the log in place of the terminal."""
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        del os.environ[name]
-    os.environ.update(environment)
+    enter(environment)
     with Path(log).open("ab") as file:
         os.dup2(file.fileno(), sys.stdout.fileno())
         os.dup2(file.fileno(), sys.stderr.fileno())

@@ -1,7 +1,4 @@
-"""A proxy in front of the store that knows which process is at which request, and makes phases last.
-
-Processes say who they are through ``AWS_SDK_UA_APP_ID``, which S3 clients put into ``User-Agent``.
-"""
+"""A proxy in front of the store that knows which process is at which request, and makes phases last."""
 
 from __future__ import annotations
 
@@ -18,14 +15,11 @@ from aiohttp import web
 
 from magicfs.testing.fault_proxy import FaultProxy, _Arrival
 from magicfs.testing.faults import Action
-from proofs.kill.phases import DRIVER, Phase, Request, phase_of, request_of
+from proofs.kill.phases import DRIVER, Phase, Request, phase_of
+from proofs.kill.stores import Arrived, Kind
 
-__all__ = ["DELAYS_S", "NO_DELAYS", "ROLE_VARIABLE", "Sighting", "WatchingProxy"]
+__all__ = ["DELAYS_S", "NO_DELAYS", "Sighting", "WatchingProxy"]
 
-ROLE_VARIABLE = "AWS_SDK_UA_APP_ID"
-"""The environment variable in which a process says its role."""
-
-_ROLE = re.compile(r"\bapp/([\w-]+)")
 _JOB = re.compile(r"/__magic_job-([^/]+)/")
 _POLL_SECONDS = 0.005
 _CHANGES = frozenset(
@@ -80,12 +74,16 @@ class WatchingProxy(FaultProxy):
 
     Args:
         upstream: The server.
+        kind: Of what store it is one.
         destination: The key of the job's destination.
         delays_s: What stretches phases.
     """
 
-    def __init__(self, upstream: str, destination: str, delays_s: Mapping[Phase, float] = DELAYS_S) -> None:
-        super().__init__(upstream)
+    def __init__(
+        self, upstream: str, kind: Kind, destination: str, delays_s: Mapping[Phase, float] = DELAYS_S
+    ) -> None:
+        super().__init__(upstream, kind.operation)
+        self._kind = kind
         self._destination = destination
         self._sightings: list[Sighting] = []
         self._phases: set[Phase] = set()
@@ -139,22 +137,15 @@ class WatchingProxy(FaultProxy):
 
     async def _forward(self, arrival: _Arrival, action: Action | None) -> web.StreamResponse:
         with self._seen(arrival) as sighting:
-            if arrival.operation in _CHANGES and sighting.phase in self._delays_s:
+            if sighting.request.operation in _CHANGES and sighting.phase in self._delays_s:
                 await self._wait(self._delays_s[sighting.phase])
             return await super()._forward(arrival, action)
 
     @contextmanager
     def _seen(self, arrival: _Arrival) -> Iterator[Sighting]:
-        role = _ROLE.search(arrival.request.headers.get("User-Agent", ""))
         path, _, query = arrival.target.partition("?")
-        request = request_of(
-            role[1] if role else "",
-            arrival.operation,
-            path,
-            query,
-            arrival.body,
-            if_none_match="If-None-Match" in arrival.request.headers,
-        )
+        arrived = Arrived(arrival.operation, path, query, arrival.request.headers, arrival.body)
+        request = self._kind.request(arrived)
         with self._watch:
             sighting = Sighting(request, phase_of(request, self._destination, self._phases), time.monotonic())
             self._phases.add(sighting.phase)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from magicfs.stores import azure_blocks
 from magicfs.testing.servers import Server
 from proofs.kill.__main__ import main
 from proofs.kill.campaign import Tally
@@ -18,19 +20,25 @@ from proofs.kill.ground import Ground, Seen
 from proofs.kill.judge import Judge
 from proofs.kill.phases import DRIVER, REQUIRED, Phase, phase_of, request_of
 from proofs.kill.plans import EVERY_SHAPE, plan, undisturbed
+from proofs.kill.stores import STORES, Arrived
 
 ZERO = ("rows_lost", "rows_duplicated", "partial_datasets", "uploads_left", "work_left")
 JOB = "a/d/__magic_job-1f/job-1f"
 
 
-def test_killed_jobs_are_recovered_and_no_row_is_lost() -> None:
+@pytest.mark.parametrize(
+    "store",
+    ["s3", pytest.param("gcs", marks=pytest.mark.long), pytest.param("azure", marks=pytest.mark.long)],
+)
+def test_killed_jobs_are_recovered_and_no_row_is_lost(store: str) -> None:
     # First a whole machine dies, then a worker, and then the first recovery.
-    command = [sys.executable, "-m", "proofs.kill", "--kills", "2", "--seed", "2543"]
+    command = [sys.executable, "-m", "proofs.kill", "--kills", "2", "--seed", "2543", "--store", store]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (line,) = done.stdout.splitlines()
     figures = json.loads(line)
     assert figures["ok"] is True
+    assert figures["store"] == store
     assert figures["kills"] == 2 == sum(figures["phases"].values())
     assert {name: figures[name] for name in ZERO} == dict.fromkeys(ZERO, 0)
     assert set(figures["delays_s"]) == set(REQUIRED)
@@ -244,3 +252,90 @@ def test_job_object_that_is_put_first_is_setup_and_its_state_is_read_from_any_bo
     assert later.state == "committing"
     assert request_of(DRIVER, "PutObject", "/bucket/a/d/job.json", "", body).state is None
     assert request_of(DRIVER, "GetObject", path, "", body).state is None
+
+
+# -- other stores: the same steps by other requests --------------------------------------------------------
+
+GCS_KEY = f"/storage/v1/b/bucket/o/{JOB.replace('/', '%2F')}%2Fjob.json"
+INSERT = json.dumps({"name": f"{JOB}/job.json", "metadata": {}}).encode() + b'\r\n{"state": "open"}'
+BATCH = (
+    b"--b\r\n\r\nDELETE /storage/v1/b/bucket/o/a%2Fd%2Fx%20y?ifGenerationMatch=1 HTTP/1.1\r\n"
+    b"--b\r\n\r\nDELETE /storage/v1/b/bucket/o/a%2Fd%2F_SUCCESS HTTP/1.1\r\n"
+)
+UPLOAD = azure_blocks.new_upload_id(0)
+BLOCKS = {
+    "CreateMultipartUpload": azure_blocks.opening(UPLOAD, {}, {})[1],
+    "UploadPart": azure_blocks.part(UPLOAD, 1, azure_blocks.EMPTY),
+    "AbortMultipartUpload": azure_blocks.end(UPLOAD),
+}
+
+
+def arrived(store: str, method: str, target: str, body: bytes = b"", **headers: str) -> Arrived:
+    path, _, query = target.partition("?")
+    return Arrived(STORES[store].operation(method, path, query, headers), path, query, headers, body)
+
+
+@pytest.mark.parametrize(
+    ("store", "method", "target", "body", "operation", "keys"),
+    [
+        ("gcs", "POST", "/upload/storage/v1/b/bucket/o", INSERT, "PutObject", [f"{JOB}/job.json"]),
+        ("gcs", "GET", f"{GCS_KEY}?alt=media", b"", "GetObject", [f"{JOB}/job.json"]),
+        ("gcs", "GET", GCS_KEY, b"", "HeadObject", [f"{JOB}/job.json"]),
+        ("gcs", "DELETE", f"{GCS_KEY}?ifGenerationMatch=5", b"", "DeleteObject", [f"{JOB}/job.json"]),
+        ("gcs", "GET", "/storage/v1/b/bucket/o?prefix=a%2Fd%2F", b"", "ListObjectsV2", ["a/d/"]),
+        ("gcs", "POST", "/bucket/a/d/day%3D1/x?uploads", b"", "CreateMultipartUpload", ["a/d/day=1/x"]),
+        ("gcs", "PUT", "/bucket/a/d/x?partNumber=1&uploadId=u", b"x", "UploadPart", ["a/d/x"]),
+        ("gcs", "POST", "/bucket/a/d/x?uploadId=u", b"", "CompleteMultipartUpload", ["a/d/x"]),
+        ("gcs", "POST", "/batch/storage/v1", BATCH, "DeleteObjects", ["a/d/x y", "a/d/_SUCCESS"]),
+        (
+            "azure",
+            "PUT",
+            "/account/box/a/d/x%20y?comp=blocklist",
+            b"",
+            "CompleteMultipartUpload",
+            ["a/d/x y"],
+        ),
+        (
+            "azure",
+            "PUT",
+            f"/account/box/{JOB}/job.json",
+            b'{"state": "open"}',
+            "PutObject",
+            [f"{JOB}/job.json"],
+        ),
+        ("azure", "HEAD", "/account/box/a/d/_SUCCESS", b"", "HeadObject", ["a/d/_SUCCESS"]),
+        ("azure", "DELETE", "/account/box/a/d/x", b"", "DeleteObject", ["a/d/x"]),
+        (
+            "azure",
+            "GET",
+            "/account/box?restype=container&comp=list&prefix=a%2Fd",
+            b"",
+            "ListObjectsV2",
+            ["a/d"],
+        ),
+    ],
+)
+def test_a_request_of_another_store_is_named_as_the_step_on_s3(
+    store: str, method: str, target: str, body: bytes, operation: str, keys: list[str]
+) -> None:
+    told = STORES[store].request(arrived(store, method, target, body, **{"User-Agent": "app/worker-1 x"}))
+    assert (told.role, told.operation, list(told.keys)) == ("worker-1", operation, keys)
+    assert told.state == ("open" if operation == "PutObject" else None)
+
+
+@pytest.mark.parametrize("operation", BLOCKS)
+def test_a_block_on_azure_is_named_by_what_its_id_says(operation: str) -> None:
+    block_id = (
+        base64.b64encode(str(BLOCKS[operation]).encode()).decode().replace("=", "%3D").replace("+", "%2B")
+    )
+    told = STORES["azure"].request(
+        arrived("azure", "PUT", f"/account/box/a/d/x?comp=block&blockid={block_id}")
+    )
+    assert (told.operation, told.keys) == (operation, ("a/d/x",))
+
+
+def test_a_write_of_what_is_not_there_yet_is_known_on_each_store() -> None:
+    gcs = arrived("gcs", "POST", "/upload/storage/v1/b/bucket/o?ifGenerationMatch=0", INSERT)
+    azure = arrived("azure", "PUT", "/account/box/x", b"", **{"If-None-Match": "*"})
+    for store, one in {"gcs": gcs, "azure": azure}.items():
+        assert STORES[store].request(one).first
