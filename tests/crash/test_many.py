@@ -12,13 +12,22 @@ from magicfs.formats.manifest import MANIFEST_SIZE_LIMIT, Manifest
 from magicfs.transaction import capacity
 from proofs.crash.company import near_limits
 from proofs.crash.many import SIDES, main, run_seed
-from proofs.crash.simulation import Result, Simulation
+from proofs.crash.simulation import Result, Simulation, simulate
 
 
 def test_every_side_has_seeds_and_no_seed_two() -> None:
     result = Result()
     assert {run_seed(seed, result) for seed in range(len(SIDES))} == {one.rstrip(".-") for one in SIDES}
     assert result.jobs >= len(SIDES)
+    assert result.findings == []
+
+
+def test_a_reader_of_the_chain_passes_a_sum_over_below_a_job_that_replaced_less() -> None:
+    # An appending job and a compaction join the chain between the moment in which a replacing job looks
+    # and the one in which it joins.
+    result = Result()
+    simulate("maintenance-188517", result)
+    assert result.endings == {"completed": 2}
     assert result.findings == []
 
 
