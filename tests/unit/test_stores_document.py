@@ -75,6 +75,21 @@ def test_conditions_are_those_that_the_exam_measures() -> None:
         assert cells == ["yes" if each else "no" for each in honoured]
 
 
+def test_deviations_are_those_that_the_exam_sees() -> None:
+    _, *table = rows("server")
+    assert table == [
+        [one.server, one.what, one.test.removeprefix("test_").replace("_", " ")]
+        for of in DEVIATIONS.values()
+        for one in of
+    ]
+
+
+def test_servers_without_a_deviation_are_named() -> None:
+    none = [server for server, of in DEVIATIONS.items() if not of]
+    assert none == ["gcs", "local"]
+    assert "The memory store, local files and the double of Google\nCloud Storage have no row." in PAGE
+
+
 def test_retries_are_those_of_the_code() -> None:
     _, *table = rows("operation")
     expected = []
