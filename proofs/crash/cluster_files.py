@@ -138,6 +138,15 @@ class ClusterFileSystem(AbstractFileSystem):
 
         self._ask("delete", path, do)
 
+    def rmdir(self, path: str) -> None:
+        def do() -> None:
+            self._found(path)
+            if any(one.startswith(f"{path}/") for one in self._files):
+                raise OSError(f"{path} is not empty")
+            del self._files[path]
+
+        self._ask("delete", path, do)
+
     def rm(self, path: str, recursive: bool = False, maxdepth: int | None = None) -> None:  # noqa: ARG002
         for name in sorted((one for one in self._files if one.startswith(f"{path}/")), reverse=True):
             self.rm_file(name)

@@ -31,6 +31,13 @@ def test_a_reader_of_the_chain_passes_a_sum_over_below_a_job_that_replaced_less(
     assert result.findings == []
 
 
+def test_a_driver_whose_job_was_taken_over_in_its_setup_leaves_the_sets_of_the_other() -> None:
+    # On the old code it removed the directory of the cluster, in which tasks of the other had committed.
+    result = Result()
+    simulate("directory.142", result)
+    assert result.findings == []
+
+
 @pytest.mark.process
 def test_the_report_names_the_seeds_that_were_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--first", "32", "--seeds", "20"]) == 0

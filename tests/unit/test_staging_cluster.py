@@ -27,6 +27,7 @@ from magicfs.formats.pendingset import PendingSet
 from magicfs.job.task import Task
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.testing.store_faults import Fault, Kind
+from magicfs.transaction.driver import JobTransaction
 from proofs.scenes.staged_scene import StagedScene, write
 
 FILES = {"p=1/a.txt": b"1", "p=2/b.txt": b"2"}
@@ -164,6 +165,25 @@ def test_setup_that_is_refused_leaves_nothing_in_the_cluster(scene: ClusterScene
     assert scene.handed() == []
     fs, root = fsspec.core.url_to_fs(scene.url_of_cluster)
     assert not fs.exists(f"{root}/etl") or fs.ls(f"{root}/etl") == []
+
+
+def test_setup_that_fails_leaves_what_tasks_of_another_driver_have_committed(
+    scene: ClusterScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else takes the job over while this setup looks around, and it is refused."""
+
+    async def taken_over(transaction: JobTransaction) -> None:
+        fs, root = fsspec.core.url_to_fs(scene.url_of_cluster)
+        committed = f"{root}/etl/{transaction.context.job}/staging-uploads/_temporary/1"
+        fs.makedirs(committed)
+        fs.pipe_file(f"{committed}/000000", b"a set")
+        raise CommitDenied("taken over by another driver")
+
+    monkeypatch.setattr(JobTransaction, "set_up", taken_over)
+    with pytest.raises(CommitDenied):
+        scene.job()
+    (kept,) = scene.handed()
+    assert kept.endswith("/staging-uploads/_temporary/1/000000")
 
 
 # -- the end -------------------------------------------------------------------------------------------

@@ -89,6 +89,12 @@ class ClusterSets:
                 f"was changed; {_HINT}"
             ) from error
 
+    async def withdraw(self) -> None:
+        """Remove the directory that ``prepare`` made, unless somebody else's tasks have written there."""
+        layout = self.layout
+        made = layout.uploads_directory, layout.job_directory
+        await self._asked("delete", "", lambda place: place.remove_empty(*made))
+
     async def clear(self) -> None:
         """Remove the job's directory. A second call does nothing."""
         await self._asked("delete", "", lambda place: place.remove(self.layout.job_directory))

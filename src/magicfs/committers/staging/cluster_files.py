@@ -112,6 +112,14 @@ class ClusterFiles:
             return []
         return sorted(str(path).rstrip("/").rpartition("/")[2] for path in listed)
 
+    def remove_empty(self, *directories: str) -> None:
+        """Remove directories, each if it is there; the first that is not empty stays, and all after it."""
+        for directory in directories:
+            if self.names(directory):
+                return  # not for rmdir to tell: pyarrow's filesystems delete what is in it, too
+            if self.is_there(directory):
+                self.fs.rmdir(self.at(directory))
+
     def remove(self, directory: str) -> None:
         """Remove a directory with all that is in it; one that is not there counts as removed."""
         self.fs.invalidate_cache()

@@ -67,8 +67,9 @@ class StagingCommitter(DrivenCommitter):
             return await super().setup_job()
         except MagicError:
             if self._cluster is not None and is_new:
+                # Not what lies there: another driver may have taken over, and its tasks have committed.
                 with suppress(StoreError):
-                    await self._cluster.clear()
+                    await self._cluster.withdraw()
             raise
 
     async def _commit(
