@@ -236,6 +236,37 @@ def test_uploads_of_a_batch_whose_job_was_never_set_up_are_discarded_by_the_othe
     assert_clean(scene)
 
 
+def test_uploads_of_a_replay_that_died_are_discarded_by_the_other_way(scene: JobScene) -> None:
+    assert run_again(scene, 0, b"first")
+    wrote(job_of(scene, 0), b"replay")  # its tasks, and then the whole application died
+    assert not each(scene, 0, b"again")
+    assert scene.bodies() == [b"first"] * 2
+    assert_clean(scene)
+
+
+@pytest.mark.parametrize("replays", [each, run_again], ids=lambda one: one.__name__)
+def test_a_job_that_died_when_it_had_finished_its_run_by_another_job_is_discarded(replays: Any) -> None:
+    outcomes = set()
+    for number in range(1, 200):
+        scene = JobScene()
+        each(scene, 0, b"0")
+        past = Fault(DIES, operation="complete_upload", prefix="sales/")
+        died(scene, past, 1, b"first")
+        with requests_of(scene, Fault(DIES, number=number)) as traffic, suppress(Crash):
+            job = each_job(scene, 1, "append")
+            job.commit(wrote(job, b"second"))
+        if len(traffic.log) < number:
+            break
+        again = replays(scene, 1, b"again")
+        found = [one for one in scene.bodies() if one != b"0"]
+        assert found == [b"first"] * 2
+        assert not again
+        assert_clean(scene)
+        assert listed(scene) == [0, 1]
+        outcomes.add(again)
+    assert 20 < number < 199, "every request was cut"
+
+
 def died_before_it_deleted(scene: JobScene) -> None:
     """Batch 1 is published, and replaces batch 0, which is still there."""
     each(scene, 0, b"0", "replace")

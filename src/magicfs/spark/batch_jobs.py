@@ -27,6 +27,8 @@ from magicfs.manifests.chain import COMPACT, READING
 from magicfs.manifests.runs import published_runs
 from magicfs.parallel import raise_first
 from magicfs.protocol import ids
+from magicfs.protocol.ids import JobId
+from magicfs.protocol.job_state import Wish
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.protocol.steps import Abort, Batch
@@ -35,7 +37,7 @@ from magicfs.spark.logged_reports import log_report
 from magicfs.stores.interrupt import run_on
 from magicfs.transaction import output
 from magicfs.transaction.driver import JobTransaction
-from magicfs.transaction.others import OtherJob, find_unfinished_jobs
+from magicfs.transaction.others import find_unfinished_jobs
 from magicfs.transaction.sweep import plan_sweep
 
 __all__ = [
@@ -168,34 +170,53 @@ async def settled_batch(engine: Engine, location: Location, *, sink_id: str, bat
 
     For ``foreachBatch``, whose jobs have ids of their own and settle each other once they are set up. That
     does not reach a job that died when all was published but not all cleaned up, for then nobody sets one up
-    again; nor what tasks of ``writeStream`` uploaded for a job that was never set up. After a StoreError call
-    again.
+    again; nor what tasks of ``writeStream`` uploaded for a job that was never set up, or in a replay that
+    died. After a StoreError call again.
     """
     published = await published_batch(engine, location, sink_id=sink_id, batch_id=batch_id)
-    if published is not None:
-        await _cleaned_up(engine, location, published)
-        return published
     unset = ids.job_id(job_id_of(location.url, sink_id, batch_id))
+    if published is None:
+        await _swept(engine, location, unset)
+        return None
+    await _cleaned_up(engine, location, published, run_of(sink_id, batch_id))
+    try:
+        await _swept(engine, location, unset)
+    except MagicError as error:
+        # The batch is published: nobody has to run it again because of what a replay has left.
+        _log_left((f"what a replay has uploaded was not discarded whole: {error}",), unset)
+    return published
+
+
+async def _swept(engine: Engine, location: Location, unset: JobId) -> None:
+    """Discard what tasks of ``writeStream`` have left, unless their job is set up."""
     plan = await plan_sweep(engine, context_of(location, WorkLayout(location.key, unset)))
-    if (plan.uploads or plan.keys) and await _unfinished(engine, location, unset) is None:
+    if (plan.uploads or plan.keys) and all(
+        one.job_id != unset for one in await find_unfinished_jobs(engine, location.key)
+    ):
         await abort_job(engine, location, job=unset)
-    return None
 
 
-async def _cleaned_up(engine: Engine, location: Location, job: str) -> None:
-    """Clean up after a published job, if it could not do so itself. What could not be done is logged."""
-    if (found := await _unfinished(engine, location, job)) is not None:
-        _log_left((await finish_job(engine, location, found)).warnings, job)
+async def _cleaned_up(engine: Engine, location: Location, published: str, run: str) -> None:
+    """Clean up after a published run: its job, if that could not do so itself, and jobs of other tries.
+
+    Such a job has died when it had learned, in its setup, that the run is published. What could not be done
+    is logged.
+    """
+    for other in await find_unfinished_jobs(engine, location.key):
+        if other.job_id == published:
+            _log_left((await finish_job(engine, location, other)).warnings, published)
+        elif other.job is not None and other.job.run_id == run:
+            context = context_of(location, other.layout).of(other.job)
+            reason = f"the run was published by job {published}"
+            try:
+                await JobTransaction(engine, context).finish(Wish.SUPERSEDE, reason=reason)
+            except MagicError as error:
+                _log_left((str(error),), other.job_id)
 
 
 def _log_left(warnings: Iterable[str], job: str) -> None:
     for warning in warnings:
         _LOG.warning("job %s, which an earlier run of this batch began: %s", job, warning)
-
-
-async def _unfinished(engine: Engine, location: Location, job: str) -> OtherJob | None:
-    there = await find_unfinished_jobs(engine, location.key)
-    return next((one for one in there if one.job_id == job), None)
 
 
 async def _settled(spec: JobSpec, sink_id: str, batch_id: int, commits: Iterable[TaskCommit]) -> str | None:
@@ -206,11 +227,11 @@ async def _settled(spec: JobSpec, sink_id: str, batch_id: int, commits: Iterable
     done = await JobTransaction(engine, spec.context).finish(settled=ours)
     if done is not None:
         _log_left(done.warnings, spec.job)
-    if await chain.read(engine.store, spec.location.key, spec.job, READING) is not None:
-        return spec.job
-    published = await published_batch(engine, spec.location, sink_id=sink_id, batch_id=batch_id)
+    published: str | None = spec.job
+    if await chain.read(engine.store, spec.location.key, spec.job, READING) is None:
+        published = await published_batch(engine, spec.location, sink_id=sink_id, batch_id=batch_id)
     if published is not None:
-        await _cleaned_up(engine, spec.location, published)
+        await _cleaned_up(engine, spec.location, published, run_of(sink_id, batch_id))
     return published
 
 
