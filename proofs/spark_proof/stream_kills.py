@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ _BATCHES_PER_RESTART = 3
 _REQUESTS_PER_BATCH = 60.0
 _RUN_SECONDS = 240.0
 _WRONG_MAX = 8
+_LOGGED = 600
+_JOB = re.compile(r"/job-([^/]+)/")
 
 
 def run(
@@ -136,6 +139,15 @@ class StreamKills:
             judge.trouble(f"published are the batches {published}, and not 0 to {batches - 1}")
         lane.settle()
         judge.leftovers(lane, "at the end")
+        self._tell_of(judge.witness.work(lane))
+
+    def _tell_of(self, left: Sequence[str]) -> None:
+        """What the applications have logged of jobs that left something."""
+        jobs = {found[1] for key in left if (found := _JOB.search(key))}
+        log = self._directory / "victim.log"
+        for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if jobs else ():
+            if any(job in line for job in jobs):
+                self._say(f"logged: {line[:_LOGGED]}")
 
     def _application(self, route: Route, watch: Watch) -> Application:
         given: Mapping[str, Any] = {

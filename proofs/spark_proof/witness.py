@@ -89,6 +89,10 @@ class Witness:
         """The keys of pending uploads."""
         return [one["Key"] for one in self._server.pending_uploads(lane.bucket, f"{lane.key}/")]
 
+    def body(self, lane: Lane, key: str) -> bytes | None:
+        """What an object says."""
+        return self._server.read(lane.bucket, key)
+
     def work(self, lane: Lane) -> list[str]:
         """The work objects of jobs."""
         return self._server.all_keys(lane.bucket, f"{lane.key}/__magic")
@@ -158,6 +162,8 @@ class Judge:
         for what, keys in (("pending uploads", uploads), ("work objects", work)):
             if keys:
                 self.trouble(f"{where}: {len(keys)} {what} are left: {keys[:5]}")
+        for key in work:
+            self.say(f"{key} says: {self.witness.body(lane, key)!r}")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
