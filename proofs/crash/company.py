@@ -28,7 +28,7 @@ from magicfs.stores import interrupt
 from magicfs.stores.interrupt import Call
 from magicfs.testing.virtual_time import replaced
 
-__all__ = ["MAINTENANCE", "Maintenance", "interrupted", "is_company", "near_limits"]
+__all__ = ["LIMITS", "MAINTENANCE", "Maintenance", "interrupted", "is_company", "near_limits"]
 
 _T = TypeVar("_T")
 _POLL_S: Final = 0.2
@@ -50,7 +50,7 @@ _OTHERS: Final = 500
 _OLD: Final = 900
 """Bytes: more than the manifest has that was there before."""
 
-_LIMITS: Final = {
+LIMITS: Final = {
     "MANIFEST_SIZE_LIMIT": (Manifest, _OLD, 1_000),
     "JOB_OBJECT_SIZE_LIMIT": (None, _ROOM, 8_000),
     "PENDINGSET_SIZE_LIMIT": (PendingSet, 0, 12_000),
@@ -95,7 +95,7 @@ def near_limits(source: random.Random | None) -> Iterator[None]:
     with ExitStack() as stack:
         if source is not None:
             values = {"ROOM": _ROOM, "_OTHERS": _OTHERS}
-            for name, (reader, kept, room) in _LIMITS.items():
+            for name, (reader, kept, room) in LIMITS.items():
                 limit = values[name] = kept + source.randrange(room)
                 if reader is not None:
                     function = reader.__dict__["from_bytes"].__func__

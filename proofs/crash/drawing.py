@@ -14,6 +14,7 @@ from magicfs.transaction.context import JobContext
 from proofs.crash.chances import Chances
 from proofs.crash.history import JobFacts
 from proofs.crash.settings import Setting
+from proofs.crash.store_models import KINDS
 from proofs.crash.writing import START, Clock, context_of
 
 __all__ = ["DRIVEN", "DrawnJob", "again", "draw_jobs"]
@@ -47,10 +48,13 @@ def again(job: DrawnJob) -> DrawnJob:
     return replace(job, context=context)
 
 
-def draw_jobs(chances: Chances, committer: str) -> list[DrawnJob]:
-    """One job of a committer, or two rivals."""
+def draw_jobs(chances: Chances, committer: str, kind: str = "s3") -> list[DrawnJob]:
+    """One job of a committer, or two rivals, on a kind of store."""
     draw = chances.random.choice
-    layout, store = draw(("__magic_job", "__magic")), draw(("full", "full", "write-once"))
+    layout, store = (
+        draw(("__magic_job", "__magic")),
+        draw(("full", *KINDS[kind]) if kind == "s3" else KINDS[kind]),
+    )
     shape = draw(("one", "two", "three"))
     alone = chances.company in _ALONE or (chances.company != "rivals" and not chances.one_in(3))
     while True:

@@ -39,6 +39,7 @@ from proofs.crash.invariants import Violation
 from proofs.crash.processes import Outcome, Process
 from proofs.crash.simulation import Result
 from proofs.crash.snapshots import BUCKET, SnapshotWorld
+from proofs.crash.store_models import KINDS
 from proofs.crash.watched import Watched
 from proofs.crash.writing import START, Clock
 
@@ -88,6 +89,7 @@ class Elsewhere(Watched):
     Attributes:
         chances: What happens.
         relation: How the two touch.
+        model: The name of what the store is.
         hanging: Whether the last ``files`` of jobs take long to become visible, or ``listings`` take long.
         jobs: The two, and before them those that were published earlier.
         endings: How each of the two ended.
@@ -95,6 +97,7 @@ class Elsewhere(Watched):
 
     chances: Chances = field(kw_only=True)
     relation: str = field(kw_only=True)
+    model: str = "full"
     hanging: str = ""
     jobs: list[tuple[_Place, JobContext]] = field(default_factory=list)
     endings: Counter[str] = field(default_factory=Counter)
@@ -102,7 +105,8 @@ class Elsewhere(Watched):
 
     @classmethod
     def of(cls, seed: str) -> Elsewhere:
-        """The scene of a seed, before it runs."""
+        """The scene of a seed, before it runs; of another store than S3 its kind and an ``@`` come first."""
+        model = KINDS[seed.rpartition("@")[0] or "s3"][0]
         chances = Chances.of(f"elsewhere {seed}")
         hanging = chances.random.choice(("", "files", "files", "listings"))
         if hanging:
@@ -112,7 +116,9 @@ class Elsewhere(Watched):
             chances.weather.page = 1
         relation = chances.random.choice(list(RELATIONS))
         before = SnapshotWorld(Clock(START))
-        return cls(before, before, Facts("", []), chances=chances, relation=relation, hanging=hanging)
+        return cls(
+            before, before, Facts("", []), chances=chances, relation=relation, model=model, hanging=hanging
+        )
 
     @property
     def staged(self) -> bool:
@@ -168,7 +174,7 @@ class Elsewhere(Watched):
         """What was published earlier, in fine weather."""
         for place in RELATIONS[self.relation]:
             if self.chances.one_in(2):
-                process = Process("earlier", self.world, Traffic(), "full")
+                process = Process("earlier", self.world, Traffic(), self.model)
                 await _sound(process, place, self._context(place, "append"))
 
     async def _run(self) -> None:
@@ -192,7 +198,7 @@ class Elsewhere(Watched):
     def _process(self, name: str) -> Process:
         self._numbers += 1
         full = f"{name}-{self._numbers}"
-        process = Process(full, self.world, self.traffic, "full")
+        process = Process(full, self.world, self.traffic, self.model)
         process.store = RetryingStore(process.store)
         if self.chances.one_in(3):
             self.chances.mortal.add(full)

@@ -15,7 +15,7 @@ from proofs.crash.settings import Setting
 from proofs.crash.simulation import Result
 from proofs.sides.checks import Played
 from proofs.sides.mutants import Hunted
-from proofs.sides.table import Sides
+from proofs.sides.table import SIDE_OF_COMPANY, Sides
 
 __all__ = ["ACCEPTED", "Figures", "Targets", "say", "tell"]
 
@@ -29,6 +29,8 @@ ACCEPTED: Final = (
     "tasks that outlive their job: what they leave waits for a sweep of that job",
     "committers that stage: after a dead driver local files and the cluster's directory wait for job.abort()",
     "unique_names=False with a cluster_directory: so do uploads, which only its pending sets name",
+    "stores whose uploads are not apart: uploads under the name of an object are listed nowhere, and expire",
+    "stores whose uploads are not apart: whoever writes to a name drops its other uploads",
 )
 """What the invariants let pass, said with every run."""
 
@@ -59,10 +61,12 @@ class Figures:
     """What a run came to.
 
     Attributes:
+        store: The kind of store.
         driven: For each committer under a job object its figures by their names.
         classic: For each other committer what was seen of each of its promises.
     """
 
+    store: str = "s3"
     driven: dict[str, Counter[str]] = field(default_factory=dict)
     classic: dict[str, list[Tally]] = field(default_factory=dict)
     elsewhere: Result = field(default_factory=Result)
@@ -75,6 +79,11 @@ class Figures:
     simulated: Result = field(default_factory=Result)
     model: dict[str, Any] = field(default_factory=dict)
     sides: Sides = field(default_factory=Sides)
+
+    @classmethod
+    def of(cls, kind: str) -> Figures:
+        """Those of a run on a kind of store; on others than S3 every side is simulated."""
+        return cls(kind) if kind == "s3" else cls(kind, sides=Sides(ways=SIDE_OF_COMPANY))
 
     def add(self, unit: tuple[str, Any], result: Any) -> None:
         """Add what a unit of work came to."""
@@ -91,8 +100,8 @@ class Figures:
                 self.sides.add_destinations(result)
                 self._of("magic")["violations"] += len(result.findings)
                 self.findings += [Finding(one, text) for one, text in result.findings]
-            case "names", Result():
-                self.sides.add_names(result)
+            case "company", Result():
+                self.sides.add_company(unit[1][0], result)
                 self._of("magic")["violations"] += len(result.findings)
                 self.findings += [Finding(one, text) for one, text in result.findings]
             case "side", Played():
@@ -144,6 +153,7 @@ class Figures:
         totals: Counter[str] = sum(self.driven.values(), Counter())
         caught = sum(one.caught for one in self.caught)
         figures = {
+            "store": self.store,
             "single_cuts": totals["single_cuts"] + classic,
             "pairs": totals["pairs"],
             "pair_worlds": self.pair_worlds,

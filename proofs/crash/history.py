@@ -58,11 +58,13 @@ class Facts:
         jobs: The jobs.
         window: Whether the store deletes without conditions while several processes work on one job: then a
             late one may remove a newer ``_SUCCESS`` in place of the old one, which is no secret.
+        hides: Whether the store lists no upload whose key an object has.
     """
 
     destination: str
     jobs: list[JobFacts] = field(default_factory=list)
     window: bool = False
+    hides: bool = False
 
 
 @dataclass(frozen=True, slots=True)

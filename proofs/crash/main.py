@@ -13,15 +13,17 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
-from proofs.crash import classic, elsewhere, grid
+from proofs.crash import classic, elsewhere, grid, other_stores
 from proofs.crash.classic import CLASSIC
 from proofs.crash.disk import move_to, room
 from proofs.crash.drawing import DRIVEN
 from proofs.crash.figures import Figures, Targets, say, tell
 from proofs.crash.grid import PLANS, STAGED_PLANS, Plan
 from proofs.crash.mutants import ALL_MUTANTS, hunt, reproduced, without_swap
+from proofs.crash.other_stores import seeds_of
 from proofs.crash.settings import all_settings
 from proofs.crash.simulation import Result, simulate
+from proofs.crash.store_models import KINDS
 from proofs.crash.wrong_lines import WITHOUT_SWAP, Mutant
 from proofs.job_model import run as run_model
 from proofs.sides.checks import CHECKS
@@ -35,7 +37,6 @@ COMMITTERS: Final = (*DRIVEN, *CLASSIC)
 
 PROCESSES: Final = 2
 _SILENCE_S: Final = 20.0
-_SEEDS_A_UNIT: Final = 250
 _REPLAYS: Final = 200
 _PAIRED: Final = 24
 _NAMED: Final = 5
@@ -59,7 +60,9 @@ a promise that the committer does not make ("violations"), and whether exactly t
 target was missed. "sides" counts for each side of the world (a: maintenance, b: other destinations, c:
 names, d: the public API, e: sizes) settings, scenes, mutants, and mutants that this side caught and one job
 with its rivals did not; an empty cell makes "ok" false. Of directory and partitioned every single cut is
-made; pairs are those of some settings, drawn by --first, all pairs of each.
+made; pairs are those of some settings, drawn by --first, all pairs of each. With --store gcs, azure or local
+the three run on a model of such a store: every single cut, pairs of some settings, simulations in the company
+of each side, and the mutants that such a store can show.
 """
 
 
@@ -91,23 +94,18 @@ def work(unit: _Unit) -> tuple[_Unit, Any]:
         case "side mutant":
             _be_silent()
             return unit, hunt_side(what)
-        case "names":
-            _be_silent()
-            result = Result()
-            for seed in range(*what):
-                simulate(f"names-{seed}", result)
-            return unit, result
         case "elsewhere":
+            prefix, start, stop = what
             result = Result()
-            for seed in range(*what):
-                elsewhere.play(str(seed), result)
+            for seed in range(start, stop):
+                elsewhere.play(f"{prefix}{seed}", result)
             return unit, result
         case _:
             _be_silent()
-            committer, start, stop = what
+            _, prefix, start, stop = what
             result = Result()
             for seed in range(start, stop):
-                simulate(str(seed) if committer == "magic" else f"{committer}.{seed}", result)
+                simulate(f"{prefix}{seed}", result)
             return unit, result
 
 
@@ -141,23 +139,13 @@ def units(committers: Collection[str], *, quick: bool, targets: Targets, first: 
     if "magic" in committers:
         made += [("side mutant", mutant) for mutant in SIDE_MUTANTS]
         made += [("side", name) for name in list(CHECKS)[:: 4 if quick else 1]]
-        last = first + targets.elsewhere
-        named = first + targets.elsewhere // _NAMED
-        made += [
-            ("names", (start, min(start + _SEEDS_A_UNIT, named)))
-            for start in range(first, named, _SEEDS_A_UNIT)
-        ]
-        made += [
-            ("elsewhere", (start, min(start + _SEEDS_A_UNIT, last)))
-            for start in range(first, last, _SEEDS_A_UNIT)
-        ]
+        made += seeds_of("company", ("names", "names-"), first, targets.elsewhere // _NAMED)
+        made += seeds_of("elsewhere", ("",), first, targets.elsewhere)
     for committer in DRIVEN:
         if committer in committers:
             seeds = targets.simulated_jobs if committer == "magic" else targets.staged_jobs
-            made += [
-                ("simulated", (committer, start, min(start + _SEEDS_A_UNIT, first + seeds)))
-                for start in range(first, first + seeds, _SEEDS_A_UNIT)
-            ]
+            prefix = "" if committer == "magic" else f"{committer}."
+            made += seeds_of("simulated", (committer, prefix), first, seeds)
     return made
 
 
@@ -194,9 +182,9 @@ def _units_of_staging(committer: str, *, quick: bool, first: int) -> Iterator[_U
     yield from (("singles", (setting,)) for setting in every)
 
 
-def run(batch: Sequence[_Unit]) -> Figures:
+def run(batch: Sequence[_Unit], kind: str) -> Figures:
     """Do all of it in two processes."""
-    figures, told = Figures(), time.monotonic()
+    figures, told = Figures.of(kind), time.monotonic()
     # The order of sets of text must be the same in every process, or a reproduction reproduces nothing.
     os.environ["PYTHONHASHSEED"] = "0"
     spawning = multiprocessing.get_context("spawn")
@@ -220,6 +208,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--committer", action="append", choices=COMMITTERS, help="only this one; may be repeated; default all"
     )
+    parser.add_argument(
+        "--store", choices=KINDS, default="s3", help="a model of which; by default %(default)s"
+    )
     parser.add_argument("--seeds", type=int, help="how many jobs of each driven committer are simulated")
     parser.add_argument("--first", type=int, default=0, help="the first seed; it also draws pairs")
     parser.add_argument("--quick", action="store_true", help="the part that belongs to every test run")
@@ -227,14 +218,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if given.reproduce is not None:
         return _reproduce(given.reproduce)
-    committers = given.committer or COMMITTERS
-    base = _QUICK if given.quick else _WHOLE
+    on_s3 = given.store == "s3"
+    committers = given.committer or (COMMITTERS if on_s3 else DRIVEN)
+    if on_s3:
+        base = _QUICK if given.quick else _WHOLE
+    else:
+        base = other_stores.QUICK if given.quick else other_stores.WHOLE
     simulated, staged = (base.simulated_jobs, base.staged_jobs) if given.seeds is None else [given.seeds] * 2
     touching = base.elsewhere if given.seeds is None else given.seeds
-    mutants = len(mutants_of(committers))
+    mutants = len(mutants_of(committers) if on_s3 else other_stores.mutants_on(given.store, committers))
     targets = Targets(base.single_cuts, base.pairs, simulated, staged, touching, mutants)
     begun = time.perf_counter()
-    figures = run(units(committers, quick=given.quick, targets=targets, first=given.first))
+    if on_s3:
+        batch = units(committers, quick=given.quick, targets=targets, first=given.first)
+    else:
+        batch = other_stores.units_on(
+            given.store, committers, quick=given.quick, targets=targets, first=given.first
+        )
+    figures = run(batch, given.store)
     tell(figures)
     document = figures.document(targets, time.perf_counter() - begun)
     print(json.dumps(document, separators=(",", ":")))  # noqa: T201

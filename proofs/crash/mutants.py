@@ -18,6 +18,7 @@ from proofs.crash.past import before_of
 from proofs.crash.patching import changed_functions, patched
 from proofs.crash.settings import Setting
 from proofs.crash.simulation import Simulation
+from proofs.crash.store_models import KINDS
 from proofs.crash.watched import Watched
 from proofs.crash.wrong_company import COMPANY_MUTANTS
 from proofs.crash.wrong_lines import MUTANTS, WITHOUT_SWAP, Mutant
@@ -160,8 +161,11 @@ def _findings(mutant: Mutant) -> Iterator[Finding | None]:
             case "expired":
                 yield from grid.expired_of(job).findings
             case way:
+                kind = "" if job.store in KINDS["s3"] else f"{job.store}@"
                 for number in range(_SEEDS):
-                    text = f"elsewhere:{number}" if way == "elsewhere" else f"simulated:{way}-{number}"
+                    text = f"simulated:{kind}{way}-{number}"
+                    if way == "elsewhere":
+                        text = f"elsewhere:{kind}{number}"
                     yield from (Finding(one, text) for one in reproduced(text).violations)
                     yield None
 

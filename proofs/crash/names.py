@@ -9,9 +9,9 @@ from typing import Any, Final
 from magicfs.protocol import ids
 from magicfs.protocol.ids import TaskId
 from magicfs.protocol.paths import KEY_BYTES_MAX
-from magicfs.stores.memory import MemoryStore
 from proofs.crash.drawing import DrawnJob
-from proofs.crash.snapshots import BUCKET, SnapshotWorld
+from proofs.crash.snapshots import SnapshotWorld
+from proofs.crash.store_models import plain_store
 from proofs.crash.writing import DESTINATION
 
 __all__ = ["FORMS", "draw_names", "lay_names"]
@@ -57,7 +57,7 @@ def _drawn(source: random.Random, job: DrawnJob, other: str, task: TaskId, numbe
 
 def lay_names(world: SnapshotWorld, jobs: list[DrawnJob]) -> None:
     """Lay uploads of strangers beside the jobs, whose ids their names hold; and data to be replaced."""
-    store = MemoryStore(BUCKET, world)
+    store = plain_store(world, jobs[0].setting.store)
     for job in jobs:
         own = job.context.job
         for name in (f"part-0-000000-{own}-000000-{_STRANGER}.bin", f"part-{own}-x.bin", f"{own}/part-0.bin"):

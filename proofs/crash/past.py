@@ -9,13 +9,13 @@ from typing import Any, Final
 from magicfs.committers.magic import MagicCommitter
 from magicfs.protocol import ids
 from magicfs.protocol.ids import JobId
-from magicfs.stores.memory import MemoryStore
 from magicfs.testing import virtual_time
 from magicfs.testing.faulty_store import Traffic
 from proofs.crash.beside import lay_neighbour
 from proofs.crash.processes import Process, apart
 from proofs.crash.settings import SHAPES, Setting
-from proofs.crash.snapshots import BUCKET, SnapshotWorld
+from proofs.crash.snapshots import SnapshotWorld
+from proofs.crash.store_models import plain_store
 from proofs.crash.writing import DESTINATION, START, Clock, context_of, write_attempt
 
 __all__ = ["before_of"]
@@ -43,7 +43,7 @@ def _built(layout: str, store: str, past: str, success: bool, unique: bool) -> S
 
 
 async def _build(world: SnapshotWorld, setting: Setting, past: str, success: bool) -> None:
-    plain = MemoryStore(BUCKET, world)
+    plain = plain_store(world, setting.store)
     for name in (f"{DESTINATION}0/part", f"{DESTINATION}0/_SUCCESS", f"{DESTINATION} /part"):
         await plain.put(name, f"a neighbour's {name}".encode())
     for name in _FOREIGN:

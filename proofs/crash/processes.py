@@ -16,13 +16,13 @@ from magicfs.errors import MagicError
 from magicfs.filesystem import tracking
 from magicfs.filesystem.tracking import PlaceName, Scope, Tracker
 from magicfs.stores.conditions import assume
-from magicfs.stores.memory import MemoryStore
 from magicfs.stores.port import Store
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash
 from magicfs.testing.virtual_time import replaced
 from proofs.crash.cluster_files import CURRENT
-from proofs.crash.snapshots import BUCKET, PROFILES, LimitedStore, SnapshotWorld
+from proofs.crash.snapshots import SnapshotWorld
+from proofs.crash.store_models import MODELS, store_of
 
 __all__ = ["CONCURRENCY", "Outcome", "Process", "apart", "check_alive"]
 
@@ -111,19 +111,18 @@ class Process:
         name: For reproductions.
         world: The store's contents.
         traffic: Every request passes it.
-        profile: What the store honours.
+        model: The name of what the store is.
         cold: Whether the process must find that out itself.
     """
 
     def __init__(
-        self, name: str, world: SnapshotWorld, traffic: Traffic, profile: str, *, cold: bool = False
+        self, name: str, world: SnapshotWorld, traffic: Traffic, model: str, *, cold: bool = False
     ) -> None:
         self.actor = Actor(name)
         self.world = world
         self.traffic = traffic
-        inner = LimitedStore(MemoryStore(BUCKET, world), profile)
-        self.store: Store = faulty(inner, traffic, self.actor)
-        assume(self.store, None if cold else PROFILES[profile])
+        self.store: Store = faulty(store_of(world, model), traffic, self.actor)
+        assume(self.store, None if cold else MODELS[model].honoured)
 
     @property
     def engine(self) -> Engine:

@@ -22,6 +22,7 @@ from proofs.crash.past import before_of
 from proofs.crash.processes import Outcome, Process
 from proofs.crash.settings import SHAPES, Attempt, Setting
 from proofs.crash.snapshots import BUCKET, SnapshotWorld
+from proofs.crash.store_models import MODELS
 from proofs.crash.watched import Watched
 from proofs.crash.writing import DESTINATION, START, Clock, committer_of, context_of, write_attempt
 
@@ -83,7 +84,8 @@ class Scene(Watched):
             committer=setting.committer,
         )
         world = SnapshotWorld(Clock(START + 86400), before)
-        return cls(before, world, Facts(DESTINATION, [job]), setting=setting, context=context)
+        facts = Facts(DESTINATION, [job], hides=MODELS[setting.store].hides_uploads)
+        return cls(before, world, facts, setting=setting, context=context)
 
     def at(self, moment: Moment) -> Scene:
         """The scene as it was at a moment, all processes dead."""
@@ -263,7 +265,7 @@ class Scene(Watched):
         which the first goes first. What lies beside the store is removed by aborting the job on its driver's
         machine, whatever became of it.
         """
-        if self.late or not self.history.states or self.setting.store == "write-once" or self._is_nameless:
+        if self.late or not self.history.states or self.setting.numbered or self._is_nameless:
             await self._sweep()
         self.look(ended=True)
         if self.staged:

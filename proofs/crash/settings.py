@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, cast
 
 from magicfs.committers.registry import committer_info
 from magicfs.protocol.conflict import CONFLICTS, Conflict
+from proofs.crash.store_models import KINDS, is_numbered
 
 __all__ = ["SHAPES", "Attempt", "Setting", "Shape", "all_settings"]
 
@@ -84,7 +85,7 @@ class Setting:
         winners: ``handed`` over by the engine, or ``listed``.
         mode: The conflict mode.
         shape: Name of its shape.
-        store: Name of what the store honours.
+        store: Name of the model of its store.
         names: ``unique``, or ``equal`` to names of old files.
         committer: Which one.
     """
@@ -102,6 +103,11 @@ class Setting:
     def staged(self) -> bool:
         """Whether tasks write local files."""
         return committer_info(self.committer).writes == "local files"
+
+    @property
+    def numbered(self) -> bool:
+        """Whether versions of a job object are keys of their own."""
+        return is_numbered(self.store)
 
     @property
     def past(self) -> str:
@@ -146,15 +152,15 @@ class Setting:
         return cls(*cast("Any", values))
 
 
-def all_settings(committer: str = "magic") -> Iterator[Setting]:
-    """Every job of a driven committer that can be."""
+def all_settings(committer: str = "magic", kind: str = "s3") -> Iterator[Setting]:
+    """Every job of a driven committer that can be on a kind of store."""
     for layout, tracking, winners, mode, shape, store, names in product(
         ("__magic_job", "__magic"),
         ("store", "memory", "cluster"),
         ("handed", "listed"),
         CONFLICTS,
         SHAPES,
-        ("full", "write-once"),
+        KINDS[kind],
         ("unique", "equal"),
     ):
         setting = Setting.of(f"{layout},{tracking},{winners},{mode},{shape},{store},{names},{committer}")

@@ -32,6 +32,7 @@ from proofs.crash.names import draw_names, lay_names
 from proofs.crash.past import before_of
 from proofs.crash.processes import Outcome, Process
 from proofs.crash.snapshots import BUCKET, SnapshotWorld
+from proofs.crash.store_models import KINDS, MODELS
 from proofs.crash.watched import Watched
 from proofs.crash.writing import DESTINATION, START, Clock, committer_of, write_attempt
 
@@ -86,16 +87,20 @@ class Simulation(Watched):
         """The simulation of a seed, before it runs.
 
         Args:
-            seed: A text; of another committer than ``magic`` its name and a dot come first.
+            seed: A text; of another committer than ``magic`` its name and a dot come first, and before that
+                of another store than S3 its kind and an ``@``.
 
         Raises:
-            ValueError: No driven committer has that name.
+            ValueError: No driven committer, or no kind of store, has that name.
         """
-        committer, _, rest = seed.rpartition(".")
+        kind, _, rest = seed.rpartition("@")
+        committer, _, rest = rest.rpartition(".")
         if (committer := committer or "magic") not in DRIVEN:
             raise ValueError(f"{committer!r} is none of {', '.join(DRIVEN)}, whose jobs are simulated")
+        if (kind := kind or "s3") not in KINDS:
+            raise ValueError(f"{kind!r} is none of {', '.join(KINDS)}, the stores that there are models of")
         chances = Chances.of(seed, rest.partition("-")[0] if "-" in rest else "")
-        jobs = draw_jobs(chances, committer)
+        jobs = draw_jobs(chances, committer, kind)
         before = before_of(jobs[0].setting)
         # Of a source of its own: what else is drawn stays as it was.
         source = random.Random(f"names {seed}")  # noqa: S311 - no secret
@@ -104,17 +109,20 @@ class Simulation(Watched):
             before = before.copy()
             lay_names(before, jobs)
         world = SnapshotWorld(Clock(START + 86400), before)
-        window = jobs[0].setting.store == "write-once"
-        facts = Facts(DESTINATION, [job.facts for job in jobs], window)
+        model = MODELS[jobs[0].setting.store]
+        facts = Facts(
+            DESTINATION, [job.facts for job in jobs], not model.honoured.delete, model.hides_uploads
+        )
         return cls(before, world, facts, chances=chances, jobs=jobs, seed=seed)
 
     def _fault(self, request: Request) -> Fault | None:
         fault = self.chances.fault(request, self._state(request))
-        if fault is None or self.jobs[0].setting.store != "write-once":
-            return fault
-        if fault.kind is Kind.REFUSED and request.condition == "if_match":
+        honoured = MODELS[self.jobs[0].setting.store].honoured
+        if fault is None:
+            return None
+        if fault.kind is Kind.REFUSED and request.condition == "if_match" and not honoured.put_if_match:
             return None  # a store that does not look at it does not refuse either
-        if fault.kind is Kind.LATE:
+        if fault.kind is Kind.LATE and not honoured.delete:
             # Without conditional deletes a late one may meet another object: a window that is no secret.
             return None if request.operation == "delete" else fault
         return fault

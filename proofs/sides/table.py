@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from proofs.crash.company import LIMITS, MAINTENANCE
 from proofs.crash.mutants import Caught
 from proofs.crash.names import FORMS
 from proofs.crash.simulation import Result
 from proofs.sides.checks import CHECKS, Played
 from proofs.sides.mutants import Hunted
 
-__all__ = ["COLUMNS", "SIDES", "Sides"]
+__all__ = ["COLUMNS", "SIDES", "SIDE_OF_COMPANY", "Sides"]
 
 SIDES: Final = ("a", "b", "c", "d", "e")
 """Maintenance, other destinations, names, the public API, sizes."""
 
 COLUMNS: Final = ("settings", "scenes", "mutants", "caught")
 
-_SIDE_OF_WAY: Final = {"elsewhere": "b", "names": "c"}
+SIDE_OF_COMPANY: Final = {
+    "maintenance": "a",
+    "elsewhere": "b",
+    "names": "c",
+    "interrupts": "d",
+    "limits": "e",
+}
+"""Which side a company of simulated jobs belongs to."""
+
+_FAR: Final = {way: SIDE_OF_COMPANY[way] for way in ("elsewhere", "names")}
+_SETTINGS: Final = {
+    "maintenance": len(MAINTENANCE),
+    "names": len(FORMS),
+    "interrupts": 1,
+    "limits": len(LIMITS),
+}
+"""Of each company: commands, forms of names, moments of an interruption, limits."""
 
 
 @dataclass
@@ -29,6 +46,7 @@ class Sides:
 
     Attributes:
         sides: Those that the run is to look at.
+        ways: Sides by the ways of those mutants that count for them.
         cells: By side and column.
         relations: How two destinations lay to each other.
         hunted: Mutants of ``a``, ``d`` and ``e``.
@@ -37,6 +55,7 @@ class Sides:
     """
 
     sides: Sequence[str] = SIDES
+    ways: Mapping[str, str] = field(default_factory=lambda: _FAR)
     cells: Counter[tuple[str, str]] = field(default_factory=Counter)
     relations: set[str] = field(default_factory=set)
     hunted: list[Hunted] = field(default_factory=list)
@@ -57,8 +76,8 @@ class Sides:
         self._add_mutant(hunted.side, caught=hunted.caught)
 
     def add_far(self, caught: Caught) -> None:
-        """Add a mutant that the simulations hunt; others than those of ``b`` and ``c`` do not count here."""
-        if (side := _SIDE_OF_WAY.get(caught.way)) is not None:
+        """Add a mutant that the simulations hunt; others than those of ``ways`` do not count here."""
+        if (side := self.ways.get(caught.way)) is not None:
             self.far.append(caught)
             self._add_mutant(side, caught=caught.caught)
 
@@ -72,10 +91,11 @@ class Sides:
         self.cells["b", "settings"] = len(self.relations)
         self.cells["b", "scenes"] += result.jobs
 
-    def add_names(self, result: Result) -> None:
-        """Add simulations of jobs with hostile names, of all forms."""
-        self.cells["c", "settings"] = len(FORMS)
-        self.cells["c", "scenes"] += result.jobs
+    def add_company(self, company: str, result: Result) -> None:
+        """Add simulations of jobs in some company, such as hostile names of all forms."""
+        side = SIDE_OF_COMPANY[company]
+        self.cells[side, "settings"] = _SETTINGS[company]
+        self.cells[side, "scenes"] += result.jobs
 
     def table(self) -> dict[str, dict[str, int]]:
         """The cells, ready for JSON."""

@@ -95,7 +95,7 @@ def full() -> Sides:
         found.add_check(name, Played(2))
         found.add_hunted(Hunted("one", CHECKS[name].side, "noticed"))
     found.add_destinations(Result(jobs=2, endings=Counter({"parent, published": 1, "extra, published": 1})))
-    found.add_names(Result(jobs=3))
+    found.add_company("names", Result(jobs=3))
     for way in ("elsewhere", "names", "singles"):
         found.add_far(Caught("one", object(), 1.0, 1, way=way))  # type: ignore[arg-type]
     return found
