@@ -10,10 +10,14 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.dataset
 import pytest
 import s3fs
 
-from magicfs.demo.server import Bucket, given_server, own_server
+import magicfs
+from magicfs.demo.buckets import S3Bucket
+from magicfs.demo.server import STORES, given_server, own_server
 from magicfs.demo.victim import Hunter, connected_workers
 from magicfs.demo.watcher import Watcher
 from magicfs.errors import UsageError
@@ -36,20 +40,20 @@ for number in range(1000):
 
 
 @pytest.fixture
-def bucket(ministack: Server, bucket_factory: Callable[..., str]) -> Bucket:
-    return Bucket(bucket_factory(ministack), ministack, {"name": "ministack"})
+def bucket(ministack: Server, bucket_factory: Callable[..., str]) -> S3Bucket:
+    return S3Bucket(bucket_factory(ministack), ministack, {"name": "ministack"})
 
 
-def put(bucket: Bucket, key: str) -> None:
+def put(bucket: S3Bucket, key: str) -> None:
     bucket.view.s3_client().put_object(Bucket=bucket.name, Key=key, Body=b"x")
 
 
-def begin(bucket: Bucket, key: str) -> None:
+def begin(bucket: S3Bucket, key: str) -> None:
     bucket.view.s3_client().create_multipart_upload(Bucket=bucket.name, Key=key)
 
 
 class TestWatcher:
-    def test_visible_files_and_pending_uploads_are_counted(self, bucket: Bucket):
+    def test_visible_files_and_pending_uploads_are_counted(self, bucket: S3Bucket):
         with Watcher(bucket, "sales") as watcher:
             put(bucket, "sales/a 1%+#.parquet")
             begin(bucket, "sales/b.parquet")
@@ -57,14 +61,14 @@ class TestWatcher:
         assert watcher.looks >= 1
         assert watcher.visible_before_commit == 1
 
-    def test_pending_uploads_count_while_nothing_is_visible(self, bucket: Bucket):
+    def test_pending_uploads_count_while_nothing_is_visible(self, bucket: S3Bucket):
         with Watcher(bucket, "sales") as watcher:
             begin(bucket, "sales/a.parquet")
             begin(bucket, "sales/b.parquet")
             watcher.last_look()
         assert (watcher.pending_before_commit, watcher.visible_before_commit) == (2, 0)
 
-    def test_hidden_files_and_neighbours_are_not_visible(self, bucket: Bucket):
+    def test_hidden_files_and_neighbours_are_not_visible(self, bucket: S3Bucket):
         for key in (
             "sales/_SUCCESS",
             "sales/__magic/x",
@@ -78,7 +82,7 @@ class TestWatcher:
             watcher.last_look()
         assert watcher.visible_before_commit == 0
 
-    def test_what_becomes_visible_after_the_last_look_does_not_count(self, bucket: Bucket):
+    def test_what_becomes_visible_after_the_last_look_does_not_count(self, bucket: S3Bucket):
         with Watcher(bucket, "sales") as watcher:
             watcher.last_look()
             put(bucket, "sales/a.parquet")
@@ -87,14 +91,14 @@ class TestWatcher:
             assert seen.wait(10)
         assert watcher.visible_before_commit == 0
 
-    def test_looks_count_only_while_the_engine_says_so(self, bucket: Bucket):
+    def test_looks_count_only_while_the_engine_says_so(self, bucket: S3Bucket):
         with Watcher(bucket, "sales", before_commit=lambda: False) as watcher:
             put(bucket, "sales/a.parquet")
             watcher.last_look()
         assert (watcher.looks, watcher.visible_before_commit) == (0, 0)
 
-    def test_look_that_fails_is_raised_at_the_end(self, bucket: Bucket):
-        gone = Bucket("no-such-bucket-here", bucket.view, {})
+    def test_look_that_fails_is_raised_at_the_end(self, bucket: S3Bucket):
+        gone = S3Bucket("no-such-bucket-here", bucket.view, {})
         with pytest.raises(Exception, match="NoSuchBucket"), Watcher(gone, "sales") as watcher:
             watcher._thread.join(10)
 
@@ -112,6 +116,33 @@ class TestServers:
             pid = bucket.server["pid"]
         assert dict(os.environ) == before
         assert not Path(f"/proc/{pid}").exists()
+
+    @pytest.mark.parametrize("store", STORES)
+    def test_each_store_is_looked_at_without_magicfs(self, store: str):
+        before = dict(os.environ)
+        table = pa.table({"id": [1, 2, 3], "day": ["a", "b", "b"]})
+        with own_server(store) as bucket:
+            with magicfs.Job(
+                bucket.url("sales 1"), conflict="append", storage_options=bucket.storage_options
+            ) as job:
+                with job.task(0) as task:
+                    pyarrow.dataset.write_dataset(
+                        table,
+                        task.path,
+                        filesystem=task.filesystem,
+                        format="parquet",
+                        partitioning=["day"],
+                        partitioning_flavor="hive",
+                    )
+                assert bucket.visible("sales 1") == []
+                pending = bucket.pending("sales 1")
+                assert [key.split("/")[1] for key, _ in pending] == ["day=a", "day=b"]
+            assert [key for key, _ in pending] == bucket.visible("sales 1")
+            assert bucket.pending("sales 1") == []
+            filesystem, path = bucket.reader("sales 1")
+            found = pyarrow.dataset.dataset(path, filesystem=filesystem, partitioning="hive").to_table()
+            assert found.sort_by("id").to_pylist() == table.to_pylist()
+        assert dict(os.environ) == before
 
     def test_bucket_on_a_given_server_is_removed_with_all_that_is_in_it(self, ministack: Server, monkeypatch):
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", ministack.access_key)
@@ -166,7 +197,7 @@ class TestConnectedWorkers:
 
 
 class TestHunter:
-    def test_worker_that_opens_uploads_is_killed_with_its_task_known(self, bucket: Bucket):
+    def test_worker_that_opens_uploads_is_killed_with_its_task_known(self, bucket: S3Bucket):
         workers = {task: self._start(bucket, task) for task in ("000003", "000007")}
         try:
             for worker in workers.values():
@@ -194,6 +225,6 @@ class TestHunter:
                 worker.kill()
                 worker.communicate()
 
-    def _start(self, bucket: Bucket, task: str) -> subprocess.Popen[bytes]:
+    def _start(self, bucket: S3Bucket, task: str) -> subprocess.Popen[bytes]:
         arguments = (bucket.view.endpoint, bucket.name, task, JOB, "hunted")
         return subprocess.Popen([sys.executable, "-c", WORKER, *arguments], stdout=subprocess.PIPE)

@@ -49,6 +49,20 @@ def figures_of(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
     return figures
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("store", ["gcs", "azure", "local"])
+def test_it_proves_the_same_on_other_stores(store: str) -> None:
+    figures = figures_of(run_demo("--json", "--store", store, "--engine", "processes"))
+    assert (figures["ok"], figures["failures"]) == (True, [])
+    assert figures["rows_out"] == FLIGHTS
+    assert figures["killed_attempts"] == 1
+
+
+def test_a_server_of_ones_own_speaks_s3(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["demo", "--store", "gcs", "--server", "http://127.0.0.1:9"]) == 2
+    assert "--server is an S3 endpoint, and --store is gcs" in capsys.readouterr().err
+
+
 @pytest.fixture
 def java() -> None:
     skip_without_java()

@@ -25,6 +25,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="an S3 endpoint, with credentials from the environment; by default SeaweedFS is started",
     )
     parser.add_argument(
+        "--store",
+        choices=("s3", "gcs", "azure", "local"),
+        default="s3",
+        help="what is started: SeaweedFS, a double of Google Cloud Storage, or Azurite; or no server at all, "
+        "but a directory of this machine; by default %(default)s",
+    )
+    parser.add_argument(
         "--engine",
         choices=("spark", "processes"),
         help="by default Spark, or processes where there is no Java 17 or later",
@@ -35,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the demo. Returns 0 if every proof holds, else 1."""
     from magicfs.demo.main import run as run_demo
 
-    report = run_demo(server_url=arguments.server, engine=arguments.engine)
+    report = run_demo(server_url=arguments.server, engine=arguments.engine, store=arguments.store)
     if arguments.json:
         print_json(report.to_dict())
     else:

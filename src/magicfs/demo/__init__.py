@@ -6,8 +6,9 @@
     delays.py       what is computed: the delay that the weather explains
     expected.py     the result as it must be, joined by pyarrow alone
     fingerprint.py  an order-free checksum of a dataset
-    server.py       the S3 server, and the environment that leads to it
-    watcher.py      the witness: what can be seen and what is pending, by plain botocore, all the time
+    server.py       the server, and the environment that leads to it
+    buckets.py      a bucket as the demo looks at it, on each store
+    watcher.py      the witness: what can be seen and what is pending, by plain clients, all the time
     victim.py       finds the process that is writing, and kills it
     spark_engine.py, process_engine.py   the main job
     other_ways.py   the same dataset by pyarrow, by pandas, and a part of it by a pandas UDF

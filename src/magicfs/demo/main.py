@@ -13,21 +13,26 @@ if TYPE_CHECKING:
 
 __all__ = ["choose_engine", "run"]
 
-_PACKAGES = ("botocore", "numpy", "pandas", "pyarrow", "rich", "s3fs")
+_PACKAGES = ("numpy", "pandas", "pyarrow", "rich")
+_OF_STORE = {"s3": ("botocore", "s3fs"), "gcs": ("gcsfs",), "azure": ("adlfs",), "local": ()}
 
 
-def run(*, server_url: str | None, engine: str | None) -> Report:
+def run(*, server_url: str | None, engine: str | None, store: str = "s3") -> Report:
     """Run the demo; what it does meanwhile is told on stderr.
 
     ``server_url``: an S3 endpoint; None for a server of its own. ``engine``: ``spark`` or ``processes``; None
-    for Spark where it runs, else processes.
+    for Spark where it runs, else processes. ``store``: ``s3``, ``gcs``, ``azure`` or ``local``.
 
     Raises UsageError if something is not installed, or the engine that was asked for does not run here.
     Raises Unavailable if the server did not start.
     """
-    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+    if server_url is not None and store != "s3":
+        raise UsageError(f"--server is an S3 endpoint, and --store is {store}; leave one of the two out")
+    needed = (*_PACKAGES, *_OF_STORE[store])
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
-        raise UsageError(f"the demo needs {', '.join(missing)}; pip install 'magicfs[demo]'")
+        extras = f"demo,{store}" if store in {"gcs", "azure"} else "demo"
+        raise UsageError(f"the demo needs {', '.join(missing)}; pip install 'magicfs[{extras}]'")
     from magicfs.demo.steps import perform
     from magicfs.testing.environments import EnvironmentNotMade
     from magicfs.testing.servers import ServerFailed
@@ -36,12 +41,12 @@ def run(*, server_url: str | None, engine: str | None) -> Report:
     if reason:
         sys.stderr.write(f"magicfs: {reason}\nmagicfs: the demo runs on processes instead of Spark\n")
     try:
-        return perform(chosen, reason, server_url)
+        return perform(chosen, reason, server_url, store)
     except EnvironmentNotMade as error:
-        raise UsageError(f"the S3 server could not be installed: {error}") from error
+        raise UsageError(f"the demo's server could not be installed: {error}") from error
     except ServerFailed as error:
         hint = "try again, or give another S3 endpoint with --server URL"
-        raise Unavailable("start", "the S3 server", str(error), hint=hint) from error
+        raise Unavailable("start", "the demo's server", str(error), hint=hint) from error
 
 
 def choose_engine(asked: str | None) -> tuple[str, str]:

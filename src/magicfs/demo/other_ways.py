@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 import pyarrow.parquet
 
+from magicfs.demo.buckets import Bucket
 from magicfs.demo.fingerprint import fingerprint
 from magicfs.demo.process_engine import MONTHS, PARTITIONING
 from magicfs.demo.proof import Publication
 from magicfs.demo.readback import read_back
-from magicfs.demo.server import Bucket
 from magicfs.demo.watcher import Look, Watcher
 from magicfs.job.job import Job, Task
 

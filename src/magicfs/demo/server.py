@@ -1,60 +1,31 @@
-"""The S3 server that the demo writes to, and the environment that leads every process to it."""
+"""The store that the demo writes to, and the environment that leads every process to it."""
 
 from __future__ import annotations
 
 import os
+import platform
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import uuid4
 
+from magicfs.demo.buckets import AzureBucket, Bucket, GcsBucket, LocalDirectory, S3Bucket
 from magicfs.errors import UsageError
+from magicfs.testing.azurite import Azurite
 from magicfs.testing.bucket_view import S3View
-from magicfs.testing.servers import SeaweedFS
+from magicfs.testing.gcs_server import GcsDouble
+from magicfs.testing.server_process import ServerProcess
+from magicfs.testing.servers import SeaweedFS, Server
 
-__all__ = ["Bucket", "GivenServer", "given_server", "own_server"]
+__all__ = ["STORES", "GivenServer", "given_server", "own_server"]
+
+STORES = ("s3", "gcs", "azure", "local")
+"""What the demo can start, or make."""
 
 _REGION = "us-east-1"
 _DELETE_BATCH = 1000
-
-
-@dataclass(frozen=True)
-class Bucket:
-    """An empty bucket to write to."""
-
-    name: str
-    view: S3View  # what is in it, by plain botocore
-    server: Mapping[str, object]
-    """Name, version and process of the server, as far as they are known."""
-
-    @property
-    def storage_options(self) -> dict[str, Any]:
-        """What s3fs needs beside the credentials, which are in the environment."""
-        return {
-            "endpoint_url": self.view.endpoint,
-            "client_kwargs": {"region_name": self.view.region},
-        }
-
-    @property
-    def port(self) -> int:
-        """The TCP port of the server."""
-        parts = urlsplit(self.view.endpoint)
-        return parts.port or (443 if parts.scheme == "https" else 80)
-
-    def url(self, directory: str) -> str:
-        """The URL of a directory."""
-        return f"s3://{self.name}/{directory}"
-
-    def visible(self, directory: str) -> list[str]:
-        """The keys under a directory that readers take for data."""
-        return self.view.visible_keys(self.name, f"{directory}/")
-
-    def pending(self, directory: str) -> list[tuple[str, str]]:
-        """Key and upload id of each pending upload under a directory."""
-        found = self.view.pending_uploads(self.name, f"{directory}/")
-        return [(upload["Key"], upload["UploadId"]) for upload in found]
+_FOREIGN = ("AWS_", "AZURE_", "FSSPEC_", "GOOGLE_", "STORAGE_EMULATOR_HOST")
 
 
 class GivenServer(S3View):
@@ -88,16 +59,28 @@ class GivenServer(S3View):
 
 
 @contextmanager
-def own_server() -> Iterator[Bucket]:
-    """Start SeaweedFS in a temporary directory, on free ports of the loopback interface; stop it at the end.
+def own_server(store: str = "s3") -> Iterator[Bucket]:
+    """Start a server in a temporary directory, on free ports of the loopback interface; stop it at the end.
 
-    Meanwhile its credentials, and no others, are in the environment of this process.
+    Meanwhile its credentials, and no others, are in the environment of this process. ``store``: one of
+    ``STORES``; SeaweedFS speaks S3, Azurite is an Azure, and for Google Cloud Storage there is a double of
+    our own. Local files are a temporary directory.
     """
     with ExitStack() as stack:
-        server = stack.enter_context(SeaweedFS())
+        if store == "local":
+            top = stack.enter_context(tempfile.TemporaryDirectory(prefix="magicfs-demo-store-"))
+            kernel = f"{platform.system()} {platform.release()}"
+            yield LocalDirectory(top, {"name": "local files", "version": kernel, "pid": None})
+            return
+        server = stack.enter_context(_SERVERS[store]())
         stack.enter_context(_environment(server))
         name = server.create_bucket(_bucket_name())
-        yield Bucket(name, server, {"name": server.name, "version": server.version, "pid": server.pid})
+        told = {"name": server.name, "version": server.version, "pid": server.pid}
+        yield _BUCKETS[store](name, server, told)
+
+
+_SERVERS: Mapping[str, type[ServerProcess]] = {"s3": SeaweedFS, "gcs": GcsDouble, "azure": Azurite}
+_BUCKETS: Mapping[str, Any] = {"s3": S3Bucket, "gcs": GcsBucket, "azure": AzureBucket}
 
 
 @contextmanager
@@ -121,7 +104,7 @@ def given_server(url: str) -> Iterator[Bucket]:
                 "AWS_SECRET_ACCESS_KEY to credentials that may create buckets"
             ) from error
         try:
-            yield Bucket(name, server, {"name": told, "version": None, "pid": None})
+            yield S3Bucket(name, server, {"name": told, "version": None, "pid": None})
         finally:
             _remove_bucket(server, name)
     finally:
@@ -156,21 +139,21 @@ def _remove_bucket(server: GivenServer, name: str) -> None:
 
 
 @contextmanager
-def _environment(server: SeaweedFS) -> Iterator[None]:
+def _environment(server: ServerProcess) -> Iterator[None]:
     before = dict(os.environ)
     # Profiles, tokens and endpoints of the user's would lead elsewhere; proxies would catch the requests.
-    foreign = [name for name in before if name.startswith("AWS_") or name.lower().endswith("_proxy")]
+    foreign = [name for name in before if name.startswith(_FOREIGN) or name.lower().endswith("_proxy")]
     for name in foreign:
         del os.environ[name]
-    nowhere = str(server.directory / "none")
-    os.environ |= {
-        "AWS_ACCESS_KEY_ID": server.access_key,
-        "AWS_SECRET_ACCESS_KEY": server.secret_key,
-        "AWS_DEFAULT_REGION": server.region,
-        "AWS_CONFIG_FILE": nowhere,
-        "AWS_SHARED_CREDENTIALS_FILE": nowhere,
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
+    os.environ |= server.credentials()
+    if isinstance(server, Server):
+        nowhere = str(server.directory / "none")
+        os.environ |= {
+            "AWS_DEFAULT_REGION": server.region,
+            "AWS_CONFIG_FILE": nowhere,
+            "AWS_SHARED_CREDENTIALS_FILE": nowhere,
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
     try:
         yield
     finally:

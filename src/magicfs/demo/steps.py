@@ -5,19 +5,20 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
 from magicfs.demo import flights, other_ways, process_engine
+from magicfs.demo.buckets import Bucket
 from magicfs.demo.expected import expected_dataset
 from magicfs.demo.fingerprint import fingerprint
 from magicfs.demo.progress import ProgressDisplay
 from magicfs.demo.proof import Attempts, Publication, Report
 from magicfs.demo.readback import read_back
-from magicfs.demo.server import Bucket, given_server, own_server
+from magicfs.demo.server import given_server, own_server
 from magicfs.demo.victim import Hunter, Killed
 from magicfs.demo.watcher import Look, Watcher
 from magicfs.job.job import Job
@@ -46,11 +47,11 @@ class _Outcome:
     also: tuple[Publication, ...]
 
 
-def perform(engine: str, engine_reason: str, server_url: str | None) -> Report:
+def perform(engine: str, engine_reason: str, server_url: str | None, store: str = "s3") -> Report:
     """Run everything and report what was seen. Nothing is left behind.
 
     ``engine``: ``spark`` or ``processes``. ``engine_reason``: why it is not Spark; goes into the report.
-    ``server_url``: an S3 endpoint; None for a server of its own.
+    ``server_url``: an S3 endpoint; None for a server of its own. ``store``: what that one is.
     """
     started = time.monotonic()
     with ExitStack() as stack:
@@ -60,11 +61,11 @@ def perform(engine: str, engine_reason: str, server_url: str | None) -> Report:
         display.begin("joining the tables by pyarrow, to know what must come out")
         files = {table.file: flights.unpack(table, directory) for table in flights.TABLES}
         dataset = expected_dataset(files)
-        display.begin("starting the S3 server")
-        bucket = stack.enter_context(_server(server_url))
+        display.begin("starting the store")
+        bucket = stack.enter_context(own_server(store) if server_url is None else given_server(server_url))
         scene = _Scene(bucket, files, dataset, directory, display)
         outcome = _by_spark(scene) if engine == "spark" else _by_processes(scene)
-        display.begin("stopping the S3 server")
+        display.begin("stopping the store")
     return Report(
         engine=engine,
         engine_reason=engine_reason,
@@ -75,10 +76,6 @@ def perform(engine: str, engine_reason: str, server_url: str | None) -> Report:
         also=outcome.also,
         seconds=time.monotonic() - started,
     )
-
-
-def _server(url: str | None) -> AbstractContextManager[Bucket]:
-    return own_server() if url is None else given_server(url)
 
 
 def _by_spark(scene: _Scene) -> _Outcome:

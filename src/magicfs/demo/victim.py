@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from magicfs.demo.server import Bucket
+from magicfs.demo.buckets import Bucket
 from magicfs.errors import UsageError
 
 __all__ = ["Hunter", "Killed", "connected_workers"]
@@ -45,8 +45,8 @@ class Killed:
 class Hunter:
     """Kills one worker that writes, in a thread of its own, from ``__enter__`` to ``__exit__``.
 
-    ``bucket``: the store; workers are known by their connections to it. ``is_worker``: whether a command line
-    is a worker's. ``attempts_lost``: how many task attempts the engine has seen fail.
+    ``bucket``: the store; workers are known by their connections to it, if it is a server. ``is_worker``:
+    whether a command line is a worker's. ``attempts_lost``: how many task attempts the engine has seen fail.
     """
 
     def __init__(
@@ -90,7 +90,10 @@ class Hunter:
             self._error = error
 
     def _workers(self) -> set[int]:
-        return connected_workers(os.getpid(), self._bucket.port, self._is_worker)
+        port = self._bucket.port
+        if port is None:
+            return _workers_of(os.getpid(), self._is_worker)
+        return connected_workers(os.getpid(), port, self._is_worker)
 
     def _hunt(self, workers: set[int]) -> Killed | None:
         lost = self._attempts_lost()
@@ -138,11 +141,11 @@ class Hunter:
 def connected_workers(ancestor: int, port: int, is_worker: Callable[[str], bool]) -> set[int]:
     """The descendants of a process that hold a connection to a remote TCP port and are workers."""
     sockets = _sockets_to(port)
-    return {
-        pid
-        for pid in _descendants(ancestor)
-        if is_worker(_command_line(pid)) and not sockets.isdisjoint(_open_files(pid))
-    }
+    return {pid for pid in _workers_of(ancestor, is_worker) if not sockets.isdisjoint(_open_files(pid))}
+
+
+def _workers_of(ancestor: int, is_worker: Callable[[str], bool]) -> set[int]:
+    return {pid for pid in _descendants(ancestor) if is_worker(_command_line(pid))}
 
 
 def _descendants(ancestor: int) -> list[int]:

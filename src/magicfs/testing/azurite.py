@@ -117,7 +117,12 @@ class AzureView(BucketView):
         self._blob(bucket, key).stage_block(azure_blocks.end(upload_id), b".")
 
     def _uploads_of(self, bucket: str, key: str) -> Iterator[str]:
-        _, blocks = self._blob(bucket, key).get_block_list("uncommitted")
+        from azure.core.exceptions import ResourceNotFoundError
+
+        try:
+            _, blocks = self._blob(bucket, key).get_block_list("uncommitted")
+        except ResourceNotFoundError:  # gone since it was listed
+            return
         yield from azure_blocks.uploads_of(block.id for block in blocks)
 
     def _container(self, bucket: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
-__all__ = ["BucketView", "S3View"]
+__all__ = ["BucketView", "S3View", "is_hidden"]
 
 _DELETE_BATCH = 1000
 
@@ -91,7 +91,7 @@ class BucketView(ABC):
         return [
             key
             for key in self.all_keys(bucket, prefix)
-            if not any(map(_is_hidden, key[len(prefix) :].split("/")))
+            if not any(map(is_hidden, key[len(prefix) :].split("/")))
         ]
 
 
@@ -240,6 +240,7 @@ class S3View(BucketView):
         )
 
 
-def _is_hidden(element: str) -> bool:
+def is_hidden(element: str) -> bool:
+    """Whether readers skip what has such an element in its path."""
     # Spark's rule, apart from the code under test.
     return element.startswith(".") or (element.startswith("_") and "=" not in element)
