@@ -44,7 +44,8 @@ class AttemptsExam(Examined):
         attempts = [self.attempt(job, 0, name, f"attempt-{n}") for n, name in enumerate(names)]
         report = job.commit([attempts[chosen]])
         assert self.rows(bench) == {f"attempt-{chosen}": 1}
-        assert (report.files, report.uploads_aborted) == (1, 1)
+        assert report.files == 1
+        self.assert_swept(bench, report.uploads_aborted, 1, 1 - chosen)
         assert len(self.success(bench).filenames) == 1
         self.assert_nothing_left(bench)
 
@@ -99,9 +100,7 @@ class AttemptsExam(Examined):
         job = self.job(bench, **mode)
         left = self.vanish(job, 0, {"a.txt": b"lost\n", "d/b.txt": b"lost\n"})
         self.run_task(job, 0, "a.txt")
-        # Where uploads share their key, the one that is published drops the other of its name.
-        dropped = 0 if bench.uploads_apart else self.uploads_of(1)
-        assert left - dropped <= job.commit(job.commits).uploads_aborted <= left
+        self.assert_swept(bench, job.commit(job.commits).uploads_aborted, left, self.uploads_of(1))
         assert self.rows(bench) == rows_of((0, "a.txt"))
         self.assert_nothing_left(bench)
 
@@ -128,7 +127,7 @@ class AttemptsExam(Examined):
         chosen = self.run_task(job, 0, "a.txt")
         self.write(zombie, {"a.txt": b"zombie\n", "z.txt": b"zombie\n"})
         zombie.commit()
-        assert job.commit([chosen]).uploads_aborted == 2
+        self.assert_swept(bench, job.commit([chosen]).uploads_aborted, 2, 1)
         assert self.rows(bench) == rows_of((0, "a.txt"))
         self.assert_nothing_left(bench)
 
@@ -149,7 +148,10 @@ class AttemptsExam(Examined):
             self.job(bench, job_id=job.id, **mode)
         abort(job.url, job=job.id, **bench.options())
         assert {key: bench.read(key) for key in bench.listed()} == before
-        assert len(bench.pending()) == self.untold(mode, 1)
+        left = self.untold(mode, 1)
+        if not bench.uploads_apart and "cluster_directory" in mode.get("committer_options", {}):
+            left = 1  # the name of an object hides it from listings, and only the cluster's set named it
+        assert len(bench.pending()) == left
 
     def test_file_that_is_written_twice_counts_once(self, bench: Bench, mode: dict[str, Any]) -> None:
         job = self.job(bench, **mode)
@@ -219,7 +221,7 @@ class AttemptsExam(Examined):
         assert self.died_committing(bench, job, last, 1) == (1 if last == "create_upload" else 2)
         left = len(bench.pending())
         self.run_task(job, 0, "a.txt")
-        assert job.commit(job.commits).uploads_aborted == left
+        self.assert_swept(bench, job.commit(job.commits).uploads_aborted, left, left)
         assert self.rows(bench) == rows_of((0, "a.txt"))
         self.assert_nothing_left(bench)
 
@@ -230,7 +232,7 @@ class AttemptsExam(Examined):
         job = self.job(bench)
         assert self.died_committing(bench, job, "put", 0) == 2
         self.run_task(job, 0, "a.txt")
-        assert job.commit(job.commits).uploads_aborted == 2
+        self.assert_swept(bench, job.commit(job.commits).uploads_aborted, 2, 2)
         assert self.rows(bench) == rows_of((0, "a.txt"))
         self.assert_nothing_left(bench)
 

@@ -155,6 +155,15 @@ class Examined:
         in_cluster = "cluster_directory" in mode.get("committer_options", {})
         return files if in_cluster and mode.get("unique_names") is False else 0
 
+    def assert_swept(self, bench: Bench, aborted: int, left: int, rivals: int) -> None:
+        """A sweep has aborted what was left.
+
+        Where uploads of one name share a list, whoever publishes the name drops the others: of those that
+        had such names some, or all, were gone already.
+        """
+        least = left if bench.uploads_apart else left - rivals
+        assert least <= aborted <= left
+
     def vanish(self, job: Job, number: int, files: Mapping[str, bytes]) -> int:
         """One attempt that writes files, and whose process then dies; returns how many uploads it leaves."""
         task = job.task(number).setup()
