@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from magicfs.errors import ObjectExists, ObjectNotFound, PermissionDenied, PreconditionFailed, Unavailable
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.memory import MemoryStore, World
-from magicfs.stores.port import Body, ObjectInfo, PutMode, Update
+from magicfs.stores.port import Body, Capabilities, ObjectInfo, PutMode, Update
 from magicfs.stores.register import KEPT, Entry, Register
 
 BUCKET = "b"
@@ -191,6 +191,25 @@ def test_a_read_back_that_is_denied_says_so(conditions: Conditions) -> None:
     store.lost = 1
     with pytest.raises(PermissionDenied):
         run(Register(store, KEY, conditions).create(b"1"))
+
+
+def test_numbered_versions_without_metadata_go_on_for_who_judges_the_store_otherwise() -> None:
+    """On local files nothing but the number tells; a plain write would be read by nobody, for ever."""
+    store = MemoryStore(BUCKET, World(create_buckets=True, capabilities=Capabilities(metadata=False)))
+
+    async def play() -> list[str]:
+        entry = await Register(store, KEY, NUMBERED).create(b"1")
+        entry = await Register(store, KEY, NUMBERED).swap(entry, b"2")
+        misjudging = Register(store, KEY, PLAIN)
+        found = await misjudging.read()
+        assert found is not None
+        assert found.body == b"2"
+        await misjudging.swap(found, b"3")
+        assert await body_of(store, NUMBERED) == b"3"
+        return [info.key async for info in store.list("")]
+
+    assert len(run(play())) == 3
+    assert run(store.get(KEY)) == b"1"
 
 
 def test_leftovers_without_the_first_version_are_no_entry() -> None:

@@ -119,7 +119,7 @@ class Register:
         if entry is None:
             return not tried or (conditions.put_if_absent and not conditions.put_if_match)
         plain = conditions.put_if_match or not conditions.put_if_absent
-        told = self._store.capabilities.metadata and not entry.undecided
+        told = entry.number > 0 or (self._store.capabilities.metadata and not entry.undecided)
         return entry.numbered and (told or not plain)
 
     async def create(self, body: bytes, *, tried: bool = True) -> Entry:
