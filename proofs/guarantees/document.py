@@ -10,7 +10,7 @@ from proofs.guarantees.cost import BYTES, COLUMNS, FILES, TASKS, Cost
 from proofs.guarantees.experiments import EXPERIMENTS
 from proofs.guarantees.subjects import SUBJECTS
 
-__all__ = ["Cell", "render"]
+__all__ = ["Cell", "elsewhere", "render"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,11 @@ class Cell:
 
 _HEAD = """# What each committer promises
 
-This page is written by `tox run -e guarantees -- --write docs/guarantees.md`, which tries every cell with
-processes that die at any request; a test fails when it is not what a run says. A committer that is safer, or
-less safe, than it declares (`committer.guarantees`) fails the run. What the attributes mean stands in
-`magicfs.protocol.guarantees.Guarantees`.
+This page is written by
+`tox run -e guarantees -- --store gcs --store azure --store local --write docs/guarantees.md`, which tries
+every cell with processes that die at any request; a test fails when it is not what a run says. A committer
+that is safer, or less safe, than it declares (`committer.guarantees`) fails the run. What the attributes mean
+stands in `magicfs.protocol.guarantees.Guarantees`.
 
 """
 
@@ -49,6 +50,17 @@ _PAPER = """## Table V of the paper
 What "A Zero-Rename Committer" (Loughran, Blue, Radia, Demoor; edition of May 2021) says in its table of
 committers. **Bold** is where a run of ours shows otherwise; the paper's S3A stands beside our magic,
 directory and partitioned, its EMR beside task-completing, its one "atomic job commit" beside both of ours.
+
+"""
+
+_ELSEWHERE = """
+## On other stores
+
+Every cell was tried there, too: {stores}; those that are otherwise than in the table above. Google Cloud
+Storage and Azure are models of what the services document, and `manifest`, which renames, is refused there;
+files are files, and `direct` writes them by fsspec's own filesystem, into which cuts do not reach. Where a
+completion knows no condition (Google Cloud Storage), the job object and unique names keep jobs apart, as they
+do on every store: no cell rests on that condition.
 
 """
 
@@ -68,6 +80,27 @@ def render(table: Mapping[str, Mapping[str, Cell]], costs: Mapping[str, Cost]) -
         costs: Cost by column.
     """
     return _HEAD + _promises(table) + _beside_the_paper(table) + _shown(table) + _costs(costs)
+
+
+def elsewhere(others: Mapping[str, Mapping[str, Mapping[str, Cell]]]) -> str:
+    """The section of the cells that are otherwise on other stores.
+
+    Args:
+        others: By store, column and attribute the cells that differ.
+    """
+    lines = [_row("store", "committer", "promise", "there", "shown by"), _row(*["---"] * 5)]
+    head = len(lines)
+    for store, columns in others.items():
+        for column, row in columns.items():
+            for attribute, cell in row.items():
+                run = f"`{cell.run}`" if cell.run else "every run"
+                lines.append(
+                    _row(store, column, attribute.replace("_", " "), "yes" if cell.value else "no", run)
+                )
+    same = [store for store, columns in others.items() if not columns]
+    said = [f"The same as in the table: {', '.join(same)}.\n"] if same else []
+    table = ["\n".join(lines) + "\n"] if len(lines) > head else []
+    return _ELSEWHERE.format(stores=", ".join(others)) + "\n".join([*table, *said])
 
 
 def _promises(table: Mapping[str, Mapping[str, Cell]]) -> str:

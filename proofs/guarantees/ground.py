@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
@@ -18,12 +19,15 @@ from fsspec.spec import AbstractFileSystem
 from magicfs.protocol import paths
 from magicfs.stores.conditions import Conditions, assume
 from magicfs.stores.local import LocalStore
+from magicfs.stores.local_files import UPLOADS
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.stores.port import Store
 from magicfs.testing.counting_store import CountingStore
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault, Request
+from proofs.crash.snapshots import SnapshotWorld
+from proofs.crash.store_models import MODELS, plain_store
 
 __all__ = [
     "DESTINATION",
@@ -113,34 +117,34 @@ class Ground(Protocol):
 class _Files(MemoryFileSystem):
     """One process's files."""
 
-    def __init__(self, world: World, traffic: Traffic, actor: Actor, copied: Counter[str]) -> None:
-        super().__init__(world=world)
+    def __init__(self, plain: MemoryStore, traffic: Traffic, actor: Actor, copied: Counter[str]) -> None:
+        super().__init__(world=plain.world)
+        self._plain = plain
         self._copied = copied
         self._traffic = traffic
         self._actor = actor
 
     def store(self, bucket: str) -> Store:
-        counting = CountingStore(super().store(bucket), Counter(), self._copied)
+        assert bucket == self._plain.bucket
+        counting = CountingStore(self._plain, Counter(), self._copied)
         return faulty(counting, self._traffic, self._actor)
 
 
 class MemoryGround:
-    """A bucket in memory: an object store, which renames by copying."""
+    """A bucket in memory: an object store, which renames by copying; or a model of another store."""
 
     name = "memory"
 
-    def __init__(self) -> None:
-        self.world = World()
-        self.world.create_bucket(BUCKET)
+    def __init__(self, model: str | None = None) -> None:
+        self._store, honoured = _model(model) if model else (_memory(), Conditions())
         self.url = f"memory://{BUCKET}/{DESTINATION}"
         self.directory = Path(tempfile.mkdtemp(prefix="magicfs-guarantees-"))
-        self._store = MemoryStore(BUCKET, self.world)
         self._copied: Counter[str] = Counter()
         # What is tried here is the committer, not what the store honours.
-        assume(self._store, Conditions())
+        assume(self._store, honoured)
 
     def filesystem(self, traffic: Traffic, actor: Actor) -> AbstractFileSystem:
-        return _Files(self.world, traffic, actor, self._copied)
+        return _Files(self._store, traffic, actor, self._copied)
 
     @property
     def copied(self) -> int:
@@ -148,12 +152,12 @@ class MemoryGround:
 
     def objects(self) -> dict[str, bytes]:
         # Not through the store: whoever watches requests asks from within one.
-        found = self.world.find(BUCKET)
+        found = self._store.world.find(BUCKET)
         assert found is not None
         return {key: one.body for key, one in found.objects.items()}
 
     def uploads(self) -> list[tuple[str, str]]:
-        found = self.world.find(BUCKET)
+        found = self._store.world.find(BUCKET)
         assert found is not None
         return [(one.key, upload_id) for upload_id, one in found.uploads.items()]
 
@@ -163,6 +167,16 @@ class MemoryGround:
     def close(self) -> None:
         assume(self._store, None)
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def _memory() -> MemoryStore:
+    world = World()
+    world.create_bucket(BUCKET)
+    return MemoryStore(BUCKET, world)
+
+
+def _model(name: str) -> tuple[MemoryStore, Conditions]:
+    return plain_store(SnapshotWorld(time.time), name), MODELS[name].honoured
 
 
 class _LocalFiles(LocalFileSystem):
@@ -209,11 +223,14 @@ class LocalGround:
         return {
             str(path.relative_to(self._bucket)): path.read_bytes()
             for path in sorted(self._bucket.rglob("*"))
-            if path.is_file()
+            if path.is_file() and UPLOADS not in path.parts
         }
 
     def uploads(self) -> list[tuple[str, str]]:
-        return []
+        return [
+            (str(path.parent.parent.relative_to(self._bucket)), path.name)
+            for path in sorted(self._bucket.rglob(f"{UPLOADS}/*"))
+        ]
 
     def write(self, key: str, body: bytes) -> None:
         path = self._bucket / key

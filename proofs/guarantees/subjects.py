@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from proofs.guarantees.ground import Ground, LocalGround, MemoryGround
 
-__all__ = ["SUBJECTS", "Subject"]
+__all__ = ["OTHERS", "SUBJECTS", "Subject", "is_elsewhere", "subjects_on"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +42,25 @@ SUBJECTS: Final = (
     Subject("stocator", "stocator"),
     Subject("task-completing", "task-completing"),
 )
+
+OTHERS: Final = ("gcs", "azure", "local")
+"""The other stores: models of Google Cloud Storage and Azure, and files of this machine."""
+
+
+def subjects_on(store: str) -> tuple[Subject, ...]:
+    """The same columns on one of the others.
+
+    ``manifest`` is refused where a rename copies. ``direct`` writes local files by fsspec's own filesystem,
+    which is one request here: cuts within it, which are what tells, cannot be made.
+    """
+    if store == LocalGround.name:
+        known = (one for one in SUBJECTS if one.committer != "direct")
+        return tuple(replace(one, ground=LocalGround, place=store) for one in known)
+    ground = partial(MemoryGround, store)
+    known = (one for one in SUBJECTS if one.place == MemoryGround.name)
+    return tuple(replace(one, ground=ground, place=store) for one in known)
+
+
+def is_elsewhere(subject: Subject) -> bool:
+    """Whether a subject is tried on another store than the table has it on."""
+    return subject not in SUBJECTS
