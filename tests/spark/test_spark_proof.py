@@ -171,7 +171,9 @@ def test_the_judge_sees_what_is_wrong(ministack: Server, bucket_factory: object)
     client.put_object(Bucket=bucket, Key="d/__magic_job-1/job.json", Body=b"{}")
     judge.leftovers(lane, "test")
     assert (judge.figures["pending_after"], judge.figures["work_after"]) == (1, 1)
-    assert judge.figures["troubles"] == len(said) == 3
+    assert judge.figures["troubles"] == 3
+    assert sum(one.startswith("WRONG: ") for one in said) == 3
+    assert said[-1] == "d/__magic_job-1/job.json says: b'{}'"
 
 
 @pytest.mark.long
