@@ -17,7 +17,8 @@ import s3fs
 
 import magicfs
 from magicfs.demo.buckets import S3Bucket
-from magicfs.demo.server import STORES, given_server, own_server
+from magicfs.demo.main import STORES
+from magicfs.demo.server import given_server, own_server
 from magicfs.demo.victim import Hunter, connected_workers
 from magicfs.demo.watcher import Watcher
 from magicfs.errors import UsageError

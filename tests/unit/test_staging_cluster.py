@@ -167,6 +167,25 @@ def test_setup_that_is_refused_leaves_nothing_in_the_cluster(scene: ClusterScene
     assert not fs.exists(f"{root}/etl") or fs.ls(f"{root}/etl") == []
 
 
+def test_trial_that_fails_leaves_what_tasks_of_another_driver_have_committed(
+    scene: ClusterScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs, _ = fsspec.core.url_to_fs(scene.url_of_cluster)
+
+    def refuse(_: object, path1: str, *__: object, **___: object) -> None:
+        committed = f"{path1.rpartition('/')[0]}/_temporary/0"
+        fs.makedirs(committed)
+        fs.pipe_file(f"{committed}/000000", b"a set")
+        raise PermissionError("no renaming here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(fs), "mv", refuse)
+        with pytest.raises(UsageError, match="no renaming here"):
+            scene.job()
+    (kept,) = scene.handed()
+    assert kept.endswith("/staging-uploads/_temporary/0/000000")
+
+
 def test_setup_that_fails_leaves_what_tasks_of_another_driver_have_committed(
     scene: ClusterScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from magicfs.cli.printing import print_fields, print_json, print_table, write_line
+from magicfs.demo.main import STORES
 
 if TYPE_CHECKING:
     from magicfs.demo.proof import Report
@@ -26,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--store",
-        choices=("s3", "gcs", "azure", "local"),
+        choices=STORES,
         default="s3",
         help="what is started: SeaweedFS, a double of Google Cloud Storage, or Azurite; or no server at all, "
         "but a directory of this machine; by default %(default)s",

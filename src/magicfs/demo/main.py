@@ -11,10 +11,11 @@ from magicfs.errors import Unavailable, UsageError
 if TYPE_CHECKING:
     from magicfs.demo.proof import Report
 
-__all__ = ["choose_engine", "run"]
+__all__ = ["STORES", "choose_engine", "run"]
 
 _PACKAGES = ("numpy", "pandas", "pyarrow", "rich")
-_OF_STORE = {"s3": ("botocore", "s3fs"), "gcs": ("gcsfs",), "azure": ("adlfs",), "local": ()}
+STORES = {"s3": ("botocore", "s3fs"), "gcs": ("gcsfs",), "azure": ("adlfs",), "local": ()}
+"""What the demo can start, or make, and the packages that each needs beside."""
 
 
 def run(*, server_url: str | None, engine: str | None, store: str = "s3") -> Report:
@@ -28,7 +29,7 @@ def run(*, server_url: str | None, engine: str | None, store: str = "s3") -> Rep
     """
     if server_url is not None and store != "s3":
         raise UsageError(f"--server is an S3 endpoint, and --store is {store}; leave one of the two out")
-    needed = (*_PACKAGES, *_OF_STORE[store])
+    needed = (*_PACKAGES, *STORES[store])
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
         extras = f"demo,{store}" if store in {"gcs", "azure"} else "demo"

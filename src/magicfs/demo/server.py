@@ -18,10 +18,7 @@ from magicfs.testing.gcs_server import GcsDouble
 from magicfs.testing.server_process import ServerProcess
 from magicfs.testing.servers import SeaweedFS, Server
 
-__all__ = ["STORES", "GivenServer", "given_server", "own_server"]
-
-STORES = ("s3", "gcs", "azure", "local")
-"""What the demo can start, or make."""
+__all__ = ["GivenServer", "given_server", "own_server"]
 
 _REGION = "us-east-1"
 _DELETE_BATCH = 1000
@@ -63,8 +60,8 @@ def own_server(store: str = "s3") -> Iterator[Bucket]:
     """Start a server in a temporary directory, on free ports of the loopback interface; stop it at the end.
 
     Meanwhile its credentials, and no others, are in the environment of this process. ``store``: one of
-    ``STORES``; SeaweedFS speaks S3, Azurite is an Azure, and for Google Cloud Storage there is a double of
-    our own. Local files are a temporary directory.
+    ``main.STORES``; SeaweedFS speaks S3, Azurite is an Azure, and for Google Cloud Storage there is a double
+    of our own. Local files are a temporary directory.
     """
     with ExitStack() as stack:
         if store == "local":

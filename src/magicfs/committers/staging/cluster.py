@@ -77,7 +77,9 @@ class ClusterSets:
             except Exception:
                 if is_new:
                     with suppress(Exception):
-                        place.remove(layout.job_directory)
+                        for name in filter(place.is_there, (probe, f"{probe}-moved")):
+                            place.fs.rm_file(place.at(name))
+                        place.remove_empty(layout.uploads_directory, layout.job_directory)
                 raise
             return is_new
 
