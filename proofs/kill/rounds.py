@@ -67,7 +67,9 @@ class Round:
             if self.seen.hurried:
                 self._wait(proxy, crew)
             self._sweep(proxy)
-        self._judge.look_for_leftovers()
+            self._judge.look_for_leftovers()
+            for key in self.seen.work:
+                self.seen.troubles += [f"  {key}: {told}" for told in proxy.history(key)]
         if not self.seen.published:
             self.seen.rerun = True
             self._run_undisturbed("the job that was run again")

@@ -61,12 +61,23 @@ class Sighting:
         phase: What its sender was doing.
         arrived: When, in seconds of ``time.monotonic``.
         in_flight: Whether it is not answered yet.
+        ended: When that was over.
+        status: Of the answer; None if there is none.
     """
 
     request: Request
     phase: Phase
     arrived: float
     in_flight: bool = True
+    ended: float | None = None
+    status: int | None = None
+
+    def told(self, since: float) -> str:
+        """The request in words, with times in seconds since another."""
+        answer = self.status if self.status is not None else "no answer"
+        ended = "" if self.ended is None else f" at {self.ended - since:.2f} s"
+        role, operation = self.request.role, self.request.operation
+        return f"{self.arrived - since:.2f} s: {operation} by the {role}: {answer}{ended}"
 
 
 class WatchingProxy(FaultProxy):
@@ -111,6 +122,11 @@ class WatchingProxy(FaultProxy):
             return Phase.WAITING
         return last.phase
 
+    def history(self, key: str) -> list[str]:
+        """All requests about a key, in words."""
+        found = self.sightings
+        return [one.told(found[0].arrived) for one in found if key in one.request.keys]
+
     def job(self) -> str | None:
         """The id of the job, once it has written something that bears it."""
         found = (_JOB.search(key) for one in self.sightings for key in one.request.keys)
@@ -139,7 +155,9 @@ class WatchingProxy(FaultProxy):
         with self._seen(arrival) as sighting:
             if sighting.request.operation in _CHANGES and sighting.phase in self._delays_s:
                 await self._wait(self._delays_s[sighting.phase])
-            return await super()._forward(arrival, action)
+            answer = await super()._forward(arrival, action)
+            sighting.status = answer.status if answer.prepared else None
+            return answer
 
     @contextmanager
     def _seen(self, arrival: _Arrival) -> Iterator[Sighting]:
@@ -154,3 +172,4 @@ class WatchingProxy(FaultProxy):
             yield sighting
         finally:
             sighting.in_flight = False
+            sighting.ended = time.monotonic()
