@@ -29,7 +29,6 @@ from magicfs.testing.server_process import ServerProcess
 from magicfs.testing.servers import Server
 from magicfs.testing.store_exam import (
     BlockStoreExam,
-    IgnoringStoreExam,
     LocalStoreExam,
     MemoryStoreExam,
     StoreExam,
@@ -88,14 +87,7 @@ class TestStoreWithoutUploads(LocalFiles, PlainFileStoreExam):
         return RenamesOnly(self.local_store(bucket).bucket)
 
 
-class OnS3:
-    """A bucket of a server that speaks S3."""
-
-    subject: str
-    running: Server
-    bucket: str
-    filesystem: S3FileSystem
-
+class S3Exam(StoreExam):
     @pytest.fixture(autouse=True)
     def _bucket(
         self,
@@ -126,10 +118,6 @@ class OnS3:
         self.running.write(self.bucket, key, body)
 
 
-class S3Exam(OnS3, StoreExam):
-    pass
-
-
 class TestMinistack(S3Exam):
     subject = "ministack"
 
@@ -138,12 +126,6 @@ if os.environ.get("MAGICFS_EXAMS") == "all":  # the slowest of the three, and th
 
     class TestMoto(S3Exam):
         subject = "moto"
-
-
-if os.environ.get("MAGICFS_EXAMS") == "ceph":  # of the machine's own packages: ``tox run -e ceph``
-
-    class TestCeph(OnS3, IgnoringStoreExam):
-        subject = "ceph"
 
 
 class TestSeaweedFS(S3Exam):

@@ -19,9 +19,7 @@ from magicfs.stores.translation import translating
 
 __all__ = ["NO_CONTAINER", "code_of", "kind_of", "translate", "translated"]
 
-NO_CONTAINER = frozenset(
-    {"ContainerNotFound", "ContainerBeingDeleted", "ContainerDisabled", "FilesystemNotFound"}
-)
+NO_CONTAINER = frozenset({"ContainerNotFound", "ContainerBeingDeleted", "ContainerDisabled"})
 """Codes that are about the container, not about a blob in it."""
 
 _CREDENTIALS = (
@@ -42,9 +40,6 @@ _BLOCKS = (
 _KINDS: dict[str, type[StoreError]] = {
     "404": ObjectNotFound,
     "BlobAlreadyExists": ObjectExists,
-    "PathAlreadyExists": ObjectExists,
-    "PathConflict": ObjectExists,
-    "InvalidSourceOrDestinationResourceType": ObjectExists,
     "ConditionNotMet": PreconditionFailed,
     "SourceConditionNotMet": PreconditionFailed,
     "TargetConditionNotMet": PreconditionFailed,
@@ -81,7 +76,6 @@ _HINTS = {
     "LeaseAlreadyPresent": _LEASE,
     "LeaseIdMissing": _LEASE,
     "LeaseLost": _LEASE,
-    "RenameDestinationParentPathNotFound": "make the directory first",
     "SnapshotsPresent": "delete the snapshots of the blob first",
 }
 _SIGNATURE = re.compile(r"(?i)\b(sig|signature|accountkey|sharedaccesssignature)=[^&;\s'\"]+")

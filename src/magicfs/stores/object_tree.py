@@ -8,10 +8,8 @@ from typing import TypeGuard
 from magicfs.errors import ObjectExists, ObjectNotFound, PermissionDenied, StoreError
 from magicfs.parallel import gathered
 from magicfs.protocol import paths
-from magicfs.stores.folder_port import FolderStore
-from magicfs.stores.folder_tree import BucketTree, FolderTree
 from magicfs.stores.port import ObjectInfo, PutMode, Store
-from magicfs.stores.tree_port import Entry, Tree, TreeStore, in_order
+from magicfs.stores.tree_port import Entry, Tree, TreeStore
 
 __all__ = ["ObjectTree", "tree_of"]
 
@@ -21,26 +19,15 @@ CONCURRENCY = 32
 
 def tree_of(store: Store) -> Tree:
     """The tree of a store: its own where it can rename in one step, else one of copying and deleting.
-    Where the bucket decides, the tree asks first.
 
     Requests of the tree pass through everything that is put around the store: they are counted, limited in
     time, and made to fail, as the store's own are.
     """
-    if _has_tree(store):
-        return store.tree()
-    copying = ObjectTree(store)
-    if not _may_have_folders(store):
-        return copying
-    folders = store.folders()
-    return BucketTree(folders, FolderTree(store, folders), copying)
+    return store.tree() if _has_tree(store) else ObjectTree(store)
 
 
 def _has_tree(store: Store) -> TypeGuard[TreeStore]:
     return store.capabilities.rename == "atomic"
-
-
-def _may_have_folders(store: Store) -> TypeGuard[FolderStore]:
-    return store.capabilities.rename == "by bucket"
 
 
 class ObjectTree:
@@ -76,7 +63,8 @@ class ObjectTree:
     def bucket(self) -> str:
         return self._store.bucket
 
-    async def is_atomic(self) -> bool:
+    @property
+    def atomic(self) -> bool:
         return False
 
     async def make_directory(self, path: str) -> None:
@@ -112,8 +100,8 @@ class ObjectTree:
                 found.setdefault((name, entry.kind), entry)
         if not there:
             raise ObjectNotFound("entries", self._place(path), "no such directory")
-        for entry in in_order(found.values()):
-            yield entry
+        for name, kind in sorted(found, key=_order):
+            yield found[name, kind]
 
     async def rename(self, source: str, destination: str) -> None:
         for path in (source, destination):
@@ -244,3 +232,8 @@ def _children(path: str, keys: Sequence[str]) -> list[str]:
 
 def _entry(info: ObjectInfo) -> Entry:
     return Entry(info.key, "file", info.size, info.etag)
+
+
+def _order(found: tuple[str, str]) -> tuple[bytes, bool]:
+    name, kind = found
+    return name.encode("utf-8", "surrogateescape"), kind == "directory"

@@ -66,10 +66,12 @@ def _rename(content: Content, bucket: Bucket, source: str, destination: str) -> 
         bucket.objects[held.name] = held
     for name in [name for name in bucket.folders if name.startswith(source)]:
         bucket.folders[destination + name[len(source) :]] = bucket.folders.pop(name)
-    number = secrets.token_hex(8)
-    operation = {"kind": "storage#operation", "name": f"projects/_/buckets/{bucket.name}/operations/{number}"}
-    bucket.operations[number] = operation | {"done": True, "response": _described(bucket, destination)}
-    return operation | {"done": False}  # as for many objects
+    return {
+        "kind": "storage#operation",
+        "name": f"projects/_/buckets/{bucket.name}/operations/{secrets.token_hex(8)}",
+        "done": True,
+        "response": _described(bucket, destination),
+    }
 
 
 def _page(bucket: Bucket, request: Request) -> dict[str, Any]:
