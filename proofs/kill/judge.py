@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from proofs.kill.content import Lane, Rows, difference
 from proofs.kill.ground import Ground, Seen
 
@@ -74,13 +76,13 @@ class Judge:
             self.seen.partial += rows not in (self.old, self.new)
             self.seen.troubles.append(f"after {after}: {found}")
 
-    def look_for_leftovers(self) -> None:
-        """Count uploads and work objects that are left."""
+    def look_for_leftovers(self, history: Callable[[str], list[str]]) -> None:
+        """Count uploads and work objects that are left; ``history`` gives the requests about a key."""
         uploads, work = self._witness.uploads(self._lane), self._witness.work(self._lane)
         self.seen.uploads += uploads
         self.seen.work += work
         self.seen.troubles += [f"left: upload of {key}" for key in uploads]
-        self.seen.troubles += [f"left: {key}" for key in work]
+        self.seen.troubles += ["; ".join([f"left: {key}", *history(key)]) for key in work]
 
     def _compare_success(self, expected: Rows, after: str) -> None:
         """A published job writes its own ``_SUCCESS``; one that was not leaves one if there was one."""

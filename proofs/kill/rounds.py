@@ -67,9 +67,7 @@ class Round:
             if self.seen.hurried:
                 self._wait(proxy, crew)
             self._sweep(proxy)
-            self._judge.look_for_leftovers()
-            for key in self.seen.work:
-                self.seen.troubles += [f"  {key}: {told}" for told in proxy.history(key)]
+            self._judge.look_for_leftovers(proxy.history)
         if not self.seen.published:
             self.seen.rerun = True
             self._run_undisturbed("the job that was run again")
@@ -174,7 +172,7 @@ class Round:
         if result is None or not result.published:
             self.seen.troubles.append(f"{what} ended in {result}")
         self._judge.compare(self._judge.new, what)
-        self._judge.look_for_leftovers()
+        self._judge.look_for_leftovers(proxy.history)
 
     def _leave(self) -> None:
         """The lane is as the job was to leave it, for the next."""

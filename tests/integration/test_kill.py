@@ -21,6 +21,7 @@ from proofs.kill.judge import Judge
 from proofs.kill.phases import DRIVER, REQUIRED, Phase, phase_of, request_of
 from proofs.kill.plans import EVERY_SHAPE, plan, undisturbed
 from proofs.kill.stores import STORES, Arrived
+from proofs.kill.watching import WatchingProxy
 
 ZERO = ("rows_lost", "rows_duplicated", "partial_datasets", "uploads_left", "work_left")
 JOB = "a/d/__magic_job-1f/job-1f"
@@ -122,12 +123,17 @@ def test_judge_sees_what_is_visible_too_early_and_what_is_gone(
 
 def test_judge_finds_uploads_and_work_that_are_left(ministack: Server, bucket: str, tmp_path: Path) -> None:
     judge = judge_of(ministack, bucket, tmp_path, [], [])
-    judge.look_for_leftovers()
+    judge.look_for_leftovers(lambda _: [])
     assert not judge.seen.troubles
     ministack.s3_client().create_multipart_upload(Bucket=bucket, Key="d/day=d1/1.txt")
-    write(ministack, bucket, "d/__magic_job-1f/job-1f/00/sets/x.pendingset")
     write(ministack, bucket, "dd/__magic_job-1f/x")
-    judge.look_for_leftovers()
+    left = "d/__magic_job-1f/job-1f/00/sets/x.pendingset"
+    with WatchingProxy(ministack.endpoint, STORES["s3"], "d") as proxy:
+        ministack.s3_client(endpoint=proxy.endpoint).put_object(Bucket=bucket, Key=left, Body=b"")
+    judge.look_for_leftovers(proxy.history)
+    (told,) = [trouble for trouble in judge.seen.troubles if left in trouble]
+    assert told.startswith(f"left: {left}; 0.00 s: PutObject by the ")
+    assert ": 200 at " in told
     assert judge.seen.uploads == ["d/day=d1/1.txt"]
     assert judge.seen.work == ["d/__magic_job-1f/job-1f/00/sets/x.pendingset"]
 
