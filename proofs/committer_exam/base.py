@@ -155,6 +155,14 @@ class Examined:
         in_cluster = "cluster_directory" in mode.get("committer_options", {})
         return files if in_cluster and mode.get("unique_names") is False else 0
 
+    def hidden(self, mode: Mapping[str, Any], files: int) -> int:
+        """The same where listings leave out an upload while an object has its key.
+
+        Then only the set of its task names it, if that lies at the destination.
+        """
+        in_cluster = "cluster_directory" in mode.get("committer_options", {})
+        return files if in_cluster or mode.get("tracking") == "memory" else 0
+
     def assert_swept(self, bench: Bench, aborted: int, left: int, rivals: int) -> None:
         """A sweep has aborted what was left.
 
