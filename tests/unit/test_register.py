@@ -225,6 +225,26 @@ def test_leftovers_without_the_first_version_are_no_entry() -> None:
     run(whole())
 
 
+def test_late_copies_of_the_first_write_and_of_a_later_one_bring_no_later_version_back() -> None:
+    async def whole() -> None:
+        store = Ignoring(NUMBERED)
+        register = Register(store, KEY, NUMBERED)
+        entry = first = await register.create(b"0")
+        written = await store.head(KEY)
+        for body in (b"1", b"2", b"3"):
+            entry = await register.swap(entry, body)
+        await register.remove(entry)
+        await store.put(KEY, b"0", metadata=written.metadata, mode=PutMode.CREATE)
+        await store.put(entry.key, b"3", mode=PutMode.CREATE)
+        found = await register.read()
+        assert found is not None
+        assert (found.body, found.number) == (first.body, 0)
+        await register.remove(found)
+        assert await store.keys() == []
+
+    run(whole())
+
+
 def test_neighbours_by_name_are_no_versions() -> None:
     async def whole() -> None:
         store = Ignoring(NUMBERED)

@@ -5,7 +5,8 @@ Three ways, by what the store was seen to honour:
 * PUT If-Match, on one key.
 * Where only If-None-Match is honoured: every version is a key of its own that is written once, ``job.json``,
   ``job.00001.json``, ``job.00002.json`` and so on; the highest counts. Without the first there is no entry,
-  whatever else is left.
+  whatever else is left. A number is written only once the one before is there, and all go at the end: what
+  lies behind a gap was written by a copy of a request that came late, and counts for nothing.
 * Where neither is: plain writes, for callers who know that nobody else writes.
 
 The first version says in its metadata whether versions are numbered, so that two processes which saw the
@@ -25,8 +26,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Final
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, Unavailable
@@ -94,7 +96,7 @@ class Register:
                 return None
             numbered = self._is_numbered(first)
             versions = await self._versions() if numbered else {0: first}
-            number = max(versions, default=0)
+            number = self._newest(versions)
             info = versions.get(number, first)
             try:
                 body = await self._body(info.key)
@@ -178,7 +180,7 @@ class Register:
                 raise self._moved("remove", self.key)
             return
         versions = await self._versions()
-        if 0 in versions and max(versions) > entry.number:
+        if 0 in versions and self._newest(versions) > entry.number:
             raise self._moved("remove", self.key)
         # The first one first: a writer who is late looks for it.
         await self._delete(versions[number].key for number in sorted(versions))
@@ -280,6 +282,11 @@ class Register:
             if match := _VERSION.fullmatch(info.key, len(self._stem)):
                 found[int(match[1] or 0)] = info
         return found
+
+    def _newest(self, versions: Mapping[int, ObjectInfo]) -> int:
+        if self._lasting:  # old ones are cleaned up, but for the first
+            return max(versions, default=0)
+        return next(number for number in count() if number + 1 not in versions)
 
     async def _delete(self, keys: Iterable[str]) -> None:
         """One by one and in order, so that whatever is seen in between is the state before or after."""
