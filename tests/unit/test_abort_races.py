@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
 import magicfs
 from magicfs.datasets.abort import abort_job
+from magicfs.datasets.recover import recover_jobs
 from magicfs.errors import CommitDenied, CommitFailed
 from magicfs.protocol import paths
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Request
+from magicfs.transaction import record
 from proofs.scenes.job_scene import JobScene
 
+_JOB = "5f4c2d1e-8a4b-4f0e-9d5a-0c1b2a3d4e5f"
 _FILES = ({"p=1/a +#%.bin": b"a"}, {"p=2/b.bin": b"b"})
 
 
@@ -58,3 +62,41 @@ def test_a_job_that_is_set_up_during_an_abort_of_its_id_is_whole_or_gone(left: b
         assert scene.bodies() == [b"a", b"b"], number
     assert number > 4
     assert ends == {"gone", "refused"} | (set() if left else {"whole"})
+
+
+def _stands_still_at(number: int, clock: list[float]) -> tuple[JobScene, magicfs.Job | None, int]:
+    """An abort stands still before a request; others end the job, and set one of its id up again."""
+    scene = JobScene()
+    first = magicfs.Job(scene.url, filesystem=scene.filesystem, job_id=_JOB).setup()
+    scene.wrote(first, {"p=1/old.bin": b"old"})
+    later: list[magicfs.Job] = []
+
+    def stand_still(request: Request) -> None:
+        if request.number != number or scene.state(first) != "aborting":
+            return
+        magicfs.recover(scene.url, abort=True, filesystem=scene.filesystem)
+        again = magicfs.Job(scene.url, filesystem=scene.filesystem, job_id=_JOB).setup()
+        scene.wrote(again, *_FILES)
+        later.append(again)
+        clock[0] += 60
+
+    traffic = Traffic(before=stand_still)
+    with suppress(CommitDenied):  # it is another job now
+        asyncio.run(recover_jobs(scene.engine(traffic), paths.parse_url(scene.url), abort=True))
+    return scene, later[0] if later else None, traffic.count
+
+
+def test_abort_that_stood_still_leaves_a_later_job_of_that_id_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(record, "_moment", lambda: (clock[0], clock[0]))
+    number = stood_still = 0
+    while True:
+        number += 1
+        scene, later, requests = _stands_still_at(number, clock)
+        if requests < number:
+            break
+        if later is not None:
+            stood_still += 1
+            later.commit(tasks=2)
+            assert scene.bodies() == [b"a", b"b"], number
+    assert stood_still > 3

@@ -328,7 +328,11 @@ class Executor:
         """Remove the job's work, and its object last; returns what could not be done."""
         try:
             swept = await sweep(
-                self.cleaner, self.context, settled=self.settled, read_documents=read_documents
+                self.cleaner,
+                self.context,
+                settled=self.settled,
+                read_documents=read_documents,
+                check=partial(self.record.confirm, version, may_have_ended=True),
             )
             self._done.aborted += swept.aborted
             self._done.unlisted = swept.unlisted

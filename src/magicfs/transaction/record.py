@@ -124,8 +124,10 @@ class JobRecord:
         self._heard = moment
         return JobVersion(moved, entry)
 
-    async def confirm(self, version: JobVersion) -> None:
+    async def confirm(self, version: JobVersion, *, may_have_ended: bool = False) -> None:
         """Raise JobMoved if another process has moved the job, or ended it.
+
+        With ``may_have_ended`` only if its object is there, and is another version.
 
         The store is asked only if this process has not heard of the job for some seconds: a process that was
         stopped and goes on may find that others have finished its job and published more since.
@@ -133,6 +135,8 @@ class JobRecord:
         if all(now - then < _HEARD_S for now, then in zip(_moment(), self._heard, strict=True)):
             return
         now = await self.read()
+        if may_have_ended and now is None:
+            return
         if now is None or now.job.nonce != version.job.nonce:
             raise JobMoved(
                 f"job {version.job.job_id} was moved by another process while this one stood still"

@@ -8,7 +8,7 @@ hold the ids of the jobs that wrote them before.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 
 from magicfs.engine import Engine
@@ -39,10 +39,21 @@ class Swept:
     problems: list[MagicError] = field(default_factory=list)
     """What could not be done; the sweep can be repeated."""
     ended: bool = False  # whether the job object was gone already
+    check: Callable[[], Awaitable[None]] | None = None
+
+    async def may_go_on(self) -> None:
+        """Awaited before anything goes: raises if it is not the job's any more."""
+        if self.check is not None:
+            await self.check()
 
 
 async def sweep(
-    engine: Engine, context: JobContext, *, settled: Collection[str] = (), read_documents: bool = False
+    engine: Engine,
+    context: JobContext,
+    *,
+    settled: Collection[str] = (),
+    read_documents: bool = False,
+    check: Callable[[], Awaitable[None]] | None = None,
 ) -> Swept:
     """Abort every upload of the job that is still pending, then delete its work objects but the job object.
 
@@ -50,8 +61,10 @@ async def sweep(
     Work objects stay as long as an upload could not be aborted, so that a repetition finds it. Uploads in
     ``settled`` are completed or aborted already. With ``read_documents`` the job's own files are read for
     upload ids even where final names carry the job's id: some servers list only one page of uploads.
+    ``check`` is awaited before anything goes, and stops the sweep by raising: who stood still may find a job
+    of this id that was set up once the old one had ended.
     """
-    swept = Swept()
+    swept = Swept(check=check)
     done = set(settled)
     for number in range(_ROUNDS):
         keys, ended = await _work(engine, context)
@@ -68,6 +81,7 @@ async def sweep(
             await _abort(engine, await _recorded(engine, context, keys), done, swept)
         if swept.problems:
             break
+        await swept.may_go_on()
         swept.problems += await delete_keys(engine, keys)
     if not swept.problems:
         swept.problems += await delete_keys(engine, job_location.keys_of(context))
@@ -111,6 +125,8 @@ def _is_own(context: JobContext, key: str) -> bool:
 
 async def _abort(engine: Engine, uploads: set[tuple[str, str]], done: set[str], swept: Swept) -> int:
     steps = [Abort(key, upload_id) for key, upload_id in sorted(uploads) if upload_id not in done]
+    if steps:
+        await swept.may_go_on()
     result = await engine.run(Batch("sweep", steps), stop_on_failure=False)
     done.update(step.upload_id for step in steps)
     swept.aborted += result.done
