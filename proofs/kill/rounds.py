@@ -41,6 +41,7 @@ class Round:
         new = outcome(plan.shape.conflict, lane.rows, self._tasks)
         self._judge = Judge(ground, lane, lane.rows, new, self.seen)
         self._recovery = Recovery(ground, lane, plan, self._judge, self._log)
+        self._proxies: list[WatchingProxy] = []
 
     @property
     def log(self) -> str:
@@ -67,7 +68,7 @@ class Round:
             if self.seen.hurried:
                 self._wait(proxy, crew)
             self._sweep(proxy)
-            self._judge.look_for_leftovers(proxy.history)
+            self._judge.look_for_leftovers(self._history)
         if not self.seen.published:
             self.seen.rerun = True
             self._run_undisturbed("the job that was run again")
@@ -75,7 +76,13 @@ class Round:
         return self.seen
 
     def _proxy(self, delays_s: Mapping[Phase, float] = DELAYS_S) -> WatchingProxy:
-        return WatchingProxy(self._ground.server.endpoint, self._ground.kind, self._lane.key, delays_s)
+        made = WatchingProxy(self._ground.server.endpoint, self._ground.kind, self._lane.key, delays_s)
+        self._proxies.append(made)
+        return made
+
+    def _history(self, key: str) -> list[str]:
+        """All requests about a key, of the job, its recoveries and the job that was run again."""
+        return [one for proxy in self._proxies for one in proxy.history(key)]
 
     def _crew(self, endpoint: str) -> Crew:
         plan = self._plan
@@ -172,7 +179,7 @@ class Round:
         if result is None or not result.published:
             self.seen.troubles.append(f"{what} ended in {result}")
         self._judge.compare(self._judge.new, what)
-        self._judge.look_for_leftovers(proxy.history)
+        self._judge.look_for_leftovers(self._history)
 
     def _leave(self) -> None:
         """The lane is as the job was to leave it, for the next."""
