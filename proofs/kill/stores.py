@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, unquote
 from magicfs.testing.azure_operations import azure_operation
 from magicfs.testing.azurite import Azurite
 from magicfs.testing.bucket_view import BucketView
+from magicfs.testing.ceph_server import Ceph
 from magicfs.testing.gcs_operations import gcs_operation
 from magicfs.testing.gcs_server import GcsDouble
 from magicfs.testing.s3_operations import s3_operation
@@ -168,18 +169,24 @@ _NOBODY_ELSES = {
     "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
 }
 
+
+def _of_s3(server: type[ServerProcess]) -> Kind:
+    return Kind(
+        server,
+        s3_operation,
+        _s3_request,
+        lambda server, endpoint: {
+            "endpoint_url": endpoint,
+            "client_kwargs": {"region_name": server.region},
+        },
+        lambda server, _: server.credentials() | _NOBODY_ELSES,
+    )
+
+
 STORES: Final[Mapping[str, Kind]] = MappingProxyType(
     {
-        "s3": Kind(
-            SeaweedFS,
-            s3_operation,
-            _s3_request,
-            lambda server, endpoint: {
-                "endpoint_url": endpoint,
-                "client_kwargs": {"region_name": server.region},
-            },
-            lambda server, _: server.credentials() | _NOBODY_ELSES,
-        ),
+        "s3": _of_s3(SeaweedFS),
+        "ceph": _of_s3(Ceph),
         "gcs": Kind(
             GcsDouble,
             gcs_operation,

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from aiobotocore.session import AioSession
 
+from magicfs.stores import azure_folders
+from magicfs.stores.azure_folders import AzureFolders
 from magicfs.stores.azure_requests import AzureRequests
 from magicfs.testing.store_exam import listings
 from proofs.tree_exam import directories, files, renames
@@ -62,6 +64,25 @@ def small_azure_pages(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRe
     followed.clear()
     yield
     assert followed or "a_page" not in request.node.name, "everything was on one page"
+
+
+@pytest.fixture
+def small_lake_pages(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[None]:
+    """The same of directories of Azure Data Lake Storage, and of trees there."""
+    for module in (directories, files, renames):
+        monkeypatch.setattr(module, "_MORE_THAN_A_PAGE", PAGE + 3)
+    monkeypatch.setattr(azure_folders, "PAGE_MAX", PAGE)
+    fetch = AzureFolders._page
+
+    async def page(self: AzureFolders, path: str, position: dict[str, str]) -> Any:
+        if position:
+            followed.append(path)
+        return await fetch(self, path, position)
+
+    monkeypatch.setattr(AzureFolders, "_page", page)
+    followed.clear()
+    yield
+    assert followed or "entries_than_a_page" not in request.node.name, "everything was on one page"
 
 
 @functools.cache

@@ -27,6 +27,7 @@ from proofs.committer_exam.names import NamesExam
 # names; what servers answer is the store exam's own subject. ``tox run -e exams`` examines all committers on
 # all servers in all modes, with drivers that die at every file, and jobs of many pages.
 EVERYWHERE = os.environ.get("MAGICFS_EXAMS") == "all"
+ON_CEPH = os.environ.get("MAGICFS_EXAMS") == "ceph"
 DRIVEN = tuple(name for name, traits in COMMITTERS.items() if traits.driven)
 
 
@@ -114,6 +115,8 @@ for each in DRIVEN:
         examine(OnServerWhole, each, "seaweedfs", server="seaweedfs")
         examine(OnServerWhole, each, "gcs", server="gcs")
         examine(OnServerWhole, each, "azurite", server="azurite")
+    if ON_CEPH:
+        examine(OnServerEachDay, each, "ceph", server="ceph")
 LOCAL_EACH_DAY: dict[str, Any] = {"modes": ("store",), "cuts": (1,), "seeds": (20261121,)}
 for each in DRIVEN:
     examine(OnLocal, each, "local", **({} if EVERYWHERE else LOCAL_EACH_DAY))

@@ -28,6 +28,7 @@ COLUMNS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 # Every committer on every server takes long, and ``tox run -e exams`` does it. Each day each is examined in
 # memory or on local files, and on one server; the magic one has the committer exam there.
 EVERYWHERE = os.environ.get("MAGICFS_EXAMS") == "all"
+ON_CEPH = os.environ.get("MAGICFS_EXAMS") == "ceph"
 EACH_DAY = {
     "ministack": ("directory", "file-v1", "stocator", "task-completing"),
     "seaweedfs": ("partitioned", "direct"),
@@ -51,6 +52,7 @@ class OnLocal(FamilyExam):
 
 class OnServer(FamilyExam):
     server: ClassVar[str]
+    bucket_options: ClassVar[Mapping[str, Any]] = {}
     seeds = FamilyExam.seeds if EVERYWHERE else (20261121,)
     many = 1000 if EVERYWHERE else 50
 
@@ -62,7 +64,7 @@ class OnServer(FamilyExam):
         monkeypatch: pytest.MonkeyPatch,
     ) -> ServerBench:
         running = server(self.server)
-        bench = ServerBench(running, bucket_factory(running, "family"))
+        bench = ServerBench(running, bucket_factory(running, "family", **self.bucket_options))
         for name, value in bench.environment().items():
             monkeypatch.setenv(name, value)
         return bench
@@ -80,10 +82,17 @@ for each in COLUMNS:
     if committer_info(COLUMNS[each][0]).needs != "rename":
         examine(OnMemory, each, "memory")
     examine(OnLocal, each, "local")
-# Work files are written by gcsfs itself, and it sends them in a way that aiohttp warns of.
-AS_GCSFS_SENDS = {"pytestmark": pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")}
+# Work files are written by gcsfs and adlfs themselves, and they send them in a way that aiohttp warns of.
+AS_THEY_SEND = {"pytestmark": pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")}
 for where in ("ministack", "moto", "seaweedfs", "gcs"):
-    more: Mapping[str, Any] = AS_GCSFS_SENDS if where == "gcs" else {}
+    more: Mapping[str, Any] = AS_THEY_SEND if where == "gcs" else {}
     for each in COLUMNS if EVERYWHERE else EACH_DAY.get(where, ()):
         if committer_info(COLUMNS[each][0]).needs != "rename":
             examine(OnServer, each, where, server=where, **more)
+for each in COLUMNS if ON_CEPH else ():
+    if committer_info(COLUMNS[each][0]).needs != "rename":
+        examine(OnServer, each, "ceph", server="ceph")
+WITH_FOLDERS = {"bucket_options": {"hierarchicalNamespace": {"enabled": True}}, **AS_THEY_SEND}
+for each in COLUMNS if EVERYWHERE else ("magic", "manifest", "file-v1"):
+    examine(OnServer, each, "gcs-folders", server="gcs", **WITH_FOLDERS)
+    examine(OnServer, each, "adls", server="adls", **AS_THEY_SEND)

@@ -29,6 +29,7 @@ from magicfs.testing.server_process import ServerProcess
 from magicfs.testing.servers import Server
 from magicfs.testing.store_exam import (
     BlockStoreExam,
+    IgnoringStoreExam,
     LocalStoreExam,
     MemoryStoreExam,
     StoreExam,
@@ -87,7 +88,14 @@ class TestStoreWithoutUploads(LocalFiles, PlainFileStoreExam):
         return RenamesOnly(self.local_store(bucket).bucket)
 
 
-class S3Exam(StoreExam):
+class OnS3:
+    """A bucket of a server that speaks S3."""
+
+    subject: str
+    running: Server
+    bucket: str
+    filesystem: S3FileSystem
+
     @pytest.fixture(autouse=True)
     def _bucket(
         self,
@@ -118,6 +126,10 @@ class S3Exam(StoreExam):
         self.running.write(self.bucket, key, body)
 
 
+class S3Exam(OnS3, StoreExam):
+    pass
+
+
 class TestMinistack(S3Exam):
     subject = "ministack"
 
@@ -126,6 +138,12 @@ if os.environ.get("MAGICFS_EXAMS") == "all":  # the slowest of the three, and th
 
     class TestMoto(S3Exam):
         subject = "moto"
+
+
+if os.environ.get("MAGICFS_EXAMS") == "ceph":  # of the machine's own packages: ``tox run -e ceph``
+
+    class TestCeph(OnS3, IgnoringStoreExam):
+        subject = "ceph"
 
 
 class TestSeaweedFS(S3Exam):

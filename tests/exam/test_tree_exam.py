@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import ClassVar
 
 import pytest
 from aiobotocore.session import AioSession
@@ -14,10 +15,12 @@ from magicfs.stores import resolve
 from magicfs.stores.memory import MemoryStore, default_world
 from magicfs.stores.object_tree import tree_of
 from magicfs.stores.tree_port import Tree
+from magicfs.testing.adls_server import AdlsDouble
 from magicfs.testing.counting_store import CountingStore
+from magicfs.testing.gcs_server import GcsDouble
 from magicfs.testing.servers import Server
 from magicfs.testing.store_exam.memory import BUCKET
-from proofs.tree_exam import CopyingTreeExam, LocalTreeExam, MemoryTreeExam
+from proofs.tree_exam import AtomicTreeExam, CopyingTreeExam, LocalTreeExam, MemoryTreeExam
 
 
 class TestMemoryTree(MemoryTreeExam):
@@ -75,3 +78,68 @@ class TestMinistackTree(CopyingTreeExam):
 
     def poke(self, path: str, body: bytes) -> None:
         self.running.s3_client().put_object(Bucket=self.bucket, Key=path, Body=body)
+
+
+FOLDERS = {"hierarchicalNamespace": {"enabled": True}}
+
+
+class OnGcs:
+    """A bucket of the double of Google Cloud Storage.
+
+    Attributes:
+        folders: Whether it has a hierarchical namespace.
+    """
+
+    folders: ClassVar[bool]
+
+    @pytest.fixture(autouse=True)
+    def _bucket(self, gcs: GcsDouble, bucket_factory: Callable[..., str]) -> Iterator[None]:
+        before = default_world().buckets()
+        self.running = gcs
+        self.bucket = bucket_factory(gcs, **(FOLDERS if self.folders else {}))
+        self.filesystem = resolve.filesystem("gs", gcs.storage_options())
+        yield
+        assert default_world().buckets() == before
+
+    def make_tree(self, bucket: str | None = None) -> Tree:
+        return tree_of(resolve.open_store(self.filesystem, bucket or self.bucket))
+
+    def peek(self, path: str) -> bytes | None:
+        return self.running.read(self.bucket, path)
+
+    def poke(self, path: str, body: bytes) -> None:
+        self.running.write(self.bucket, path, body)
+
+
+class TestAdlsTree(AtomicTreeExam):
+    subject = "adls"
+
+    @pytest.fixture(autouse=True)
+    def _container(
+        self, adls: AdlsDouble, bucket_factory: Callable[..., str], small_lake_pages: None
+    ) -> Iterator[None]:
+        before = default_world().buckets()
+        self.running = adls
+        self.bucket = bucket_factory(adls)
+        self.filesystem = resolve.filesystem("abfs", adls.storage_options())
+        yield
+        assert default_world().buckets() == before
+
+    def make_tree(self, bucket: str | None = None) -> Tree:
+        return tree_of(resolve.open_store(self.filesystem, bucket or self.bucket))
+
+    def peek(self, path: str) -> bytes | None:
+        return self.running.read(self.bucket, path)
+
+    def poke(self, path: str, body: bytes) -> None:
+        self.running.write(self.bucket, path, body)
+
+
+class TestGcsFolderTree(OnGcs, AtomicTreeExam):
+    subject = "gcs with folders"
+    folders = True
+
+
+class TestGcsFlatTree(OnGcs, CopyingTreeExam):
+    subject = "gcs"
+    folders = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import AsyncIterator
 from typing import Any
@@ -240,4 +241,4 @@ def test_store_that_claims_a_rename_in_one_step_gives_the_tree_for_it() -> None:
     world = World()
     assert type(tree_of(Claims("b", world))) is ObjectTree
     world.capabilities = dataclasses.replace(world.capabilities, rename="atomic")
-    assert tree_of(Claims("b", world)).atomic
+    assert asyncio.run(tree_of(Claims("b", world)).is_atomic())

@@ -223,7 +223,10 @@ class TestWhatTheDocumentationSays:
             gcs.ask("POST", f"{folders}/a%2F/renameTo/folders/ab%2F")
         with pytest.raises(Refusal, match="parent"):
             gcs.ask("POST", f"{folders}/a%2F/renameTo/folders/no%2Fwhere%2F")
-        assert json.loads(gcs.ask("POST", f"{folders}/a%2F/renameTo/folders/c%2F"))["done"] is True
+        begun = json.loads(gcs.ask("POST", f"{folders}/a%2F/renameTo/folders/c%2F"))
+        number = begun["name"].rpartition("/")[2]
+        ended = json.loads(gcs.ask("GET", f"/storage/v1/b/{bucket}/operations/{number}"))
+        assert (begun["done"], ended["done"], ended["response"]["name"]) == (False, True, "c/")
         assert gcs.all_keys(bucket) == ["ab/3", "c/1", "c/b/2"]
         assert gcs.described(bucket, "c/b/2")["generation"] == before
         names = [one["name"] for one in json.loads(gcs.ask("GET", folders))["items"]]

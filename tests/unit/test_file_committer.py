@@ -66,7 +66,7 @@ def test_accepted_tasks_are_published_and_no_work_is_left(scene: FileScene, algo
         tree = tree_of(scene.store)
         assert await tree.look(f"{scene.destination}/_temporary") is None
         twice = 2 if algorithm == 1 else 1
-        copied = 9 * twice if not tree.atomic else 0
+        copied = 9 * twice if not await tree.is_atomic() else 0
         assert report.statistics.counters["files_copied_bytes"] == copied
         assert report.statistics.counters["committer_commits_completed"] == 6
 
@@ -217,7 +217,7 @@ def test_file_that_vanishes_while_its_task_commits_fails_the_task(
     async def go() -> None:
         driver = await scene.process(algorithm, unique=False).setup()
         name, attempt = attempt_of(0)
-        operation = "rename" if tree_of(scene.store).atomic else "copy"
+        operation = "rename" if await tree_of(scene.store).is_atomic() else "copy"
         gone: list[str] = []
 
         def before(request: Any) -> None:
@@ -422,7 +422,7 @@ def test_old_success_is_gone_while_files_arrive(scene: FileScene) -> None:
         commits = [await scene.process().task(n, FILES) for n in range(2)]
         assert "_SUCCESS" in await scene.keys()
         seen: list[bool] = []
-        operation = "rename" if tree_of(scene.store).atomic else "copy"
+        operation = "rename" if await tree_of(scene.store).is_atomic() else "copy"
 
         def before(request: Any) -> None:
             if request.operation == operation:

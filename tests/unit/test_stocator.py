@@ -19,12 +19,15 @@ from magicfs.errors import (
     FormatError,
     ObjectNotFound,
     OutputExists,
+    PreconditionFailed,
     ProtocolViolation,
     UsageError,
 )
 from magicfs.formats.success import WINNERS_FIELD, SuccessData, Winners
 from magicfs.protocol.final_names import unfinished_name
+from magicfs.stores.memory import MemoryStore
 from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.port import ObjectInfo, Update
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
 from proofs.committer_exam.classic import ClassicExam
@@ -392,6 +395,23 @@ def test_a_write_that_its_own_work_refused_has_succeeded(memory: FinalScene) -> 
         commits = job.wrote(ONE)
         job.with_faults(Fault(Kind.REFUSED, operation="put", times=None)).commit(commits)
         assert len(read(memory)) == 2 * (number + 1)
+
+
+def test_a_store_that_refuses_every_if_match_takes_the_list_all_the_same(
+    memory: FinalScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = MemoryStore.put
+
+    async def refusing(self: MemoryStore, key: str, body: bytes, **how: Any) -> ObjectInfo:
+        if isinstance(how.get("mode"), Update):
+            raise PreconditionFailed("put", key, "another object is there")
+        return await put(self, key, body, **how)
+
+    monkeypatch.setattr(MemoryStore, "put", refusing)
+    for number in range(2):
+        job = memory.job().setup()
+        job.commit(job.wrote(ONE))
+        assert len(winners(memory).jobs) == number + 1
 
 
 # -- what it promises --------------------------------------------------------------------------------------

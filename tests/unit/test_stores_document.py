@@ -49,7 +49,7 @@ def test_stores_can_do_what_their_capabilities_say() -> None:
     assert {name: cells for name, *cells in table} == said
 
 
-_RENAMES = {"copy": "copy and delete", "atomic": "one step"}
+_RENAMES = {"copy": "copy and delete", "atomic": "one step", "by bucket": "by bucket"}
 
 
 def capabilities_of(scheme: str) -> Capabilities:

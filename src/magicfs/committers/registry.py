@@ -5,7 +5,7 @@ No committer is imported before it is made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
@@ -135,6 +135,10 @@ _LACKS = {
         "renames by copying every byte and deleting, one file after the other, so that a job commit would "
         "be slow and could stop half-way"
     ),
+    "folders": (
+        "renames in one step only where the bucket has a hierarchical namespace; this one has none, or who "
+        "asks may not know; nothing was changed. Such renames are what"
+    ),
 }
 _PREFERRED = ("magic", "manifest", "file")
 
@@ -147,13 +151,23 @@ def names() -> tuple[str, ...]:
 def check_store(name: str, store: Store) -> None:
     """Raise UsageError, with the possible ones, for a committer that the store cannot carry."""
     needs = committer_info(name).needs
-    if needs == "nothing" or _has(store, needs):
-        return
+    if needs != "nothing" and not _has(store, needs):
+        raise _refusal(name, store, f"{_LACKS[needs]}, which", ("uploads", "rename"))
+
+
+def without_folders(name: str, store: Store) -> UsageError:
+    """The same of a committer that needs rename, for a bucket that has turned out to have no folders."""
+    return _refusal(name, store, _LACKS["folders"], ("uploads",))
+
+
+def _refusal(name: str, store: Store, lacks: str, offered: Collection[str]) -> UsageError:
     able = [
-        one for one, traits in COMMITTERS.items() if traits.needs == "nothing" or _has(store, traits.needs)
+        one
+        for one, traits in COMMITTERS.items()
+        if traits.needs == "nothing" or (traits.needs in offered and _has(store, traits.needs))
     ]
-    raise UsageError(
-        f"the store {store.name!r} {_LACKS[needs]}, which committer={name!r} needs; best here is "
+    return UsageError(
+        f"the store {store.name!r} {lacks} committer={name!r} needs; best here is "
         f"committer={best_for(store)[0]!r}; possible are {', '.join(able)}"
     )
 
@@ -177,7 +191,8 @@ _WHY = {
 
 def _has(store: Store, needs: str) -> bool:
     capabilities = store.capabilities
-    return capabilities.multipart if needs == "uploads" else capabilities.rename == "atomic"
+    # Of a store whose buckets differ the committer asks when it is set up.
+    return capabilities.multipart if needs == "uploads" else capabilities.rename != "copy"
 
 
 def make(name: str, context: JobContext, engine: Engine) -> Committer:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 __all__ = ["STORES", "choose_engine", "run"]
 
 _PACKAGES = ("numpy", "pandas", "pyarrow", "rich")
-STORES = {"s3": ("botocore", "s3fs"), "gcs": ("gcsfs",), "azure": ("adlfs",), "local": ()}
+_S3 = ("botocore", "s3fs")
+STORES = {"s3": _S3, "ceph": _S3, "gcs": ("gcsfs",), "azure": ("adlfs",), "local": ()}
 """What the demo can start, or make, and the packages that each needs beside."""
 
 
@@ -22,7 +23,7 @@ def run(*, server_url: str | None, engine: str | None, store: str = "s3") -> Rep
     """Run the demo; what it does meanwhile is told on stderr.
 
     ``server_url``: an S3 endpoint; None for a server of its own. ``engine``: ``spark`` or ``processes``; None
-    for Spark where it runs, else processes. ``store``: ``s3``, ``gcs``, ``azure`` or ``local``.
+    for Spark where it runs, else processes. ``store``: one of ``STORES``.
 
     Raises UsageError if something is not installed, or the engine that was asked for does not run here.
     Raises Unavailable if the server did not start.

@@ -14,6 +14,7 @@ from magicfs.demo.buckets import AzureBucket, Bucket, GcsBucket, LocalDirectory,
 from magicfs.errors import UsageError
 from magicfs.testing.azurite import Azurite
 from magicfs.testing.bucket_view import S3View
+from magicfs.testing.ceph_server import Ceph
 from magicfs.testing.gcs_server import GcsDouble
 from magicfs.testing.server_process import ServerProcess
 from magicfs.testing.servers import SeaweedFS, Server
@@ -60,8 +61,8 @@ def own_server(store: str = "s3") -> Iterator[Bucket]:
     """Start a server in a temporary directory, on free ports of the loopback interface; stop it at the end.
 
     Meanwhile its credentials, and no others, are in the environment of this process. ``store``: one of
-    ``main.STORES``; SeaweedFS speaks S3, Azurite is an Azure, and for Google Cloud Storage there is a double
-    of our own. Local files are a temporary directory.
+    ``main.STORES``; SeaweedFS and Ceph speak S3, Azurite is an Azure, and for Google Cloud Storage there is
+    a double of our own. Local files are a temporary directory.
     """
     with ExitStack() as stack:
         if store == "local":
@@ -76,8 +77,13 @@ def own_server(store: str = "s3") -> Iterator[Bucket]:
         yield _BUCKETS[store](name, server, told)
 
 
-_SERVERS: Mapping[str, type[ServerProcess]] = {"s3": SeaweedFS, "gcs": GcsDouble, "azure": Azurite}
-_BUCKETS: Mapping[str, Any] = {"s3": S3Bucket, "gcs": GcsBucket, "azure": AzureBucket}
+_SERVERS: Mapping[str, type[ServerProcess]] = {
+    "s3": SeaweedFS,
+    "ceph": Ceph,
+    "gcs": GcsDouble,
+    "azure": Azurite,
+}
+_BUCKETS: Mapping[str, Any] = {"s3": S3Bucket, "ceph": S3Bucket, "gcs": GcsBucket, "azure": AzureBucket}
 
 
 @contextmanager

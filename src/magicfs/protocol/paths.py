@@ -16,6 +16,7 @@ from magicfs.errors import UsageError
 __all__ = [
     "KEY_BYTES_MAX",
     "Location",
+    "can_be_a_file",
     "check_length",
     "elements",
     "is_hidden",
@@ -177,3 +178,12 @@ def is_hidden(element: str) -> bool:
     ``=``, for ``_day=1`` is the directory of a partition.
     """
     return element.startswith(".") or (element.startswith("_") and "=" not in element)
+
+
+def can_be_a_file(key: str) -> bool:
+    """Whether a file can have this key: no element is empty, ``.`` or ``..``, and no character is NUL."""
+    try:
+        key.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in key and not any(element in {"", ".", ".."} for element in key.split("/"))

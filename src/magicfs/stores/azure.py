@@ -31,9 +31,11 @@ from magicfs.errors import (
 from magicfs.parallel import gathered
 from magicfs.protocol import file_options
 from magicfs.protocol.file_options import METADATA
+from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.parts import PartLimits
-from magicfs.stores import azure_blocks, azure_errors, azure_metadata
-from magicfs.stores.azure_requests import PAGE_MAX, AzureRequests
+from magicfs.stores import azure_blocks, azure_errors, azure_metadata, folder_tree
+from magicfs.stores.azure_folders import AzureFolders
+from magicfs.stores.azure_requests import PAGE_MAX, AzureRequests, quoted
 from magicfs.stores.pages import Pages
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
 
@@ -45,6 +47,7 @@ _COPY_POLL_S: Final = 0.2
 # A block without bytes is refused (Azure Storage, "Put Block").
 _SAYING: Final = b"."
 _CAPABILITIES: Final = Capabilities(
+    rename="by bucket",
     # Azure Storage, "Scalability and performance targets for Blob storage".
     parts=PartLimits(size_min=1, size_max=4000 * 2**20, count_max=50_000, object_max=50_000 * 4000 * 2**20),
     upload_options=_UPLOAD_OPTIONS,
@@ -66,6 +69,9 @@ class AzureStore(AzureRequests):
 
     name = "abfs"
     capabilities = _CAPABILITIES
+
+    def folders(self) -> AzureFolders:
+        return AzureFolders(self)
 
     async def create_upload(
         self, key: str, *, metadata: Mapping[str, str], options: Mapping[str, Any] | None = None
@@ -158,9 +164,15 @@ class AzureStore(AzureRequests):
 
         async def page(position: dict[str, str]) -> tuple[builtins.list[UploadInfo], dict[str, str] | None]:
             listed, following = await self.page(
-                "list_uploads", prefix, position, "list_blobs", include=["uncommittedblobs"]
+                "list_uploads", prefix, position, "list_blobs", include=["uncommittedblobs", "metadata"]
             )
-            keys = [blob.name for blob in listed if not blob.size and not blob.content_settings.content_type]
+            keys = [
+                blob.name
+                for blob in listed
+                if not blob.size
+                and not blob.content_settings.content_type
+                and not azure_metadata.is_directory(blob.metadata)
+            ]
             found = await gathered(keys, of_key, _AT_ONCE)
             return [upload for uploads in found for upload in uploads], following
 
@@ -242,7 +254,10 @@ class AzureStore(AzureRequests):
 
     async def _read(self, operation: str, key: str, **how: Any) -> bytes:
         async def read(blob: Any) -> bytes:
-            body: bytes = await (await blob.download_blob(**how)).readall()
+            found = await blob.download_blob(**how)
+            if azure_metadata.is_directory(found.properties.metadata):
+                raise ObjectNotFound(operation, self.path(key), "a directory is there")
+            body: bytes = await found.readall()
             return body
 
         body: bytes = await self.call(operation, key, read)
@@ -255,7 +270,7 @@ class AzureStore(AzureRequests):
         return ObjectInfo(
             key,
             found.size,
-            _quoted(found.etag),
+            quoted(found.etag),
             _seconds(found.last_modified),
             azure_metadata.decoded(found.metadata),
             azure_metadata.described(found.content_settings),
@@ -269,7 +284,7 @@ class AzureStore(AzureRequests):
                 "list", prefix, position, "list_blobs", include=["metadata"], **most
             )
             return [
-                ObjectInfo(blob.name, blob.size, _quoted(blob.etag), _seconds(blob.last_modified))
+                ObjectInfo(blob.name, blob.size, quoted(blob.etag), _seconds(blob.last_modified))
                 for blob in listed
                 if not azure_metadata.is_directory(blob.metadata)
             ], following
@@ -292,6 +307,7 @@ class AzureStore(AzureRequests):
 
     async def delete_matching(self, key: str, etag: str) -> None:
         await self._delete_one("delete_matching", key, etag)
+        await self._prune([key])
 
     async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
         return await self._delete("delete_all_matching", objects, len(objects))
@@ -330,7 +346,13 @@ class AzureStore(AzureRequests):
         if failed:
             problem = f"{len(failed)} of {count} refused: {failed[0].problem}"
             raise type(failed[0])(operation, failed[0].key, problem, hint=failed[0].hint) from failed[0]
+        await self._prune([key for key, _ in objects])
         return left
+
+    async def _prune(self, keys: Sequence[str]) -> None:
+        """Leave no directories of a job's work where the account has some."""
+        if any(MAGIC in key for key in keys) and await (folders := self.folders()).exist():
+            await folder_tree.prune(folders, keys)
 
     async def _refuse_if_there(self, key: str) -> None:
         try:
@@ -365,12 +387,7 @@ def _stream(body: PartBody) -> io.BytesIO:
 
 
 def _etag(answer: Mapping[str, Any]) -> str:
-    return _quoted(answer.get("etag"))
-
-
-def _quoted(etag: str | None) -> str:
-    # Listings show it without quotation marks.
-    return f'"{etag.strip(chr(34))}"' if etag else ""
+    return quoted(answer.get("etag"))
 
 
 def _seconds(moment: dt.datetime | None) -> float | None:

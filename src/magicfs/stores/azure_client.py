@@ -6,14 +6,16 @@ import asyncio
 import contextlib
 import os
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from adlfs import AzureBlobFileSystem
 
-__all__ = ["service_of"]
+__all__ = ["lake_of", "service_of"]
 
 _PLACE = "_magicfs_service"
+_LAKE = "_magicfs_lake"
 _ONE_REQUEST = 2**40
 """Bytes that are read or written in one request, which is more than any: the SDK would cut them by itself."""
 _CLOSE_S = 5.0
@@ -25,11 +27,20 @@ def service_of(filesystem: AzureBlobFileSystem) -> Any:
     Retries are ours (``stores.retrying``): those of the SDK wait 15 s before the first, and hide lost
     answers. It lives and ends with the filesystem: there is one for each, and nobody else knows it.
     """
-    service = filesystem.__dict__.get(_PLACE)
+    return _kept(filesystem, _PLACE, _made)
+
+
+def lake_of(filesystem: AzureBlobFileSystem) -> Any:
+    """The same for the endpoint ``dfs`` of an account with a hierarchical namespace."""
+    return _kept(filesystem, _LAKE, _made_lake)
+
+
+def _kept(filesystem: AzureBlobFileSystem, place: str, make: Callable[[AzureBlobFileSystem], Any]) -> Any:
+    service = filesystem.__dict__.get(place)
     if service is None:
         # Another thread may have been faster; this one has opened nothing yet. No lock: a fork could copy it
         # while it is held.
-        service = filesystem.__dict__.setdefault(_PLACE, made := _made(filesystem))
+        service = filesystem.__dict__.setdefault(place, made := make(filesystem))
         if service is made and not filesystem.asynchronous:
             weakref.finalize(filesystem, _close, filesystem.loop, service, os.getpid())
     return service
@@ -39,20 +50,39 @@ def _made(filesystem: AzureBlobFileSystem) -> Any:
     from azure.storage.blob.aio import BlobServiceClient
 
     theirs = filesystem.service_client
+    return BlobServiceClient(
+        theirs.url,  # a SAS token is in it, if there is one
+        credential=theirs.credential,
+        max_single_get_size=_ONE_REQUEST,
+        max_single_put_size=_ONE_REQUEST,
+        **_how(filesystem),
+    )
+
+
+def _made_lake(filesystem: AzureBlobFileSystem) -> Any:
+    from azure.storage.filedatalake.aio import DataLakeServiceClient
+
+    theirs = filesystem.service_client
+    credential = theirs.credential
+    if hasattr(credential, "account_key"):  # of a class of the other package
+        credential = {"account_name": credential.account_name, "account_key": credential.account_key}
+    return DataLakeServiceClient(
+        theirs.url.replace(".blob.", ".dfs.", 1), credential=credential, **_how(filesystem)
+    )
+
+
+def _how(filesystem: AzureBlobFileSystem) -> dict[str, Any]:
+    """What the clients of both endpoints are told: each request is sent once."""
     timeouts = {
         name: value
         for name, value in getattr(filesystem, "_timeout_kwargs", {}).items()
         if name in {"connection_timeout", "read_timeout"}
     }
-    return BlobServiceClient(
-        theirs.url,  # a SAS token is in it, if there is one
-        credential=theirs.credential,
-        transport=_transport_class()(**timeouts),
-        retry_total=0,
-        max_single_get_size=_ONE_REQUEST,
-        max_single_put_size=_ONE_REQUEST,
-        user_agent="magicfs",
-    )
+    return {
+        "transport": _transport_class()(**timeouts),
+        "retry_total": 0,
+        "user_agent": "magicfs",
+    }
 
 
 def _transport_class() -> type[Any]:

@@ -19,7 +19,9 @@ from magicfs.stores.translation import translating
 
 __all__ = ["NO_CONTAINER", "code_of", "kind_of", "translate", "translated"]
 
-NO_CONTAINER = frozenset({"ContainerNotFound", "ContainerBeingDeleted", "ContainerDisabled"})
+NO_CONTAINER = frozenset(
+    {"ContainerNotFound", "ContainerBeingDeleted", "ContainerDisabled", "FilesystemNotFound"}
+)
 """Codes that are about the container, not about a blob in it."""
 
 _CREDENTIALS = (
@@ -40,6 +42,9 @@ _BLOCKS = (
 _KINDS: dict[str, type[StoreError]] = {
     "404": ObjectNotFound,
     "BlobAlreadyExists": ObjectExists,
+    "PathAlreadyExists": ObjectExists,
+    "PathConflict": ObjectExists,
+    "InvalidSourceOrDestinationResourceType": ObjectExists,
     "ConditionNotMet": PreconditionFailed,
     "SourceConditionNotMet": PreconditionFailed,
     "TargetConditionNotMet": PreconditionFailed,
@@ -76,6 +81,7 @@ _HINTS = {
     "LeaseAlreadyPresent": _LEASE,
     "LeaseIdMissing": _LEASE,
     "LeaseLost": _LEASE,
+    "RenameDestinationParentPathNotFound": "make the directory first",
     "SnapshotsPresent": "delete the snapshots of the blob first",
 }
 _SIGNATURE = re.compile(r"(?i)\b(sig|signature|accountkey|sharedaccesssignature)=[^&;\s'\"]+")

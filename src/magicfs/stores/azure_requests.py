@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from magicfs.errors import ObjectNotFound
 from magicfs.stores import azure_errors
-from magicfs.stores.azure_client import service_of
+from magicfs.stores.azure_client import lake_of, service_of
 
 if TYPE_CHECKING:
     from adlfs import AzureBlobFileSystem
 
-__all__ = ["PAGE_MAX", "AzureRequests"]
+__all__ = ["PAGE_MAX", "AzureRequests", "quoted"]
 
 PAGE_MAX = 5000
 """Most entries of one page of a listing (Azure Storage, "List Blobs")."""
@@ -39,6 +39,11 @@ class AzureRequests:
     def service(self) -> Any:
         """The client of the account."""
         return service_of(self._filesystem)
+
+    @property
+    def lake(self) -> Any:
+        """The client of the account's other endpoint, ``dfs``."""
+        return lake_of(self._filesystem)
 
     def path(self, key: str) -> str:
         """What messages call a key."""
@@ -80,3 +85,8 @@ class AzureRequests:
             found = [entry async for entry in await anext(pages)]
         following = pages.continuation_token
         return found, {"marker": following} if following else None
+
+
+def quoted(etag: str | None) -> str:
+    """An ETag as it travels: listings show it without quotation marks. Empty for none."""
+    return f'"{etag.strip(chr(34))}"' if etag else ""

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import Any, Generic, Self, TypeVar
 
 from magicfs.stores import object_settings
+from magicfs.stores.folder_port import Folders
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.object_tree import tree_of
 from magicfs.stores.port import (
@@ -23,7 +24,7 @@ from magicfs.stores.port import (
 )
 from magicfs.stores.tree_port import Entry, Tree
 
-__all__ = ["DelegatingStore", "DelegatingTree", "Steps"]
+__all__ = ["DelegatingFolders", "DelegatingStore", "DelegatingTree", "Steps"]
 
 _T = TypeVar("_T")
 
@@ -135,6 +136,11 @@ class DelegatingStore:
         """The tree of the store within; its requests go through the hook, too."""
         return DelegatingTree(tree_of(self.inner), self)
 
+    def folders(self) -> Folders:
+        """The folders of the store within; its requests go through the hook, too."""
+        inner: Folders = self.inner.folders()  # type: ignore[attr-defined]  # asked for where there are some
+        return DelegatingFolders(inner, self)
+
     async def _around(self, operation: str, key: str, request: Callable[[], Awaitable[_T]]) -> _T:  # noqa: ARG002
         """Make a request, by the port's name of it; it may be made again."""
         return await request()
@@ -164,9 +170,8 @@ class DelegatingTree:
     def bucket(self) -> str:
         return self.inner.bucket
 
-    @property
-    def atomic(self) -> bool:
-        return self.inner.atomic
+    async def is_atomic(self) -> bool:
+        return await self.inner.is_atomic()
 
     async def make_directory(self, path: str) -> None:
         await self._around("make_directory", path, lambda: self.inner.make_directory(path))
@@ -191,6 +196,39 @@ class DelegatingTree:
 
     async def read(self, path: str, *, size_max: int | None = None) -> bytes:
         return await self._around("read", path, lambda: self.inner.read(path, size_max=size_max))
+
+
+class DelegatingFolders:
+    """Passes the whole port of folders on, through the hook of a store."""
+
+    def __init__(self, inner: Folders, store: DelegatingStore) -> None:
+        self.inner = inner
+        self._around = store._around  # noqa: SLF001 - the hooks of this module
+        self._steps = store._steps  # noqa: SLF001
+
+    async def exist(self) -> bool:
+        return await self._around("folders_exist", "", self.inner.exist)
+
+    async def look(self, path: str) -> Entry | None:
+        return await self._around("look", path, lambda: self.inner.look(path))
+
+    def entries(self, path: str) -> AsyncIterator[Entry]:
+        return self._steps("entries", path, self.inner.entries(path))
+
+    async def make(self, path: str) -> None:
+        await self._around("make_directory", path, lambda: self.inner.make(path))
+
+    async def move(self, source: str, destination: str) -> None:
+        await self._around("rename", source, lambda: self.inner.move(source, destination))
+
+    async def rename(self, source: str, destination: str) -> None:
+        await self._around("rename", source, lambda: self.inner.rename(source, destination))
+
+    async def delete(self, path: str) -> bool:
+        return await self._around("delete_directory", path, lambda: self.inner.delete(path))
+
+    async def delete_tree(self, path: str) -> bool:
+        return await self._around("delete_tree", path, lambda: self.inner.delete_tree(path))
 
 
 class Steps(AsyncIterator[_T], Generic[_T]):

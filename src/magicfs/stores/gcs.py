@@ -18,7 +18,6 @@ from urllib.parse import quote
 from magicfs.errors import (
     ObjectExists,
     ObjectNotFound,
-    PermissionDenied,
     PreconditionFailed,
     StoreError,
     Unsupported,
@@ -27,10 +26,13 @@ from magicfs.errors import (
 )
 from magicfs.protocol import file_options
 from magicfs.protocol.file_options import METADATA
+from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.parts import PartLimits
-from magicfs.stores import gcs_batch, gcs_errors
+from magicfs.stores import folder_tree, gcs_batch, gcs_errors
 from magicfs.stores.gcs_client import GcsClient
 from magicfs.stores.gcs_errors import Answer
+from magicfs.stores.gcs_folders import GcsFolders
+from magicfs.stores.gcs_layout import layout_of
 from magicfs.stores.gcs_uploads import HEADERS, GcsUploads, crc32c_of
 from magicfs.stores.pages import Pages
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["GcsStore"]
 
 _CAPABILITIES = Capabilities(
+    rename="by bucket",
     bulk_delete_max=gcs_batch.CALLS_MAX,
     parts=PartLimits(object_max=5 * 2**40),
     upload_options=frozenset({METADATA, *HEADERS}),
@@ -54,8 +57,6 @@ _DESCRIPTION = {
     "ContentLanguage": "contentLanguage",
     "ContentType": "contentType",
 }
-_ordinary: set[str] = set()
-"""Buckets that were seen to be no Rapid ones, in this process."""
 
 
 class GcsStore:
@@ -72,6 +73,9 @@ class GcsStore:
     @property
     def identity(self) -> str:
         return f"gcs:{self._client.location}/{self.bucket}"
+
+    def folders(self) -> GcsFolders:
+        return GcsFolders(self._client, self.bucket)
 
     async def create_upload(
         self, key: str, *, metadata: Mapping[str, str], options: Mapping[str, Any] | None = None
@@ -215,7 +219,15 @@ class GcsStore:
         if errors:
             # What may succeed later says so for all.
             raise next((error for error in errors if not error.retryable), errors[0])
+        await self._prune(operation, [key for key, _ in objects])
         return left
+
+    async def _prune(self, operation: str, keys: Sequence[str]) -> None:
+        """Leave no folders of a job's work where the bucket has some."""
+        if any(MAGIC in key for key in keys):
+            layout = await layout_of(self._client, self.bucket, operation)
+            if layout.is_hierarchical:
+                await folder_tree.prune(self.folders(), keys)
 
     async def _described(self, operation: str, key: str) -> ObjectInfo:
         fields = f"name,size,generation,timeCreated,metadata,{','.join(_DESCRIPTION.values())}"
@@ -255,23 +267,16 @@ class GcsStore:
 
     async def _refuse_rapid(self, operation: str) -> None:
         """Raise UsageError before anything is written to a Rapid bucket; each is asked once what it is."""
-        if self.identity in _ordinary:
-            return
-        target = f"/storage/v1/b/{quote(self.bucket)}/storageLayout"
-        path = self._path("")
         try:
-            layout = _document(await self._client.ask(operation, path, "GET", target))
+            layout = await layout_of(self._client, self.bucket, operation)
         except ObjectNotFound:
             return  # the write itself will tell
-        except (PermissionDenied, Unsupported):
-            layout = {}  # who may write need not be allowed to ask
-        if layout.get("locationType") == "zone":
+        if layout.is_zonal:
             raise UsageError(
                 f"bucket {self.bucket!r} is a Rapid (zonal) bucket: its objects are visible while they are "
                 "written and cannot be taken back, so no upload can be delayed; nothing was written; "
                 "publish to a regional bucket"
             )
-        _ordinary.add(self.identity)
 
     def _target(self, key: str) -> str:
         return f"/storage/v1/b/{quote(self.bucket)}/o/{quote(key, safe='')}"

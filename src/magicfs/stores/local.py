@@ -43,7 +43,7 @@ from magicfs.errors import (
     UploadNotFound,
     UsageError,
 )
-from magicfs.protocol import file_options
+from magicfs.protocol import file_options, paths
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import local_files, local_uploads
 from magicfs.stores.local_parts import OpenUpload, WrongPartsError
@@ -83,7 +83,7 @@ class LocalStore:
                 "file:// needs a POSIX filesystem, and this system has none; use s3:// or memory://, or run "
                 "the job on Linux or macOS"
             )
-        if bucket and (not bucket.startswith("/") or not local_files.is_possible(bucket[1:])):
+        if bucket and (not bucket.startswith("/") or not paths.can_be_a_file(bucket[1:])):
             raise UsageError(f"{bucket!r} is no absolute path of a directory; write file:///directory/name")
         self.bucket = bucket
         self._root = Path(f"{bucket}/")
@@ -215,7 +215,7 @@ class LocalStore:
 
     def _head(self, operation: str, key: str) -> ObjectInfo:
         found = None
-        if local_files.is_possible(key):
+        if paths.can_be_a_file(key):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 found = local_files.describe(self._path(key), key)
         if found is None:
@@ -292,7 +292,7 @@ class LocalStore:
     def _said_plainly(self, operation: str, key: str) -> Iterator[None]:
         """Refuse a key that can be no file, and say what is in the way of one that can."""
         place = self._place(key)
-        if not local_files.is_possible(key):
+        if not paths.can_be_a_file(key):
             problem = "no file has such a name: an element is empty, '.' or '..', or a character is NUL"
             raise StoreError(operation, place, problem, hint=_RENAME)
         try:
@@ -307,13 +307,13 @@ class LocalStore:
             ) from error
 
     def _opened(self, operation: str, key: str) -> BufferedReader:
-        if local_files.is_possible(key):
+        if paths.can_be_a_file(key):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 return local_files.opened(self._path(key))
         raise self._missing(operation, key)
 
     def _remove(self, key: str) -> None:
-        if local_files.is_possible(key):
+        if paths.can_be_a_file(key):
             path = self._path(key)
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 if local_files.describe(path, key) is not None:

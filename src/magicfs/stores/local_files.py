@@ -29,6 +29,7 @@ from magicfs.errors import (
     Unavailable,
     Unsupported,
 )
+from magicfs.protocol import paths
 from magicfs.protocol.magic import MAGIC
 from magicfs.stores.port import Body, ObjectInfo
 
@@ -39,7 +40,6 @@ __all__ = [
     "copy_into",
     "describe",
     "info_of",
-    "is_possible",
     "link",
     "make_directories",
     "opened",
@@ -99,15 +99,6 @@ _KINDS: dict[str, tuple[type[StoreError], str]] = {
     ),
 }
 _BY_NUMBER = {getattr(errno, name): kind for name, kind in _KINDS.items() if hasattr(errno, name)}
-
-
-def is_possible(key: str) -> bool:
-    """Whether a file can have this key: no element is empty, ``.`` or ``..``, and no character is NUL."""
-    try:
-        os.fsencode(key)
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in key and not any(element in {"", ".", ".."} for element in key.split("/"))
 
 
 def describe(path: Path, key: str) -> ObjectInfo | None:
@@ -319,7 +310,7 @@ def walk(root: Path, prefix: str) -> Iterator[ObjectInfo]:
     What is deleted meanwhile may be left out. OSError if a directory cannot be read.
     """
     start, slash, beginning = prefix.rpartition("/")
-    if slash and not is_possible(start):
+    if slash and not paths.can_be_a_file(start):
         return
     waiting = [start + slash]
     while waiting:
@@ -341,7 +332,7 @@ def directories(root: Path, prefix: str) -> list[str]:
     """
     start, slash, beginning = prefix.rpartition("/")
     start += slash
-    if slash and not is_possible(start.removesuffix("/")):
+    if slash and not paths.can_be_a_file(start.removesuffix("/")):
         return []
     try:
         names = _names(root / start)

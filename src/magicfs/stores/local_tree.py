@@ -16,7 +16,7 @@ from magicfs.errors import ObjectExists, ObjectNotFound, StoreError
 from magicfs.protocol import paths
 from magicfs.stores import local_files
 from magicfs.stores.port import ObjectInfo
-from magicfs.stores.tree_port import Entry
+from magicfs.stores.tree_port import Entry, check_path
 
 __all__ = ["LocalTree"]
 
@@ -40,11 +40,13 @@ class LocalTree:
     """
 
     name = "file"
-    atomic = True
 
     def __init__(self, bucket: str = "") -> None:
         self.bucket = bucket
         self._root = Path(f"{bucket}/")
+
+    async def is_atomic(self) -> bool:
+        return True
 
     async def make_directory(self, path: str) -> None:
         await self._run("make_directory", path, self._make_directory)
@@ -195,11 +197,7 @@ class LocalTree:
             return await asyncio.to_thread(work, path)
 
     def _check(self, operation: str, path: str, *, whole_bucket: bool) -> None:
-        if not path and not whole_bucket:
-            raise StoreError(operation, self._place(path), "this is the bucket itself", hint="name a path")
-        if path and not local_files.is_possible(path):
-            problem = "a path has no element that is empty, '.' or '..', and no slash at its ends"
-            raise StoreError(operation, self._place(path), problem, hint="write the path out")
+        check_path(operation, self.bucket, path, whole_bucket=whole_bucket)
 
     def _require_bucket(self) -> None:
         if not self._root.is_dir():

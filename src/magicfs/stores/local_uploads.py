@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from magicfs.protocol import paths
 from magicfs.stores import local_files
 from magicfs.stores.local_files import UPLOADS
 from magicfs.stores.local_parts import DATA, OpenUpload, remove
@@ -130,11 +131,7 @@ def find(root: Path, key: str, upload_id: str) -> tuple[OpenUpload | None, bool]
     """
     match = _ID.fullmatch(upload_id)
     names = key.split("/")
-    if (
-        match is None
-        or not local_files.is_possible(key)
-        or not 0 < int(match[2]) <= int(match[1]) <= len(names)
-    ):
+    if match is None or not paths.can_be_a_file(key) or not 0 < int(match[2]) <= int(match[1]) <= len(names):
         return None, False
     listed, directory = (
         root.joinpath(*names[: len(names) - int(below)], UPLOADS, upload_id) for below in (match[1], match[2])
@@ -154,13 +151,13 @@ def _key_of(directory: Path) -> str | None:
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
     key = found.get("key") if isinstance(found, dict) else None
-    return key if isinstance(key, str) and local_files.is_possible(key) else None
+    return key if isinstance(key, str) and paths.can_be_a_file(key) else None
 
 
 def pending(root: Path, prefix: str) -> list[UploadInfo]:
     """Every open upload whose key begins with a prefix, in the order of keys and of opening."""
     start, slash, beginning = prefix.rpartition("/")
-    if slash and not local_files.is_possible(start):
+    if slash and not paths.can_be_a_file(start):
         return []
     names = start.split("/") if start else []
     found: dict[str, UploadInfo] = {}

@@ -8,8 +8,10 @@ from typing import TypeGuard
 from magicfs.errors import ObjectExists, ObjectNotFound, PermissionDenied, StoreError
 from magicfs.parallel import gathered
 from magicfs.protocol import paths
+from magicfs.stores.folder_port import FolderStore
+from magicfs.stores.folder_tree import BucketTree, FolderTree
 from magicfs.stores.port import ObjectInfo, PutMode, Store
-from magicfs.stores.tree_port import Entry, Tree, TreeStore
+from magicfs.stores.tree_port import Entry, Tree, TreeStore, in_order
 
 __all__ = ["ObjectTree", "tree_of"]
 
@@ -19,15 +21,26 @@ CONCURRENCY = 32
 
 def tree_of(store: Store) -> Tree:
     """The tree of a store: its own where it can rename in one step, else one of copying and deleting.
+    Where the bucket decides, the tree asks first.
 
     Requests of the tree pass through everything that is put around the store: they are counted, limited in
     time, and made to fail, as the store's own are.
     """
-    return store.tree() if _has_tree(store) else ObjectTree(store)
+    if _has_tree(store):
+        return store.tree()
+    copying = ObjectTree(store)
+    if not _may_have_folders(store):
+        return copying
+    folders = store.folders()
+    return BucketTree(folders, FolderTree(store, folders), copying)
 
 
 def _has_tree(store: Store) -> TypeGuard[TreeStore]:
     return store.capabilities.rename == "atomic"
+
+
+def _may_have_folders(store: Store) -> TypeGuard[FolderStore]:
+    return store.capabilities.rename == "by bucket"
 
 
 class ObjectTree:
@@ -63,8 +76,7 @@ class ObjectTree:
     def bucket(self) -> str:
         return self._store.bucket
 
-    @property
-    def atomic(self) -> bool:
+    async def is_atomic(self) -> bool:
         return False
 
     async def make_directory(self, path: str) -> None:
@@ -100,8 +112,8 @@ class ObjectTree:
                 found.setdefault((name, entry.kind), entry)
         if not there:
             raise ObjectNotFound("entries", self._place(path), "no such directory")
-        for name, kind in sorted(found, key=_order):
-            yield found[name, kind]
+        for entry in in_order(found.values()):
+            yield entry
 
     async def rename(self, source: str, destination: str) -> None:
         for path in (source, destination):
@@ -232,8 +244,3 @@ def _children(path: str, keys: Sequence[str]) -> list[str]:
 
 def _entry(info: ObjectInfo) -> Entry:
     return Entry(info.key, "file", info.size, info.etag)
-
-
-def _order(found: tuple[str, str]) -> tuple[bytes, bool]:
-    name, kind = found
-    return name.encode("utf-8", "surrogateescape"), kind == "directory"

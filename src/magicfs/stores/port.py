@@ -49,7 +49,8 @@ class Capabilities:
     Attributes:
         multipart: Whether uploads can be opened by one process and completed by another.
         rename: How an object gets another name: by copying and deleting, or in one step. A store that can do
-            it in one step is a ``stores.tree_port.TreeStore``.
+            it in one step is a ``stores.tree_port.TreeStore``; one of whose buckets some can, and only asking
+            tells which, is a ``stores.folder_port.FolderStore``.
         metadata: Whether objects keep user metadata. Where they do not, what is given is forgotten, and the
             id of an upload tells the ETag that its object will have and no other
             (``protocol.readback.etag_of_upload``).
@@ -72,7 +73,7 @@ class Capabilities:
     """
 
     multipart: bool = True
-    rename: Literal["copy", "atomic"] = "copy"
+    rename: Literal["copy", "atomic", "by bucket"] = "copy"
     metadata: bool = True
     directories: bool = False
     bulk_delete_max: int = 1000

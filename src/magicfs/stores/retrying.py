@@ -60,6 +60,13 @@ RETRIES: Mapping[str, Retry] = {
     "delete": _USUAL,
     "delete_matching": _USUAL,
     "delete_all_matching": _USUAL,
+    # Of folders. A rename is not made again: where its answer was lost, who asked looks what is there.
+    "folders_exist": _USUAL,
+    "look": _USUAL,
+    "entries": _USUAL,
+    "make_directory": _USUAL,
+    "delete_directory": _USUAL,
+    "delete_tree": _USUAL,
 }
 """By operation of the port. A listing's attempts are those for one page."""
 

@@ -14,6 +14,7 @@ import io
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from magicfs.errors import (
     ObjectExists,
@@ -61,7 +62,7 @@ class S3Store:
         records = object_settings.of_records(self.object_settings)
         self._arguments_of_records = object_settings.arguments(records, options)
         self.capabilities = Capabilities(
-            parts=PartLimits(equal_sizes=bool(filesystem.fixed_upload_size)),
+            parts=PartLimits(equal_sizes=bool(filesystem.fixed_upload_size) or _is_r2(filesystem)),
             upload_options=_UPLOAD_OPTIONS,
         )
 
@@ -315,6 +316,12 @@ class S3Store:
             known = filesystem._get_s3_method_kwargs(function, made, **kwargs)  # noqa: SLF001
             foreign = object_settings.foreign(made.keys() | kwargs.keys())
             return await function(**{name: known[name] for name in known if name not in foreign})
+
+
+def _is_r2(filesystem: S3FileSystem) -> bool:
+    """Whether requests go to Cloudflare R2, which completes uploads of equal parts alone."""
+    host = urlsplit(_endpoint(filesystem)).hostname or ""
+    return host.endswith(".r2.cloudflarestorage.com")
 
 
 def _endpoint(filesystem: S3FileSystem) -> str:

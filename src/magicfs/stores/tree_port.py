@@ -6,23 +6,25 @@ loop. As in ``stores.port`` each docstring says what is true afterwards, what a 
 which errors there are, and what is true after each; any method may raise ``PermissionDenied``,
 ``Unavailable`` and ``StoreError`` as described there.
 
-Trees differ in one thing, which ``atomic`` says:
+Trees differ in one thing, which ``is_atomic`` says:
 
-* Where it is true, directories are real. The parents of a destination must be there, a file in the place of
+* Where it is, directories are real. The parents of a destination must be there, a file in the place of
   a parent is in the way, and of several renames that exclude each other exactly one succeeds.
-* Where it is false, a directory is what keys have in common. Nothing asks for parents, so nobody need make
+* Where it is not, a directory is what keys have in common. Nothing asks for parents, so nobody need make
   them, and files may lie below a file; a directory may be gone with its last entry.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from magicfs.errors import StoreError
+from magicfs.protocol import paths
 from magicfs.stores.port import Store
 
-__all__ = ["Entry", "Kind", "Tree", "TreeStore"]
+__all__ = ["Entry", "Kind", "Tree", "TreeStore", "check_path", "in_order"]
 
 Kind = Literal["file", "directory"]
 
@@ -35,7 +37,7 @@ class Entry:
         path: A key, without a slash at its end.
         kind: What it is.
         size: Length of a file in bytes.
-        etag: Of a file, as the store gives it. Where ``atomic`` is true it stays the same when the file is
+        etag: Of a file, as the store gives it. Where a rename is one step it stays the same when the file is
             renamed; a copy has another one, or the same.
     """
 
@@ -56,9 +58,12 @@ class Tree(Protocol):
     def bucket(self) -> str:
         """The bucket."""
 
-    @property
-    def atomic(self) -> bool:
-        """Whether ``rename`` is one step: everybody sees all of it or nothing, and nothing is copied."""
+    async def is_atomic(self) -> bool:
+        """Whether ``rename`` is one step: everybody sees all of it or nothing, and nothing is copied.
+
+        Raises:
+            ObjectNotFound: No such bucket, where that is what tells.
+        """
 
     async def make_directory(self, path: str) -> None:
         """Make a directory, with its parents.
@@ -96,15 +101,15 @@ class Tree(Protocol):
         file. A directory takes a free path, or the place of an empty directory. A path renamed to itself
         stays. A second call raises ``ObjectNotFound``, for the source is gone.
 
-        Where ``atomic`` is false this is copying everything and then deleting the source: see
+        Where it is not this is copying everything and then deleting the source: see
         ``stores.object_tree`` for what a crash, an error or a writer between the two leaves. Nothing is
         ever lost.
 
         Raises:
-            ObjectNotFound: No such source; or, where ``atomic`` is true, the parent of the destination is
+            ObjectNotFound: No such source; or, where ``is_atomic``, the parent of the destination is
                 not there. Nothing changed.
             ObjectExists: The source is a directory and the destination is a file, or a directory that is not
-                empty; or, where ``atomic`` is true, the source is a file and the destination a directory.
+                empty; or, where ``is_atomic``, the source is a file and the destination a directory.
                 Nothing changed.
             Unsupported: The two lie on filesystems between which nothing can be renamed; nothing changed.
             StoreError: The destination lies below the source; nothing changed.
@@ -145,7 +150,7 @@ class Tree(Protocol):
         of several such calls at once exactly one succeeds, where the store honours that at all.
 
         Raises:
-            ObjectExists: ``if_absent`` was given and a file is there; or, where ``atomic`` is true, a
+            ObjectExists: ``if_absent`` was given and a file is there; or, where ``is_atomic``, a
                 directory is there, or a file in the place of a parent. Nothing changed.
             ObjectNotFound: No such bucket.
         """
@@ -163,3 +168,20 @@ class TreeStore(Store, Protocol):
 
     def tree(self) -> Tree:
         """The same objects as files and directories. Makes no request."""
+
+
+def check_path(operation: str, bucket: str, path: str, *, whole_bucket: bool) -> None:
+    """Raise StoreError for what cannot be a path of real directories, or is the bucket and may not be."""
+    place = f"{bucket}/{path}"
+    if not path and not whole_bucket:
+        raise StoreError(operation, place, "this is the bucket itself", hint="name a path")
+    if path and not paths.can_be_a_file(path):
+        problem = "a path has no element that is empty, '.' or '..', and no slash at its ends"
+        raise StoreError(operation, place, problem, hint="write the path out")
+
+
+def in_order(entries: Iterable[Entry]) -> list[Entry]:
+    """Entries of one directory as ``Tree.entries`` shows them."""
+    return sorted(
+        entries, key=lambda entry: (entry.path.encode("utf-8", "surrogateescape"), entry.kind == "directory")
+    )

@@ -1,4 +1,4 @@
-"""The names of operations of Azure's Blob service, recognised from requests as they travel.
+"""The names of operations of Azure's Blob service and of Data Lake Storage, recognised from requests.
 
 The account is the first element of the path, as emulators have it.
 """
@@ -28,6 +28,18 @@ _ON_CONTAINER = {
 }
 
 
+# (method, value of resource or action) -> operation of the endpoint ``dfs``.
+_OF_DFS = {
+    ("PUT", "directory"): "Path Create",
+    ("PUT", "file"): "Path Create",
+    ("GET", "filesystem"): "Path List",
+    ("PATCH", "append"): "Path Update",
+    ("PATCH", "flush"): "Path Update",
+    ("HEAD", "getStatus"): "Path Get Properties",
+    ("HEAD", "getAccessControl"): "Path Get Properties",
+}
+
+
 def azure_operation(method: str, path: str, query: str, headers: Mapping[str, str]) -> str:
     """Return the name of the operation that a request asks for; the HTTP method alone for an unknown one.
 
@@ -35,6 +47,15 @@ def azure_operation(method: str, path: str, query: str, headers: Mapping[str, st
     """
     _, _, blob = path.removeprefix("/").split("/", 2) if path.count("/") > 2 else ("", "", "")
     parameters = dict(parameter.partition("=")[::2] for parameter in query.split("&"))
+    if "x-ms-rename-source" in headers:
+        return "Path Rename"
+    if method == "DELETE" and "recursive" in parameters:
+        return "Path Delete"
+    of_dfs = _OF_DFS.get((method, parameters.get("resource") or parameters.get("action", "")))
+    if of_dfs is not None:
+        return of_dfs
+    if parameters.get("restype") == "account":
+        return "Get Account Information"
     table = _ON_BLOB if blob else _ON_CONTAINER
     operation = table.get((method, parameters.get("comp", "")), method)
     if operation == "List Blobs" and "uncommittedblobs" in parameters.get("include", ""):

@@ -76,8 +76,8 @@ class AzureView(BucketView):
             self._client.close()
             self._client = None
 
-    def create_bucket(self, name: str) -> str:
-        self.client().create_container(name)
+    def create_bucket(self, name: str, **resource: Any) -> str:
+        self.client().create_container(name, **resource)
         return name
 
     def remove_bucket(self, name: str) -> None:

@@ -47,8 +47,8 @@ class BucketView(ABC):
         """Close what was opened to look."""
 
     @abstractmethod
-    def create_bucket(self, name: str) -> str:
-        """Create a bucket and return its name."""
+    def create_bucket(self, name: str, **resource: Any) -> str:
+        """Create a bucket and return its name; ``resource`` is what else the service's API takes."""
 
     @abstractmethod
     def remove_bucket(self, name: str) -> None:
@@ -150,8 +150,8 @@ class S3View(BucketView):
         while self._clients:
             self._clients.popitem()[1].close()
 
-    def create_bucket(self, name: str) -> str:
-        self.s3_client().create_bucket(Bucket=name)
+    def create_bucket(self, name: str, **resource: Any) -> str:
+        self.s3_client().create_bucket(Bucket=name, **resource)
         return name
 
     def remove_bucket(self, name: str) -> None:

@@ -207,6 +207,10 @@ class FaultyTree:
         self.traffic = traffic
         self.actor = actor
 
+    async def is_atomic(self) -> bool:
+        """No request: a tree of this kind knows."""
+        return await self.inner.is_atomic()
+
 
 def faulty(inner: Store, traffic: Traffic, actor: Actor) -> Store:
     """A ``FaultyStore``, as a type checker wants it, which does not see generated methods."""
@@ -221,7 +225,7 @@ def generate(port: type, target: type[_T]) -> type[_T]:
         TypeError: A member is none of property, coroutine function and asynchronous iterator.
     """
     for name, member in inspect.getmembers(port):
-        if name.startswith("_"):
+        if name.startswith("_") or name in vars(target):
             continue
         setattr(target, name, _member(name, member))
     return target

@@ -13,15 +13,23 @@ from uuid import uuid4
 
 import pytest
 
+from magicfs.testing.adls_server import AdlsDouble
 from magicfs.testing.azurite import Azurite
+from magicfs.testing.ceph_server import Ceph
 from magicfs.testing.environments import EnvironmentNotMade
 from magicfs.testing.gcs_server import GcsDouble
 from magicfs.testing.server_process import ServerFailed, ServerProcess
 from magicfs.testing.servers import SERVERS, Server
 
-__all__ = ["azurite", "bucket_factory", "gcs", "ministack", "moto", "seaweedfs", "server"]
+__all__ = ["adls", "azurite", "bucket_factory", "gcs", "ministack", "moto", "seaweedfs", "server"]
 
-_KINDS: dict[str, type[ServerProcess]] = {**SERVERS, Azurite.name: Azurite, GcsDouble.name: GcsDouble}
+_KINDS: dict[str, type[ServerProcess]] = {
+    **SERVERS,
+    AdlsDouble.name: AdlsDouble,
+    Azurite.name: Azurite,
+    Ceph.name: Ceph,
+    GcsDouble.name: GcsDouble,
+}
 
 
 @pytest.fixture(scope="session")
@@ -86,11 +94,14 @@ def azurite(server: Callable[[str], Any]) -> Azurite:
 
 @pytest.fixture
 def bucket_factory() -> Iterator[Callable[..., str]]:
-    """Return ``make(server, stem="test")``, which creates a bucket that goes away with the test."""
+    """Return ``make(server, stem="test")``, which creates a bucket that goes away with the test.
+
+    Further arguments are those of the server's own ``create_bucket``.
+    """
     made: list[tuple[ServerProcess, str]] = []
 
-    def make(on: ServerProcess, stem: str = "test") -> str:
-        bucket = on.create_bucket(f"{stem}-{uuid4().hex[:12]}")
+    def make(on: ServerProcess, stem: str = "test", **how: Any) -> str:
+        bucket = on.create_bucket(f"{stem}-{uuid4().hex[:12]}", **how)
         made.append((on, bucket))
         return bucket
 
@@ -102,3 +113,10 @@ def bucket_factory() -> Iterator[Callable[..., str]]:
             continue  # a test may kill its server, and may leave it dead
         # A bucket left behind costs SeaweedFS whole volumes, and it runs out of them.
         on.remove_bucket(bucket)
+
+
+@pytest.fixture(scope="session")
+def adls(server: Callable[[str], Any]) -> AdlsDouble:
+    """Return the session's double of Azure Data Lake Storage."""
+    found: AdlsDouble = server("adls")
+    return found

@@ -17,13 +17,15 @@ CLASS_A = frozenset(
     {
         *("objects.insert", "objects.list", "objects.rewrite", "objects.compose", "objects.move"),
         *("CreateMultipartUpload", "UploadPart", "CompleteMultipartUpload", "ListMultipartUploads"),
+        *("folders.insert", "folders.list", "folders.rename"),
     }
 )
-CLASS_B = frozenset({"objects.get", "objects.read", "buckets.getStorageLayout", "buckets.get"})
-FREE = frozenset({"objects.delete", "batch", "AbortMultipartUpload"})
+CLASS_B = frozenset({"objects.get", "objects.read", "buckets.getStorageLayout", "buckets.get", "folders.get"})
+FREE = frozenset({"objects.delete", "batch", "AbortMultipartUpload", "folders.delete"})
 """A batch is billed by its calls, and ours are deletes."""
 
 _OBJECT = r"/storage/v1/b/[^/]+/o/[^/]+"
+_FOLDERS = r"/storage/v1/b/[^/]+/folders"
 _JSON = tuple(
     (method, re.compile(pattern), name)
     for method, pattern, name in (
@@ -38,6 +40,12 @@ _JSON = tuple(
         ("POST", rf"{_OBJECT}/rewriteTo/b/[^/]+/o/[^/]+", "objects.rewrite"),
         ("POST", rf"{_OBJECT}/moveTo/o/[^/]+", "objects.move"),
         ("POST", rf"{_OBJECT}/compose", "objects.compose"),
+        ("POST", _FOLDERS, "folders.insert"),
+        ("GET", _FOLDERS, "folders.list"),
+        ("GET", rf"{_FOLDERS}/[^/]+", "folders.get"),
+        ("DELETE", rf"{_FOLDERS}/[^/]+", "folders.delete"),
+        ("POST", rf"{_FOLDERS}/[^/]+/renameTo/folders/[^/]+", "folders.rename"),
+        ("GET", r"/storage/v1/b/[^/]+/operations/[^/]+", "operations.get"),
     )
 )
 

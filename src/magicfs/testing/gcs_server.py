@@ -49,7 +49,6 @@ class GcsView(BucketView):
         """Nothing stays open between two questions."""
 
     def create_bucket(self, name: str, **resource: Any) -> str:
-        """Create a bucket and return its name; ``resource`` is what else Google's API takes."""
         self._json("POST", "/storage/v1/b?project=test", {"name": name, **resource})
         return name
 
@@ -108,6 +107,17 @@ class GcsView(BucketView):
         return {
             name.lower(): value for name, value in self.described(bucket, key).get("metadata", {}).items()
         }
+
+    def folders(self, bucket: str, prefix: str = "") -> list[str]:
+        """Return the names of all folders that begin with ``prefix``, sorted; each ends with a slash."""
+        found: list[str] = []
+        query = {"prefix": prefix}
+        while True:
+            page = self._json("GET", f"/storage/v1/b/{bucket}/folders?{urlencode(query)}")
+            found += [item["name"] for item in page.get("items", ())]
+            if "nextPageToken" not in page:
+                return sorted(found)
+            query["pageToken"] = page["nextPageToken"]
 
     def described(self, bucket: str, key: str) -> dict[str, Any]:
         """Return the resource of an object."""

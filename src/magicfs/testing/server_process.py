@@ -58,6 +58,7 @@ class ServerProcess(BucketView):
     start_timeout: ClassVar[float] = 60.0
     stop_timeout: ClassVar[float] = 10.0
     _port_count: ClassVar[int] = 1
+    _own_ports: ClassVar[int | None] = None  # on how many of them the process itself listens; None for all
     _ready_path: ClassVar[str]
 
     def __init__(self) -> None:
@@ -209,7 +210,7 @@ class ServerProcess(BucketView):
                 lost_race = not all(map(processes.port_is_free, self._ports))
                 kind = _PortsTaken if lost_race else ServerFailed
                 raise kind(f"{self.name} exited instead of starting; its log ends:\n{self._log_tail()}")
-            if processes.listens_on(process.pid, self._ports) and self._answers():
+            if processes.listens_on(process.pid, self._ports[: self._own_ports]) and self._answers():
                 return
             time.sleep(_POLL_SECONDS)
         raise ServerFailed(

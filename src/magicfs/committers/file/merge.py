@@ -99,7 +99,7 @@ class Merge:
         Raises CommitFailed if a directory is in the way that holds the work of a job.
         """
         try:
-            if final is None and self.tree.atomic:
+            if final is None and await self.tree.is_atomic():
                 there = await self.tree.look(source)
                 return await self._directory(source, self.destination) if there is not None else 0
             return await self._files(source, final or (lambda name: paths.join(self.destination, name)))
@@ -190,7 +190,7 @@ class Merge:
             self.failed.append(key)
             self._stopped = True
             raise
-        if not self.tree.atomic:
+        if not await self.tree.is_atomic():
             self.copied += size
         self.renames += 1
         self._tell(source, key, size)
@@ -199,7 +199,11 @@ class Merge:
     async def _move(self, source: str, key: str) -> bool:
         for left in range(_TRIES, -1, -1):
             await self._have_parent(key)
-            if self._overwrite == "always" and not self.tree.atomic and await self._is_directory(key):
+            if (
+                self._overwrite == "always"
+                and not await self.tree.is_atomic()
+                and await self._is_directory(key)
+            ):
                 await self._remove_directory(key)
             try:
                 async with self._slots:
@@ -249,7 +253,7 @@ class Merge:
         await self._parents[directory]
 
     async def _make_parent(self, directory: str) -> None:
-        if self.tree.atomic:
+        if await self.tree.is_atomic():
             for _ in range(_TRIES):
                 try:
                     return await self.tree.make_directory(directory)

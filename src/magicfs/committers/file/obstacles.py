@@ -63,7 +63,7 @@ class Obstacles:
         return await self._looks[directory]
 
     async def _look(self, directory: str) -> bool:
-        if self._work.tree.atomic:
+        if await self._work.tree.is_atomic():
             there = await self._work.tree.look(directory)
             return there is not None and there.kind == "file"
         try:

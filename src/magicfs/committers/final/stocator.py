@@ -209,17 +209,19 @@ class StocatorCommitter(FinalFilesCommitter):
     async def _publish(self, published: Published, attempts: dict[str, int]) -> None:
         """Write ``_SUCCESS`` in place of the one that was read, so that no other job's winners are lost."""
         store, key = self.engine.store, self.context.layout.success_key
+        refused: str | None = None
         for number in range(_TRIES):
             old, etag = await self._old_success(self.engine)
             if number and old is not None and self._lists(old, attempts):
                 return  # what refused the last request was its own work, whose answer was lost
             raw = self._success(published, attempts, old)
+            mode = PutMode.CREATE if etag is None else Update(etag)
+            if etag is not None and etag == refused:
+                mode = PutMode.OVERWRITE  # nobody wrote since: a store that refuses all, as Ceph does
             try:
-                if etag is None:
-                    await store.put(key, raw, mode=PutMode.CREATE)
-                else:
-                    await store.put(key, raw, mode=Update(etag))
+                await store.put(key, raw, mode=mode)
             except (ObjectExists, PreconditionFailed):
+                refused = etag
                 continue
             except Unsupported:
                 await store.put(key, raw)

@@ -88,6 +88,8 @@ class ManifestCommitter(ClassicCommitter):
         up, or an earlier one has begun to publish. Setting up a later attempt shuts earlier ones: their tasks
         and their drivers can commit no more.
         """
+        if not await self.tree.is_atomic():
+            raise registry.without_folders(self.name, self.engine.store)
         setup = await super().setup_job()
         await SetupJob(self.config()).run(None)
         return setup

@@ -99,6 +99,7 @@ class Bucket:
     objects: dict[str, StoredObject] = field(default_factory=dict)
     uploads: dict[str, Upload] = field(default_factory=dict)
     folders: dict[str, float] = field(default_factory=dict)
+    operations: dict[str, dict[str, Any]] = field(default_factory=dict)  # that have renamed folders
 
     @property
     def is_hierarchical(self) -> bool:
@@ -122,6 +123,12 @@ class Bucket:
         if held is None or generation not in {None, str(held.generation)}:
             raise Refusal(404, "notFound", f"No such object: {self.name}/{name}", "NoSuchKey")
         return held
+
+    def operation(self, number: str) -> dict[str, Any]:
+        """A long-running operation."""
+        if number not in self.operations:
+            raise Refusal(404, "notFound", f"The operation {number} does not exist.")
+        return self.operations[number]
 
     def add_parents(self, name: str, now: float) -> None:
         """Make the folders above a name."""

@@ -66,12 +66,10 @@ def _rename(content: Content, bucket: Bucket, source: str, destination: str) -> 
         bucket.objects[held.name] = held
     for name in [name for name in bucket.folders if name.startswith(source)]:
         bucket.folders[destination + name[len(source) :]] = bucket.folders.pop(name)
-    return {
-        "kind": "storage#operation",
-        "name": f"projects/_/buckets/{bucket.name}/operations/{secrets.token_hex(8)}",
-        "done": True,
-        "response": _described(bucket, destination),
-    }
+    number = secrets.token_hex(8)
+    operation = {"kind": "storage#operation", "name": f"projects/_/buckets/{bucket.name}/operations/{number}"}
+    bucket.operations[number] = operation | {"done": True, "response": _described(bucket, destination)}
+    return operation | {"done": False}  # as for many objects
 
 
 def _page(bucket: Bucket, request: Request) -> dict[str, Any]:

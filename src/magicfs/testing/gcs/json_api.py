@@ -45,6 +45,8 @@ class JsonApi:
                 return json_answer(_layout(self._content.bucket(name)))
             case _, ["b", name, "folders", *rest]:
                 return folders.answer(self._content, self._content.bucket(name), rest, request)
+            case "GET", ["b", name, "operations", number]:
+                return json_answer(self._content.bucket(name).operation(number))
             case "GET", ["b", name, "o"]:
                 return json_answer(objects_page(self._content.bucket(name), request))
             case method, ["b", name, "o", key]:

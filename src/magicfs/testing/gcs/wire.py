@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qsl, unquote
 from xml.sax.saxutils import escape
+
+from magicfs.testing import double_server
+from magicfs.testing.double_server import Answer
 
 __all__ = ["NAMESPACE", "Answer", "Refusal", "Request", "json_answer", "xml_answer"]
 
@@ -24,28 +25,8 @@ _XML_CODES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One request; header names are in lower case, the path is as it travelled."""
-
-    method: str
-    path: str
-    query: Mapping[str, str]
-    headers: Mapping[str, str]
-    body: bytes
-    base_url: str
-
-    @classmethod
-    def of(cls, method: str, target: str, headers: Mapping[str, str], body: bytes, base_url: str) -> Request:
-        """A request from its line, headers and body."""
-        path, _, query = target.partition("?")
-        lower = {name.lower(): value for name, value in headers.items()}
-        return cls(method, path, dict(parse_qsl(query, keep_blank_values=True)), lower, body, base_url)
-
-    @property
-    def elements(self) -> list[str]:
-        """The elements of the path; a slash within an element travels as %2F."""
-        return [unquote(element) for element in self.path.split("/")[1:]]
+class Request(double_server.Request):
+    """A request of either API."""
 
     def document(self) -> dict[str, Any]:
         """The JSON object in the body; an empty body is an empty one."""
@@ -63,15 +44,6 @@ class Request:
         if not text.isdecimal():
             raise Refusal(400, "invalid", f"Invalid value for {name}: {text}")
         return int(text)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One answer."""
-
-    status: int = 200
-    body: bytes = b""
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class Refusal(Exception):

@@ -10,7 +10,8 @@
         def poke(self, key, body): ...
 
 The tests come in by subclassing. A store that cannot complete uploads on a condition takes
-``UnconditionalStoreExam``, one whose uploads are blocks of their key ``BlockStoreExam``, a store of files,
+``UnconditionalStoreExam``, one that ignores conditions
+``IgnoringStoreExam``, one whose uploads are blocks of their key ``BlockStoreExam``, a store of files,
 which can do less, ``FileStoreExam``, and one with another choice of ``suite.PARTS`` composes its own.
 Fixtures of the subclass prepare the bucket, which must be empty when a test begins. Use it with
 ``pytest_plugins = ["magicfs.testing.exam_summary"]``.
@@ -21,12 +22,19 @@ from __future__ import annotations
 from magicfs.testing.store_exam.base import Examined
 from magicfs.testing.store_exam.local import LocalStoreExam
 from magicfs.testing.store_exam.memory import MemoryStoreExam
-from magicfs.testing.store_exam.suite import BlockStoreExam, FileStoreExam, StoreExam, UnconditionalStoreExam
+from magicfs.testing.store_exam.suite import (
+    BlockStoreExam,
+    FileStoreExam,
+    IgnoringStoreExam,
+    StoreExam,
+    UnconditionalStoreExam,
+)
 
 __all__ = [
     "BlockStoreExam",
     "Examined",
     "FileStoreExam",
+    "IgnoringStoreExam",
     "LocalStoreExam",
     "MemoryStoreExam",
     "StoreExam",

@@ -6,11 +6,19 @@ import re
 
 import pytest
 
-from magicfs.errors import ObjectNotFound, Unsupported
+from magicfs.errors import ObjectNotFound, PreconditionFailed, Unsupported
 from magicfs.stores.port import Part, Update
 from magicfs.testing.store_exam.base import Examined, collected, outcomes
 
-__all__ = ["NoConditionalCompletes", "NoConditionalCompletesExam", "NoPutIfMatchExam", "NoUploadsExam"]
+__all__ = [
+    "IgnoredConditionalCompletesExam",
+    "NoConditionalCompletes",
+    "NoConditionalCompletesExam",
+    "NoPutIfMatch",
+    "NoPutIfMatchExam",
+    "NoUploadsExam",
+    "RefusedPutIfMatchExam",
+]
 
 _KEY = "dataset1/part-0.parquet"
 
@@ -32,6 +40,17 @@ class NoConditionalCompletesExam(NoConditionalCompletes):
             assert (self.peek(key), await self.pending(key)) == (before, {(key, upload_id)})
             await self.store.complete_upload(key, upload_id, parts)
             assert self.peek(key) == b"new"
+
+
+class IgnoredConditionalCompletesExam(NoConditionalCompletes):
+    """That of a service that takes the condition and does not look at it: ``stores.conditions`` finds out."""
+
+    async def test_condition_of_a_complete_is_taken_and_ignored(self) -> None:
+        self.poke("taken", b"old")
+        for key in (_KEY, "taken"):
+            upload_id, parts = await self.upload(key, b"new")
+            await self.store.complete_upload(key, upload_id, parts, if_absent=True)
+            assert (self.peek(key), await self.pending(key)) == (b"new", set())
 
 
 class NoUploadsExam(NoConditionalCompletes):
@@ -60,8 +79,23 @@ class NoUploadsExam(NoConditionalCompletes):
             await collected(self.unknown().list_uploads(""))
 
 
-class NoPutIfMatchExam(Examined):
+class NoPutIfMatch(Examined):
     """``put`` cannot look at what it replaces."""
+
+
+class RefusedPutIfMatchExam(NoPutIfMatch):
+    """That of a service that refuses the condition whether it holds or not."""
+
+    async def test_put_if_match_is_refused_and_writes_nothing(self) -> None:
+        etag = (await self.store.put(_KEY, b"first")).etag
+        for key, named in ((_KEY, etag), (_KEY, '"another"'), ("free", etag)):
+            with pytest.raises(PreconditionFailed):
+                await self.store.put(key, b"second", mode=Update(named))
+        assert (self.peek(_KEY), await self.listed()) == (b"first", [_KEY])
+
+
+class NoPutIfMatchExam(NoPutIfMatch):
+    """That of a store that says so."""
 
     async def test_put_if_match_is_unsupported_and_writes_nothing(self) -> None:
         etag = (await self.store.put(_KEY, b"first")).etag

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from magicfs.testing.store_exam.absences import (
+    IgnoredConditionalCompletesExam,
     NoConditionalCompletes,
     NoConditionalCompletesExam,
+    NoPutIfMatch,
     NoPutIfMatchExam,
     NoUploadsExam,
+    RefusedPutIfMatchExam,
 )
 from magicfs.testing.store_exam.apart import CompleteIfAbsentApartExam, UploadsApartExam, UploadsTogetherExam
 from magicfs.testing.store_exam.base import Examined
@@ -89,7 +92,7 @@ PARTS: Final = (
         FileNamesExam,
         lambda exam: not exam.store.capabilities.directories,
     ),
-    Part("If-Match", PutIfMatchExam, NoPutIfMatchExam, lambda exam: exam.honoured.put_if_match),
+    Part("If-Match", PutIfMatchExam, NoPutIfMatch, lambda exam: exam.honoured.put_if_match),
 )
 """The parts. What a store can do decides between the tests and those of their absence: it is asked one of
 both, so that nothing can be left out in silence."""
@@ -129,6 +132,17 @@ class UnconditionalStoreExam(
     _CommonExam, UploadsExam, NoConditionalCompletesExam, MetadataExam, NestedNamesExam, PutIfMatchExam
 ):
     """The exam of a store whose uploads are completed whatever is there."""
+
+
+class IgnoringStoreExam(
+    _CommonExam,
+    UploadsExam,
+    IgnoredConditionalCompletesExam,
+    MetadataExam,
+    NestedNamesExam,
+    RefusedPutIfMatchExam,
+):
+    """The exam of a service that speaks S3 and knows no other condition than that nothing is there."""
 
 
 class PlainFileStoreExam(_CommonExam, NoUploadsExam, NoMetadataExam, FileNamesExam, NoPutIfMatchExam):

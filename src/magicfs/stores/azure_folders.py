@@ -1,0 +1,109 @@
+"""Directories of accounts of Azure Data Lake Storage, by the endpoint ``dfs``.
+
+There directories are real, a rename is one step, and what is renamed keeps its ETag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import quote
+
+from magicfs.errors import ObjectExists, ObjectNotFound, PermissionDenied, StoreError, Unsupported
+from magicfs.stores import azure_errors, azure_metadata
+from magicfs.stores.azure_requests import PAGE_MAX, AzureRequests, quoted
+from magicfs.stores.pages import Pages
+from magicfs.stores.tree_port import Entry
+
+__all__ = ["AzureFolders"]
+
+_known: dict[str, bool] = {}
+
+
+class AzureFolders:
+    """See ``magicfs.stores.folder_port.Folders`` for the contract."""
+
+    def __init__(self, requests: AzureRequests) -> None:
+        self._requests = requests
+
+    async def exist(self) -> bool:
+        account = self._requests.identity.rpartition("/")[0]
+        if account not in _known:
+            try:
+                with azure_errors.translated("folders_exist", self._requests.path("")):
+                    told = await self._requests.service.get_account_information()
+            except (PermissionDenied, Unsupported):
+                told = {}  # who may write need not be allowed to ask
+            _known[account] = bool(told.get("is_hns_enabled"))
+        return _known[account]
+
+    async def look(self, path: str) -> Entry | None:
+        try:
+            found = await self._requests.call("look", path, lambda blob: blob.get_blob_properties())
+        except ObjectNotFound as error:
+            if azure_errors.code_of(error) in azure_errors.NO_CONTAINER:
+                raise
+            return None
+        if azure_metadata.is_directory(found.metadata):
+            return Entry(path, "directory")
+        return Entry(path, "file", found.size, quoted(found.etag))
+
+    def entries(self, path: str) -> AsyncIterator[Entry]:
+        return Pages(lambda position: self._page(path, position))
+
+    async def _page(self, path: str, position: dict[str, str]) -> tuple[list[Entry], dict[str, str] | None]:
+        with azure_errors.translated("entries", self._requests.path(path)):
+            listing = self._container().get_paths(path or None, recursive=False, max_results=PAGE_MAX)
+            pages = listing.by_page(position.get("marker"))
+            found = [_entry(entry) async for entry in await anext(pages)]
+        following = pages.continuation_token
+        return found, {"marker": following} if following else None
+
+    async def make(self, path: str) -> None:
+        with azure_errors.translated("make_directory", self._requests.path(path)):
+            await self._container().get_directory_client(path).create_directory()
+
+    async def move(self, source: str, destination: str) -> None:
+        await self._rename(source, destination)
+
+    async def rename(self, source: str, destination: str) -> None:
+        from azure.core import MatchConditions
+
+        await self._rename(source, destination, match_condition=MatchConditions.IfMissing)
+
+    async def _rename(self, source: str, destination: str, **condition: Any) -> None:
+        # The public methods take a % in a name for the beginning of a code.
+        query = self._requests.service.url.partition("?")[2]
+        origin = f"/{quote(self._requests.bucket)}/{quote(source)}{'?' if query else ''}{query}"
+        with azure_errors.translated("rename", self._requests.path(source)):
+            client = self._container().get_directory_client(destination)
+            await client._rename_path(origin, **condition)  # noqa: SLF001
+
+    async def delete(self, path: str) -> bool:
+        try:
+            await self._requests.call("delete_directory", path, lambda blob: blob.delete_blob())
+        except ObjectNotFound:
+            return False
+        except StoreError as error:
+            if azure_errors.code_of(error) != "DirectoryIsNotEmpty":
+                raise
+            place = self._requests.path(path)
+            raise ObjectExists("delete_directory", place, "something lies in it") from error
+        return True
+
+    async def delete_tree(self, path: str) -> bool:
+        try:
+            with azure_errors.translated("delete_tree", self._requests.path(path)):
+                await self._container().get_directory_client(path).delete_directory()
+        except ObjectNotFound:
+            return False
+        return True
+
+    def _container(self) -> Any:
+        return self._requests.lake.get_file_system_client(self._requests.bucket)
+
+
+def _entry(found: Any) -> Entry:
+    if found.is_directory:
+        return Entry(found.name, "directory")
+    return Entry(found.name, "file", found.content_length, quoted(found.etag))

@@ -1,0 +1,232 @@
+"""Folders of buckets of Google Cloud Storage that have a hierarchical namespace, by the JSON API.
+
+Such a bucket makes the folders above an object with it. It lets an object and a folder have one name, and a
+move make folders; what the port asks beyond that is looked for first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from magicfs.errors import ObjectExists, ObjectNotFound, StoreError, Unavailable
+from magicfs.parallel import gathered
+from magicfs.protocol import paths
+from magicfs.stores import gcs_batch
+from magicfs.stores.gcs_client import GcsClient
+from magicfs.stores.gcs_layout import layout_of
+from magicfs.stores.pages import Pages
+from magicfs.stores.tree_port import Entry
+
+__all__ = ["GcsFolders"]
+
+_FIELDS: Final = "name,size,md5Hash,crc32c"
+_AT_ONCE: Final = 16
+# Of a rename that goes on; it is over within seconds whatever lies below (Google's guide to folders).
+_FIRST_POLL_S: Final = 0.05
+_LAST_POLL_S: Final = 2.0
+
+
+class GcsFolders:
+    """See ``magicfs.stores.folder_port.Folders`` for the contract.
+
+    The ETag of an object is made of its checksum: a move gives it another generation. An object that is
+    equal to another in every byte has the same.
+    """
+
+    def __init__(self, client: GcsClient, bucket: str) -> None:
+        self._client = client
+        self._bucket = bucket
+        self._root = f"/storage/v1/b/{quote(bucket)}"
+
+    async def exist(self) -> bool:
+        return (await layout_of(self._client, self._bucket, "folders_exist")).is_hierarchical
+
+    async def look(self, path: str) -> Entry | None:
+        try:
+            told = await self._ask("look", path, "GET", self._object(path), {"fields": _FIELDS})
+        except ObjectNotFound:
+            return Entry(path, "directory") if await self._is_folder("look", path) else None
+        return _entry(told)
+
+    def entries(self, path: str) -> AsyncIterator[Entry]:
+        prefix = paths.prefix_of(path)
+        wanted = {
+            "prefix": prefix,
+            "delimiter": "/",
+            "includeFoldersAsPrefixes": "true",
+            "fields": f"items({_FIELDS}),prefixes,nextPageToken",
+        }
+
+        async def page(position: dict[str, str]) -> tuple[list[Entry], dict[str, str] | None]:
+            told = await self._ask("entries", path, "GET", f"{self._root}/o", wanted | position)
+            files = [_entry(item) for item in told.get("items", ()) if item["name"] != prefix]
+            folders = [Entry(name[:-1], "directory") for name in told.get("prefixes", ())]
+            if path and not position and not files and not folders:
+                await self._require_folder("entries", path)
+            token = told.get("nextPageToken")
+            return [*files, *folders], {"pageToken": token} if token else None
+
+        return Pages(page)
+
+    async def make(self, path: str) -> None:
+        if await self._is_folder("make_directory", path):
+            return
+        try:
+            await self._ask(
+                *("make_directory", path, "POST", f"{self._root}/folders", {"recursive": "true"}),
+                {"name": f"{path}/"},
+            )
+        except StoreError:
+            # Somebody else was faster, or the answer to an earlier request was lost.
+            if not await self._is_folder("make_directory", path):
+                raise
+
+    async def move(self, source: str, destination: str) -> None:
+        await self._require_free("rename", destination)
+        await self._ask("rename", source, "POST", f"{self._object(source)}/moveTo/o/{_quoted(destination)}")
+
+    async def _require_free(self, operation: str, destination: str) -> None:
+        """Raise ObjectExists where a folder is at the destination, ObjectNotFound without a folder above."""
+        parent = destination.rpartition("/")[0]
+
+        async def is_folder(path: str) -> bool:
+            return await self._is_folder(operation, path)
+
+        taken, *above = await gathered([destination, parent][: 2 if parent else 1], is_folder, _AT_ONCE)
+        if taken:
+            raise ObjectExists(operation, self._place(destination), "a directory is there")
+        if not all(above):
+            raise self._no_folder(operation, destination, parent)
+
+    async def rename(self, source: str, destination: str) -> None:
+        target = f"{self._folder(source)}/renameTo/folders/{_quoted(f'{destination}/')}"
+        try:
+            told = await self._ask("rename", source, "POST", target)
+        except StoreError as error:
+            if error.retryable:
+                raise
+            raise await self._why(error, source, destination) from error
+        await self._finish(told, source)
+
+    async def _why(self, error: StoreError, source: str, destination: str) -> StoreError:
+        """What stood in the way of renaming a folder: the service's own words are the same for all of it."""
+        parent = destination.rpartition("/")[0]
+        if not await self._is_folder("rename", source):
+            return ObjectNotFound("rename", self._place(source), "no such directory")
+        if parent and not await self._is_folder("rename", parent):
+            return self._no_folder("rename", destination, parent)
+        if await self._is_folder("rename", destination):
+            return ObjectExists("rename", self._place(destination), "a directory is there")
+        return error
+
+    async def _finish(self, operation: Mapping[str, Any], source: str) -> None:
+        """Wait until an operation of the service is over."""
+        pause = _FIRST_POLL_S
+        while not operation.get("done"):
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LAST_POLL_S)
+            name = str(operation["name"]).rpartition("/")[2]
+            operation = await self._ask("rename", source, "GET", f"{self._root}/operations/{_quoted(name)}")
+        if failed := operation.get("error"):
+            problem = f"the service stopped renaming: {failed.get('message', failed)}"
+            raise Unavailable("rename", self._place(source), problem, hint="look which of the two is there")
+
+    async def delete(self, path: str) -> bool:
+        try:
+            await self._ask("delete_directory", path, "DELETE", self._folder(path))
+        except ObjectNotFound:
+            return False
+        except StoreError as error:
+            if error.retryable or not await self._is_folder("delete_directory", path):
+                raise
+            raise ObjectExists("delete_directory", self._place(path), "something lies in it") from error
+        return True
+
+    async def delete_tree(self, path: str) -> bool:
+        there = await self._is_folder("delete_tree", path)
+        prefix = f"{path}/"
+        objects = Pages(lambda position: self._names(f"{self._root}/o", prefix, position))
+        await self._delete_objects([name async for name in objects])
+        folders = Pages(lambda position: self._names(f"{self._root}/folders", prefix, position))
+        found = [name[:-1] async for name in folders]
+        for depth in sorted({name.count("/") for name in found}, reverse=True):
+            await gathered(
+                [name for name in found if name.count("/") == depth], self._delete_quietly, _AT_ONCE
+            )
+        return there
+
+    async def _delete_quietly(self, path: str) -> None:
+        try:
+            await self.delete(path)
+        except ObjectExists:
+            return  # somebody writes there; who asked looks again
+
+    async def _delete_objects(self, names: list[str]) -> None:
+        size = gcs_batch.CALLS_MAX
+        for start in range(0, len(names), size):
+            batch = [(name, "") for name in names[start : start + size]]
+            await gcs_batch.delete(self._client, "delete_tree", quote(self._bucket), batch)
+
+    async def _names(
+        self, target: str, prefix: str, position: dict[str, str]
+    ) -> tuple[list[str], dict[str, str] | None]:
+        wanted = {"prefix": prefix, "fields": "items(name),nextPageToken", **position}
+        told = await self._ask("delete_tree", prefix, "GET", target, wanted)
+        token = told.get("nextPageToken")
+        return [item["name"] for item in told.get("items", ())], {"pageToken": token} if token else None
+
+    async def _is_folder(self, operation: str, path: str) -> bool:
+        try:
+            await self._ask(operation, path, "GET", self._folder(path), {"fields": "name"})
+        except ObjectNotFound:
+            return False  # of a bucket that is not there ``exist`` has told
+        return True
+
+    async def _require_folder(self, operation: str, path: str) -> None:
+        if not await self._is_folder(operation, path):
+            raise ObjectNotFound(operation, self._place(path), "no such directory")
+
+    async def _ask(
+        self,
+        operation: str,
+        path: str,
+        method: str,
+        target: str,
+        params: Mapping[str, str] | None = None,
+        document: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        body = json.dumps(document).encode() if document is not None else b"" if method == "POST" else None
+        answer = await self._client.ask(
+            *(operation, self._place(path), method, target),
+            params=params,
+            headers={"Content-Type": "application/json"} if document is not None else None,
+            body=body,
+        )
+        found: dict[str, Any] = json.loads(answer.content) if answer.content else {}
+        return found
+
+    def _no_folder(self, operation: str, path: str, parent: str) -> ObjectNotFound:
+        hint = "make the directory first"
+        return ObjectNotFound(operation, self._place(path), f"no directory {parent!r}", hint=hint)
+
+    def _object(self, path: str) -> str:
+        return f"{self._root}/o/{_quoted(path)}"
+
+    def _folder(self, path: str) -> str:
+        return f"{self._root}/folders/{_quoted(f'{path}/')}"
+
+    def _place(self, path: str) -> str:
+        return f"{self._bucket}/{path}"
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe="")
+
+
+def _entry(item: Mapping[str, Any]) -> Entry:
+    size = int(item.get("size", 0))
+    return Entry(item["name"], "file", size, f"{item.get('md5Hash') or item.get('crc32c', '')}-{size}")

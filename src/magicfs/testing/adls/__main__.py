@@ -1,0 +1,25 @@
+"""The double as a process: ``python -m magicfs.testing.adls HOST PORT ACCOUNT``."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any
+
+from magicfs.testing.adls.service import Service
+from magicfs.testing.adls.wire import Request
+from magicfs.testing.double_server import Answer, serve
+
+
+def main(host: str, port: str, account: str) -> None:
+    """Answer until somebody asks the process to end."""
+    service = Service(account)
+
+    def answer(*told: Any) -> Answer:
+        return service.answer(Request.of(*told))
+
+    asyncio.run(serve(answer, host, int(port)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

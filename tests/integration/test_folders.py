@@ -1,0 +1,180 @@
+"""Jobs in buckets that have folders, on Google Cloud Storage and Azure Data Lake Storage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from adlfs import AzureBlobFileSystem
+from fsspec.asyn import sync
+from gcsfs.core import GCSFileSystem
+
+from magicfs.errors import ObjectNotFound, StoreError, UsageError
+from magicfs.job.job import Job
+from magicfs.stores import azure_folders, resolve
+from magicfs.stores.object_tree import tree_of
+from magicfs.testing.azure_operations import azure_operation
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.faults import Action, Rule
+from magicfs.testing.gcs_operations import gcs_operation
+from magicfs.testing.gcs_server import GcsDouble
+
+RENAMING = [("manifest", {}), ("file", {"algorithm": 1}), ("file", {"algorithm": 2})]
+# Work files are written by gcsfs and adlfs themselves, and they send them in a way that aiohttp warns of.
+pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+
+
+@dataclass
+class Place:
+    """A bucket, and how its requests are called."""
+
+    server: Any
+    bucket: str
+    operation: Callable[..., str]
+    asks: str
+    """The request that tells whether there are folders."""
+    moves: str
+    renames: str
+
+    def options(self, endpoint: str | None) -> dict[str, Any]:
+        if endpoint is None:
+            return dict(self.server.storage_options())
+        if isinstance(self.server, GcsDouble):
+            return self.server.storage_options() | {"endpoint_url": endpoint}
+        return {"connection_string": self.server.connection_string(endpoint)}
+
+    def job(self, committer: str, endpoint: str | None = None, **more: Any) -> Job:
+        settings = {"conflict": "append", "unique_names": False, **more}
+        return Job(
+            f"{self.server.scheme}://{self.bucket}/a b/sales",
+            committer=committer,
+            storage_options=self.options(endpoint),
+            **settings,
+        )
+
+    def visible(self) -> dict[str, bytes | None]:
+        found = self.server.visible_keys(self.bucket, "a b/sales/")
+        return {key.removeprefix("a b/sales/"): self.server.read(self.bucket, key) for key in found}
+
+    def work(self) -> list[str]:
+        """Objects and folders of work, and of nothing else."""
+        names = self.server.all_keys(self.bucket) + self.server.folders(self.bucket)
+        return [name for name in names if "__magic" in name or "_temporary" in name]
+
+
+ON_GCS = (gcs_operation, "buckets.getStorageLayout", "objects.move", "folders.rename")
+ON_ADLS = (azure_operation, "Get Account Information", "Path Rename", "Path Rename")
+
+
+@pytest.fixture(params=["gcs", "adls"])
+def place(
+    server: Callable[[str], Any], bucket_factory: Callable[..., str], request: pytest.FixtureRequest
+) -> Iterator[Place]:
+    running = server(request.param)
+    if request.param == "gcs":
+        bucket = bucket_factory(running, "folders", hierarchicalNamespace={"enabled": True})
+        yield Place(running, bucket, *ON_GCS)
+    else:
+        yield Place(running, bucket_factory(running, "folders"), *ON_ADLS)
+    forget()
+
+
+@pytest.fixture(params=["gcs", "azurite"])
+def flat(
+    server: Callable[[str], Any], bucket_factory: Callable[..., str], request: pytest.FixtureRequest
+) -> Iterator[Place]:
+    running = server(request.param)
+    yield Place(running, bucket_factory(running, "flat"), *(ON_GCS if request.param == "gcs" else ON_ADLS))
+    forget()
+
+
+def forget() -> None:
+    for kind in (GCSFileSystem, AzureBlobFileSystem):
+        kind.clear_instance_cache()
+    azure_folders._known.clear()
+
+
+def write(job: Job, number: int) -> Any:
+    with job.task(number) as task:
+        task.filesystem.pipe_file(f"{task.path}/day={number}/ä+%20.csv", b"%d" % number)
+    return task.committed
+
+
+WRITTEN = {"day=0/ä+%20.csv": b"0", "day=1/ä+%20.csv": b"1"}
+
+
+@pytest.mark.parametrize(("committer", "options"), [("magic", {}), ("directory", {}), *RENAMING])
+def test_no_folder_of_a_jobs_work_is_left(place: Place, committer: str, options: dict[str, Any]) -> None:
+    job = place.job(committer, committer_options=options).setup()
+    commits = [write(job, number) for number in range(2)]
+    with pytest.raises(ZeroDivisionError), job.task(2) as task:
+        task.filesystem.pipe_file(f"{task.path}/lost.csv", b"2")
+        raise ZeroDivisionError
+    job.commit(commits)
+    assert place.visible() == WRITTEN
+    assert place.work() == []
+    job = place.job(committer, committer_options=options).setup()
+    write(job, 7)
+    job.abort()
+    at_once = {"day=7/ä+%20.csv": b"7"} if options.get("algorithm") == 2 else {}  # visible at task commit
+    assert place.visible() == WRITTEN | at_once
+    assert place.work() == []
+
+
+def test_manifest_committer_refuses_a_bucket_without_folders_and_changes_nothing(flat: Place) -> None:
+    forget()
+    with pytest.raises(UsageError, match=r"hierarchical namespace.*committer='magic'") as caught:
+        flat.job("manifest").setup()
+    assert "manifest" not in str(caught.value).partition("possible are")[2]
+    assert flat.server.all_keys(flat.bucket) == []
+
+
+def test_who_may_not_ask_for_the_layout_is_taken_to_have_no_folders(place: Place) -> None:
+    with FaultProxy(place.server.endpoint, place.operation) as proxy:
+        proxy.add(Rule(place.asks, Action.ERROR, status=403, code="AccessDenied"))
+        with pytest.raises(UsageError, match="may not know"):
+            place.job("manifest", proxy.endpoint).setup()
+        job = place.job("file", proxy.endpoint).setup()
+        job.commit([write(job, number) for number in range(2)])
+    assert place.visible() == WRITTEN
+
+
+def test_file_whose_rename_was_not_answered_is_published(place: Place) -> None:
+    with FaultProxy(place.server.endpoint, place.operation) as proxy:
+        job = place.job("manifest", proxy.endpoint).setup()
+        commits = [write(job, number) for number in range(2)]
+        proxy.add(Rule(place.moves, Action.LOST, times=1, match="day"))
+        job.commit(commits)
+        assert proxy.counts[place.moves] >= 2
+    assert place.visible() == WRITTEN
+    assert place.work() == []
+
+
+def test_claim_whose_answer_was_lost_is_seen_to_be_there(place: Place) -> None:
+    with FaultProxy(place.server.endpoint, place.operation) as proxy:
+        job = place.job("manifest", proxy.endpoint).setup()
+        commits = [write(job, number) for number in range(2)]
+        proxy.add(Rule(place.renames, Action.LOST, times=1, match="manifests"))
+        job.commit(commits)
+        lost = [one for one in proxy.requests if one.action is Action.LOST]
+        assert [one.operation for one in lost] == [place.renames]
+    assert place.visible() == WRITTEN
+    assert place.work() == []
+
+
+def test_what_stands_in_the_way_of_a_directory_is_named(place: Place) -> None:
+    filesystem = resolve.filesystem(place.server.scheme, place.options(None))
+    tree = tree_of(resolve.open_store(filesystem, place.bucket))
+
+    async def go() -> None:
+        await tree.make_directory("from/empty")
+        with pytest.raises(ObjectNotFound, match=r"'no'|parent directory"):
+            await tree.rename("from", "no/where")
+        await tree.write("file", b"")
+        with pytest.raises(StoreError, match="is a file"):
+            await tree.rename("from", "file")
+        assert await tree.look("from/empty") is not None
+
+    sync(filesystem.loop, go)
