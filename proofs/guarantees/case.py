@@ -10,6 +10,7 @@ from uuid import uuid4
 import magicfs
 from magicfs.committers.base import Committer
 from magicfs.committers.final.tracking import final_tracker
+from magicfs.committers.registry import committer_info
 from magicfs.errors import MagicError
 from magicfs.filesystem.tracking import tracker
 from magicfs.formats.success import SUCCESS_FILE, SuccessData
@@ -156,6 +157,13 @@ class Case:
         self.forget()
         self.ground.close()
 
+    @property
+    def _conflict(self) -> Conflict:
+        if self.subject.publish == "files" or self.conflict != "append":
+            return self.conflict
+        able = committer_info(self.subject.committer).conflicts
+        return "replace" if "replace" in able else "fail"
+
     def forget(self) -> None:
         """Let go of what one process remembers and others do not know: all of a case run in this one."""
         tracker().forget("")
@@ -175,7 +183,9 @@ class Case:
             self.ground.url,
             committer=self.subject.committer,
             committer_options=options,
-            conflict=self.conflict,
+            conflict=self._conflict,
+            publish=self.subject.publish,
+            allow_empty=self.subject.publish == "flip",
             filesystem=self.ground.filesystem(traffic, actor),
             job_id=self.job_id,
             attempt=attempt,

@@ -31,10 +31,10 @@ class Cell:
 _HEAD = """# What each committer promises
 
 This page is written by
-`tox run -e guarantees -- --store gcs --store azure --store local --write docs/guarantees.md`, which tries
-every cell with processes that die at any request; a test fails when it is not what a run says. A committer
-that is safer, or less safe, than it declares (`committer.guarantees`) fails the run. What the attributes mean
-stands in `magicfs.protocol.guarantees.Guarantees`.
+`tox run -e guarantees -- --store gcs --store azure --store local --store flip --write docs/guarantees.md`,
+which tries every cell with processes that die at any request; a test fails when it is not what a run says.
+A committer that is safer, or less safe, than it declares (`committer.guarantees`) fails the run. What the
+attributes mean stands in `magicfs.protocol.guarantees.Guarantees`.
 
 """
 
@@ -60,7 +60,9 @@ Every cell was tried there, too: {stores}; those that are otherwise than in the 
 Storage and Azure are models of what the services document, and `manifest`, which renames, is refused there;
 files are files, and `direct` writes them by fsspec's own filesystem, into which cuts do not reach. Where a
 completion knows no condition (Google Cloud Storage), the job object and unique names keep jobs apart, as they
-do on every store: no cell rests on that condition.
+do on every store: no cell rests on that condition. `flip` is local files again, each job with
+`publish="flip"` ([there](flip.md)) and `conflict="replace"`; other committers have no such option, or replace
+nothing.
 
 """
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
+from magicfs.job.spec import Publish
 from proofs.guarantees.ground import Ground, LocalGround, MemoryGround
 
 __all__ = ["OTHERS", "SUBJECTS", "Subject", "is_elsewhere", "subjects_on"]
@@ -22,6 +23,7 @@ class Subject:
         ground: Makes what it is tried on.
         place: What the table calls that.
         options: Its options.
+        publish: As the job's option.
     """
 
     column: str
@@ -29,6 +31,7 @@ class Subject:
     ground: Callable[[], Ground] = MemoryGround
     place: str = MemoryGround.name
     options: Mapping[str, Any] = field(default_factory=dict)
+    publish: Publish = "files"
 
 
 SUBJECTS: Final = (
@@ -43,8 +46,9 @@ SUBJECTS: Final = (
     Subject("task-completing", "task-completing"),
 )
 
-OTHERS: Final = ("gcs", "azure", "local")
-"""The other stores: models of Google Cloud Storage and Azure, and files of this machine."""
+OTHERS: Final = ("gcs", "azure", "local", "flip")
+"""The other stores: models of Google Cloud Storage and Azure, and files of this machine; and these once more,
+each job with ``publish="flip"``."""
 
 
 def subjects_on(store: str) -> tuple[Subject, ...]:
@@ -53,6 +57,9 @@ def subjects_on(store: str) -> tuple[Subject, ...]:
     ``manifest`` is refused where a rename copies. ``direct`` writes local files by fsspec's own filesystem,
     which is one request here: cuts within it, which are what tells, cannot be made.
     """
+    if store == "flip":
+        able = (one for one in SUBJECTS if one.committer in {"magic", "directory"})
+        return tuple(replace(one, ground=LocalGround, place=store, publish="flip") for one in able)
     if store == LocalGround.name:
         known = (one for one in SUBJECTS if one.committer != "direct")
         return tuple(replace(one, ground=LocalGround, place=store) for one in known)

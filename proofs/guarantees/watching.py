@@ -25,11 +25,13 @@ class Seen:
 
     Attributes:
         moments: The objects after each request that changed any.
+        old: What a LIST shows before.
         new: What the job is to publish.
         problem: Why the job failed; empty if it did not.
     """
 
     moments: list[dict[str, bytes]] = field(default_factory=list)
+    old: list[bytes] = field(default_factory=list)
     new: list[bytes] = field(default_factory=list)
     problem: str = ""
 
@@ -37,7 +39,8 @@ class Seen:
 def every_moment(subject: Subject) -> Seen:
     """Run a job of two tasks of two files, and look after every request."""
     seen = Seen()
-    with Case(subject, old=False) as case:
+    with Case(subject, old=subject.publish == "flip") as case:
+        seen.old = case.bodies()
 
         def look(_: object) -> None:
             objects = case.ground.objects()

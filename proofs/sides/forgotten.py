@@ -61,6 +61,7 @@ OF_JOB: Final[dict[str, Any]] = {
     "is_current_driver": lambda: True,
     "rerun": "fail",
     "also_replace": ["memory://bucket/another"],
+    "publish": "flip",
 }
 """For each option of a job a value that is not the default."""
 

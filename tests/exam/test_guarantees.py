@@ -17,7 +17,9 @@ from proofs.guarantees.main import declared, differing, every_cell, main, reprod
 from proofs.guarantees.subjects import OTHERS, SUBJECTS, Subject, subjects_on
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "guarantees.md"
-RENEW = "tox run -e guarantees -- --store gcs --store azure --store local --write docs/guarantees.md"
+RENEW = (
+    "tox run -e guarantees -- --store gcs --store azure --store local --store flip --write docs/guarantees.md"
+)
 BY_COLUMN = {one.column: one for one in SUBJECTS}
 ZERO_RENAME = ("magic", "directory", "partitioned", "task-completing", "direct", "stocator")
 

@@ -7,12 +7,13 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from adlfs import AzureBlobFileSystem
 from aiobotocore.session import AioSession
 from fsspec import AbstractFileSystem
+from hypothesis import strategies as st
 from s3fs import S3FileSystem
 
 from magicfs.errors import Unsupported
@@ -22,6 +23,8 @@ from magicfs.stores.local import LocalStore
 from magicfs.stores.memory import default_world
 from magicfs.stores.port import ObjectInfo, Part, Store
 from magicfs.stores.retrying import RetryingStore
+from magicfs.testing import strategies
+from magicfs.testing.adls_server import AdlsDouble
 from magicfs.testing.azurite import Azurite
 from magicfs.testing.counting_store import CountingStore
 from magicfs.testing.gcs_server import GcsDouble
@@ -169,15 +172,39 @@ class OnService:
 
 class TestGcsDouble(OnService, UnconditionalStoreExam):
     subject = "gcs"
+    resource: ClassVar[dict[str, Any]] = {}
 
     @pytest.fixture(autouse=True)
     def _bucket(self, gcs: GcsDouble, bucket_factory: Callable[..., str]) -> Iterator[None]:
         before = default_world().buckets()
         self.running = gcs
-        self.bucket = bucket_factory(gcs)
+        self.bucket = bucket_factory(gcs, **self.resource)
         self.filesystem = resolve.filesystem("gs", gcs.storage_options())
         yield
         assert default_world().buckets() == before
+
+
+class TestGcsDoubleWithFolders(TestGcsDouble):
+    subject = "gcs with folders"
+    resource: ClassVar[dict[str, Any]] = {"hierarchicalNamespace": {"enabled": True}}
+
+
+class TestAdlsDouble(OnService, BlockStoreExam):
+    subject = "adls"
+
+    @pytest.fixture(autouse=True)
+    def _container(
+        self, adls: AdlsDouble, bucket_factory: Callable[..., str], small_azure_pages: None
+    ) -> Iterator[None]:
+        before = default_world().buckets()
+        self.running = adls
+        self.bucket = bucket_factory(adls)
+        self.filesystem = AzureBlobFileSystem(**adls.storage_options())
+        yield
+        assert default_world().buckets() == before
+
+    def siblings(self) -> st.SearchStrategy[list[str]]:
+        return super().siblings().map(strategies.leaves)  # nothing lies below the name of a file
 
 
 class TestAzurite(OnService, BlockStoreExam):

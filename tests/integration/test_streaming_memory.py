@@ -6,12 +6,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from magicfs.filesystem.upload import PARTS_IN_FLIGHT
-from magicfs.testing.servers import Server
 
 MIB = 2**20
 PART = 8 * MIB
@@ -52,8 +52,8 @@ else:
 """
 
 
-def peak(server: Server, bucket: str, *, traced: bool, mebibytes: int) -> int:
-    arguments = json.dumps([server.scheme, server.storage_options(), traced, mebibytes, PART])
+def peak(scheme: str, options: Any, bucket: str, *, traced: bool, mebibytes: int = 400) -> int:
+    arguments = json.dumps([scheme, options, traced, mebibytes, PART])
     shown = subprocess.run(
         [sys.executable, "-c", SCRIPT, arguments, bucket], capture_output=True, text=True, check=False
     )
@@ -62,11 +62,24 @@ def peak(server: Server, bucket: str, *, traced: bool, mebibytes: int) -> int:
     return int(found)
 
 
-@pytest.mark.parametrize("name", ["ministack", "gcs"])
-@pytest.mark.parametrize(("traced", "besides"), [(True, 0), (False, 64 * MIB)], ids=["buffers", "resident"])
+BOTH = pytest.mark.parametrize(
+    ("traced", "besides"), [(True, 0), (False, 64 * MIB)], ids=["buffers", "resident"]
+)
+
+
+@pytest.mark.parametrize("name", ["ministack", "gcs", "azurite"])
+@BOTH
 def test_memory_stays_within_the_parts_in_flight(
     server: Callable[[str], Any], bucket_factory: Any, name: str, traced: bool, besides: int
 ) -> None:
     allowed = (PARTS_IN_FLIGHT + 2) * PART + besides
     assert allowed < 200 * MIB
-    assert peak(server(name), bucket_factory(server(name)), traced=traced, mebibytes=400) <= allowed
+    running = server(name)
+    bucket = bucket_factory(running)
+    assert peak(running.scheme, running.storage_options(), bucket, traced=traced) <= allowed
+
+
+@BOTH
+def test_memory_stays_within_them_on_local_files(tmp_path: Path, traced: bool, besides: int) -> None:
+    allowed = (PARTS_IN_FLIGHT + 2) * PART + besides
+    assert peak("file", {}, str(tmp_path), traced=traced) <= allowed

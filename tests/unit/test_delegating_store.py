@@ -46,7 +46,7 @@ def parameters(function: Any) -> list[tuple[str, Any, Any]]:
     ],
 )
 def test_every_member_of_the_port_is_defined_with_its_parameters(port: Any, kind: type[Any]) -> None:
-    assert (len(operations(Store)), len(operations(Tree))) == (15, 9)
+    assert (len(operations(Store)), len(operations(Tree))) == (15, 12)
     for name, member in members(port).items():
         assert name in vars(kind) or name in {"name", "bucket", "capabilities"}, name
         if inspect.isfunction(member):
@@ -149,6 +149,11 @@ def test_every_operation_of_a_tree_goes_through_the_hook_and_does_what_the_tree_
         assert [entry.path async for entry in tree.entries("")] == ["a", "d"]
         assert await tree.delete("a") is True
         assert await tree.look("a") is None
+        await tree.write("e/new", b"")
+        assert await tree.how_exchanged("d") in {"one step", "renames"}
+        assert await tree.forbid_exchange("d", "e", leaving="no") is True
+        assert await tree.exchange("d", "e", leaving="c", bringing="new") is True
+        assert [entry.path async for entry in tree.entries("d")] == ["d/new"]
         assert await tree.delete_tree("d") is True
         assert await tree.delete_tree("d") is False
         assert {name for name, _ in store.seen} == set(operations(Tree)) - {"is_atomic"}  # no request

@@ -11,6 +11,7 @@ from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
 from s3fs import S3FileSystem
 
+import magicfs
 from magicfs import UsageError
 from magicfs.datasets.connection import on_destination
 from magicfs.engine import Engine
@@ -38,6 +39,15 @@ def test_other_filesystems_have_none() -> None:
         resolve.filesystem("dir", {})
     with pytest.raises(UsageError, match="'dir' cannot delay"):
         resolve.open_store(DirFileSystem("/tmp", LocalFileSystem()), "")
+
+
+@pytest.mark.parametrize("bucket", ["fast--usw2-az1--x-s3", "way--usw2-az1--xa-s3"])
+def test_directory_bucket_is_refused_before_any_request(bucket: str) -> None:
+    filesystem = S3FileSystem(key="k", secret="s", endpoint_url="http://127.0.0.1:9")
+    with pytest.raises(UsageError, match="directory bucket of S3 Express One Zone"):
+        resolve.open_store(filesystem, bucket)
+    with pytest.raises(UsageError, match="use a general purpose bucket"):
+        magicfs.Job(f"s3://{bucket}/sales", filesystem=filesystem)
 
 
 def test_every_filesystem_has_a_loop() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pytest
@@ -70,14 +71,33 @@ class Scripted(DelegatingStore):
         return result
 
 
+class FolderStore(MemoryStore):
+    """With folders that nobody reaches: their requests fail before."""
+
+    def folders(self) -> Any:
+        async def asked(*_args: str) -> Any:
+            raise AssertionError
+
+        async def listed(*_args: str) -> AsyncIterator[Any]:
+            raise AssertionError
+            yield
+
+        names = ("exist", "look", "make", "delete", "delete_tree")
+        return SimpleNamespace(**dict.fromkeys(names, asked), entries=listed)
+
+
 def memory() -> MemoryStore:
     world = World()
     world.create_bucket("bucket")
-    return MemoryStore("bucket", world)
+    return FolderStore("bucket", world)
 
 
 async def everything(items: Any) -> list[Any]:
     return [item async for item in items]
+
+
+def folders(store: Any) -> Any:
+    return store.folders()
 
 
 REQUESTS: dict[str, Callable[[Store], Coroutine[Any, Any, Any]]] = {
@@ -96,6 +116,12 @@ REQUESTS: dict[str, Callable[[Store], Coroutine[Any, Any, Any]]] = {
     "delete": lambda store: store.delete(["k"]),
     "delete_matching": lambda store: store.delete_matching("k", '"etag"'),
     "delete_all_matching": lambda store: store.delete_all_matching([("k", '"etag"')]),
+    "folders_exist": lambda store: folders(store).exist(),
+    "look": lambda store: folders(store).look("k"),
+    "entries": lambda store: everything(folders(store).entries("k")),
+    "make_directory": lambda store: folders(store).make("k"),
+    "delete_directory": lambda store: folders(store).delete("k"),
+    "delete_tree": lambda store: folders(store).delete_tree("k"),
 }
 
 

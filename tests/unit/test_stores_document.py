@@ -40,6 +40,9 @@ def test_stores_can_do_what_their_capabilities_say() -> None:
         ],
         "days that an upload lives": [str(one.upload_days or "any") for one in stores.values()],
         "another name for a file": [_RENAMES[one.rename] for one in stores.values()],
+        "directories are exchanged in one step": [
+            "yes" if one.exchanges else "no" for one in stores.values()
+        ],
         "user metadata": ["yes" if one.metadata else "no" for one in stores.values()],
         "names below names": ["no" if one.directories else "yes" for one in stores.values()],
     }
@@ -86,7 +89,7 @@ def test_deviations_are_those_that_the_exam_sees() -> None:
 
 def test_servers_without_a_deviation_are_named() -> None:
     none = [server for server, of in DEVIATIONS.items() if not of]
-    assert none == ["gcs", "local"]
+    assert none == ["gcs", "gcs with folders", "local"]
     assert "The memory store, local files and the double of Google\nCloud Storage have no row." in PAGE
 
 

@@ -14,6 +14,7 @@ from magicfs.cli.show_job import (
     show_deletions,
     show_file_job,
     show_file_task,
+    show_flip,
     show_job,
     show_job_location,
 )
@@ -218,6 +219,7 @@ _SHOW: dict[str, Callable[[str, Any], None]] = {
     "pointer": _show_pointer,
     "job": show_job,
     "deletions": show_deletions,
+    "flip": show_flip,
     "job location": show_job_location,
     "file job": show_file_job,
     "file task": show_file_task,

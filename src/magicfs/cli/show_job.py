@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from magicfs.formats.deletions import OldObject
     from magicfs.formats.file_job import JobFile
     from magicfs.formats.file_task import TaskRecord
+    from magicfs.formats.flip_record import FlipRecord
     from magicfs.formats.job_location import JobLocation
     from magicfs.formats.job_object import JobObject
 
@@ -21,6 +22,7 @@ __all__ = [
     "show_deletions",
     "show_file_job",
     "show_file_task",
+    "show_flip",
     "show_job",
     "show_job_location",
 ]
@@ -45,6 +47,7 @@ def show_job(url: str, job: JobObject) -> None:
             ("conflict", job.conflict),
             ("may delete in", ", ".join(f"{job.bucket}/{key}" for key in job.also_replace)),
             ("committer", f"{job.committer}, tracking {job.tracking}, layout {job.layout}"),
+            ("made in", job.new),
             ("unique names", "yes" if job.unique_names else "no"),
             ("attempt", job.attempt),
             ("driver", job.driver),
@@ -88,6 +91,23 @@ def show_deletions(url: str, objects: Sequence[OldObject]) -> None:
     if objects:
         write_line("")
         print_table(("SIZE", "ETAG", "KEY"), ((human_bytes(one.size), one.etag, one.key) for one in objects))
+
+
+def show_flip(url: str, record: FlipRecord) -> None:
+    """Print what a flip replaces."""
+    print_fields(
+        [
+            ("file", url),
+            ("kind", "what a job replaces that publishes its whole destination at once (flip)"),
+            ("job", record.job),
+            ("destination", record.destination),
+            ("made in", record.new),
+            ("old files", sum(chunk.files for chunk in record.old)),
+        ]
+    )
+    if record.old:
+        write_line("")
+        print_table(("COUNT", "KEY"), ((str(one.files), one.key) for one in record.old))
 
 
 def show_job_location(url: str, location: JobLocation) -> None:

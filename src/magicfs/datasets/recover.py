@@ -12,6 +12,7 @@ from typing import Any
 
 from fsspec.spec import AbstractFileSystem
 
+from magicfs.datasets import flipped
 from magicfs.datasets.connection import context_of, on_destination, was_published
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
@@ -21,6 +22,7 @@ from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.report import Action, RecoveredJob, RecoverReport
 from magicfs.transaction.driver import JobTransaction
+from magicfs.transaction.flip_remains import find_beside
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.outcome import JobEnd, JobOutcome, refusal
 
@@ -79,10 +81,13 @@ async def recover_jobs(
         raise UsageError(
             "give either rollback or abort: a job can be taken back, or discarded while it is open"
         )
+    beside = await find_beside(engine, location.key)
     found = await find_unfinished_jobs(engine, location.key)
     chosen = _chosen(found, location, job, acting=rollback or abort)
     wish = Wish.ROLLBACK if rollback else Wish.ABORT if abort else Wish.FINISH
     done = [await _bring_to_an_end(engine, location, one, wish, dry_run=dry_run) for one in chosen]
+    if job is None and not (rollback or abort):
+        done += await flipped.clear(engine, location, beside, {one.job_id for one in found}, dry_run=dry_run)
     return RecoverReport(location.url, tuple(done))
 
 

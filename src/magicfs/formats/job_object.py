@@ -29,6 +29,8 @@ __all__ = [
     "JobObject",
     "OldSuccess",
     "SeenPointer",
+    "chunk_document",
+    "read_chunk",
 ]
 
 JOB_FORMAT: Final = "magicfs.job/1"
@@ -121,6 +123,9 @@ class JobObject:
     field is left out. Uploads and their records belong to the path, not to the job."""
     also_replace: tuple[str, ...] = ()
     """Directories of other datasets whose files it may delete; the field is left out if empty."""
+    new: str | None = None
+    """Of a job that flips, the directory beside the destination in which another job of this id makes the new
+    dataset; None for all others, and then the field is left out."""
     object_settings: Mapping[str, str] = field(default_factory=dict)
     """What all of its objects bear, this one included: encryption, ACL, tags, storage class. Never a key that
     is secret. The field is left out if empty."""
@@ -159,8 +164,8 @@ class JobObject:
             tasks=fields.integer("tasks", minimum=0),
             files=fields.integer("files", minimum=0),
             size=fields.integer("bytes", minimum=0),
-            chunks=tuple(_chunk(one) for one in fields.objects("chunks")),
-            deletions=tuple(_chunk(one) for one in fields.objects("deletions")),
+            chunks=tuple(read_chunk(one) for one in fields.objects("chunks")),
+            deletions=tuple(read_chunk(one) for one in fields.objects("deletions")),
             partitions=partitions,
             pointer=_pointer(fields),
             older_files=fields.flag("olderFiles", default=False),
@@ -173,6 +178,7 @@ class JobObject:
             part_size=fields.required_integer("partSize", minimum=1) if fields.has("partSize") else None,
             own_path=fields.required_text("ownPath") if fields.has("ownPath") else None,
             also_replace=fields.texts("alsoReplace") if fields.has("alsoReplace") else (),
+            new=fields.required_text("new") if fields.has("new") else None,
             object_settings=fields.text_map("objectSettings"),
             numbered_versions=fields.flag("numberedVersions", default=False),
             unknown=fields.rest(),
@@ -201,8 +207,8 @@ class JobObject:
             "tasks": self.tasks,
             "files": self.files,
             "bytes": self.size,
-            "chunks": [_chunk_document(one) for one in self.chunks],
-            "deletions": [_chunk_document(one) for one in self.deletions],
+            "chunks": [chunk_document(one) for one in self.chunks],
+            "deletions": [chunk_document(one) for one in self.deletions],
             "partitions": self.partitions,
             "pointer": self.pointer and {"jobId": self.pointer.job, "etag": self.pointer.etag},
             "olderFiles": self.older_files,
@@ -223,6 +229,8 @@ class JobObject:
             document["ownPath"] = self.own_path
         if self.also_replace:
             document["alsoReplace"] = self.also_replace
+        if self.new is not None:
+            document["new"] = self.new
         if self.object_settings:
             document["objectSettings"] = self.object_settings
         if self.numbered_versions:
@@ -262,7 +270,8 @@ def _extra_destinations(fields: Fields) -> tuple[ExtraDestination, ...]:
     )
 
 
-def _chunk(fields: Fields) -> Chunk:
+def read_chunk(fields: Fields) -> Chunk:
+    """One chunk of a document."""
     return Chunk(
         fields.required_text("key"),
         _sha256(fields),
@@ -271,7 +280,8 @@ def _chunk(fields: Fields) -> Chunk:
     )
 
 
-def _chunk_document(chunk: Chunk) -> dict[str, Any]:
+def chunk_document(chunk: Chunk) -> dict[str, Any]:
+    """The same, to be written."""
     return {"key": chunk.key, "sha256": chunk.sha256, "files": chunk.files, "bytes": chunk.size}
 
 

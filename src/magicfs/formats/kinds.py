@@ -13,6 +13,7 @@ from magicfs.formats.deletions import DELETIONS_FORMAT, DELETIONS_SIZE_LIMIT, Ol
 from magicfs.formats.document import parse
 from magicfs.formats.file_job import FILE_JOB_FORMAT, JobFile
 from magicfs.formats.file_task import FILE_TASK_FORMAT, FILE_TASK_SIZE_LIMIT, TaskRecord
+from magicfs.formats.flip_record import FLIP_FORMAT, FlipRecord
 from magicfs.formats.job_location import JOB_LOCATION_FORMAT, JobLocation
 from magicfs.formats.job_object import JOB_FORMAT, JOB_OBJECT_SIZE_LIMIT, JobObject
 from magicfs.formats.manifest import MANIFEST_FORMAT, MANIFEST_SIZE_LIMIT, Manifest
@@ -30,7 +31,8 @@ from magicfs.formats.task_manifest import (
 __all__ = ["KINDS", "SIZE_LIMIT", "Content", "Kind", "detect", "load"]
 
 Content = (
-    JobFile
+    FlipRecord
+    | JobFile
     | JobLocation
     | JobObject
     | Manifest
@@ -84,6 +86,7 @@ _OWN: Final[dict[str, tuple[str, Callable[[str, bytes], Content]]]] = {
     "pointer": (POINTER_FORMAT, Pointer.from_bytes),
     "job": (JOB_FORMAT, JobObject.from_bytes),
     "deletions": (DELETIONS_FORMAT, deletions.read),
+    "flip": (FLIP_FORMAT, FlipRecord.from_bytes),
     "job location": (JOB_LOCATION_FORMAT, JobLocation.from_bytes),
     "file job": (FILE_JOB_FORMAT, JobFile.from_bytes),
     "file task": (FILE_TASK_FORMAT, TaskRecord.from_bytes),

@@ -16,6 +16,7 @@ __all__ = [
     "FILE_JOB_SIZE_LIMIT",
     "FILE_LIST_SIZE_LIMIT",
     "FILE_TASK_SIZE_LIMIT",
+    "FLIP_SIZE_LIMIT",
     "JOB_LOCATION_SIZE_LIMIT",
     "JOB_OBJECT_SIZE_LIMIT",
     "MANIFEST_SIZE_LIMIT",
@@ -38,6 +39,8 @@ FILE_JOB_SIZE_LIMIT: Final = 64 * 1024
 FILE_LIST_SIZE_LIMIT: Final = 64 * _MIB
 FILE_TASK_SIZE_LIMIT: Final = 256 * _MIB
 """Bytes: a task of a million files."""
+FLIP_SIZE_LIMIT: Final = 16 * _MIB
+"""Bytes: as for the job object, which names the same."""
 JOB_LOCATION_SIZE_LIMIT: Final = 64 * 1024
 JOB_OBJECT_SIZE_LIMIT: Final = 16 * _MIB
 """Bytes: chunk names of some 50 million files."""

@@ -22,7 +22,7 @@ from magicfs.job.commit import NO_REPORT, JobState, commit_call, described, stat
 from magicfs.job.found import log_found, log_hidden
 from magicfs.job.map import run_tasks
 from magicfs.job.open_attempts import OpenAttempts
-from magicfs.job.spec import JobSpec, choose_committer, destination_of
+from magicfs.job.spec import JobSpec, Publish, choose_committer, destination_of
 from magicfs.job.task import Task
 from magicfs.job.workers import Completer
 from magicfs.protocol import ids
@@ -55,6 +55,9 @@ class Job:
         conflict: What to do about data that is there already. ``fail`` publishes only where there is none,
             ``append`` leaves it as it is, ``replace`` removes all of it once the new files are visible,
             ``replace_partitions`` what lies in the partitions that the job writes to.
+        publish: ``"flip"`` makes the whole new dataset beside the destination and exchanges the two, so that
+            even a reader who only lists sees exactly the old or exactly the new one: ``docs/flip.md``. For
+            local files, and for stores whose folders are real, with ``fail`` or ``replace``.
         unique_names: Put task and job into the final file names. Without it, files of equal names replace
             each other, and uploads of lost tasks can be found only while their records last.
         tracking: ``"memory"`` writes no marker and no ``.pending``: 3 requests a file less, but a task must
@@ -96,6 +99,7 @@ class Job:
         committer: str = "magic",
         committer_options: Mapping[str, Any] | None = None,
         conflict: Conflict = "fail",
+        publish: Publish = "files",
         unique_names: bool = True,
         tracking: Literal["store", "memory"] = "store",
         layout: LayoutName = "__magic_job",
@@ -125,6 +129,7 @@ class Job:
             reason=reason,
             committer_options=options_of(committer, committer_options or {}),
             conflict=conflict,
+            publish=publish,
             unique_names=unique_names,
             tracking=tracking,
             layout=layout,

@@ -14,6 +14,7 @@ from fsspec.spec import AbstractFileSystem
 from magicfs.committers import registry
 from magicfs.committers.base import Committer
 from magicfs.committers.final.filesystem import FinalFileSystem
+from magicfs.committers.flip import FlipCommitter
 from magicfs.committers.options import CommitterOptions, NoOptions, StagingOptions
 from magicfs.committers.registry import COMMITTERS, committer_info
 from magicfs.committers.staging import attempts
@@ -27,7 +28,7 @@ from magicfs.formats.pending import EtagFormat
 from magicfs.job.also_replace import other_keys_of
 from magicfs.job.extra_destinations import keys_of, place_in
 from magicfs.manifests.chain import manifest_key
-from magicfs.protocol import ids, paths
+from magicfs.protocol import flip, ids, paths
 from magicfs.protocol.conflict import CONFLICTS, Conflict, is_reserved
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 from magicfs.protocol.layout import LayoutName, WorkLayout
@@ -37,7 +38,10 @@ from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Store
 from magicfs.transaction.context import JobContext, Rerun
 
-__all__ = ["CONFLICTS", "JobSpec", "choose_committer", "destination_of", "location_of"]
+__all__ = ["CONFLICTS", "JobSpec", "Publish", "choose_committer", "destination_of", "location_of"]
+
+Publish = Literal["files", "flip"]
+"""Whether a job's files become visible one after the other, or its whole destination by one rename."""
 
 CONCURRENCY_MAX = 1024
 RUN_ID_MAX = 1024
@@ -58,6 +62,7 @@ class JobSpec:
     part_size: int | None = None  # bytes of the first parts of every upload; None for the default
     concurrency: int = 32  # most requests at once
     etag_format: EtagFormat = "string"  # which generation of Hadoop shall read the files
+    publish: Publish = "files"  # whether files become visible one by one, or the destination as a whole
     hadoop_sets: bool = False  # whether to copy pending sets to where Hadoop's job commit looks for them
     rerun: Rerun = "skip"  # what to do if the run is published already
     run_id: str | None = None  # name of the run, by which a second one finds the first
@@ -96,6 +101,7 @@ class JobSpec:
                 "_magicfs or _temporary"
             )
         manifest_key(self.location.key, self.job)
+        self._check_publish()
         context = self.context
         if self.tracking == "memory" and not context.uploads_found_by_name:
             raise UsageError(
@@ -115,6 +121,34 @@ class JobSpec:
                 f"committer={self.committer!r} copies what tasks have written, and an object of "
                 f"StorageClass={settings['StorageClass']!r} cannot be copied before it is restored; use "
                 "committer='magic', or another storage class"
+            )
+
+    def _check_publish(self) -> None:
+        _choice("publish", self.publish, get_args(Publish))
+        if self.publish == "files":
+            return
+        if not committer_info(self.committer).driven:
+            able = [name for name, other in COMMITTERS.items() if other.driven]
+            raise UsageError(
+                f"publish='flip' needs a job object, and committer={self.committer!r} has none; use one of "
+                f"{', '.join(able)}, or leave publish out"
+            )
+        if self.conflict not in ("fail", "replace"):
+            raise UsageError(
+                f"publish='flip' publishes the whole destination, and with conflict={self.conflict!r} some "
+                "of what is there stays; use conflict='replace' or 'fail', or leave publish out"
+            )
+        if self.extra_destinations:
+            raise UsageError(
+                "publish='flip' exchanges one directory, and extra_destinations are others, which it could "
+                "not publish at the same instant; leave one of the two out"
+            )
+        if self.store().capabilities.rename == "copy":
+            raise UsageError(
+                "publish='flip' needs a store that renames a directory in one step, and "
+                f"{self.store().name!r} renames by copying every file; use local files, Azure Data Lake "
+                "Storage Gen2 or a bucket of Google Cloud Storage with folders, or leave publish out: those "
+                "who read the manifest see all or nothing everywhere"
             )
 
     def _check_rerun(self) -> None:
@@ -169,8 +203,11 @@ class JobSpec:
 
     @property
     def work_layout(self) -> WorkLayout:
-        """Where the job keeps its work."""
-        return WorkLayout(self.location.key, self.job, self.attempt, self.layout)
+        """Where the job's tasks keep their work."""
+        directory = self.location.key
+        if self.publish == "flip":
+            directory = flip.new_directory(directory, self.job)
+        return WorkLayout(directory, self.job, self.attempt, self.layout)
 
     def _extra_keys(self) -> tuple[str, ...]:
         tells = self.unique_names and ids.is_random(self.job)
@@ -178,7 +215,29 @@ class JobSpec:
 
     @property
     def context(self) -> JobContext:
-        """The facts that the committer works from."""
+        """The facts that the committer works from. Of a job that flips, those of its inner job."""
+        context = self._context
+        if self.publish == "files":
+            return context
+        # Whatever is about what is at the destination is the outer job's to know.
+        return replace(
+            context,
+            conflict="fail",
+            run_id=None,
+            rerun="skip",
+            also_replace=(),
+            is_inner=True,
+            allow_empty=True,
+        )
+
+    @property
+    def outer_context(self) -> JobContext:
+        """The facts of the outer job of one that flips."""
+        outer = WorkLayout(self.location.key, self.job, self.attempt, self.layout)
+        return replace(self._context, layout=outer, new=self.work_layout.destination)
+
+    @property
+    def _context(self) -> JobContext:
         return JobContext(
             url=self.location.url,
             layout=self.work_layout,
@@ -302,7 +361,11 @@ class JobSpec:
 
     def make_committer(self, observer: Observer | None = None) -> Committer:
         """The committer, bound to this process's connection."""
-        return registry.make(self.committer, self.context, Engine(self.store(), self.concurrency, observer))
+        engine = Engine(self.store(), self.concurrency, observer)
+        committer = registry.make(self.committer, self.context, engine)
+        if self.publish == "files":
+            return committer
+        return FlipCommitter(self.outer_context, committer, engine)
 
 
 def choose_committer(

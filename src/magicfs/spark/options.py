@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from magicfs.errors import UsageError
+from magicfs.job.spec import Publish
 from magicfs.protocol.conflict import CONFLICTS, Conflict
 from magicfs.spark.formats import FORMATS
 
@@ -33,6 +34,7 @@ class WriteOptions:
     run_id: str | None = None  # name of the run, by which a second one finds the first
     allow_empty: bool = False  # whether a frame without rows may replace what is there
     also_replace: tuple[str, ...] = ()  # URLs of other datasets whose files may be deleted
+    publish: Publish = "files"  # file by file, or the whole destination by one exchange of directories
     tracking: _Tracking = "memory"  # where finished uploads are remembered until their task commits
     unique_names: bool = True  # whether final names carry task and job
     part_size: int | None = None  # bytes of the first parts of every upload; None for the default
@@ -135,6 +137,11 @@ def _check_stream(options: WriteOptions, *, streaming: bool) -> None:
         if options.run_id is not None:
             raise UsageError(
                 "runId cannot name a stream, whose every batch is a run; leave it out, or use sinkId"
+            )
+        if options.publish != "files":
+            raise UsageError(
+                f"publish={options.publish!r} replaces the whole destination, and the batches of a stream "
+                "add to it; leave publish out"
             )
         return
     for shown in _OF_STREAMS:
@@ -259,6 +266,11 @@ def _conflict_of(option: str, value: str) -> str:
     return _word_of(option, value, CONFLICTS)
 
 
+def _publish_of(option: str, value: str) -> str:
+    """How what is written becomes visible."""
+    return _word_of(option, value, get_args(Publish))
+
+
 def _tracking_of(option: str, value: str) -> str:
     """Where uploads are remembered."""
     return _word_of(option, value, ("memory", "store"))
@@ -314,6 +326,7 @@ _ALL: Mapping[str, tuple[str, Callable[[str, Any], object]]] = {
     "runId": ("run_id", _name_of),
     "allowEmpty": ("allow_empty", _flag_of),
     "alsoReplace": ("also_replace", _urls_of),
+    "publish": ("publish", _publish_of),
     "fileFormat": ("file_format", _file_format_of),
     "compression": ("compression", lambda _, value: value.strip().lower()),
     "rowGroupSize": ("row_group_size", _number_of),

@@ -22,7 +22,7 @@ from magicfs.errors import (
 )
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
-from magicfs.job.spec import JobSpec
+from magicfs.job.spec import JobSpec, Publish
 from magicfs.job.task import Task
 from magicfs.protocol.conflict import Conflict
 from magicfs.report import JobReport, ProgressCallback
@@ -89,6 +89,7 @@ def write(
     progress: ProgressCallback | None = None,
     allow_empty: bool = False,
     also_replace: Sequence[str] = (),
+    publish: Publish = "files",
 ) -> JobReport:
     """Publish a frame, all or nothing. Spark runs one action; this process sets the job up and commits it.
 
@@ -126,6 +127,7 @@ def write(
         progress: Called with a ``Progress`` after every file of the job commit; it must be quick.
         allow_empty: Whether a frame without rows may replace what is there.
         also_replace: URLs of other datasets below the destination or above it whose files may be deleted.
+        publish: ``flip`` replaces the whole destination by one exchange of directories: ``docs/flip.md``.
 
     Raises:
         UsageError: An argument or a column is wrong; no task has run.
@@ -148,6 +150,7 @@ def write(
         run_id=run_id,
         allow_empty=allow_empty,
         also_replace=also_replace,
+        publish=publish,
         part_size=part_size,
         concurrency=concurrency,
         file_format=file_format,
@@ -193,6 +196,7 @@ def job_of(
         run_id=chosen.run_id,
         allow_empty=chosen.allow_empty,
         also_replace=chosen.also_replace,
+        publish=chosen.publish,
         part_size=chosen.part_size,
         concurrency=chosen.concurrency,
         storage_options=chosen.storage_options,

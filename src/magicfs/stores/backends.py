@@ -70,7 +70,17 @@ class Backend:
     """The classes of filesystems that ``make`` makes again, given their options."""
 
 
+_OF_EXPRESS = ("--x-s3", "--xa-s3")
+"""How the names of directory buckets of S3 Express One Zone end, and those of their access points."""
+
+
 def _s3_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
+    if bucket.endswith(_OF_EXPRESS):
+        raise UsageError(
+            f"s3://{bucket} is a directory bucket of S3 Express One Zone, which lists objects and uploads in "
+            "no order, and only below whole directories, so that what a dead job left could not be found; "
+            "nothing was changed; use a general purpose bucket"
+        )
     from magicfs.stores.resolve import options_of
     from magicfs.stores.retrying import RetryingStore
     from magicfs.stores.s3 import S3Store

@@ -22,7 +22,7 @@ from magicfs.stores.port import (
     Update,
     UploadInfo,
 )
-from magicfs.stores.tree_port import Entry, Tree
+from magicfs.stores.tree_port import Entry, Exchange, Tree
 
 __all__ = ["DelegatingFolders", "DelegatingStore", "DelegatingTree", "Steps"]
 
@@ -184,6 +184,19 @@ class DelegatingTree:
 
     async def rename(self, source: str, destination: str) -> None:
         await self._around("rename", source, lambda: self.inner.rename(source, destination))
+
+    async def how_exchanged(self, path: str) -> Exchange:
+        return await self._around("how_exchanged", path, lambda: self.inner.how_exchanged(path))
+
+    async def exchange(self, one: str, other: str, *, leaving: str, bringing: str) -> bool:
+        return await self._around(
+            "exchange", one, lambda: self.inner.exchange(one, other, leaving=leaving, bringing=bringing)
+        )
+
+    async def forbid_exchange(self, one: str, other: str, *, leaving: str) -> bool:
+        return await self._around(
+            "forbid_exchange", one, lambda: self.inner.forbid_exchange(one, other, leaving=leaving)
+        )
 
     async def delete(self, path: str) -> bool:
         return await self._around("delete", path, lambda: self.inner.delete(path))

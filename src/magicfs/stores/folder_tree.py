@@ -9,9 +9,10 @@ from magicfs.errors import ObjectExists, ObjectNotFound, PermissionDenied, Store
 from magicfs.parallel import gathered
 from magicfs.protocol import paths
 from magicfs.protocol.magic import MAGIC
+from magicfs.stores import exchange_by_renames
 from magicfs.stores.folder_port import Folders
 from magicfs.stores.port import PutMode, Store
-from magicfs.stores.tree_port import Entry, Tree, check_path, in_order
+from magicfs.stores.tree_port import Entry, Exchange, Tree, check_path, in_order
 
 __all__ = ["BucketTree", "FolderTree", "prune"]
 
@@ -92,6 +93,16 @@ class FolderTree:
                     problem = "a directory is there and is not empty"
                     raise ObjectExists("rename", self._place(destination), problem) from error
         raise self._busy("rename", destination)
+
+    async def how_exchanged(self, path: str) -> Exchange:
+        self._check("how_exchanged", path, whole_bucket=False)
+        return "renames"
+
+    async def exchange(self, one: str, other: str, *, leaving: str, bringing: str) -> bool:
+        return await exchange_by_renames.exchange(self, one, other, leaving, bringing)
+
+    async def forbid_exchange(self, one: str, other: str, *, leaving: str) -> bool:
+        return await exchange_by_renames.forbid(self, one, other, leaving)
 
     async def delete(self, path: str) -> bool:
         self._check("delete", path, whole_bucket=False)
@@ -184,6 +195,15 @@ class BucketTree:
 
     async def rename(self, source: str, destination: str) -> None:
         await (await self._tree()).rename(source, destination)
+
+    async def how_exchanged(self, path: str) -> Exchange:
+        return await (await self._tree()).how_exchanged(path)
+
+    async def exchange(self, one: str, other: str, *, leaving: str, bringing: str) -> bool:
+        return await (await self._tree()).exchange(one, other, leaving=leaving, bringing=bringing)
+
+    async def forbid_exchange(self, one: str, other: str, *, leaving: str) -> bool:
+        return await (await self._tree()).forbid_exchange(one, other, leaving=leaving)
 
     async def delete(self, path: str) -> bool:
         return await (await self._tree()).delete(path)

@@ -28,6 +28,7 @@ import contextlib
 import errno
 import io
 import os
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from io import BufferedReader
@@ -75,6 +76,7 @@ class LocalStore:
         directories=True,
         parts=PartLimits(size_min=1),
         prefers_rename=True,
+        exchanges=sys.platform == "linux",
     )
 
     def __init__(self, bucket: str = "") -> None:
@@ -111,10 +113,12 @@ class LocalStore:
         if not 1 <= number <= count_max:
             problem = f"part number {number} is not in 1..{count_max}"
             raise StoreError("put_part", self._place(key), problem)
-        data = body.getbuffer() if isinstance(body, io.BytesIO) else body
-        return await self._run("put_part", key, self._put_part, key, upload_id, number, data)
+        return await self._run("put_part", key, self._put_part, key, upload_id, number, body)
 
-    def _put_part(self, key: str, upload_id: str, number: int, body: Body) -> Part:
+    def _put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
+        if isinstance(body, io.BytesIO):
+            with body.getbuffer() as content:
+                return self._put_part(key, upload_id, number, content)
         upload = self._upload("put_part", key, upload_id)
         try:
             return upload.put_part(number, body)

@@ -4,23 +4,28 @@
 into it at their places. What cannot be, because part 1 is not known yet, or has another size, or came before,
 is a file of its own until the upload is completed, and copied then. A part that was acknowledged is never
 changed.
+
+``data`` is synchronised before it becomes the file, not part by part: the system writes it to the disk
+meanwhile. If the machine has been started anew since then, what never got there is a hole, and the upload is
+lost.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
 from magicfs.stores import local_files
 from magicfs.stores.port import Body, ObjectInfo, Part
 
-__all__ = ["DATA", "OpenUpload", "WrongPartsError", "remove"]
+__all__ = ["DATA", "OpenUpload", "WrongPartsError", "boot_id", "remove"]
 
 DATA: Final = "data"
 """What becomes the file."""
@@ -65,6 +70,7 @@ class OpenUpload:
     listed: Path  # where its record lies
     directory: Path  # where its parts lie: elsewhere if the way to the key goes through a symbolic link
     modified_ns: int  # what the time of the file will be
+    boot: str = ""  # what ``boot_id`` was when it was opened; empty if nobody knows
 
     def put_part(self, number: int, body: Body) -> Part:
         """Keep a part; FileNotFoundError if the upload is gone."""
@@ -78,7 +84,6 @@ class OpenUpload:
         if stride is not None and in_place:
             with self._data(os.O_WRONLY) as descriptor:
                 _write_at(descriptor, body, (number - 1) * stride)
-                self._seal(descriptor)
             os.close(os.open(self.directory / part.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
         else:
             self._write_beside(part.name, body)
@@ -97,6 +102,7 @@ class OpenUpload:
         """
         chosen = self._chosen(parts, size_min)
         total = sum(part.size for part in chosen)
+        self._check_kept(chosen)
         if not self._is_whole(chosen, total):
             with self._locked():
                 self._assemble(self._chosen(parts, size_min), total)
@@ -160,6 +166,30 @@ class OpenUpload:
             yield descriptor
         finally:
             os.close(descriptor)
+
+    def _check_kept(self, chosen: Sequence[_Kept]) -> None:
+        """Raise FileNotFoundError if the machine stopped before all of ``data`` was on the disk.
+
+        Filesystems extend a file only once the blocks are written (ext4 with data=ordered, XFS, Btrfs): what
+        is lost is the end, or a hole.
+        """
+        stride = self._stride() or 0
+        wanted = max(((one.number - 1) * stride + one.size for one in chosen if one.in_place), default=0)
+        with self._data(os.O_RDONLY) as descriptor:
+            if wanted > os.fstat(descriptor).st_size or self._has_holes(descriptor):
+                raise FileNotFoundError(
+                    errno.ENOENT,
+                    "the machine stopped before the upload was on the disk; write the file again",
+                )
+
+    def _has_holes(self, descriptor: int) -> bool:
+        found = os.fstat(descriptor)
+        if not self.boot or self.boot == boot_id() or found.st_mtime_ns == self.modified_ns:
+            return False
+        try:
+            return os.lseek(descriptor, 0, os.SEEK_HOLE) < found.st_size
+        except OSError:
+            return False  # the filesystem does not know
 
     def _seal(self, descriptor: int) -> None:
         """Give ``data`` its time and bring it to the disk."""
@@ -246,6 +276,15 @@ class OpenUpload:
         self._write_beside(moved.name, body)
         (self.directory / part.name).unlink(missing_ok=True)
         return moved
+
+
+@cache
+def boot_id() -> str:
+    """What this machine calls the time since it was started; empty where it has no name for it."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
 
 
 def remove(directory: Path) -> None:

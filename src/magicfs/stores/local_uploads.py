@@ -22,11 +22,12 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from magicfs.protocol import paths
 from magicfs.stores import local_files
 from magicfs.stores.local_files import UPLOADS
-from magicfs.stores.local_parts import DATA, OpenUpload, remove
+from magicfs.stores.local_parts import DATA, OpenUpload, boot_id, remove
 from magicfs.stores.port import UploadInfo
 
 __all__ = ["find", "open_upload", "pending"]
@@ -94,7 +95,7 @@ def _open(root: Path, names: Sequence[str], metadata: Mapping[str, str], listed:
             os.close(descriptor)
         below = f"{len(names) - listed}.{len(names) - kept}"
         upload_id = f"{below}.{found.st_ino:x}-{found.st_mtime_ns:x}.{token}"
-        record = {"key": "/".join(names[listed:]), "metadata": dict(metadata)}
+        record = {"key": "/".join(names[listed:]), "metadata": dict(metadata), "boot": boot_id()}
         raw = json.dumps(record).encode()
         if listed == kept:
             local_files.write_in(new / _RECORD, partial(local_files.write_into, body=raw), _RECORD)
@@ -136,21 +137,29 @@ def find(root: Path, key: str, upload_id: str) -> tuple[OpenUpload | None, bool]
     listed, directory = (
         root.joinpath(*names[: len(names) - int(below)], UPLOADS, upload_id) for below in (match[1], match[2])
     )
-    upload = OpenUpload(root, key, upload_id, listed, directory, int(match[4], 16))
-    relative = _key_of(listed)
+    record = _record_of(listed)
+    relative = _key_of(record)
+    boot = record.get("boot")
+    known = boot if isinstance(boot, str) else ""
+    upload = OpenUpload(root, key, upload_id, listed, directory, int(match[4], 16), known)
     if relative is not None and relative != "/".join(names[len(names) - int(match[1]) :]):
         return None, False
     return upload, relative is not None and (directory / DATA).exists()
 
 
-def _key_of(directory: Path) -> str | None:
-    """The key in the record of an upload, from the directory in which it is listed; None if it has none."""
+def _record_of(directory: Path) -> dict[str, Any]:
+    """The record of an upload; empty if there is none."""
     try:
         with local_files.opened(directory / _RECORD) as file:
             found = json.loads(file.read(_RECORD_BYTES_MAX))
     except (FileNotFoundError, NotADirectoryError, ValueError):
-        return None
-    key = found.get("key") if isinstance(found, dict) else None
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _key_of(record: Mapping[str, Any]) -> str | None:
+    """The key in a record, from the directory in which the upload is listed; None if it has none."""
+    key = record.get("key")
     return key if isinstance(key, str) and paths.can_be_a_file(key) else None
 
 
@@ -187,7 +196,7 @@ def _look(root: Path, directory: str, prefix: str, found: dict[str, UploadInfo])
         return
     for upload_id in names:
         match = _ID.fullmatch(upload_id)
-        relative = _key_of(root / directory / UPLOADS / upload_id) if match else None
+        relative = _key_of(_record_of(root / directory / UPLOADS / upload_id)) if match else None
         if match is None or relative is None or not f"{directory}{relative}".startswith(prefix):
             continue
         key = f"{directory}{relative}"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import TypeGuard
 
-from magicfs.errors import ObjectExists, ObjectNotFound, PermissionDenied, StoreError
+from magicfs.errors import ObjectExists, ObjectNotFound, PermissionDenied, StoreError, Unsupported
 from magicfs.parallel import gathered
 from magicfs.protocol import paths
 from magicfs.stores.folder_port import FolderStore
 from magicfs.stores.folder_tree import BucketTree, FolderTree
 from magicfs.stores.port import ObjectInfo, PutMode, Store
-from magicfs.stores.tree_port import Entry, Tree, TreeStore, in_order
+from magicfs.stores.tree_port import Entry, Exchange, Tree, TreeStore, in_order
 
 __all__ = ["ObjectTree", "tree_of"]
 
@@ -173,6 +173,19 @@ class ObjectTree:
             raise ObjectExists("rename", self._place(destination), "a file is there")
         if _children(destination, await self._below(destination, 2)):
             raise ObjectExists("rename", self._place(destination), "a directory is there and is not empty")
+
+    async def how_exchanged(self, path: str) -> Exchange:
+        raise self._cannot_exchange(path)
+
+    async def exchange(self, one: str, other: str, *, leaving: str, bringing: str) -> bool:  # noqa: ARG002 - the port's
+        raise self._cannot_exchange(one)
+
+    async def forbid_exchange(self, one: str, other: str, *, leaving: str) -> bool:  # noqa: ARG002 - the port's
+        raise self._cannot_exchange(one)
+
+    def _cannot_exchange(self, path: str) -> Unsupported:
+        problem = "the store renames by copying every byte, one file after the other"
+        return Unsupported("exchange", f"{self.bucket}/{path}", problem)
 
     async def delete(self, path: str) -> bool:
         self._check("delete", path, whole_bucket=False)

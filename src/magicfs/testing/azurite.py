@@ -132,6 +132,15 @@ class AzureView(BucketView):
         return self.client().get_blob_client(bucket, key)
 
 
+# Its garbage collection, every ten minutes and without an option, lets some request wait for ever.
+_WITHOUT_COLLECTION = """
+const [main, collector] = process.argv.splice(1, 2);
+require(collector).default.prototype.markSweep = async () => {};
+process.argv.splice(1, 0, main);
+require(main);
+"""
+
+
 class Azurite(ServerProcess, AzureView):
     """Azurite's Blob service: in memory; takes its own key alone."""
 
@@ -161,9 +170,10 @@ class Azurite(ServerProcess, AzureView):
         return home / "node_modules" / "azurite"
 
     def _command(self, home: Path) -> list[str]:
-        main = self._package(home) / "dist" / "src" / "blob" / "main.js"
+        blob = self._package(home) / "dist" / "src" / "blob"
         return [
-            *(str(environments.node(home)), str(main)),
+            *(str(environments.node(home)), "--eval", _WITHOUT_COLLECTION, "--"),
+            *(str(blob / "main.js"), str(blob / "gc" / "BlobGCManager.js")),
             *("--blobHost", processes.LOOPBACK, "--blobPort", str(self._port())),
             *("--inMemoryPersistence", "--silent", "--disableTelemetry", "--skipApiVersionCheck"),
         ]

@@ -45,6 +45,13 @@ class JobContext:
     inline_limit: int | None = None
     """Bytes of the largest pending set inside a task commit; None for the default."""
 
+    new: str | None = None
+    """Of a job that flips, the directory beside the destination, as a key, where its inner job makes the new
+    dataset."""
+
+    is_inner: bool = False
+    """Whether this is the inner job of one that flips, at that directory."""
+
     own_path: str | None = None
     """Key of a user's own magic path whose files the job publishes: their uploads are not the job's."""
 
@@ -100,6 +107,7 @@ class JobContext:
             extra_destinations=tuple(one.key for one in job.extra_destinations),
             own_path=job.own_path,
             also_replace=job.also_replace,
+            new=job.new,
         )
 
 

@@ -33,10 +33,11 @@ from magicfs.protocol.steps import Abort, Batch
 from magicfs.report import JobReport, job_report
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.interrupt import held
-from magicfs.transaction import late_driver, other_datasets, outcome, publish, setup
+from magicfs.transaction import flip_checks, late_driver, other_datasets, outcome, publish, setup
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.delegate import CompleteRemotely
 from magicfs.transaction.execute import Executor
+from magicfs.transaction.flip_executor import FlipExecutor
 from magicfs.transaction.late_driver import Committed
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.outcome import JobEnd, JobOutcome
@@ -86,7 +87,8 @@ class JobTransaction:
         for extra in context.extra_destinations:
             await setup.check_place(engine, extra)
         # A job that has ended looks like one that never was; only its first attempt may begin it.
-        record, version = await setup.claim(engine, context, may_create=context.layout.attempt == 0)
+        may_create = context.layout.attempt == 0 or context.is_inner
+        record, version = await setup.claim(engine, context, may_create=may_create)
         try:
             return await self._look_around(record, version)
         except (asyncio.CancelledError, StoreError) as error:
@@ -101,6 +103,10 @@ class JobTransaction:
         engine, context = self.engine, self.context
         await setup.refuse_published(engine, context, record, version)
         others = await find_unfinished_jobs(engine, context.layout.destination)
+        if (denied := await flip_checks.denied_at_setup(engine, context, others)) is not None:
+            if record.created:
+                await record.remove(version)
+            raise denied
         published = await self._finish_earlier_jobs_of_run(record.conditions, others)
         published = await setup.run_again(context, record, version, published)
         if context.must_be_empty and context.run_id is not None and published is None:
@@ -181,7 +187,7 @@ class JobTransaction:
         """
         started = time.monotonic()
         record, version = await self._read(self.engine)
-        executor = Executor(self.engine, self._cleanup, self.context, record, complete_remotely)
+        executor = self._executor(self.engine, record, version, complete_remotely)
         try:
             if version is not None:
                 self._check_driver(version, driver)
@@ -232,7 +238,7 @@ class JobTransaction:
             if isinstance(error.__cause__, FormatError):
                 try:
                     moved = await record.move(version, JobState.ABORTING, reason=str(error))
-                    await Executor(self._cleanup, self._cleanup, self.context, record).run(moved)
+                    await self._executor(self._cleanup, record, moved).run(moved)
                 except MagicError as second:
                     error.add_note(f"and job {self.context.job} could not be aborted whole: {second}")
             raise
@@ -260,7 +266,7 @@ class JobTransaction:
         record, version = await self._read(self.engine, probe=not dry_run)
         if version is None:
             return None
-        executor = Executor(self.engine, self._cleanup, self.context.of(version.job), record)
+        executor = self._executor(self.engine, record, version, context=self.context.of(version.job))
         executor.settled.update(settled)
         if decide(version.job.state, wish) is Decision.LEAVE:
             return JobOutcome(JobEnd.LEFT)
@@ -291,7 +297,7 @@ class JobTransaction:
             await self._sweep_ended(record, pendings)
             return
         self._check_driver(version, driver)
-        executor = Executor(self._cleanup, self._cleanup, self.context, record)
+        executor = self._executor(self._cleanup, record, version)
         wish = Wish.ROLLBACK if version.job.state is JobState.COMMITTING else Wish.ABORT
         if decide(version.job.state, wish) is Decision.REFUSE:
             raise outcome.published(self.context)
@@ -322,6 +328,19 @@ class JobTransaction:
             told = version.job.object_settings
             self.engine, self._cleanup = self.engine.told(told), self._cleanup.told(told)
         return record, version
+
+    def _executor(
+        self,
+        engine: Engine,
+        record: JobRecord,
+        version: JobVersion | None,
+        complete_remotely: CompleteRemotely | None = None,
+        *,
+        context: JobContext | None = None,
+    ) -> Executor:
+        flips = self.context.new if version is None else version.job.new
+        kind = Executor if flips is None else FlipExecutor
+        return kind(engine, self._cleanup, context or self.context, record, complete_remotely)
 
     def _check_driver(self, version: JobVersion, driver: str | None) -> None:
         if driver is not None and version.job.driver != driver:

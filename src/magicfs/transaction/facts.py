@@ -31,6 +31,7 @@ __all__ = [
     "copy_success",
     "read_chunk",
     "read_deletions",
+    "read_old",
     "read_output",
     "read_success",
     "write_deletions",
@@ -110,12 +111,19 @@ async def read_chunk(engine: Engine, context: JobContext, chunk: Chunk) -> JobOu
 
 async def read_deletions(engine: Engine, context: JobContext, job: JobObject) -> list[OldObject]:
     """Read back the old objects that a job deletes; each key must lie under the destination."""
-    read = await _read(engine, context, job.deletions, DELETIONS_SIZE_LIMIT)
+    return await read_old(engine, context, job.deletions, context.layout.destination)
+
+
+async def read_old(
+    engine: Engine, context: JobContext, chunks: Sequence[Chunk], destination: str
+) -> list[OldObject]:
+    """Read back lists of old objects; each key must lie under the destination that is given."""
+    read = await _read(engine, context, chunks, DELETIONS_SIZE_LIMIT)
     found: list[OldObject] = []
-    for chunk in job.deletions:
+    for chunk in chunks:
         path = f"{engine.store.bucket}/{chunk.key}"
         for one in deletions.read(path, read[chunk.key]):
-            if not paths.is_under(one.key, context.layout.destination):
+            if not paths.is_under(one.key, destination):
                 raise FormatError(path, "objects", f"{one.key!a} lies outside the destination")
             found.append(one)
     return found

@@ -26,7 +26,7 @@ from magicfs.protocol.final_names import is_named_by
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.readback import etag_of_parts
 from magicfs.protocol.replacement import OldFile, Replacement, Scope
-from magicfs.transaction import capacity, facts, old_uploads, older_files
+from magicfs.transaction import capacity, facts, flip, flip_checks, old_uploads, older_files
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.other_datasets import InTheWay, described, look_again, url_of
 from magicfs.transaction.others import conflicting, find_unfinished_jobs
@@ -90,6 +90,8 @@ async def prepare(
         version, in_the_way = await _announce_and_look(engine, context, record, version, output, since)
         if not in_the_way:
             warnings += in_the_way.warnings
+            if context.new is not None:
+                await flip.write_record(engine, context, version.job)
             return await _pass_commit_point(context, record, version, changes)
         version = await record.move(version, JobState.OPEN, deletions=(), equal_keys=(), partitions=None)
         if in_the_way.datasets:
@@ -157,6 +159,11 @@ async def _announce_and_look(
         _refuse_data(context, found.replacement.deleted)
     nonce, partitions = new_token(), found.replacement.scope.partitions
     deleted = _deleted(context, found.replacement)
+    if context.new is not None:
+        hidden = found.replacement.hidden
+        await flip_checks.carry(engine, context, hidden, (one.key for one in deleted))
+        known = {one.key for one in deleted}
+        deleted += [OldObject(one.key, one.etag, one.size) for one in hidden if one.key not in known]
     named = [one.key for one in deleted] if context.conflict == "replace_partitions" else []
     capacity.check_manifests(context, output, named, partitions)
     listed = await facts.write_deletions(engine, context, nonce, deleted)
@@ -172,6 +179,10 @@ async def _announce_and_look(
     others = await find_unfinished_jobs(engine, context.layout.destination, visitors=True)
     in_the_way = await look_again(engine, context, found.replacement, since, listed_all=found.listed_all)
     rivals = conflicting(others, context.job, partitions)
+    if context.new is not None:
+        rivals = flip_checks.rivals(context, others)
+        in_the_way.jobs += await flip_checks.work_in_the_way(engine, context, others)
+        in_the_way.to_recover += [context.url for _ in rivals[:1]]
     in_the_way.jobs += [described(one) for one in rivals]
     in_the_way.to_recover += [url_of(context, one) for one in rivals if one.visits is not None]
     if not in_the_way and await _pointer(engine, context, record) != found.pointer:

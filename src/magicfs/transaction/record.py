@@ -192,6 +192,7 @@ def opened(context: JobContext, engine: Engine) -> JobObject:
         run_id=context.run_id,
         extra_destinations=tuple(ExtraDestination(key) for key in context.extra_destinations),
         also_replace=context.also_replace,
+        new=context.new,
         created_ms=now_ms(),
         changed_ms=now_ms(),
         host=_host(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import uuid4
@@ -79,6 +80,7 @@ class Upload:
         self._upload_id: str | None = None
         self._parts: list[Part] = []
         self._in_flight: set[asyncio.Task[None]] = set()
+        self._spare: list[io.BytesIO] = []
         self._slots = asyncio.Semaphore(PARTS_IN_FLIGHT)
         self._sent = 0
         self._length = 0
@@ -91,6 +93,17 @@ class Upload:
     def next_part_size(self) -> int:
         """How many bytes the next part should have."""
         return part_size(self._sent + 1, self._first_part_size, self._limits)
+
+    def empty_body(self) -> io.BytesIO:
+        """A body to be filled from its start: one that was sent, whose memory is there already, or a new one.
+
+        What it holds beyond what is written into it is of its last use.
+        """
+        with suppress(IndexError):
+            body = self._spare.pop()
+            body.seek(0)
+            return body
+        return io.BytesIO()
 
     async def create(self) -> None:
         """Open the upload: one request, no look at what the key holds."""
@@ -179,10 +192,17 @@ class Upload:
         try:
             assert self._upload_id is not None
             self._parts.append(await self._store.put_part(self.key, self._upload_id, number, body))
+            self._spare_if_free(body)
         except Exception as error:  # noqa: BLE001 - raised again by the next send or by finish
             self._failure = self._failure or error
         finally:
             self._slots.release()
+
+    def _spare_if_free(self, body: io.BytesIO) -> None:
+        # Some clients close what they have sent, or hold on to it for a while.
+        with suppress(BufferError, ValueError):
+            body.truncate(body.seek(0, io.SEEK_END))
+            self._spare.append(body)
 
     def _end(self) -> None:
         if self._open:
@@ -199,7 +219,7 @@ class Buffer:
 
     def __init__(self, upload: Upload) -> None:
         self._upload = upload
-        self._filling = io.BytesIO()
+        self._filling = upload.empty_body()
         self._target = upload.next_part_size
 
     def add(self, data: Body) -> Iterator[io.BytesIO]:
@@ -215,5 +235,6 @@ class Buffer:
 
     def take(self) -> io.BytesIO:
         """What has been filled so far, handed over without copying it."""
-        body, self._filling = self._filling, io.BytesIO()
+        body, self._filling = self._filling, self._upload.empty_body()
+        body.truncate()
         return body

@@ -244,7 +244,7 @@ def _marks(container: Container, request: Request) -> Iterator[tuple[str, str | 
             continue
         # With a delimiter a directory is a prefix, and no blob beside it.
         shown = f"{path}/" if node.is_directory and delimiter else path
-        if not shown.startswith(prefix) or shown == prefix:
+        if not shown.startswith(prefix) or (shown == prefix and shown.endswith("/")):
             continue
         cut = shown.find(delimiter, len(prefix)) if delimiter else -1
         if cut < 0:

@@ -1,0 +1,8 @@
+"""The command."""
+
+import sys
+
+from proofs.flip.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

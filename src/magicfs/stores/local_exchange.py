@@ -1,0 +1,88 @@
+"""Exchanging two local directories in one step, where the system can, and under a lock that dies with us."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import secrets
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+__all__ = ["can_exchange", "exchange", "locked", "nearest", "why_not"]
+
+_AT_FDCWD: Final = -100
+_RENAME_EXCHANGE: Final = 2
+_UNKNOWN_TO_SYSTEM: Final = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
+
+
+@cache
+def _renameat2() -> Callable[..., int] | None:
+    if sys.platform != "linux":
+        return None
+    function: Callable[..., int] | None = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    return function
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Give two files or directories each other's names, in one step (renameat2(2)); OSError if it cannot."""
+    function = _renameat2()
+    if function is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    if function(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), str(one))
+
+
+def can_exchange(parent: Path) -> bool:
+    """Whether directories of a parent can be exchanged in one step: tried on two that are made for it."""
+    if _renameat2() is None:
+        return False
+    names = [parent / f".magicfs-{secrets.token_hex(8)}.tmp" for _ in range(2)]
+    try:
+        for name in names:
+            name.mkdir()
+        exchange(*names)
+    except OSError as error:
+        if error.errno in _UNKNOWN_TO_SYSTEM:
+            return False
+        raise
+    finally:
+        for name in names:
+            with contextlib.suppress(OSError):
+                name.rmdir()
+    return True
+
+
+def why_not(directory: Path) -> str:
+    """Why a directory cannot be exchanged with one beside it; empty if nothing is known against it."""
+    if directory.is_symlink():
+        return "it is a symbolic link; give the directory to which it leads"
+    if directory.is_mount():
+        return "it is a mount point; choose a directory in it"
+    if not os.access(nearest(directory.parent), os.W_OK | os.X_OK):
+        return (
+            "nothing may be written in its parent directory, beside it; ask for that, or choose another one"
+        )
+    return ""
+
+
+def nearest(directory: Path) -> Path:
+    """A directory, or the first above it that is there."""
+    return next(one for one in (directory, *directory.parents) if one.is_dir())
+
+
+@contextlib.contextmanager
+def locked(parent: Path) -> Iterator[None]:
+    """Be the only one who exchanges directories of a parent (flock(2) on the parent)."""
+    descriptor = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,132 @@
+"""Jobs that flip, in the crash world: every cut, every pair of cuts, beside others; and mutants."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Literal
+
+import pytest
+
+from magicfs.committers import flip as committer
+from magicfs.stores import exchange_by_renames
+from magicfs.transaction import flip, flip_checks, flip_remains
+from proofs.flip import world as flips
+from proofs.flip.world import KINDS, beside_others, cut
+
+SEEDS = 40
+TURNS_OF_A_SLOW_REQUEST = 60
+
+
+@pytest.mark.parametrize("conflict", ["replace", "fail"])
+@pytest.mark.parametrize("model", KINDS)
+def test_every_cut_and_pair_leaves_exactly_old_or_exactly_new(
+    model: str, conflict: Literal["replace", "fail"]
+) -> None:
+    tally = cut(model, conflict)
+    assert tally.cuts > 200
+    assert tally.pairs > 20_000
+    assert tally.findings == []
+
+
+def test_destination_is_gone_for_a_request_only_where_renames_exchange_it() -> None:
+    assert cut("local", "replace", pairs=False).windows == 0
+    assert cut("gcs", "replace", pairs=False).windows == 1
+
+
+@pytest.mark.parametrize("other", ["append", "flip", "rollback"])
+@pytest.mark.parametrize("model", ["local", "gcs"])
+def test_two_jobs_at_once_are_published_one_after_the_other_or_refused(
+    model: str, other: Literal["append", "flip", "rollback"]
+) -> None:
+    for seed in range(SEEDS):
+        found, _ = beside_others(model, other, seed)
+        assert found == []
+
+
+# -- mutants -------------------------------------------------------------------------------------------
+
+
+async def nothing(*_args: Any, **_kwargs: Any) -> None:
+    return None
+
+
+async def exchange_whatever_is_there(self: Any, one: str, other: str, **_kwargs: str) -> bool:
+    self._move({one: other, other: one})
+    return True
+
+
+async def exchange_without_looking(tree: Any, one: str, other: str, *_args: str) -> bool:
+    aside = exchange_by_renames.aside_of(other)
+    await tree.rename(one, aside)
+    await tree.rename(other, one)
+    await tree.rename(aside, other)
+    return True
+
+
+async def forbid_nothing_for_a_while(*_args: Any, **_kwargs: Any) -> bool:
+    for _ in range(TURNS_OF_A_SLOW_REQUEST):
+        await asyncio.sleep(0)
+    return True
+
+
+async def join_without_chain(*_args: Any) -> bool:
+    return True
+
+
+async def forget_the_file(engine: Any, context: Any, conditions: Any) -> tuple[int, list[str]]:
+    return 0, []
+
+
+MUTANTS: dict[str, tuple[Any, str, Any]] = {
+    "an exchange that does not look for the file": (flips._Tree, "exchange", exchange_whatever_is_there),
+    "renames that do not look how far the last call came": (
+        exchange_by_renames,
+        "exchange",
+        exchange_without_looking,
+    ),
+    "a chain that is not copied": (flip, "_copy_chain", join_without_chain),
+    "hidden files that are not carried": (flip_checks, "carry", nothing),
+    "an old dataset that is left": (flip_remains, "clear_old", forget_the_file),
+    "a commit point without the flip record": (flip, "write_record", nothing),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_cuts_catch(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, attribute, wrong = MUTANTS[name]
+    monkeypatch.setattr(place, attribute, wrong)
+    model = "gcs" if "renames" in name else "local"
+    assert cut(model, "replace").findings
+
+
+def nobody(*_args: Any) -> Any:
+    return []
+
+
+async def never(*_args: Any) -> None:
+    return None
+
+
+LONELY: dict[str, tuple[flips.Other, Any, str, Callable[..., Any]]] = {
+    "a flip that sees no open job": ("append", flip_checks, "rivals", nobody),
+    "a job that is set up during a flip": ("append", flip_checks, "denied_at_setup", never),
+    "discarding where the exchange may have taken place": (
+        "rollback",
+        flips._Tree,
+        "forbid_exchange",
+        forbid_nothing_for_a_while,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LONELY)
+def test_company_catches(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    other, place, attribute, wrong = LONELY[name]
+    monkeypatch.setattr(place, attribute, wrong)
+    assert any(beside_others("local", other, seed)[0] for seed in range(10 * SEEDS))
+
+
+def test_a_job_whose_object_was_taken_away_sets_itself_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(committer, "_TRIES", 1)
+    assert any("False" in beside_others("local", "flip", seed)[1] for seed in range(SEEDS))
