@@ -67,12 +67,13 @@ BOTH = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.parametrize("name", ["ministack", "gcs", "azurite"])
+# Azure's client reads each body whole before it sends it.
+@pytest.mark.parametrize(("name", "copies"), [("ministack", 1), ("gcs", 1), ("azurite", 2)])
 @BOTH
 def test_memory_stays_within_the_parts_in_flight(
-    server: Callable[[str], Any], bucket_factory: Any, name: str, traced: bool, besides: int
+    server: Callable[[str], Any], bucket_factory: Any, name: str, copies: int, traced: bool, besides: int
 ) -> None:
-    allowed = (PARTS_IN_FLIGHT + 2) * PART + besides
+    allowed = (copies * PARTS_IN_FLIGHT + 3) * PART + besides
     assert allowed < 200 * MIB
     running = server(name)
     bucket = bucket_factory(running)
@@ -81,5 +82,5 @@ def test_memory_stays_within_the_parts_in_flight(
 
 @BOTH
 def test_memory_stays_within_them_on_local_files(tmp_path: Path, traced: bool, besides: int) -> None:
-    allowed = (PARTS_IN_FLIGHT + 2) * PART + besides
+    allowed = (PARTS_IN_FLIGHT + 3) * PART + besides
     assert peak("file", {}, str(tmp_path), traced=traced) <= allowed

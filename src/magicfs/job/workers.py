@@ -34,7 +34,10 @@ class CompleteFiles:
 
     def with_storage_options(self, options: Mapping[str, Any]) -> CompleteFiles:
         """The same with other options of the filesystem, secrets included."""
-        return replace(self, spec=replace(self.spec, filesystem=None), storage_options=dict(options))
+        told = dict(options)
+        return replace(
+            self, spec=replace(self.spec, filesystem=None, storage_options=told), storage_options=told
+        )
 
     def __call__(self, files: FileRange, *, first: bool = False) -> CompletionResult:
         """Complete a range of files. No trouble raises: what became of it is in the result.

@@ -91,9 +91,8 @@ def current_task(job: Job | JobSpec, *, storage_options: _StorageOptions = None)
         raise ProtocolViolation(
             "current_task was called outside of a Spark task; call it in the function given to mapInPandas"
         )
-    spec = replace(job.spec if isinstance(job, Job) else job, inline_limit=INLINE_LIMIT)
-    if storage_options is not None:
-        spec = replace(spec, storage_options=dict(storage_options))
+    told = {} if storage_options is None else {"storage_options": dict(storage_options)}
+    spec = replace(job.spec if isinstance(job, Job) else job, inline_limit=INLINE_LIMIT, **told)
     # Unlike the attempt number, this one is never used twice, stages that are run again included.
     attempt = context.taskAttemptId()
     task = Task(spec, _task_id(spec.job, context.partitionId(), attempt))
