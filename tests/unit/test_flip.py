@@ -337,6 +337,15 @@ def test_job_that_was_never_committed_is_discarded(sales: Path) -> None:
     assert (seen(sales), beside(sales), work(sales)) == (["a"], [], [])
 
 
+def test_job_that_was_aborted_elsewhere_is_refused_at_once(sales: Path) -> None:
+    publish(sales, "a")
+    job = left_open(sales)
+    magicfs.recover(f"file://{sales}", abort=True)
+    with pytest.raises(CommitDenied, match="ended without being published"):
+        job.commit(tasks=1)
+    assert (seen(sales), beside(sales), work(sales)) == (["a"], [], [])
+
+
 @pytest.mark.parametrize("rollback", [False, True])
 @pytest.mark.parametrize("step", ["join", "exchange"])
 def test_driver_that_dies_past_its_commit_point_is_recovered(

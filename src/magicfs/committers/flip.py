@@ -122,13 +122,13 @@ class FlipCommitter(DrivenCommitter):
         for attempt in range(_TRIES):
             if attempt:
                 await asyncio.sleep(_PAUSE_S * 2**attempt * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
+            state = await self._transaction.state()
+            if state is not None and state not in BEFORE_COMMIT:
+                return await self._go_on(outer)
+            if state is None and (not await self._is_made() or await self._is_published()):
+                return await self._transaction.commit(_nothing, outer)  # it has ended
             try:
-                state = await self._transaction.state()
-                if state is not None and state not in BEFORE_COMMIT:
-                    return await self._go_on(outer)
                 if state is None:
-                    if not await self._is_made() or await self._is_published():
-                        return await self._transaction.commit(_nothing, outer)  # it has ended
                     # Another job that flips has taken its object away, and nothing else of it.
                     outer = (await self._transaction.set_up()).driver
                 return await self._commit_both(commits, outer, inner, tasks, complete_remotely)
