@@ -1,7 +1,8 @@
 """Streaming one file through each store, beside its plain filesystem in the same run.
 
-Each figure is the median of several rounds in which the two sides take turns; ratios are the rate of magicfs ÷
-that of the plain filesystem, so above 1 is faster. The last line of standard output is one JSON object.
+Each figure is the median of several rounds in which the two sides take turns; ratios are the rate of magicfs
+divided by that of the plain filesystem, so above 1 is faster. The last line of standard output is one JSON
+object.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ BLOCK: Final = 8 * MIB
 
 @contextmanager
 def local() -> Iterator[tuple[Any, str]]:
+    """Local files."""
     with tempfile.TemporaryDirectory() as top:
         yield resolve.filesystem("file", {}), top
 
 
 @contextmanager
 def gcs() -> Iterator[tuple[Any, str]]:
+    """The GCS double."""
     with GcsDouble() as server:
         server.create_bucket("bench")
         yield resolve.filesystem("gs", server.storage_options()), "bench"
@@ -41,6 +44,7 @@ def gcs() -> Iterator[tuple[Any, str]]:
 
 @contextmanager
 def azure() -> Iterator[tuple[Any, str]]:
+    """Azurite."""
     with Azurite() as server:
         server.create_bucket("bench")
         yield resolve.filesystem("abfs", server.storage_options()), "bench"
@@ -48,6 +52,7 @@ def azure() -> Iterator[tuple[Any, str]]:
 
 @contextmanager
 def adls() -> Iterator[tuple[Any, str]]:
+    """The double of ADLS Gen2, through its Blob endpoint."""
     with AdlsDouble() as server:
         server.create_bucket("bench")
         yield resolve.filesystem("abfs", server.storage_options()), "bench"

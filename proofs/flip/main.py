@@ -10,8 +10,10 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final, get_args
 
+from proofs.flip.company import Other, beside_others
+from proofs.flip.cuts import cut
+from proofs.flip.trees import KINDS
 from proofs.flip.window import PLACES, watched
-from proofs.flip.world import KINDS, Other, beside_others, cut
 
 __all__ = ["main"]
 

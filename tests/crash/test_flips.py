@@ -11,8 +11,9 @@ import pytest
 from magicfs.committers import flip as committer
 from magicfs.stores import exchange_by_renames
 from magicfs.transaction import flip, flip_checks, flip_remains
-from proofs.flip import world as flips
-from proofs.flip.world import KINDS, beside_others, cut
+from proofs.flip.company import Other, beside_others
+from proofs.flip.cuts import cut
+from proofs.flip.trees import KINDS, Tree
 
 SEEDS = 40
 TURNS_OF_A_SLOW_REQUEST = 60
@@ -79,7 +80,7 @@ async def forget_the_file(engine: Any, context: Any, conditions: Any) -> tuple[i
 
 
 MUTANTS: dict[str, tuple[Any, str, Any]] = {
-    "an exchange that does not look for the file": (flips._Tree, "exchange", exchange_whatever_is_there),
+    "an exchange that does not look for the file": (Tree, "exchange", exchange_whatever_is_there),
     "renames that do not look how far the last call came": (
         exchange_by_renames,
         "exchange",
@@ -108,12 +109,12 @@ async def never(*_args: Any) -> None:
     return None
 
 
-LONELY: dict[str, tuple[flips.Other, Any, str, Callable[..., Any]]] = {
+LONELY: dict[str, tuple[Other, Any, str, Callable[..., Any]]] = {
     "a flip that sees no open job": ("append", flip_checks, "rivals", nobody),
     "a job that is set up during a flip": ("append", flip_checks, "denied_at_setup", never),
     "discarding where the exchange may have taken place": (
         "rollback",
-        flips._Tree,
+        Tree,
         "forbid_exchange",
         forbid_nothing_for_a_while,
     ),

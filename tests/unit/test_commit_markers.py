@@ -20,7 +20,7 @@ from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.object_tree import tree_of
 from magicfs.testing import virtual_time
 from magicfs.testing.store_faults import Fault, Kind
-from magicfs.transaction.driver import require_current_driver
+from magicfs.transaction.current_driver import require_current_driver
 from proofs.scenes.file_scene import JOB, FileScene, Process, attempt_of, run
 
 FILES = {"a.txt": b"a", "day=1/b.txt": b"bb"}

@@ -13,6 +13,7 @@ import pytest
 from magicfs.cli import main as cli
 from magicfs.formats import deletions
 from magicfs.formats.deletions import OldObject
+from magicfs.formats.flip_record import FlipRecord
 from magicfs.formats.job_object import Chunk, ExtraDestination, JobObject, OldSuccess, SeenPointer
 from magicfs.protocol.ids import job_id
 from magicfs.protocol.job_state import JobState, diagram
@@ -43,7 +44,10 @@ FULL = JobObject(
     part_size=1,
     own_path="d/__magic/mine",
     numbered_versions=True,
+    new="d.new",
 )
+FLIP = FlipRecord(job_id("j"), "d", "d.new", (CHUNK,))
+DOCUMENTS = (FULL.to_bytes(), deletions.write([OldObject("k", "e", 1)]), FLIP.to_bytes())
 
 
 def names(value: Any) -> Iterator[str]:
@@ -62,7 +66,7 @@ def told() -> set[str]:
     return {name for row in rows for name in re.findall(r"`(\w+)`", row)}
 
 
-@pytest.mark.parametrize("raw", [FULL.to_bytes(), deletions.write([OldObject("k", "e", 1)])])
+@pytest.mark.parametrize("raw", DOCUMENTS)
 def test_every_field_that_is_written_is_described(raw: bytes) -> None:
     written = set(names(json.loads(raw)))
     assert written
@@ -70,15 +74,14 @@ def test_every_field_that_is_written_is_described(raw: bytes) -> None:
 
 
 def test_every_field_that_is_described_is_written() -> None:
-    written = set(names(json.loads(FULL.to_bytes())))
-    written |= set(names(json.loads(deletions.write([OldObject("k", "e", 1)]))))
+    written = {name for raw in DOCUMENTS for name in names(json.loads(raw))}
     described = set(re.findall(r"^\| `(\w+)` \|", JOB_OBJECT, flags=re.MULTILINE))
     assert described
     assert not described - written
 
 
 def test_the_formats_are_named() -> None:
-    for raw in (FULL.to_bytes(), deletions.write([])):
+    for raw in DOCUMENTS:
         assert f"`{json.loads(raw)['format']}`" in JOB_OBJECT
 
 

@@ -11,7 +11,7 @@ from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.report import JobReport
 from magicfs.transaction.context import JobContext, JobSetup
-from magicfs.transaction.driver import IsCurrentDriver
+from magicfs.transaction.current_driver import IsCurrentDriver
 
 __all__ = ["Committer"]
 

@@ -14,8 +14,9 @@ from magicfs.report import JobReport
 from magicfs.transaction import output as job_output
 from magicfs.transaction import sets
 from magicfs.transaction.context import JobContext, JobSetup
+from magicfs.transaction.current_driver import IsCurrentDriver, require_current_driver
 from magicfs.transaction.delegate import CompleteRemotely
-from magicfs.transaction.driver import IsCurrentDriver, JobTransaction, require_current_driver
+from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.late_driver import committed_files
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.sets import StoreSets, TaskSets

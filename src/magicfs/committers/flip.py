@@ -30,8 +30,9 @@ from magicfs.stores.conditions import conditions_of
 from magicfs.stores.tree_port import Exchange
 from magicfs.transaction import flip_checks, flip_remains
 from magicfs.transaction.context import JobContext, JobSetup
+from magicfs.transaction.current_driver import IsCurrentDriver, require_current_driver
 from magicfs.transaction.delegate import CompleteRemotely
-from magicfs.transaction.driver import IsCurrentDriver, JobTransaction, require_current_driver
+from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.output import JobOutput
 
 __all__ = ["FlipCommitter"]

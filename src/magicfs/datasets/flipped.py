@@ -36,14 +36,14 @@ async def clear(
 
 async def _clear(engine: Engine, location: Location, one: Beside, *, dry_run: bool) -> RecoveredJob:
     if dry_run:
-        return _as_recovered_job(one, "would abort" if one.stage == "new" else "would finish")
+        return _as_recovered_job(one, "would sweep" if one.stage == "new" else "would finish")
     layout = WorkLayout(location.key, one.job, 0, one.layout)
     conditions = await conditions_of(engine.store, f"{one.directory}/__magic")
     try:
         deleted, warnings = await clear_beside(engine, context_of(location, layout), conditions, one)
     except MagicError as error:
         return _as_recovered_job(one, "not finished", reason=str(error))
-    done: Action = "aborted" if one.stage == "new" else "finished"
+    done: Action = "swept" if one.stage == "new" else "finished"
     return _as_recovered_job(
         one, "not finished" if warnings else done, deleted=deleted, warnings=tuple(warnings)
     )

@@ -17,7 +17,7 @@ from magicfs.job.workers import Completer, remotely
 from magicfs.report import JobReport, ProgressCallback, TaskFigures
 from magicfs.stores.interrupt import Call
 from magicfs.transaction.context import JobSetup
-from magicfs.transaction.driver import IsCurrentDriver
+from magicfs.transaction.current_driver import IsCurrentDriver
 
 __all__ = ["NO_REPORT", "JobState", "commit_call", "described", "state_after"]
 

@@ -31,7 +31,7 @@ from magicfs.protocol.layout import LayoutName
 from magicfs.report import JobReport, ProgressCallback
 from magicfs.stores.interrupt import Call, run_on
 from magicfs.transaction.context import JobSetup, Rerun
-from magicfs.transaction.driver import IsCurrentDriver
+from magicfs.transaction.current_driver import IsCurrentDriver
 
 __all__ = ["Job", "Task"]
 

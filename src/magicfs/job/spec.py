@@ -16,7 +16,7 @@ from magicfs.committers.base import Committer
 from magicfs.committers.final.filesystem import FinalFileSystem
 from magicfs.committers.flip import FlipCommitter
 from magicfs.committers.options import CommitterOptions, NoOptions, StagingOptions
-from magicfs.committers.registry import COMMITTERS, committer_info
+from magicfs.committers.registry import committer_info
 from magicfs.committers.staging import attempts
 from magicfs.committers.work_places import WorkPlace, local_directory, local_extra, local_filesystem
 from magicfs.engine import Engine, Observer
@@ -26,6 +26,7 @@ from magicfs.filesystem.job_settings import WriteSettings, known_jobs
 from magicfs.filesystem.tracking import name_in
 from magicfs.formats.pending import EtagFormat
 from magicfs.job.also_replace import other_keys_of
+from magicfs.job.checks import Publish, check_choice, check_committer, check_publish, check_rerun
 from magicfs.job.extra_destinations import keys_of, place_in
 from magicfs.manifests.chain import manifest_key
 from magicfs.protocol import flip, ids, paths
@@ -39,9 +40,6 @@ from magicfs.stores.port import Store
 from magicfs.transaction.context import JobContext, Rerun
 
 __all__ = ["CONFLICTS", "JobSpec", "Publish", "choose_committer", "destination_of", "location_of"]
-
-Publish = Literal["files", "flip"]
-"""Whether a job's files become visible one after the other, or its whole destination by one rename."""
 
 CONCURRENCY_MAX = 1024
 RUN_ID_MAX = 1024
@@ -80,14 +78,21 @@ class JobSpec:
 
     def __post_init__(self) -> None:
         _one_way_to_the_store(self.storage_options, self.filesystem)
-        self._check_committer()
-        _choice("tracking", self.tracking, ("store", "memory"))
-        _choice("etag_format", self.etag_format, get_args(EtagFormat))
+        check_committer(
+            self.committer,
+            self.committer_options,
+            conflict=self.conflict,
+            run_id=self.run_id,
+            tracking=self.tracking,
+            hadoop_sets=self.hadoop_sets,
+        )
+        check_choice("tracking", self.tracking, ("store", "memory"))
+        check_choice("etag_format", self.etag_format, get_args(EtagFormat))
         if self.run_id is not None and not self.run_id:
             raise UsageError("run_id is empty; name the run, or leave it out")
         if len(self.run_id or "") > RUN_ID_MAX:
             raise UsageError(f"run_id has {len(self.run_id or '')} characters; at most {RUN_ID_MAX} are kept")
-        self._check_rerun()
+        check_rerun(self.rerun, self.run_id, self.conflict)
         if not 1 <= self.concurrency <= CONCURRENCY_MAX:
             raise UsageError(f"concurrency={self.concurrency} is out of range; choose 1 to {CONCURRENCY_MAX}")
         if isinstance(self.filesystem, MagicFileSystem):
@@ -101,7 +106,6 @@ class JobSpec:
                 "_magicfs or _temporary"
             )
         manifest_key(self.location.key, self.job)
-        self._check_publish()
         context = self.context
         if self.tracking == "memory" and not context.uploads_found_by_name:
             raise UsageError(
@@ -112,6 +116,7 @@ class JobSpec:
         other_keys_of(self.also_replace, self.location, self.conflict)
         store = self.store()
         registry.check_store(self.committer, store)
+        check_publish(self.publish, self.committer, self.conflict, self.extra_destinations, store)
         if self.part_size is not None:
             store.capabilities.parts.check(self.part_size)
         settings = object_settings.of_store(store)
@@ -121,74 +126,6 @@ class JobSpec:
                 f"committer={self.committer!r} copies what tasks have written, and an object of "
                 f"StorageClass={settings['StorageClass']!r} cannot be copied before it is restored; use "
                 "committer='magic', or another storage class"
-            )
-
-    def _check_publish(self) -> None:
-        _choice("publish", self.publish, get_args(Publish))
-        if self.publish == "files":
-            return
-        if not committer_info(self.committer).driven:
-            able = [name for name, other in COMMITTERS.items() if other.driven]
-            raise UsageError(
-                f"publish='flip' needs a job object, and committer={self.committer!r} has none; use one of "
-                f"{', '.join(able)}, or leave publish out"
-            )
-        if self.conflict not in ("fail", "replace"):
-            raise UsageError(
-                f"publish='flip' publishes the whole destination, and with conflict={self.conflict!r} some "
-                "of what is there stays; use conflict='replace' or 'fail', or leave publish out"
-            )
-        if self.extra_destinations:
-            raise UsageError(
-                "publish='flip' exchanges one directory, and extra_destinations are others, which it could "
-                "not publish at the same instant; leave one of the two out"
-            )
-        if self.store().capabilities.rename == "copy":
-            raise UsageError(
-                "publish='flip' needs a store that renames a directory in one step, and "
-                f"{self.store().name!r} renames by copying every file; use local files, Azure Data Lake "
-                "Storage Gen2 or a bucket of Google Cloud Storage with folders, or leave publish out: those "
-                "who read the manifest see all or nothing everywhere"
-            )
-
-    def _check_rerun(self) -> None:
-        _choice("rerun", self.rerun, get_args(Rerun))
-        if self.rerun != "skip" and self.run_id is None:
-            raise UsageError(
-                f"rerun={self.rerun!r} is about a run that was published before; name it with run_id"
-            )
-        if self.rerun == "replace" and self.conflict != "replace":
-            raise UsageError(
-                "rerun='replace' needs conflict='replace', which replaces the earlier run's files with all "
-                f"others; with conflict={self.conflict!r} only these would have to go, and that cannot be "
-                "done yet: take back or delete the earlier job's files, and publish under another run_id"
-            )
-
-    def _check_committer(self) -> None:
-        traits = committer_info(self.committer)
-        _choice("conflict", self.conflict, CONFLICTS)
-        if self.conflict not in traits.conflicts:
-            able = [name for name, other in COMMITTERS.items() if self.conflict in other.conflicts]
-            raise UsageError(
-                f"committer={self.committer!r} has no conflict={self.conflict!r}, only "
-                f"{', '.join(traits.conflicts)}; committers that have it: {', '.join(able)}"
-            )
-        if self.run_id is not None and not traits.driven:
-            able = [name for name, other in COMMITTERS.items() if other.driven]
-            raise UsageError(
-                f"run_id finds an earlier job by its job object, and committer={self.committer!r} has none; "
-                f"leave it out, or use one of {', '.join(able)}"
-            )
-        options = self.committer_options
-        if self.hadoop_sets and isinstance(options, StagingOptions) and options.cluster_directory is not None:
-            raise UsageError(
-                "hadoop_sets is about pending sets in the destination's store, and with cluster_directory "
-                "they are not there; leave one of the two out"
-            )
-        if self.tracking == "memory" and traits.writes != "delayed uploads":
-            raise UsageError(
-                f"tracking='memory' is for delayed uploads, and committer={self.committer!r} has "
-                f"{traits.writes}; leave it out"
             )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -408,8 +345,3 @@ def location_of(url: str, *, any_scheme: bool = False) -> paths.Location:
 def _one_way_to_the_store(storage_options: Mapping[str, Any], filesystem: AbstractFileSystem | None) -> None:
     if filesystem is not None and storage_options:
         raise UsageError("give either filesystem or storage_options, not both")
-
-
-def _choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise UsageError(f"{name}={value!r} is unknown; choose one of {', '.join(choices)}")

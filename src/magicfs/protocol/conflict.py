@@ -15,6 +15,7 @@ __all__ = [
     "CONFLICTS",
     "MANIFESTS",
     "TABLE_DIRECTORIES",
+    "WORK",
     "Conflict",
     "is_by_partition",
     "is_data",
@@ -37,8 +38,8 @@ MANIFESTS: Final = "_magicfs"
 _RESERVED: Final = (MAGIC, TEMPORARY, MANIFESTS)
 """Where committers keep the work of jobs, Hadoop's included, and manifests: how such an element begins."""
 
-_WORK: Final = (MAGIC, TEMPORARY)
-"""Of these, where jobs work."""
+WORK: Final = (MAGIC, TEMPORARY)
+"""Of these, how the elements begin below which jobs work."""
 
 _SUMMARIES: Final = frozenset({"_metadata", "_common_metadata"})
 
@@ -73,7 +74,7 @@ def is_reserved(relative: str) -> bool:
 
 def is_work(relative: str) -> bool:
     """Whether a path has an element below which jobs keep their work: only they delete there."""
-    return any(element.startswith(_WORK) for element in relative.split("/"))
+    return any(element.startswith(WORK) for element in relative.split("/"))
 
 
 def is_replaced(key: str, directory: str) -> bool:

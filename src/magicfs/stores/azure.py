@@ -9,12 +9,8 @@ Azure has no uploads, only blocks that a blob has and does not show. ``azure_blo
 
 from __future__ import annotations
 
-import asyncio
 import builtins
 import contextlib
-import datetime as dt
-import enum
-import hashlib
 import io
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -35,7 +31,18 @@ from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import azure_blocks, azure_errors, azure_metadata, folder_tree
 from magicfs.stores.azure_folders import AzureFolders
-from magicfs.stores.azure_requests import PAGE_MAX, AzureRequests, quoted
+from magicfs.stores.azure_requests import (
+    PAGE_MAX,
+    AzureRequests,
+    as_stream,
+    etag_in,
+    if_match,
+    if_nothing_is_there,
+    md5_of,
+    quoted,
+    seconds,
+    uncommitted,
+)
 from magicfs.stores.pages import Pages
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
 
@@ -43,7 +50,6 @@ __all__ = ["AzureStore"]
 
 _UPLOAD_OPTIONS: Final = frozenset({METADATA, *azure_metadata.DESCRIPTION})
 _AT_ONCE: Final = 16
-_COPY_POLL_S: Final = 0.2
 # A block without bytes is refused (Azure Storage, "Put Block").
 _SAYING: Final = b"."
 _CAPABILITIES: Final = Capabilities(
@@ -56,12 +62,6 @@ _CAPABILITIES: Final = Capabilities(
     uploads_apart=False,
     upload_days=7,
 )
-
-
-class _State(enum.Enum):
-    """Where the SDK looks for a block. Its own names of states are spelt as it does not understand them."""
-
-    UNCOMMITTED = "uncommitted"
 
 
 class AzureStore(AzureRequests):
@@ -91,13 +91,14 @@ class AzureStore(AzureRequests):
         return upload_id
 
     async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
-        stream = _stream(body)
-        etag = azure_blocks.etag_of(hashlib.md5(stream.getbuffer(), usedforsecurity=False).digest())
+        stream = as_stream(body)
+        md5 = md5_of(stream)
+        etag = azure_blocks.etag_of(md5)
         block_id = azure_blocks.part(upload_id, number, etag)
         if not azure_blocks.is_upload_id(upload_id) or block_id is None:
             raise self._no_upload("put_part", key)
         if etag != azure_blocks.EMPTY:
-            await self.stage("put_part", key, block_id, stream)
+            await self.stage("put_part", key, block_id, stream, md5)
         return Part(number, etag)
 
     async def complete_upload(
@@ -131,14 +132,12 @@ class AzureStore(AzureRequests):
     async def _commit(
         self, key: str, upload: azure_blocks.OpenUpload, named: Sequence[str], if_absent: bool
     ) -> ObjectInfo:
-        from azure.storage.blob import BlobBlock
-
         arguments = {
             "metadata": azure_metadata.encoded(upload.metadata, self.path(key)),
             **azure_metadata.settings_of(upload.options),
-            **(_if_absent() if if_absent else {}),
+            **(if_nothing_is_there() if if_absent else {}),
         }
-        blocks = [BlobBlock(block_id, state=_State.UNCOMMITTED) for block_id in named]
+        blocks = uncommitted(named)
         try:
             answer = await self.call(
                 "complete_upload", key, lambda blob: blob.commit_block_list(blocks, **arguments)
@@ -149,7 +148,7 @@ class AzureStore(AzureRequests):
             raise
         except PreconditionFailed as error:
             raise ObjectExists("complete_upload", error.key, "an object is there") from error
-        return ObjectInfo(key, -1, _etag(answer))
+        return ObjectInfo(key, -1, etag_in(answer))
 
     async def abort_upload(self, key: str, upload_id: str) -> None:
         if not azure_blocks.is_upload_id(upload_id):
@@ -189,8 +188,8 @@ class AzureStore(AzureRequests):
         named = azure_metadata.encoded(metadata or {}, self.path(key))
         condition: dict[str, Any] = {"overwrite": mode is not PutMode.CREATE}
         if isinstance(mode, Update):
-            condition |= _if_match(mode.etag)
-        stream = _stream(body)
+            condition |= if_match(mode.etag)
+        stream = as_stream(body)
         try:
             answer = await self.call(
                 "put",
@@ -205,7 +204,7 @@ class AzureStore(AzureRequests):
             if not isinstance(mode, Update) or azure_errors.code_of(error) in azure_errors.NO_CONTAINER:
                 raise
             raise PreconditionFailed("put", error.key, "no object is there") from error
-        return ObjectInfo(key, len(body), _etag(answer))
+        return ObjectInfo(key, len(body), etag_in(answer))
 
     async def copy(self, source: str, destination: str) -> int:
         from azure.core import MatchConditions
@@ -222,15 +221,7 @@ class AzureStore(AzureRequests):
         except PreconditionFailed as error:
             problem = f"the source was replaced meanwhile ({error.problem})"
             raise Unavailable("copy", self.path(source), problem, hint="copy it again") from error
-        status = answer["copy_status"]
-        while status == "pending":
-            await asyncio.sleep(_COPY_POLL_S)
-            found = await self.call("copy", destination, lambda blob: blob.get_blob_properties())
-            if found.copy.id != answer["copy_id"]:
-                raise Unavailable("copy", self.path(destination), "another write has replaced the copy")
-            status = found.copy.status
-        if status != "success":
-            raise Unavailable("copy", self.path(destination), f"the copy ended as {status}")
+        await self.copied(destination, answer)
         return head.size
 
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:
@@ -247,7 +238,7 @@ class AzureStore(AzureRequests):
 
     async def get_range(self, key: str, start: int, size: int, *, etag: str) -> bytes:
         try:
-            return await self._read("get_range", key, offset=start, length=size, **_if_match(etag))
+            return await self._read("get_range", key, offset=start, length=size, **if_match(etag))
         except PreconditionFailed:
             await self.head(key)  # it is refused so where nothing is, too
             raise
@@ -271,7 +262,7 @@ class AzureStore(AzureRequests):
             key,
             found.size,
             quoted(found.etag),
-            _seconds(found.last_modified),
+            seconds(found.last_modified),
             azure_metadata.decoded(found.metadata),
             azure_metadata.described(found.content_settings),
         )
@@ -284,7 +275,7 @@ class AzureStore(AzureRequests):
                 "list", prefix, position, "list_blobs", include=["metadata"], **most
             )
             return [
-                ObjectInfo(blob.name, blob.size, quoted(blob.etag), _seconds(blob.last_modified))
+                ObjectInfo(blob.name, blob.size, quoted(blob.etag), seconds(blob.last_modified))
                 for blob in listed
                 if not azure_metadata.is_directory(blob.metadata)
             ], following
@@ -313,7 +304,7 @@ class AzureStore(AzureRequests):
         return await self._delete("delete_all_matching", objects, len(objects))
 
     async def _delete_one(self, operation: str, key: str, etag: str) -> None:
-        condition = _if_match(etag) if etag else {}
+        condition = if_match(etag) if etag else {}
         try:
             await self.call(operation, key, lambda blob: blob.delete_blob(**condition))
         except PreconditionFailed:
@@ -367,28 +358,3 @@ class AzureStore(AzureRequests):
             self.path(key),
             "no such upload: completed, aborted, older than 7 days, or dropped by another write of this name",
         )
-
-
-def _if_match(etag: str) -> dict[str, Any]:
-    from azure.core import MatchConditions
-
-    return {"etag": etag, "match_condition": MatchConditions.IfNotModified}
-
-
-def _if_absent() -> dict[str, Any]:
-    from azure.core import MatchConditions
-
-    return {"match_condition": MatchConditions.IfMissing}
-
-
-def _stream(body: PartBody) -> io.BytesIO:
-    # aiohttp warns about large bare bytes. A BytesIO made of bytes shares their memory.
-    return io.BytesIO(body.getvalue() if isinstance(body, io.BytesIO) else body)
-
-
-def _etag(answer: Mapping[str, Any]) -> str:
-    return quoted(answer.get("etag"))
-
-
-def _seconds(moment: dt.datetime | None) -> float | None:
-    return moment.timestamp() if moment is not None else None

@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import builtins
+import datetime as dt
+import enum
 import hashlib
 import io
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
-from magicfs.errors import ObjectNotFound
+from magicfs.errors import ObjectNotFound, Unavailable
 from magicfs.stores import azure_errors
 from magicfs.stores.azure_client import lake_of, service_of
+from magicfs.stores.port import PartBody
 
 if TYPE_CHECKING:
     from adlfs import AzureBlobFileSystem
 
-__all__ = ["PAGE_MAX", "AzureRequests", "quoted"]
+__all__ = [
+    "PAGE_MAX",
+    "AzureRequests",
+    "as_stream",
+    "etag_in",
+    "if_match",
+    "if_nothing_is_there",
+    "md5_of",
+    "quoted",
+    "seconds",
+    "uncommitted",
+]
 
 PAGE_MAX = 5000
 """Most entries of one page of a listing (Azure Storage, "List Blobs")."""
+
+_COPY_POLL_S: Final = 0.2
+
+
+class _State(enum.Enum):
+    """Where the SDK looks for a block. Its own names of states are spelt as it does not understand them."""
+
+    UNCOMMITTED = "uncommitted"
 
 
 class AzureRequests:
@@ -54,10 +77,11 @@ class AzureRequests:
         with azure_errors.translated(operation, self.path(key)):
             return await request(self.service.get_blob_client(self.bucket, key))
 
-    async def stage(self, operation: str, key: str, block_id: str, body: io.BytesIO) -> None:
-        """Send a block. Azure refuses one that does not arrive as it was sent."""
-        checked = hashlib.md5(body.getbuffer(), usedforsecurity=False).digest()
-        headers = {"Content-MD5": base64.b64encode(checked).decode()}
+    async def stage(
+        self, operation: str, key: str, block_id: str, body: io.BytesIO, md5: bytes | None = None
+    ) -> None:
+        """Send a block. Azure refuses one that does not arrive as it was sent; ``md5`` saves reckoning it."""
+        headers = {"Content-MD5": base64.b64encode(md5 or md5_of(body)).decode()}
         size = body.getbuffer().nbytes
         await self.call(
             operation, key, lambda blob: blob.stage_block(block_id, body, length=size, headers=headers)
@@ -72,6 +96,18 @@ class AzureRequests:
                 raise
             return frozenset()
         return frozenset(block.id for block in found)
+
+    async def copied(self, key: str, answer: Mapping[str, Any]) -> None:
+        """Wait until a copy to a key is whole; ``answer`` is what its request got."""
+        status = answer["copy_status"]
+        while status == "pending":
+            await asyncio.sleep(_COPY_POLL_S)
+            found = await self.call("copy", key, lambda blob: blob.get_blob_properties())
+            if found.copy.id != answer["copy_id"]:
+                raise Unavailable("copy", self.path(key), "another write has replaced the copy")
+            status = found.copy.status
+        if status != "success":
+            raise Unavailable("copy", self.path(key), f"the copy ended as {status}")
 
     async def page(
         self, operation: str, prefix: str, position: Mapping[str, str], method: str, **how: Any
@@ -90,3 +126,45 @@ class AzureRequests:
 def quoted(etag: str | None) -> str:
     """An ETag as it travels: listings show it without quotation marks. Empty for none."""
     return f'"{etag.strip(chr(34))}"' if etag else ""
+
+
+def md5_of(body: io.BytesIO) -> bytes:
+    """What Azure compares a body with."""
+    return hashlib.md5(body.getbuffer(), usedforsecurity=False).digest()
+
+
+def if_match(etag: str) -> dict[str, Any]:
+    """The arguments of a request that is about one version of a blob."""
+    from azure.core import MatchConditions
+
+    return {"etag": etag, "match_condition": MatchConditions.IfNotModified}
+
+
+def if_nothing_is_there() -> dict[str, Any]:
+    """The arguments of a request that makes a blob where none is."""
+    from azure.core import MatchConditions
+
+    return {"match_condition": MatchConditions.IfMissing}
+
+
+def as_stream(body: PartBody) -> io.BytesIO:
+    """A body as the client takes it."""
+    # aiohttp warns about large bare bytes. A BytesIO made of bytes shares their memory.
+    return io.BytesIO(body.getvalue() if isinstance(body, io.BytesIO) else body)
+
+
+def etag_in(answer: Mapping[str, Any]) -> str:
+    """The ETag of an answer, as it travels."""
+    return quoted(answer.get("etag"))
+
+
+def seconds(moment: dt.datetime | None) -> float | None:
+    """A moment in seconds since 1970."""
+    return moment.timestamp() if moment is not None else None
+
+
+def uncommitted(block_ids: Iterable[str]) -> builtins.list[Any]:
+    """Blocks that are not committed, as the client names them in a block list."""
+    from azure.storage.blob import BlobBlock
+
+    return [BlobBlock(block_id, state=_State.UNCOMMITTED) for block_id in block_ids]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import fcntl
 import os
 import secrets
 import sys
@@ -80,6 +79,8 @@ def nearest(directory: Path) -> Path:
 @contextlib.contextmanager
 def locked(parent: Path) -> Iterator[None]:
     """Be the only one who exchanges directories of a parent (flock(2) on the parent)."""
+    import fcntl  # POSIX alone has it
+
     descriptor = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -27,7 +27,6 @@ from magicfs.formats.pending import Pending
 from magicfs.manifests import chain
 from magicfs.manifests.runs import job_of_run
 from magicfs.parallel import raise_first
-from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import BEFORE_COMMIT, Decision, JobState, Wish, decide
 from magicfs.protocol.steps import Abort, Batch
 from magicfs.report import JobReport, job_report
@@ -35,6 +34,7 @@ from magicfs.stores.conditions import Conditions
 from magicfs.stores.interrupt import held
 from magicfs.transaction import flip_checks, late_driver, other_datasets, outcome, publish, setup
 from magicfs.transaction.context import JobContext, JobSetup
+from magicfs.transaction.current_driver import check_driver
 from magicfs.transaction.delegate import CompleteRemotely
 from magicfs.transaction.execute import Executor
 from magicfs.transaction.flip_executor import FlipExecutor
@@ -46,27 +46,7 @@ from magicfs.transaction.prepare import prepare, refuse_data
 from magicfs.transaction.record import JobMoved, JobRecord, JobVersion, opened, read_record, taking_over
 from magicfs.transaction.sweep import sweep
 
-__all__ = ["IsCurrentDriver", "JobTransaction", "require_current_driver"]
-
-IsCurrentDriver = Callable[[], bool]
-"""Tells whether the engine still wants this driver to end the job. May take a request; called in a thread."""
-
-
-async def require_current_driver(is_current_driver: IsCurrentDriver | None, job: JobId) -> None:
-    """Ask the engine, at the last moment before a job is changed for good; None asks nobody.
-
-    A fencing check: a driver that was cut off may have been replaced. If the engine cannot be reached the
-    answer is no, and ``CommitDenied`` is raised.
-    """
-    advice = "nothing was changed; the job is left to the driver that the engine has started in its place"
-    if is_current_driver is None:
-        return
-    try:
-        wanted = await asyncio.to_thread(is_current_driver)
-    except Exception as error:
-        raise CommitDenied(f"job {job}: no contact with the engine ({error!r}); {advice}") from error
-    if not wanted:
-        raise CommitDenied(f"job {job}: the engine does not want this driver any more; {advice}")
+__all__ = ["JobTransaction"]
 
 
 class JobTransaction:
@@ -190,7 +170,7 @@ class JobTransaction:
         executor = self._executor(self.engine, record, version, complete_remotely)
         try:
             if version is not None:
-                self._check_driver(version, driver)
+                check_driver(self.context, version, driver)
             if version is not None and version.job.state in BEFORE_COMMIT:
                 output = await self._loaded(load, record, version)
                 try:
@@ -220,7 +200,7 @@ class JobTransaction:
     async def _moved(self, record: JobRecord, driver: str | None) -> JobVersion | None:
         version = await record.read()
         if version is not None:
-            self._check_driver(version, driver)
+            check_driver(self.context, version, driver)
             if version.job.state in BEFORE_COMMIT:
                 raise CommitDenied(
                     f"job {self.context.job} was moved by another process, and is {version.job.state}; "
@@ -296,7 +276,7 @@ class JobTransaction:
                 raise outcome.published(self.context)
             await self._sweep_ended(record, pendings)
             return
-        self._check_driver(version, driver)
+        check_driver(self.context, version, driver)
         executor = self._executor(self._cleanup, record, version)
         wish = Wish.ROLLBACK if version.job.state is JobState.COMMITTING else Wish.ABORT
         if decide(version.job.state, wish) is Decision.REFUSE:
@@ -341,13 +321,6 @@ class JobTransaction:
         flips = self.context.new if version is None else version.job.new
         kind = Executor if flips is None else FlipExecutor
         return kind(engine, self._cleanup, context or self.context, record, complete_remotely)
-
-    def _check_driver(self, version: JobVersion, driver: str | None) -> None:
-        if driver is not None and version.job.driver != driver:
-            raise CommitDenied(
-                f"job {self.context.job} was taken over by another driver, attempt {version.job.attempt} on "
-                f"{version.job.host}; nothing was changed; leave it to that one"
-            )
 
     async def _abort_uploads(self, pendings: Sequence[Pending]) -> None:
         steps = [Abort(pending.destination_key, pending.upload_id) for pending in pendings]

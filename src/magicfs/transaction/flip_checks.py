@@ -9,11 +9,10 @@ from magicfs.errors import CommitDenied, ObjectNotFound, Unsupported, UsageError
 from magicfs.manifests import chain
 from magicfs.parallel import drained
 from magicfs.protocol import paths
+from magicfs.protocol.conflict import WORK
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import JobState
-from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.replacement import OldFile
-from magicfs.protocol.temporary import TEMPORARY
 from magicfs.stores.object_tree import tree_of
 from magicfs.stores.tree_port import Exchange
 from magicfs.transaction.context import JobContext
@@ -104,7 +103,7 @@ async def work_in_the_way(engine: Engine, context: JobContext, others: Sequence[
     prefix = paths.prefix_of(context.layout.destination)
     known = {one.layout.magic_directory for one in others}
     found = []
-    for start in (MAGIC, TEMPORARY):
+    for start in WORK:
         async for directory in engine.store.list_directories(prefix + start):
             place = directory.rstrip("/")
             if place not in known and place != context.layout.magic_directory:

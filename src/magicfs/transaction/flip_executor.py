@@ -28,7 +28,9 @@ class FlipExecutor(Executor):
                 match version.job.state:
                     case JobState.COMMITTING:
                         return await self._flip(version)
-                    case JobState.REVERTING | JobState.ABORTING:
+                    case JobState.REVERTING:
+                        return await self._discard(version)
+                    case JobState.ABORTING:
                         return await self._discard(version)
                     case _:
                         raise JobMoved(

@@ -34,7 +34,7 @@ from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.report import JobReport
 from magicfs.stores.conditions import remembered
 from magicfs.transaction.context import JobContext, JobSetup
-from magicfs.transaction.driver import IsCurrentDriver, require_current_driver
+from magicfs.transaction.current_driver import IsCurrentDriver, require_current_driver
 from magicfs.transaction.record import new_token
 from magicfs.transaction.setup import check_destination
 

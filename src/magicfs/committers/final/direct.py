@@ -26,7 +26,7 @@ from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId
 from magicfs.report import JobReport
 from magicfs.transaction.attempt_output import delete_keys
-from magicfs.transaction.driver import IsCurrentDriver, require_current_driver
+from magicfs.transaction.current_driver import IsCurrentDriver, require_current_driver
 
 __all__ = ["DirectCommitter"]
 

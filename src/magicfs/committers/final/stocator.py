@@ -42,7 +42,7 @@ from magicfs.report import JobReport
 from magicfs.stores.port import PutMode, Update
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.driver import IsCurrentDriver, require_current_driver
+from magicfs.transaction.current_driver import IsCurrentDriver, require_current_driver
 
 __all__ = ["StocatorCommitter"]
 

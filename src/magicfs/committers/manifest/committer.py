@@ -34,7 +34,7 @@ from magicfs.report import JobReport
 from magicfs.stores.object_tree import tree_of
 from magicfs.stores.tree_port import Tree
 from magicfs.transaction.context import JobContext, JobSetup
-from magicfs.transaction.driver import IsCurrentDriver, require_current_driver
+from magicfs.transaction.current_driver import IsCurrentDriver, require_current_driver
 
 __all__ = ["ManifestCommitter"]
 

@@ -1,0 +1,107 @@
+"""What a job may not be asked for together, said before anything is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+from magicfs.committers.options import CommitterOptions, StagingOptions
+from magicfs.committers.registry import COMMITTERS, committer_info
+from magicfs.errors import UsageError
+from magicfs.protocol.conflict import CONFLICTS, Conflict
+from magicfs.stores.port import Store
+from magicfs.transaction.context import Rerun
+
+__all__ = ["Publish", "check_choice", "check_committer", "check_publish", "check_rerun"]
+
+Publish = Literal["files", "flip"]
+"""Whether a job's files become visible one after the other, or its whole destination by one rename."""
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Raise UsageError for an argument that is none of the choices."""
+    if value not in choices:
+        raise UsageError(f"{name}={value!r} is unknown; choose one of {', '.join(choices)}")
+
+
+def check_committer(
+    committer: str,
+    options: CommitterOptions,
+    *,
+    conflict: Conflict,
+    run_id: str | None,
+    tracking: str,
+    hadoop_sets: bool,
+) -> None:
+    """Raise UsageError for what a committer does not have, naming those that have it."""
+    traits = committer_info(committer)
+    check_choice("conflict", conflict, CONFLICTS)
+    if conflict not in traits.conflicts:
+        able = [name for name, other in COMMITTERS.items() if conflict in other.conflicts]
+        raise UsageError(
+            f"committer={committer!r} has no conflict={conflict!r}, only "
+            f"{', '.join(traits.conflicts)}; committers that have it: {', '.join(able)}"
+        )
+    if run_id is not None and not traits.driven:
+        raise UsageError(
+            f"run_id finds an earlier job by its job object, and committer={committer!r} has none; "
+            f"leave it out, or use one of {', '.join(_driven())}"
+        )
+    if hadoop_sets and isinstance(options, StagingOptions) and options.cluster_directory is not None:
+        raise UsageError(
+            "hadoop_sets is about pending sets in the destination's store, and with cluster_directory "
+            "they are not there; leave one of the two out"
+        )
+    if tracking == "memory" and traits.writes != "delayed uploads":
+        raise UsageError(
+            f"tracking='memory' is for delayed uploads, and committer={committer!r} has "
+            f"{traits.writes}; leave it out"
+        )
+
+
+def check_rerun(rerun: Rerun, run_id: str | None, conflict: Conflict) -> None:
+    """Raise UsageError for a rerun of no run, or one that would leave the earlier run's files."""
+    check_choice("rerun", rerun, get_args(Rerun))
+    if rerun != "skip" and run_id is None:
+        raise UsageError(f"rerun={rerun!r} is about a run that was published before; name it with run_id")
+    if rerun == "replace" and conflict != "replace":
+        raise UsageError(
+            "rerun='replace' needs conflict='replace', which replaces the earlier run's files with all "
+            f"others; with conflict={conflict!r} only these would have to go, and that cannot be "
+            "done yet: take back or delete the earlier job's files, and publish under another run_id"
+        )
+
+
+def check_publish(
+    publish: Publish, committer: str, conflict: Conflict, extra_destinations: Sequence[str], store: Store
+) -> None:
+    """Raise UsageError for a flip that the committer, the mode or the store cannot do."""
+    check_choice("publish", publish, get_args(Publish))
+    if publish == "files":
+        return
+    if not committer_info(committer).driven:
+        raise UsageError(
+            f"publish='flip' needs a job object, and committer={committer!r} has none; use one of "
+            f"{', '.join(_driven())}, or leave publish out"
+        )
+    if conflict not in ("fail", "replace"):
+        raise UsageError(
+            f"publish='flip' publishes the whole destination, and with conflict={conflict!r} some "
+            "of what is there stays; use conflict='replace' or 'fail', or leave publish out"
+        )
+    if extra_destinations:
+        raise UsageError(
+            "publish='flip' exchanges one directory, and extra_destinations are others, which it could "
+            "not publish at the same instant; leave one of the two out"
+        )
+    if store.capabilities.rename == "copy":
+        raise UsageError(
+            "publish='flip' needs a store that renames a directory in one step, and "
+            f"{store.name!r} renames by copying every file; use local files, Azure Data Lake "
+            "Storage Gen2 or a bucket of Google Cloud Storage with folders, or leave publish out: those "
+            "who read the manifest see all or nothing everywhere"
+        )
+
+
+def _driven() -> list[str]:
+    return [name for name, other in COMMITTERS.items() if other.driven]
