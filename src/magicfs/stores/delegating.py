@@ -11,6 +11,7 @@ from magicfs.stores import object_settings
 from magicfs.stores.folder_port import Folders
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.object_tree import tree_of
+from magicfs.stores.placing import PlacedPart, PlacingStore
 from magicfs.stores.port import (
     Body,
     Capabilities,
@@ -76,6 +77,16 @@ class DelegatingStore:
 
     async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
         return await self._around("put_part", key, lambda: self.inner.put_part(key, upload_id, number, body))
+
+    def place_part(self, key: str, upload_id: str) -> PlacedPart | None:
+        """That of the store within; no request."""
+        inner: PlacingStore = self.inner  # type: ignore[assignment]  # asked for where it is one
+        return inner.place_part(key, upload_id)
+
+    async def put_placed_part(self, key: str, upload_id: str, part: PlacedPart) -> Part:
+        """That of the store within; through the hook, as ``put_part``."""
+        inner: PlacingStore = self.inner  # type: ignore[assignment]
+        return await self._around("put_part", key, lambda: inner.put_placed_part(key, upload_id, part))
 
     async def complete_upload(
         self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False

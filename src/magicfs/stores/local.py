@@ -47,8 +47,9 @@ from magicfs.errors import (
 from magicfs.protocol import file_options, paths
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import local_files, local_uploads
-from magicfs.stores.local_parts import OpenUpload, WrongPartsError
+from magicfs.stores.local_parts import OpenUpload, PlacedFile, WrongPartsError
 from magicfs.stores.local_tree import LocalTree
+from magicfs.stores.placing import PlacedPart
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
 from magicfs.stores.tree_port import Tree
 
@@ -77,6 +78,7 @@ class LocalStore:
         parts=PartLimits(size_min=1),
         prefers_rename=True,
         exchanges=sys.platform == "linux",
+        places_parts=True,
     )
 
     def __init__(self, bucket: str = "") -> None:
@@ -122,6 +124,22 @@ class LocalStore:
         upload = self._upload("put_part", key, upload_id)
         try:
             return upload.put_part(number, body)
+        except FileNotFoundError as error:
+            raise self._no_upload("put_part", key, upload_id) from error
+
+    def place_part(self, key: str, upload_id: str) -> PlacedPart | None:
+        with local_files.translated("put_part", self._place(key)):
+            return self._upload("put_part", key, upload_id).place(self._place(key))
+
+    async def put_placed_part(self, key: str, upload_id: str, part: PlacedPart) -> Part:
+        assert isinstance(part, PlacedFile)
+        return await self._run("put_part", key, self._put_placed_part, key, upload_id, part)
+
+    def _put_placed_part(self, key: str, upload_id: str, part: PlacedFile) -> Part:
+        part.flush()
+        upload = self._upload("put_part", key, upload_id)
+        try:
+            return upload.put_placed(part.size)
         except FileNotFoundError as error:
             raise self._no_upload("put_part", key, upload_id) from error
 

@@ -166,8 +166,13 @@ def write(
     raise too_fast(path.parent)
 
 
-def write_in(path: Path, fill: Callable[[int], object], key: str, *, if_absent: bool = False) -> ObjectInfo:
-    """As ``write``, into a directory that is there; FileNotFoundError if it is gone."""
+def write_in(
+    path: Path, fill: Callable[[int], object], key: str, *, if_absent: bool = False, lasting: bool = True
+) -> ObjectInfo:
+    """As ``write``, into a directory that is there; FileNotFoundError if it is gone.
+
+    Without ``lasting`` it may be empty after the machine has stopped.
+    """
     temporary = path.parent / f".magicfs-{secrets.token_hex(8)}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
@@ -177,7 +182,8 @@ def write_in(path: Path, fill: Callable[[int], object], key: str, *, if_absent: 
             now = time.time_ns()
             with contextlib.suppress(OSError):
                 os.utime(descriptor, ns=(now, now))
-            os.fsync(descriptor)
+            if lasting:
+                os.fsync(descriptor)
             written = os.fstat(descriptor)
         finally:
             os.close(descriptor)

@@ -22,10 +22,11 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
+from magicfs.errors import UsageError
 from magicfs.stores import local_files
 from magicfs.stores.port import Body, ObjectInfo, Part
 
-__all__ = ["DATA", "OpenUpload", "WrongPartsError", "boot_id", "remove"]
+__all__ = ["DATA", "OpenUpload", "PlacedFile", "WrongPartsError", "boot_id", "remove"]
 
 DATA: Final = "data"
 """What becomes the file."""
@@ -35,6 +36,8 @@ _LOCK = "lock"
 _CLAIM = "claim"
 _IN_PLACE = "in"
 _TRIES = 500
+_STOPPED = "the machine stopped before the upload was on the disk; write the file again"
+_SMALL_BYTES = 2**16  # what is held back, so that many small writes are one
 
 
 class WrongPartsError(ValueError):
@@ -60,6 +63,46 @@ class _Kept:
         return f'"{self.size:x}.{self.token}"'
 
 
+class PlacedFile:
+    """The file of an upload while it is written, from its start.
+
+    The descriptor is closed with the last reference: never under a writer in another thread, which would then
+    write to whatever file got its number.
+    """
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        self._descriptor = descriptor
+        self._path = path
+        self._pid = os.getpid()
+        self._small = bytearray()
+        self._written = 0
+
+    def __del__(self) -> None:
+        os.close(self._descriptor)
+
+    @property
+    def size(self) -> int:
+        return self._written + len(self._small)
+
+    def write(self, data: memoryview) -> None:
+        if os.getpid() != self._pid:
+            raise UsageError(f"{self._path} was opened in another process; open it here to write")
+        if data.nbytes + len(self._small) <= _SMALL_BYTES:
+            self._small += data
+        else:
+            self.flush()
+            with local_files.translated("put_part", self._path):
+                _write_at(self._descriptor, data, self._written)
+            self._written += data.nbytes
+
+    def flush(self) -> None:
+        """Write what was held back. A second call does nothing."""
+        with local_files.translated("put_part", self._path):
+            _write_at(self._descriptor, self._small, self._written)
+        self._written += len(self._small)
+        self._small = bytearray()
+
+
 @dataclass(frozen=True, slots=True)
 class OpenUpload:
     """An upload whose record names the key."""
@@ -77,22 +120,41 @@ class OpenUpload:
         size = memoryview(body).nbytes
         is_first = self._claim(number)
         if number == 1 and is_first:
-            self._write_beside(_STRIDE, b"%d" % size)
+            self._write_stride(size)
         stride = self._stride()
         in_place = is_first and stride is not None and size <= stride
         part = _Kept(number, size, secrets.token_hex(8), in_place)
         if stride is not None and in_place:
             with self._data(os.O_WRONLY) as descriptor:
                 _write_at(descriptor, body, (number - 1) * stride)
-            os.close(os.open(self.directory / part.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-        else:
-            self._write_beside(part.name, body)
+            return self._keep(part)
+        self._write_beside(part.name, body)
         if not is_first:
             for other in self._parts().get(number, ()):
                 if other != part:
                     (self.directory / other.name).unlink(missing_ok=True)
         (self.directory / DATA).stat()  # completed or aborted meanwhile
         return Part(number, part.etag)
+
+    def place(self, path: str) -> PlacedFile | None:
+        """The file itself, to be written from its start; None if somebody else has sent part 1.
+
+        ``path`` is what messages call it.
+        """
+        if not self._claim(1):
+            return None
+        return PlacedFile(os.open(self.directory / DATA, os.O_WRONLY | os.O_CLOEXEC), path)
+
+    def put_placed(self, size: int) -> Part:
+        """Keep what was written to ``place``'s file as part 1; FileNotFoundError if the upload is gone."""
+        self._write_stride(size)
+        return self._keep(_Kept(1, size, secrets.token_hex(8), in_place=True))
+
+    def _keep(self, part: _Kept) -> Part:
+        """Acknowledge a part that is in its place."""
+        os.close(os.open(self.directory / part.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        (self.directory / DATA).stat()  # completed or aborted meanwhile
+        return Part(part.number, part.etag)
 
     def complete(self, path: Path, parts: Sequence[Part], size_min: int, *, if_absent: bool) -> ObjectInfo:
         """Make the file appear at a path, in one step. A second call after a crash half-way finishes it.
@@ -149,11 +211,17 @@ class OpenUpload:
             return False
         return True
 
+    def _write_stride(self, size: int) -> None:
+        fill = partial(local_files.write_into, body=b"%d" % size)
+        local_files.write_in(self.directory / _STRIDE, fill, _STRIDE, lasting=False)
+
     def _stride(self) -> int | None:
         try:
             return int((self.directory / _STRIDE).read_bytes())
         except FileNotFoundError:
             return None
+        except ValueError as error:
+            raise FileNotFoundError(errno.ENOENT, _STOPPED) from error
 
     def _write_beside(self, name: str, body: Body) -> None:
         fill = partial(local_files.write_into, body=body)
@@ -177,10 +245,7 @@ class OpenUpload:
         wanted = max(((one.number - 1) * stride + one.size for one in chosen if one.in_place), default=0)
         with self._data(os.O_RDONLY) as descriptor:
             if wanted > os.fstat(descriptor).st_size or self._has_holes(descriptor):
-                raise FileNotFoundError(
-                    errno.ENOENT,
-                    "the machine stopped before the upload was on the disk; write the file again",
-                )
+                raise FileNotFoundError(errno.ENOENT, _STOPPED)
 
     def _has_holes(self, descriptor: int) -> bool:
         found = os.fstat(descriptor)

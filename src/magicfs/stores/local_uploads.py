@@ -98,7 +98,7 @@ def _open(root: Path, names: Sequence[str], metadata: Mapping[str, str], listed:
         record = {"key": "/".join(names[listed:]), "metadata": dict(metadata), "boot": boot_id()}
         raw = json.dumps(record).encode()
         if listed == kept:
-            local_files.write_in(new / _RECORD, partial(local_files.write_into, body=raw), _RECORD)
+            _write_record(new, raw)
             new.rename(place / upload_id)
             return upload_id
         new.rename(place / upload_id)
@@ -112,12 +112,18 @@ def _open(root: Path, names: Sequence[str], metadata: Mapping[str, str], listed:
     return upload_id
 
 
+def _write_record(directory: Path, record: bytes) -> None:
+    """Write a record that lasts as long as the parts do: neither has to outlive the machine's stop."""
+    fill = partial(local_files.write_into, body=record)
+    local_files.write_in(directory / _RECORD, fill, _RECORD, lasting=False)
+
+
 def _list_elsewhere(place: Path, upload_id: str, record: bytes) -> None:
     new = place / f"{upload_id}.new"
     place.mkdir(exist_ok=True)
     new.mkdir()
     try:
-        local_files.write_in(new / _RECORD, partial(local_files.write_into, body=record), _RECORD)
+        _write_record(new, record)
         new.rename(place / upload_id)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -145,6 +151,15 @@ def find(root: Path, key: str, upload_id: str) -> tuple[OpenUpload | None, bool]
     if relative is not None and relative != "/".join(names[len(names) - int(match[1]) :]):
         return None, False
     return upload, relative is not None and (directory / DATA).exists()
+
+
+def _died_with_the_machine(upload_id: re.Match[str]) -> bool:
+    """Whether an upload that has no record lost it when the machine stopped: nobody else could tidy up."""
+    lies_elsewhere = upload_id[1] != upload_id[2]  # then only the place where it is listed has the record
+    if lies_elsewhere or not hasattr(time, "CLOCK_BOOTTIME"):
+        return False
+    started = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return int(upload_id[4], 16) / 1e9 < started
 
 
 def _record_of(directory: Path) -> dict[str, Any]:
@@ -197,6 +212,8 @@ def _look(root: Path, directory: str, prefix: str, found: dict[str, UploadInfo])
     for upload_id in names:
         match = _ID.fullmatch(upload_id)
         relative = _key_of(_record_of(root / directory / UPLOADS / upload_id)) if match else None
+        if match is not None and relative is None and _died_with_the_machine(match):
+            remove(root / directory / UPLOADS / upload_id)
         if match is None or relative is None or not f"{directory}{relative}".startswith(prefix):
             continue
         key = f"{directory}{relative}"

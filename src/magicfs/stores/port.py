@@ -70,6 +70,8 @@ class Capabilities:
             not listed while an object has its key; an upload that was aborted stays, unlisted, until it
             expires, cannot be completed by who looks after the abort, and costs until then; a part that is
             sent late is taken and forgotten; and a part that was sent twice completes as either of them.
+        places_parts: Whether a file can be written at its place while it is open, without a body in memory
+            (``stores.placing``).
         upload_days: How many days an upload lives if nobody writes to it; None for as long as the bucket's
             owner likes.
     """
@@ -85,6 +87,7 @@ class Capabilities:
     prefers_rename: bool = False
     exchanges: bool = False
     uploads_apart: bool = True
+    places_parts: bool = False
     upload_days: int | None = None
 
 

@@ -14,9 +14,10 @@ from magicfs.errors import UsageError
 from magicfs.protocol.parts import part_size
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores.interrupt import held
+from magicfs.stores.placing import PlacedPart, can_place
 from magicfs.stores.port import Body, Part, Store
 
-__all__ = ["PARTS_IN_FLIGHT", "Buffer", "Recorder", "Upload", "Uploaded"]
+__all__ = ["PARTS_IN_FLIGHT", "Buffer", "PlacedBuffer", "Recorder", "Upload", "Uploaded"]
 
 # Enough to fill a fast link from one file; more would only cost memory when many files are open.
 PARTS_IN_FLIGHT = 4
@@ -105,6 +106,16 @@ class Upload:
             return body
         return io.BytesIO()
 
+    def place(self) -> PlacedPart | None:
+        """All of the file as one part, to be written where it will be; None where it goes part by part.
+
+        Blocks for a moment: for files that write in a thread of their own.
+        """
+        if not can_place(self._store):
+            return None
+        assert self._upload_id is not None
+        return self._store.place_part(self.key, self._upload_id)
+
     async def create(self) -> None:
         """Open the upload: one request, no look at what the key holds."""
         await self._recorder.began()
@@ -118,13 +129,13 @@ class Upload:
             self._end()
             raise
 
-    async def send(self, body: io.BytesIO) -> None:
+    async def send(self, body: io.BytesIO | PlacedPart) -> None:
         """Hand a part over; waits while too many are in flight.
 
         Raises UsageError if the object would become too large for the store, and the error of an earlier
         part.
         """
-        size = body.getbuffer().nbytes
+        size = _size_of(body)
         await self._slots.acquire()
         if self._failure is not None:
             self._slots.release()
@@ -138,14 +149,14 @@ class Upload:
         self._in_flight.add(task)
         task.add_done_callback(self._in_flight.discard)
 
-    async def seal(self, last: io.BytesIO) -> None:
+    async def seal(self, last: io.BytesIO | PlacedPart) -> None:
         """Send what is left and wait until the store has every part. A second call sends nothing.
 
         An empty file is one empty part: an upload without parts cannot be completed. After a StoreError the
         upload is still pending; abort it.
         """
         async with self._ending:
-            if last.getbuffer().nbytes or not self._sent:
+            if _size_of(last) or not self._sent:
                 await self.send(last)
             await self._drain()
             if self._failure is not None:
@@ -188,11 +199,15 @@ class Upload:
         self._recorder.dropped()
         await self.abort()
 
-    async def _put_part(self, number: int, body: io.BytesIO) -> None:
+    async def _put_part(self, number: int, body: io.BytesIO | PlacedPart) -> None:
         try:
             assert self._upload_id is not None
-            self._parts.append(await self._store.put_part(self.key, self._upload_id, number, body))
-            self._spare_if_free(body)
+            if isinstance(body, io.BytesIO):
+                self._parts.append(await self._store.put_part(self.key, self._upload_id, number, body))
+                self._spare_if_free(body)
+            else:
+                assert can_place(self._store)
+                self._parts.append(await self._store.put_placed_part(self.key, self._upload_id, body))
         except Exception as error:  # noqa: BLE001 - raised again by the next send or by finish
             self._failure = self._failure or error
         finally:
@@ -212,6 +227,29 @@ class Upload:
     async def _drain(self) -> None:
         if self._in_flight:
             await asyncio.wait(self._in_flight)
+
+
+def _size_of(body: io.BytesIO | PlacedPart) -> int:
+    return body.getbuffer().nbytes if isinstance(body, io.BytesIO) else body.size
+
+
+class PlacedBuffer:
+    """As ``Buffer``, of a file that is written where it will be: nothing is held back but small writes."""
+
+    def __init__(self, part: PlacedPart) -> None:
+        self._part: PlacedPart | None = part
+
+    def add(self, data: Body) -> Iterator[io.BytesIO]:
+        """Take data in; there is nothing to be sent."""
+        assert self._part is not None
+        self._part.write(memoryview(data).cast("B"))
+        yield from ()
+
+    def take(self) -> PlacedPart:
+        """All of the file, which is given up here: whoever holds it last closes it."""
+        part, self._part = self._part, None
+        assert part is not None
+        return part
 
 
 class Buffer:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from magicfs.errors import MagicError, StoreError, UsageError
-from magicfs.filesystem.upload.stream import Buffer, Upload
+from magicfs.filesystem.upload.stream import Buffer, PlacedBuffer, Upload
 from magicfs.filesystem.write_only_file import WriteOnlyFile, raised_in_body
 from magicfs.stores.interrupt import Call, run_on
 
@@ -51,8 +51,9 @@ class DelayedFile(WriteOnlyFile):
         self._lock = threading.RLock()
         with self._abort_on_error():
             self._run(upload.create)
+            placed = upload.place()
         self._state = "open"
-        self._buffer = Buffer(upload)
+        self._buffer = Buffer(upload) if placed is None else PlacedBuffer(placed)
 
     @property
     def loc(self) -> int:

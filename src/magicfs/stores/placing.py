@@ -1,0 +1,35 @@
+"""Uploads that are written at their place while the file is open, where a store can do that."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeGuard
+
+from magicfs.stores.port import Part, Store
+
+__all__ = ["PlacedPart", "PlacingStore", "can_place"]
+
+
+class PlacedPart(Protocol):
+    """All of a file as the first and only part of its upload."""
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+
+    def write(self, data: memoryview) -> None:
+        """Add bytes at the end; blocks as a file does. StoreError as ``put_part`` raises it."""
+
+
+class PlacingStore(Store, Protocol):
+    """A store whose capabilities say ``places_parts``."""
+
+    def place_part(self, key: str, upload_id: str) -> PlacedPart | None:
+        """Begin part 1 of an upload that has no parts; None if it cannot be written at its place."""
+
+    async def put_placed_part(self, key: str, upload_id: str, part: PlacedPart) -> Part:
+        """As ``put_part``, of what has been written; nothing may be written to it afterwards."""
+
+
+def can_place(store: Store) -> TypeGuard[PlacingStore]:
+    """Whether a store can; one upload may have to do without all the same."""
+    return store.capabilities.places_parts
