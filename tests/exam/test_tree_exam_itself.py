@@ -155,8 +155,7 @@ class HidesEmptyElements(Broken):
 
 
 class SaysThatItIsAtomic(Broken):
-    @property
-    def atomic(self) -> bool:
+    async def is_atomic(self) -> bool:
         return True
 
 

@@ -99,7 +99,7 @@ async def everything(items: AsyncIterator[Any]) -> list[Any]:
 def test_lasting_failure_costs_exactly_the_requests_of_the_table(
     store: Store, proxy: FaultProxy, fault: Rule
 ) -> None:
-    assert REQUESTS.keys() == RETRIES.keys()
+    assert REQUESTS.keys() == {operation for operation in RETRIES if hasattr(Store, operation)}
     for operation, (sent, request) in REQUESTS.items():
         proxy.add(fault)
         with pytest.raises(Unavailable):

@@ -65,6 +65,7 @@ def test_every_option_is_taken_as_spark_hands_it_over() -> None:
         "committeroptions": '{"a": 1}',
         "latewriters": "Wait",
         "alsoreplace": '["s3://bucket/dest/old"]',
+        "publish": " Flip ",
         "storageoptions": json.dumps({"client_kwargs": {"region_name": "eu-west-1"}}),
     }
     assert {"path", *given, *STREAM} == set(OPTIONS)
@@ -86,6 +87,7 @@ def test_every_option_is_taken_as_spark_hands_it_over() -> None:
         committer_options={"a": 1},
         late_writers="wait",
         also_replace=("s3://bucket/dest/old",),
+        publish="flip",
         storage_options={"client_kwargs": {"region_name": "eu-west-1"}},
     )
     assert pickle.loads(pickle.dumps(options)) == options

@@ -43,7 +43,7 @@ async def denied_at_setup(
 
     ``others``: all unfinished jobs there, read after this job's object was set.
     """
-    if engine.store.capabilities.rename == "copy":
+    if not await tree_of(engine.store).is_atomic():
         return None
     if all(one.job_id != context.job for one in others):
         return CommitDenied(
