@@ -17,7 +17,7 @@ from typing import Any, Final
 from magicfs.committers.base import Committer
 from magicfs.committers.driven import DrivenCommitter
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, CommitFailed, MagicError, ProtocolViolation, UsageError
+from magicfs.errors import CommitDenied, CommitFailed, MagicError, ProtocolViolation, Unavailable, UsageError
 from magicfs.formats.task_commit import Counters, TaskCommit
 from magicfs.manifests import chain
 from magicfs.protocol import paths
@@ -33,6 +33,7 @@ from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.current_driver import IsCurrentDriver, require_current_driver
 from magicfs.transaction.delegate import CompleteRemotely
 from magicfs.transaction.driver import JobTransaction
+from magicfs.transaction.outcome import ENDED_ELSEWHERE, published
 from magicfs.transaction.output import JobOutput
 
 __all__ = ["FlipCommitter"]
@@ -47,13 +48,19 @@ class FlipCommitter(DrivenCommitter):
         self._inner = inner
         self._allow_empty = context.allow_empty
         self._how: Exchange | None = None  # known once it was tried
+        self._made: JobReport | None = None  # what the inner job has made, once it has
 
     @property
     def guarantees(self) -> Guarantees:
         # Between two renames nothing is at the destination; where nothing was before, that is the old state.
         one_step = self.engine.store.capabilities.exchanges if self._how is None else self._how == "one step"
-        atomic = one_step or self.context.conflict == "fail"
-        return replace(self._inner.guarantees, atomic_job_commit_list=atomic)
+        # The manifests lie at the destination, too.
+        atomic, inner = one_step or self.context.conflict == "fail", self._inner.guarantees
+        return replace(
+            inner,
+            atomic_job_commit_list=atomic,
+            atomic_job_commit_manifest=atomic and inner.atomic_job_commit_manifest,
+        )
 
     @property
     def is_recovery_supported(self) -> bool:
@@ -70,15 +77,31 @@ class FlipCommitter(DrivenCommitter):
     async def setup_job(self) -> JobSetup:
         self._how = await flip_checks.how_exchanged(self.engine, self.context)
         found = await self._transaction.set_up()
-        if found.published is not None or await self._is_made():
+        if found.published is not None:
             return replace(found, driver=_joined(found.driver, None))
         try:
+            if not found.created:
+                await self._finish_inner()
+            if await self._is_made():
+                return replace(found, driver=_joined(found.driver, None))
             inner = await self._inner.setup_job()
-        except BaseException:
-            with suppress(MagicError):
-                await self._transaction.abort((), found.driver, given=False)
+        except BaseException as error:
+            # One that was taken over stays for the next driver. A silent store is not asked more.
+            if found.created and not isinstance(error, Unavailable):
+                with suppress(MagicError):
+                    await self._transaction.abort((), found.driver, given=False)
             raise
         return replace(found, driver=_joined(found.driver, inner.driver))
+
+    @property
+    def _inner_transaction(self) -> JobTransaction:
+        return JobTransaction(self.engine, self._inner.context)
+
+    async def _finish_inner(self) -> None:
+        """Finish what a driver that died was making: nobody sees it before the exchange."""
+        state = await self._inner_transaction.state()
+        if state is not None and state not in BEFORE_COMMIT:
+            await self._inner_transaction.finish()
 
     async def _is_made(self) -> bool:
         """Whether an earlier attempt has made the new dataset, and only the exchange is left."""
@@ -86,10 +109,17 @@ class FlipCommitter(DrivenCommitter):
         made = await chain.read(self.engine.store, self.context.new, self.context.job, chain.READING)
         return made is not None
 
-    async def _is_published(self) -> bool:
-        destination = self.context.layout.destination
-        there = await chain.read(self.engine.store, destination, self.context.job, chain.READING)
-        return there is not None
+    async def _is_alive(self) -> bool:
+        """Whether the new dataset is there, made or not: of a job that has ended nothing is."""
+        return await self._is_made() or await self._inner_transaction.state() is not None
+
+    async def _beside(self) -> flip_remains.Beside:
+        return await flip_remains.beside_of(self.engine, self.context.layout.destination, self.context.job)
+
+    async def _clear(self, left: flip_remains.Beside) -> list[str]:
+        """Bring what lies beside the destination to its end; returns warnings."""
+        conditions = await conditions_of(self.engine.store, f"{left.directory}/__magic")
+        return (await flip_remains.clear_beside(self.engine, self.context, conditions, left))[1]
 
     async def needs_task_commit(self, attempt: AttemptId) -> bool:
         return await self._inner.needs_task_commit(attempt)
@@ -126,8 +156,13 @@ class FlipCommitter(DrivenCommitter):
             state = await self._transaction.state()
             if state is not None and state not in BEFORE_COMMIT:
                 return await self._go_on(outer)
-            if state is None and (not await self._is_made() or await self._is_published()):
-                return await self._transaction.commit(_nothing, outer)  # it has ended
+            if state is None:
+                left = await self._beside()
+                if left.stage != "new":  # it is past its commit point, and perhaps half exchanged
+                    warnings = await self._clear(left)
+                    return self._whole(await self._transaction.commit(_nothing, outer), warnings)
+                if not await self._is_alive():
+                    return self._whole(await self._transaction.commit(_nothing, outer), [])  # it has ended
             try:
                 if state is None:
                     # Another job that flips has taken its object away, and nothing else of it.
@@ -146,7 +181,7 @@ class FlipCommitter(DrivenCommitter):
         """Finish what has passed its commit point, and tell what it published."""
         first = await self._transaction.commit(_nothing, outer)
         told = await self._transaction.commit(_nothing, outer)  # as the manifest has it
-        return replace(told, files_deleted=first.files_deleted, warnings=first.warnings)
+        return self._whole(replace(told, files_deleted=first.files_deleted, warnings=first.warnings), [])
 
     async def _commit_both(
         self,
@@ -156,21 +191,39 @@ class FlipCommitter(DrivenCommitter):
         tasks: int | None,
         complete_remotely: CompleteRemotely | None,
     ) -> JobReport:
-        how: dict[str, Any] = {} if complete_remotely is None else {"complete_remotely": complete_remotely}
-        made = await self._inner.commit_job(commits, inner, tasks, **how)
-        if await JobTransaction(self.engine, self._inner.context).state() is not None:
-            raise CommitFailed(
-                f"{'; '.join(made.warnings)}; nothing was changed at {self.context.url}; fix the cause, then "
-                "commit again"
-            )
+        if self._made is None:
+            if await self._is_made():
+                self._made = await self._made_before()
+            else:
+                how: dict[str, Any] = (
+                    {} if complete_remotely is None else {"complete_remotely": complete_remotely}
+                )
+                made = await self._inner.commit_job(commits, inner, tasks, **how)
+                if await self._inner_transaction.state() is not None:
+                    raise CommitFailed(
+                        f"{'; '.join(made.warnings)}; nothing was changed at {self.context.url}; fix the "
+                        "cause, then commit again"
+                    )
+                self._made = made
+        made = self._made
         self._check_files(made)
         output = JobOutput(tasks=made.tasks, files=made.files, bytes=made.bytes)
 
         async def load() -> JobOutput:
             return output
 
-        report = await self._transaction.commit(load, outer)
-        return self._whole(made, report)
+        return self._whole(await self._transaction.commit(load, outer), [])
+
+    async def _made_before(self) -> JobReport:
+        """What an earlier attempt made; what tasks of this one have written is discarded."""
+        with suppress(MagicError):
+            await self._inner.abort_job((), None)
+        made = await self._inner_transaction.commit(_nothing, None)
+        warning = (
+            "an earlier attempt of the job had made the dataset whole; what its tasks have written since was "
+            "discarded"
+        )
+        return replace(made, warnings=(warning,))
 
     def _check_files(self, made: JobReport) -> None:
         if made.files or self._allow_empty or not self.context.is_replacing:
@@ -180,8 +233,11 @@ class FlipCommitter(DrivenCommitter):
             "what is there; nothing was changed; pass allow_empty=True if that is meant"
         )
 
-    def _whole(self, made: JobReport, report: JobReport) -> JobReport:
-        """What both jobs together did, at the destination."""
+    def _whole(self, report: JobReport, warnings: Sequence[str]) -> JobReport:
+        """What both jobs together did, at the destination; ``report`` and warnings are of the exchange."""
+        made = self._made
+        if made is None:
+            return replace(report, warnings=(*report.warnings, *warnings))
         location = paths.parse_url(self.context.url)
         beside = Location(location.scheme, location.bucket, self.context.new or "").url
         names = (f"{self.context.url}{name.removeprefix(beside)}" for name in made.filenames)
@@ -194,7 +250,11 @@ class FlipCommitter(DrivenCommitter):
             files_deleted=report.files_deleted,
             manifest=report.manifest,
             filenames=tuple(names),
-            warnings=(*made.warnings, *report.warnings),
+            warnings=(
+                *made.warnings,
+                *(one for one in report.warnings if one != ENDED_ELSEWHERE),  # it was this one
+                *warnings,
+            ),
         )
 
     async def abort_job(
@@ -209,11 +269,11 @@ class FlipCommitter(DrivenCommitter):
         if await self._transaction.state() is not None:
             with suppress(ProtocolViolation):  # its files are there, where nobody sees them
                 await self._inner.abort_job(commits, inner)
+        elif (left := await self._beside()).stage != "new":
+            await self._clear(left)
+            raise published(self.context)
         await self._transaction.abort((), outer, given=bool(commits))
-        context = self.context
-        left = await flip_remains.beside_of(self.engine, context.layout.destination, context.job)
-        conditions = await conditions_of(self.engine.store, f"{left.directory}/__magic")
-        await flip_remains.clear_beside(self.engine, context, conditions, left)
+        await self._clear(await self._beside())
 
 
 _TRIES: Final = 5

@@ -7,6 +7,7 @@ work objects.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any, get_args
 
 from fsspec.spec import AbstractFileSystem
@@ -18,12 +19,13 @@ from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, ObjectNotFound, UsageError
 from magicfs.manifests import chain
 from magicfs.parallel import drained, raise_first
-from magicfs.protocol import ids, paths
+from magicfs.protocol import flip, ids, paths
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.report import RecoveredJob, RecoverReport
 from magicfs.transaction import job_location
+from magicfs.transaction.flip_remains import find_beside
 from magicfs.transaction.others import find_unfinished_jobs
 from magicfs.transaction.sweep import SweepPlan, plan_sweep
 
@@ -83,6 +85,8 @@ async def abort_job(
     name = ids.job_id(job)
     if any(one.job_id == name for one in await find_unfinished_jobs(engine, location.key)):
         return await recover_jobs(engine, location, job=name, abort=True, dry_run=dry_run)
+    if any(one.job == name and one.stage == "new" for one in await find_beside(engine, location.key)):
+        return await recover_jobs(engine, location, job=name, abort=True, dry_run=dry_run)
     await _refuse_extra_destination(engine, location, name)
     swept = await _sweep(engine, location, name, driver_is_dead=driver_is_dead, dry_run=dry_run)
     return RecoverReport(location.url, () if swept is None else (swept,))
@@ -92,8 +96,10 @@ async def _sweep(
     engine: Engine, location: Location, job: JobId, *, driver_is_dead: bool, dry_run: bool
 ) -> RecoveredJob | None:
     """Remove what is left of a job that has no job object; None if there is nothing."""
-    works = [await work_of(engine, location, job, name) for name in get_args(LayoutName)]
-    left = [layout for layout, keys in works if keys] or [WorkLayout(location.key, job)]
+    places = [location, *_beside(engine, location, job)]
+    works = [await work_of(engine, one, job, name) for one in places for name in get_args(LayoutName)]
+    left = [layout for layout, keys in works if keys]
+    left = left or [WorkLayout(one.key, job) for one in places]
     hadoops = [key for layout, keys in works for key in hadoop_keys(layout, keys)]
     if hadoops and not driver_is_dead:
         raise UsageError(
@@ -110,7 +116,7 @@ async def _sweep(
     await _refuse_deeper(engine, location, job, {key for key, _ in uploads})
     if not dry_run:
         for plan in plans:
-            await _carry_out(engine, location, plan)
+            await _carry_out(engine, plan)
     return RecoveredJob(
         job_id=job,
         found="ended",
@@ -122,12 +128,23 @@ async def _sweep(
     )
 
 
-async def _carry_out(engine: Engine, location: Location, plan: SweepPlan) -> None:
+def _beside(engine: Engine, location: Location, job: JobId) -> list[Location]:
+    """Where a job that flips works, where that is possible."""
+    if engine.store.capabilities.rename == "copy":
+        return []
+    try:
+        return [replace(location, key=flip.new_directory(location.key, job))]
+    except UsageError:
+        return []
+
+
+async def _carry_out(engine: Engine, plan: SweepPlan) -> None:
     """Sweep until nothing is left; some servers list only one page of uploads."""
     context = plan.context
     for _ in range(_ROUNDS):
         # What a job writes comes after its object: so nothing in the plan is of a job set up since.
-        if any(one.job_id == context.job for one in await find_unfinished_jobs(engine, location.key)):
+        there = await find_unfinished_jobs(engine, context.layout.destination)
+        if any(one.job_id == context.job for one in there):
             raise CommitDenied(
                 f"job {context.job} was set up while its leftovers were looked for; nothing of it was "
                 "removed; abort it again if that is what you want"

@@ -7,7 +7,7 @@ recovery. It never commits an open job: only its driver knows which tasks count.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fsspec.spec import AbstractFileSystem
@@ -22,7 +22,7 @@ from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.report import Action, RecoveredJob, RecoverReport
 from magicfs.transaction.driver import JobTransaction
-from magicfs.transaction.flip_remains import find_beside
+from magicfs.transaction.flip_remains import Beside, find_beside
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.outcome import JobEnd, JobOutcome, refusal
 
@@ -83,12 +83,27 @@ async def recover_jobs(
         )
     beside = await find_beside(engine, location.key)
     found = await find_unfinished_jobs(engine, location.key)
-    chosen = _chosen(found, location, job, acting=rollback or abort)
     wish = Wish.ROLLBACK if rollback else Wish.ABORT if abort else Wish.FINISH
+    if (one := _only_beside(beside, found, job, acting=rollback or abort)) is not None:
+        done = [await flipped.end_of_job(engine, location, one, wish, dry_run=dry_run)]
+        return RecoverReport(location.url, tuple(done))
+    chosen = _chosen(found, location, job, acting=rollback or abort)
     done = [await _bring_to_an_end(engine, location, one, wish, dry_run=dry_run) for one in chosen]
     if job is None and not (rollback or abort):
         done += await flipped.clear(engine, location, beside, {one.job_id for one in found}, dry_run=dry_run)
     return RecoverReport(location.url, tuple(done))
+
+
+def _only_beside(
+    beside: Sequence[Beside], found: Sequence[OtherJob], job: str | None, *, acting: bool
+) -> Beside | None:
+    """The job that is meant, if all that is left of it lies beside the destination; None for any other."""
+    there = {one.job_id for one in found}
+    lonely = [one for one in beside if one.job not in there]
+    if job is not None:
+        return next((one for one in lonely if one.job == job), None)
+    open_ones = [one for one in lonely if one.stage == "new"]
+    return open_ones[0] if acting and not found and len(open_ones) == 1 else None
 
 
 async def finish_job(engine: Engine, location: Location, found: OtherJob) -> RecoveredJob:

@@ -29,6 +29,10 @@ def new_directory(destination: str, job: JobId) -> str:
     Raises UsageError for a whole bucket, which has nothing beside it, and for a name that would be too long.
     """
     parent, _, name = destination.rpartition("/")
+    if _MARK in job:
+        raise UsageError(
+            f"job id {job!r} holds {_MARK!r}, by which publish='flip' tells directories apart; choose another"
+        )
     if not name:
         raise UsageError(
             "publish='flip' makes the new dataset beside the destination, and there is nothing beside a "
@@ -53,7 +57,7 @@ def job_of(destination: str, directory: str) -> JobId | None:
     """The job to which a directory beside a destination belongs, set aside or not; None if to none."""
     prefix = listing_prefix(destination)
     name = directory.rstrip("/").removesuffix(ASIDE)
-    if not name.startswith(prefix):
+    if not name.startswith(prefix) or _MARK in name.removeprefix(prefix):  # of sales.magicfs-1, not of sales
         return None
     try:
         return ids.job_id(name.removeprefix(prefix))

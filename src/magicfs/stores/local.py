@@ -28,6 +28,8 @@ import contextlib
 import errno
 import io
 import os
+import secrets
+import stat
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -210,10 +212,27 @@ class LocalStore:
         return await self._run("copy", source, self._copy, source, destination)
 
     def _copy(self, source: str, destination: str) -> int:
+        if (link := self._path(source)).is_symlink() and link.is_dir():
+            return self._copy_link(link, destination)
         with self._opened("copy", source) as file:
             if source == destination:
                 return file.seek(0, 2)
-            return self._write("copy", destination, partial(local_files.copy_into, source=file)).size
+
+            def fill(descriptor: int) -> None:
+                # What few may read shall not be read by more.
+                os.fchmod(descriptor, stat.S_IMODE(os.fstat(file.fileno()).st_mode))
+                local_files.copy_into(descriptor, file)
+
+            return self._write("copy", destination, fill).size
+
+    def _copy_link(self, link: Path, destination: str) -> int:
+        """Make another link to the same directory: listings show such a link as an object."""
+        path = self._path(destination)
+        local_files.make_directories(path.parent, self._root)
+        temporary = path.parent / f".magicfs-{secrets.token_hex(8)}.tmp"
+        temporary.symlink_to(link.readlink())
+        temporary.replace(path)
+        return 0
 
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:
         return await self._run("get", key, self._get, key, size_max)

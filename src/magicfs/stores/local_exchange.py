@@ -7,16 +7,18 @@ import ctypes
 import errno
 import os
 import secrets
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-__all__ = ["can_exchange", "exchange", "locked", "nearest", "why_not"]
+__all__ = ["can_exchange", "exchange", "locked", "nearest", "take_rights", "why_not"]
 
 _AT_FDCWD: Final = -100
 _RENAME_EXCHANGE: Final = 2
+_ACLS: Final = "system.posix_acl_"
 _UNKNOWN_TO_SYSTEM: Final = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
@@ -28,14 +30,36 @@ def _renameat2() -> Callable[..., int] | None:
     return function
 
 
-def exchange(one: Path, other: Path) -> None:
-    """Give two files or directories each other's names, in one step (renameat2(2)); OSError if it cannot."""
+def exchange(one: Path, other: Path) -> bool:
+    """Give two files or directories each other's names, in one step (renameat2(2)); False where nobody can.
+
+    OSError if something is wrong with these two.
+    """
     function = _renameat2()
     if function is None:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+        return False
     if function(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE):
         code = ctypes.get_errno()
+        if code in _UNKNOWN_TO_SYSTEM:
+            return False
         raise OSError(code, os.strerror(code), str(one))
+    return True
+
+
+def take_rights(source: Path, target: Path) -> None:
+    """Give a directory the owner, the mode and the ACLs of another, as far as this process may."""
+    try:
+        found = source.stat()
+        with contextlib.suppress(PermissionError):
+            os.chown(target, found.st_uid, found.st_gid)
+        if hasattr(os, "listxattr"):
+            with contextlib.suppress(OSError):
+                for name in os.listxattr(source):
+                    if name.startswith(_ACLS):
+                        os.setxattr(target, name, os.getxattr(source, name))
+        target.chmod(stat.S_IMODE(found.st_mode))
+    except FileNotFoundError:
+        return  # one of them is gone, which the exchange tells
 
 
 def can_exchange(parent: Path) -> bool:
@@ -46,16 +70,11 @@ def can_exchange(parent: Path) -> bool:
     try:
         for name in names:
             name.mkdir()
-        exchange(*names)
-    except OSError as error:
-        if error.errno in _UNKNOWN_TO_SYSTEM:
-            return False
-        raise
+        return exchange(*names)
     finally:
         for name in names:
             with contextlib.suppress(OSError):
                 name.rmdir()
-    return True
 
 
 def why_not(directory: Path) -> str:

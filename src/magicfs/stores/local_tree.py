@@ -147,11 +147,13 @@ class LocalTree:
     def _exchange(self, one: str, other: str, leaving: str, bringing: str) -> bool:
         here, there = self._path(one), self._path(other)
         with self._lock(here.parent):
-            if local_exchange.can_exchange(here.parent):
+            # Another process, which could not do it in one step, may have come half-way.
+            if not (Path(exchange_by_renames.aside_of(str(there))) / leaving).exists():
                 if not (here / leaving).exists():
                     return False
-                local_exchange.exchange(here, there)
-                return True
+                local_exchange.take_rights(here, there)
+                if local_exchange.exchange(here, there):
+                    return True
             return asyncio.run(exchange_by_renames.exchange(self, one, other, leaving, bringing))
 
     async def forbid_exchange(self, one: str, other: str, *, leaving: str) -> bool:

@@ -147,14 +147,16 @@ class Register:
             return await self._ours(self.key, body, 0, error)
         return Entry(self.key, body, info.etag, 0, numbered, not tried)
 
-    async def swap(self, entry: Entry, body: bytes) -> Entry:
+    async def swap(self, entry: Entry, body: bytes, *, number_min: int = 0) -> Entry:
         """Put another version in place of the one that was read, created or swapped in.
+
+        ``number_min``: of a lasting register, the least number that the version may have if it is numbered.
 
         Raises PreconditionFailed if somebody else changed the register, or it is gone.
         """
         conditions = self._conditions
         if self.numbers(entry):
-            return await self._append(entry, body)
+            return await self._append(entry, body, max(entry.number + 1, number_min))
         # Who left a version that is not numbered saw If-Match honoured, unless this store honours nothing.
         safe = conditions.put_if_match or conditions.put_if_absent
         mode = Update(entry.etag) if safe else PutMode.OVERWRITE
@@ -191,8 +193,7 @@ class Register:
         if 0 not in left:
             await self._delete(info.key for info in left.values())
 
-    async def _append(self, entry: Entry, body: bytes) -> Entry:
-        number = entry.number + 1
+    async def _append(self, entry: Entry, body: bytes, number: int) -> Entry:
         key = self._numbered_key(number)
         try:
             etag = (await self._store.put(key, body, mode=PutMode.CREATE)).etag
@@ -210,15 +211,16 @@ class Register:
     async def _has_moved_on(self, entry: Entry) -> bool:
         """Whether the version before the one just written, or the first, is not what it was.
 
-        A late copy of the request that wrote the first one brings that back alone.
+        A late copy of the request that wrote the first one brings that back alone. A register that was moved
+        here has another one of each number.
         """
         try:
             first = await self._store.head(self.key)
-            if entry.number:
-                await self._store.head(entry.key)
+            before = await self._store.head(entry.key) if entry.number else first
         except ObjectNotFound:
             return True
-        return not self._is_numbered(first)
+        is_another = bool(entry.etag and before.etag) and before.etag != entry.etag
+        return is_another or not self._is_numbered(first)
 
     async def _is_there(self, key: str) -> bool:
         try:

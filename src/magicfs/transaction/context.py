@@ -77,8 +77,11 @@ class JobContext:
 
     @property
     def is_partition_scoped(self) -> bool:
-        """Whether the conflict mode is about the partitions that the job writes to, not the destination."""
-        return conflict.is_by_partition(self.conflict, self.committer)
+        """Whether the conflict mode is about the partitions that the job writes to, not the destination.
+
+        A flip takes all of it away.
+        """
+        return self.new is None and conflict.is_by_partition(self.conflict, self.committer)
 
     @property
     def is_replacing(self) -> bool:
@@ -142,3 +145,4 @@ class JobSetup:
     uploads: tuple[FoundUpload, ...] | None = ()
     """Uploads that were pending there; None where listing them is not allowed."""
     published: str | None = None  # the job that has published the same run already; None if none has
+    created: bool = False  # whether the job object was made, and not taken over

@@ -83,6 +83,11 @@ class JobTransaction:
         engine, context = self.engine, self.context
         await setup.refuse_published(engine, context, record, version)
         others = await find_unfinished_jobs(engine, context.layout.destination)
+        if earlier := [one for one in self._of_run(others) if one.flips]:
+            # Whatever becomes of it, it takes along what lies at the destination: this job's object, too.
+            await record.remove(version)
+            await self._end_of_run(earlier)
+            return await self.set_up()
         if (denied := await flip_checks.denied_at_setup(engine, context, others)) is not None:
             if record.created:
                 await record.remove(version)
@@ -101,6 +106,7 @@ class JobTransaction:
             jobs=tuple(one.found() for one in others if one.job_id != context.job),
             uploads=await setup.pending_uploads(engine, context),
             published=published,
+            created=record.created,
         )
 
     async def _finish_earlier_jobs_of_run(
@@ -115,12 +121,23 @@ class JobTransaction:
         context = self.context
         if context.run_id is None:
             return None
-        published = None
-        for other in others:
-            if other.job is None or other.job_id == context.job or other.job.run_id != context.run_id:
-                continue
-            earlier = JobTransaction(self.engine, context.of(other.job))
-            done = await earlier.finish(Wish.SUPERSEDE, reason=f"run again by job {context.job}")
+        published = await self._end_of_run(self._of_run(others))
+        if published is not None:
+            return published
+        return await job_of_run(self.engine.store, self._destination, conditions, context.run_id)
+
+    def _of_run(self, others: Sequence[OtherJob]) -> list[OtherJob]:
+        """Other jobs of the same run."""
+        run_id, own = self.context.run_id, self.context.job
+        rivals = [one for one in others if run_id is not None and one.job_id != own]
+        return [one for one in rivals if one.job is not None and one.job.run_id == run_id]
+
+    async def _end_of_run(self, earlier: Sequence[OtherJob]) -> str | None:
+        context, published = self.context, None
+        for other in earlier:
+            assert other.job is not None
+            one = JobTransaction(self.engine, context.of(other.job))
+            done = await one.finish(Wish.SUPERSEDE, reason=f"run again by job {context.job}")
             if done is None:
                 continue
             if done.end is JobEnd.PUBLISHED:
@@ -130,9 +147,7 @@ class JobTransaction:
                     f"job {other.job_id} of the same run {context.run_id!r} was ended by another process "
                     "just now; nothing was published here; run again"
                 )
-        if published is not None:
-            return published
-        return await job_of_run(self.engine.store, self._destination, conditions, context.run_id)
+        return published
 
     async def take_over(self, *, may_create: bool = False) -> str | None:
         """Become the job's driver: from then on only this one may commit it.
@@ -357,7 +372,7 @@ class JobTransaction:
             files=len(sizes),
             size=sum(sizes),
             keys=published,
-            warnings=("another process finished the job", *warnings),
+            warnings=(outcome.ENDED_ELSEWHERE, *warnings),
         )
 
     def _report(self, done: JobOutcome, started: float) -> JobReport:

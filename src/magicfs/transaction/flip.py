@@ -131,7 +131,8 @@ async def _link(
         raise ObjectNotFound("join", f"{store.bucket}/{new}", "no dataset of the job is there")
     before = seen[0] if seen else Pointer(job_id=context.job, nonce=new_token(), changed_ms=now_ms())
     moved = before.moved(context.job, job.run_id, uuid4().hex, now_ms())
-    await head.swap(pointer, moved.to_bytes())
+    # Whoever has read the pointer at the destination, and is late, must not find the next number free.
+    await head.swap(pointer, moved.to_bytes(), number_min=seen[1].number + 1 if seen else 0)
     replaces = job.conflict == "replace"
     linked = replace(
         mine,
@@ -196,7 +197,8 @@ async def exchange(engine: Engine, context: JobContext, conditions: Conditions) 
                 destination, new_dataset(context), leaving=record_path(context), bringing=manifest
             )
         except ObjectExists as error:
-            made = [info async for info in engine.store.list(paths.prefix_of(destination))]
+            listed = [info async for info in engine.store.list(paths.prefix_of(destination))]
+            made = [info for info in listed if not info.key.endswith("/")]
             data = [one.key for one in made if not is_work(paths.relative_to(one.key, destination))]
             if data:
                 old = aside_of(new_dataset(context))

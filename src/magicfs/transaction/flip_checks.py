@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, ObjectNotFound, Unsupported, UsageError
 from magicfs.manifests import chain
-from magicfs.parallel import drained
+from magicfs.parallel import drained, raise_first
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import WORK
+from magicfs.protocol.conflict import WORK, is_hidden_output
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.replacement import OldFile
 from magicfs.stores.object_tree import tree_of
 from magicfs.stores.tree_port import Exchange
+from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.flip import new_dataset
 from magicfs.transaction.flip_remains import find_beside
@@ -63,20 +65,14 @@ async def denied_at_setup(
 def _is_flipping(context: JobContext, who: str) -> CommitDenied:
     return CommitDenied(
         f"{who} is just publishing {context.url} as a whole; nothing was changed; wait for it, or if its "
-        f"driver is dead run magicfs recover {context.url}, then set up another job"
+        f"driver is dead run magicfs recover {context.url}, with --abort if that leaves the job, then set up "
+        "another one"
     )
 
 
 async def _between(engine: Engine, destination: str) -> list[JobId]:
     """Jobs that have set the old dataset aside, and not put the new one in its place."""
-    found = []
-    for beside in await find_beside(engine, destination):
-        if beside.stage == "old":
-            try:
-                await engine.store.head(chain.manifest_key(destination, beside.job))
-            except ObjectNotFound:
-                found.append(beside.job)
-    return found
+    return [one.job for one in await find_beside(engine, destination) if one.stage == "between"]
 
 
 def rivals(context: JobContext, others: Sequence[OtherJob]) -> list[OtherJob]:
@@ -106,6 +102,8 @@ async def work_in_the_way(engine: Engine, context: JobContext, others: Sequence[
     for start in WORK:
         async for directory in engine.store.list_directories(prefix + start):
             place = directory.rstrip("/")
+            if not paths.is_hidden(place.rpartition("/")[2]):
+                continue  # a partition, such as _temporary_id=1
             if place not in known and place != context.layout.magic_directory:
                 found.append(
                     f"{place} is where a job works that has no job object, or has left it; end the job, or "
@@ -117,16 +115,24 @@ async def work_in_the_way(engine: Engine, context: JobContext, others: Sequence[
 async def carry(engine: Engine, context: JobContext, hidden: Iterable[OldFile], gone: Iterable[str]) -> None:
     """Copy what no mode deletes into the new dataset: hidden files that no job has published.
 
-    What the new dataset has itself stays. A second call does the same again.
+    What the job itself has published there stays. A second call takes what is there by then, and forgets what
+    the first one brought and is not there any more.
     """
     destination, new, deleted = context.layout.destination, new_dataset(context), set(gone)
+    made = await chain.read(engine.store, new, context.job, chain.READING)
+    own = {file.key for file in made.files} if made is not None else set()
+    wanted = {paths.relative_to(one.key, destination) for one in hidden if one.key not in deleted} - own
 
-    async def copy(one: OldFile) -> bool:
-        there = paths.join(new, paths.relative_to(one.key, destination))
-        try:
-            await engine.store.head(there)
-        except ObjectNotFound:
-            await engine.store.copy(one.key, there)
+    async def copy(relative: str) -> bool:
+        with suppress(ObjectNotFound):  # gone since it was listed
+            await engine.store.copy(paths.join(destination, relative), paths.join(new, relative))
         return True
 
-    await drained((one for one in hidden if one.key not in deleted), copy, engine.concurrency)
+    await drained(sorted(wanted), copy, engine.concurrency)
+    there = {
+        paths.relative_to(info.key, new)
+        async for info in engine.store.list(paths.prefix_of(new))
+        if not info.key.endswith("/")
+    }
+    strange = [paths.join(new, one) for one in there - wanted - own]
+    raise_first(await delete_keys(engine, [key for key in strange if is_hidden_output(key, new)]))

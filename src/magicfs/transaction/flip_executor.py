@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from magicfs.errors import CommitFailed, MagicError, ObjectNotFound, PermissionDenied, Unsupported
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.stores.interrupt import hold
@@ -9,6 +11,7 @@ from magicfs.transaction import flip, flip_remains, outcome
 from magicfs.transaction.execute import Executor
 from magicfs.transaction.outcome import JobEnd, JobOutcome
 from magicfs.transaction.record import JobMoved, JobVersion
+from magicfs.transaction.sweep import sweep
 
 __all__ = ["FlipExecutor"]
 
@@ -40,7 +43,10 @@ class FlipExecutor(Executor):
                 version = await self.record.read()
                 if version is not None and version.job.state in BEFORE_COMMIT:
                     raise
-        return await self._clear()
+        done = await self._clear()
+        with suppress(MagicError):  # what this process has written since the job ended
+            await sweep(self.cleaner, self.context)
+        return done
 
     async def _flip(self, version: JobVersion) -> JobOutcome:
         context = self.context
@@ -55,6 +61,10 @@ class FlipExecutor(Executor):
                     f"the new dataset of job {context.job}, which was made in {context.new}, is gone: "
                     f"{error}; nothing was changed at {context.url}; abort the job and run it again"
                 ) from error
+            raise JobMoved(f"job {context.job} was moved by another process meanwhile") from error
+        except CommitFailed as error:
+            if await self._is_unmoved(version):
+                raise
             raise JobMoved(f"job {context.job} was moved by another process meanwhile") from error
         if not done and await self._is_unmoved(version):
             raise CommitFailed(

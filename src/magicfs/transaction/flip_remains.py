@@ -7,18 +7,21 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from magicfs.engine import Engine
-from magicfs.errors import ObjectNotFound
+from magicfs.errors import ObjectNotFound, PermissionDenied, Unsupported
 from magicfs.formats.flip_record import FLIP_SIZE_LIMIT, FlipRecord
-from magicfs.formats.job_object import Chunk
+from magicfs.formats.job_object import Chunk, JobObject
+from magicfs.manifests import chain
 from magicfs.parallel import raise_first
 from magicfs.protocol import flip, paths
 from magicfs.protocol.conflict import MANIFESTS, is_work
 from magicfs.protocol.ids import JobId
-from magicfs.protocol.layout import LayoutName, WorkLayout
+from magicfs.protocol.layout import SUCCESS, LayoutName, WorkLayout
+from magicfs.protocol.magic import MAGIC
 from magicfs.protocol.steps import Abort, Batch
 from magicfs.stores.conditions import Conditions, remove_matching
 from magicfs.stores.exchange_by_renames import aside_of
 from magicfs.stores.object_tree import tree_of
+from magicfs.stores.port import UploadInfo
 from magicfs.transaction import facts
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.context import JobContext
@@ -30,15 +33,16 @@ from magicfs.transaction.flip import (
     new_dataset,
     record_key,
 )
+from magicfs.transaction.others import find_unfinished_jobs
 
-__all__ = ["Beside", "Stage", "beside_of", "clear_beside", "clear_old", "discard", "find_beside"]
+__all__ = ["Beside", "Stage", "beside_of", "clear_beside", "clear_old", "discard", "find_beside", "inner_job"]
 
 _SHOWN = 3
 
 
-Stage = Literal["new", "old"]
-"""What a directory beside a destination holds: what a job makes there that has not flipped, or has ended; or
-the old dataset."""
+Stage = Literal["new", "between", "old"]
+"""What lies beside a destination: what a job makes there that has not flipped, or has ended; both datasets,
+while nothing is at the destination; or the old dataset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +72,28 @@ async def beside_of(engine: Engine, destination: str, job: JobId) -> Beside:
         for place in (directory, aside_of(directory)):
             with suppress(ObjectNotFound):
                 await engine.store.head(f"{WorkLayout(place, job, 0, layout).job_directory}/{RECORD}")
-                return Beside(job, directory, "old", layout)
+                half = place != directory and await _is_dataset(engine, directory, job)
+                return Beside(job, directory, "between" if half else "old", layout)
     return Beside(job, directory, "new", "__magic_job")
+
+
+async def _is_dataset(engine: Engine, directory: str, job: JobId) -> bool:
+    """Whether a job's manifest is in a directory."""
+    try:
+        await engine.store.head(chain.manifest_key(directory, job))
+    except ObjectNotFound:
+        return False
+    return True
+
+
+async def inner_job(engine: Engine, beside: Beside) -> JobObject | None:
+    """What the job object says of the job that makes a dataset beside a destination; None if it has none."""
+    for one in await find_unfinished_jobs(engine, beside.directory):
+        if one.job_id == beside.job:
+            if one.problem is not None:
+                raise one.problem
+            return one.job
+    return None
 
 
 async def clear_beside(
@@ -106,14 +130,20 @@ async def discard(engine: Engine, new: str) -> int:
 async def clear_old(engine: Engine, context: JobContext, conditions: Conditions) -> tuple[int, list[str]]:
     """Delete what the flip has left of the old dataset; how many visible files it deleted, and warnings.
 
-    Files that nobody knew of when the new dataset was decided stay, and their directory with them. A second
-    call does the rest, or nothing.
+    Files that nobody knew of when the new dataset was decided stay, and their directory with them. So does
+    all of it where the new dataset is not at the destination. A second call does the rest, or nothing.
     """
     store = engine.store
     found = await _old(engine, context)
     if found is None:
         return 0, []
     place, record = found
+    if not await _is_dataset(engine, record.destination, context.job):
+        warning = (
+            f"what job {context.job} published is not at {context.url} any more, so the dataset that it had "
+            f"replaced is kept in {place}; move it where it belongs, or remove that directory"
+        )
+        return 0, [warning]
     try:
         old = await facts.read_old(engine, *_moved(context, record, place))
     except ObjectNotFound:
@@ -123,7 +153,9 @@ async def clear_old(engine: Engine, context: JobContext, conditions: Conditions)
     data = [one for one, _ in objects if paths.is_visible(one, place)]  # the others were taken along
     deleted = len(data) - sum(paths.is_visible(one, place) for one in left)
     listed = [info.key async for info in store.list(paths.prefix_of(place))]
-    if kept := [one for one in listed if not _goes(one, place)]:
+    kept = [one for one in listed if not _goes(one, place)]
+    kept += [f"{one.key} (open)" for one in await _open_uploads(engine, place) if not _goes(one.key, place)]
+    if kept:
         shown = ", ".join(kept[:_SHOWN]) + (f" and {len(kept) - _SHOWN} more" if len(kept) > _SHOWN else "")
         warning = (
             f"others wrote to {record.destination} while it was published as a whole, and what they wrote is "
@@ -138,13 +170,19 @@ async def clear_old(engine: Engine, context: JobContext, conditions: Conditions)
     return deleted, []
 
 
+async def _open_uploads(engine: Engine, place: str) -> list[UploadInfo]:
+    try:
+        return [one async for one in engine.store.list_uploads(paths.prefix_of(place))]
+    except (PermissionDenied, Unsupported):
+        return []
+
+
 async def _delete_work(engine: Engine, place: str) -> None:
     """Delete jobs' work and the chain, with what no listing shows, such as files that are being written."""
     tree = tree_of(engine.store)
     with suppress(ObjectNotFound):
         for entry in [one async for one in tree.entries(place)]:
-            name = paths.relative_to(entry.path, place)
-            if is_work(name) or name == MANIFESTS:
+            if _goes(f"{entry.path}/", place):
                 await tree.delete_tree(entry.path)
 
 
@@ -160,9 +198,16 @@ async def _old(engine: Engine, context: JobContext) -> tuple[str, FlipRecord] | 
 
 
 def _goes(key: str, new: str) -> bool:
-    """Whether a file of the old dataset goes although no list names it: chain, ``_SUCCESS``, jobs' work."""
-    relative = paths.relative_to(key, new)
-    return relative == "_SUCCESS" or is_work(relative) or relative.partition("/")[0] == MANIFESTS
+    """Whether a key of the old dataset goes although no list names it: chain, ``_SUCCESS``, jobs' work.
+
+    And what marks a directory. Work further down is of a job that has its destination there.
+    """
+    if key.endswith("/") and not key.startswith(f"{new}/"):
+        return True
+    first, slash, rest = key.removeprefix(f"{new}/").partition("/")
+    if first == MANIFESTS or (first.startswith(MAGIC) and paths.is_hidden(first)):
+        return True
+    return (first == SUCCESS and not slash) or (key.endswith("/") and not is_work(f"{first}/{rest}"))
 
 
 def _moved(context: JobContext, record: FlipRecord, place: str) -> tuple[JobContext, tuple[Chunk, ...], str]:

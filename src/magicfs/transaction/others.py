@@ -51,10 +51,17 @@ class OtherJob:
         return FoundJob(self.job_id, job.state.value, created, changed, job.host, job.run_id)
 
     @property
+    def flips(self) -> bool:
+        """Whether it publishes the whole destination by one exchange of directories."""
+        return self.job is not None and self.job.new is not None
+
+    @property
     def scope(self) -> tuple[str, ...] | None:
         """The partitions, relative to where it was found, that it may change; None for everything there."""
         job = self.job
-        if job is None or self.visits is not None or not is_by_partition(job.conflict, job.committer):
+        if job is None or self.visits is not None or job.new is not None:
+            return None
+        if not is_by_partition(job.conflict, job.committer):
             return None
         return job.partitions
 

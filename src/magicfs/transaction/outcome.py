@@ -20,6 +20,7 @@ from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 
 __all__ = [
+    "ENDED_ELSEWHERE",
     "JobEnd",
     "JobOutcome",
     "ended",
@@ -32,6 +33,9 @@ __all__ = [
     "undecided",
     "unfinished",
 ]
+
+ENDED_ELSEWHERE = "another process finished the job"
+"""The warning of a driver that came late."""
 
 
 class JobEnd(Enum):

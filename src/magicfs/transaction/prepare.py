@@ -160,7 +160,8 @@ async def _announce_and_look(
     nonce, partitions = new_token(), found.replacement.scope.partitions
     deleted = _deleted(context, found.replacement)
     if context.new is not None:
-        hidden = found.replacement.hidden
+        # Of conflict="fail" what would be deleted is no data: summaries of Parquet without any.
+        hidden = [*found.replacement.hidden, *(() if deleted else found.replacement.deleted)]
         await flip_checks.carry(engine, context, hidden, (one.key for one in deleted))
         known = {one.key for one in deleted}
         deleted += [OldObject(one.key, one.etag, one.size) for one in hidden if one.key not in known]

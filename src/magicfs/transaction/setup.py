@@ -119,12 +119,17 @@ def _check_settings(context: JobContext, job: JobObject) -> None:
     for name, old, new in (
         ("unique_names", job.unique_names, context.unique_names),
         ("tracking", job.tracking, context.tracking),
+        ("publish", _published_by(job.new), _published_by(context.new)),
     ):
         if old != new:
             raise UsageError(
                 f"job {context.job} was set up with {name}={old!r}, and not with {new!r}; nothing was "
                 f"changed; give {name}={old!r} in every attempt, or take another job id"
             )
+
+
+def _published_by(new: str | None) -> str:
+    return "files" if new is None else "flip"
 
 
 def _check_object_settings(engine: Engine, job: JobObject) -> None:

@@ -28,6 +28,7 @@ from magicfs.formats.success import SuccessData
 from magicfs.formats.task_manifest import EntryStatus
 from magicfs.parallel import drained
 from magicfs.protocol.ids import AttemptId, TaskId
+from magicfs.transaction.outcome import ENDED_ELSEWHERE
 
 __all__ = ["CleanedUp", "CleanupJob", "CleanupOutcome", "CommitJob", "Committed", "Wanted"]
 
@@ -279,7 +280,7 @@ class CommitJob(Stage[Wanted, Committed]):
     async def _published_before(self) -> Committed:
         """What ``_SUCCESS`` still says of a job that a dead driver has published."""
         success = await own_success(self.config)
-        published = Published(warnings=["another process finished the job"])
+        published = Published(warnings=[ENDED_ELSEWHERE])
         if success is not None:
             counters = success.statistics.counters
             published.tasks = counters.get("committer_tasks_completed", 0)
