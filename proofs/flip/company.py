@@ -18,7 +18,7 @@ Other = Literal["append", "flip", "rollback"]
 """Who meets a job that flips: a job that publishes file by file, one that flips as well, or a recovery that
 takes the job back while its driver is alive."""
 
-_STARTS: Final = 150  # turns of the loop after which the other one begins, at most
+_STARTS: Final = 450  # turns of the loop after which the other one begins, at most
 
 
 def beside_others(model: str, other: Other, seed: int) -> tuple[list[str], str]:

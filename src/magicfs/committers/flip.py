@@ -116,10 +116,10 @@ class FlipCommitter(DrivenCommitter):
     async def _beside(self) -> flip_remains.Beside:
         return await flip_remains.beside_of(self.engine, self.context.layout.destination, self.context.job)
 
-    async def _clear(self, left: flip_remains.Beside) -> list[str]:
-        """Bring what lies beside the destination to its end; returns warnings."""
+    async def _clear(self, left: flip_remains.Beside) -> tuple[bool, int, list[str]]:
+        """Bring what lies beside the destination to its end; see ``flip_remains.clear_beside``."""
         conditions = await conditions_of(self.engine.store, f"{left.directory}/__magic")
-        return (await flip_remains.clear_beside(self.engine, self.context, conditions, left))[1]
+        return await flip_remains.clear_beside(self.engine, self.context, conditions, left)
 
     async def needs_task_commit(self, attempt: AttemptId) -> bool:
         return await self._inner.needs_task_commit(attempt)
@@ -159,8 +159,9 @@ class FlipCommitter(DrivenCommitter):
             if state is None:
                 left = await self._beside()
                 if left.stage != "new":  # it is past its commit point, and perhaps half exchanged
-                    warnings = await self._clear(left)
-                    return self._whole(await self._transaction.commit(_nothing, outer), warnings)
+                    _, deleted, warnings = await self._clear(left)
+                    told = await self._transaction.commit(_nothing, outer)
+                    return self._whole(replace(told, files_deleted=deleted), warnings)
                 if not await self._is_alive():
                     return self._whole(await self._transaction.commit(_nothing, outer), [])  # it has ended
             try:
@@ -193,7 +194,7 @@ class FlipCommitter(DrivenCommitter):
     ) -> JobReport:
         if self._made is None:
             if await self._is_made():
-                self._made = await self._made_before()
+                self._made = await self._made_before(commits, tasks)
             else:
                 how: dict[str, Any] = (
                     {} if complete_remotely is None else {"complete_remotely": complete_remotely}
@@ -214,10 +215,15 @@ class FlipCommitter(DrivenCommitter):
 
         return self._whole(await self._transaction.commit(load, outer), [])
 
-    async def _made_before(self) -> JobReport:
-        """What an earlier attempt made; what tasks of this one have written is discarded."""
-        with suppress(MagicError):
-            await self._inner.abort_job((), None)
+    async def _made_before(self, commits: Sequence[TaskCommit] | None, tasks: int | None) -> JobReport:
+        """What was made of these commits before; or, of others, by an earlier attempt: then these go."""
+        try:
+            made = await self._inner.commit_job(commits, None, tasks)
+            warnings = tuple(one for one in made.warnings if one != ENDED_ELSEWHERE)
+            return replace(made, tasks=len(commits or ()), warnings=warnings)
+        except (CommitDenied, ProtocolViolation):
+            with suppress(MagicError):
+                await self._inner.abort_job((), None)
         made = await self._inner_transaction.commit(_nothing, None)
         warning = (
             "an earlier attempt of the job had made the dataset whole; what its tasks have written since was "
@@ -273,7 +279,8 @@ class FlipCommitter(DrivenCommitter):
             await self._clear(left)
             raise published(self.context)
         await self._transaction.abort((), outer, given=bool(commits))
-        await self._clear(await self._beside())
+        if (await self._clear(await self._beside()))[0]:
+            raise published(self.context)
 
 
 _TRIES: Final = 5

@@ -10,13 +10,13 @@ from magicfs.engine import Engine
 from magicfs.errors import MagicError
 from magicfs.formats.job_object import JobObject
 from magicfs.protocol.ids import JobId
-from magicfs.protocol.job_state import Wish
+from magicfs.protocol.job_state import JobState, Wish
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.report import Action, RecoveredJob
 from magicfs.stores.conditions import conditions_of
 from magicfs.transaction.flip_remains import Beside, clear_beside, inner_job
-from magicfs.transaction.outcome import published
+from magicfs.transaction.outcome import refusal
 
 __all__ = ["clear", "end_of_job"]
 
@@ -49,7 +49,7 @@ async def end_of_job(
     layout = WorkLayout(location.key, one.job, 0, one.layout)
     context = context_of(location, layout)
     if one.stage != "new" and wish is not Wish.FINISH:
-        raise published(context)
+        raise refusal(one.job, JobState.COMPLETED, wish)
     inner = await inner_job(engine, one) if one.stage == "new" else None
     if inner is not None and wish is Wish.FINISH:
         return _as_recovered_job(one, "left", inner)
@@ -63,12 +63,11 @@ async def end_of_job(
         return _as_recovered_job(one, would[done], inner)
     conditions = await conditions_of(engine.store, f"{one.directory}/__magic")
     try:
-        deleted, warnings = await clear_beside(engine, context, conditions, one)
+        is_published, deleted, warnings = await clear_beside(engine, context, conditions, one)
     except MagicError as error:
         return _as_recovered_job(one, "not finished", inner, reason=str(error))
-    return _as_recovered_job(
-        one, "not finished" if warnings else done, inner, deleted=deleted, warnings=tuple(warnings)
-    )
+    done = "not finished" if warnings else "finished" if is_published else done
+    return _as_recovered_job(one, done, inner, deleted=deleted, warnings=tuple(warnings))
 
 
 def _as_recovered_job(

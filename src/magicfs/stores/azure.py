@@ -245,7 +245,7 @@ class AzureStore(AzureRequests):
 
     async def _read(self, operation: str, key: str, **how: Any) -> bytes:
         async def read(blob: Any) -> bytes:
-            found = await blob.download_blob(**how)
+            found = await blob.download_blob(decompress=False, **how)  # the bytes that are there
             if azure_metadata.is_directory(found.properties.metadata):
                 raise ObjectNotFound(operation, self.path(key), "a directory is there")
             body: bytes = await found.readall()

@@ -17,7 +17,7 @@ from magicfs.errors import (
 )
 from magicfs.stores.translation import translating
 
-__all__ = ["NO_CONTAINER", "code_of", "kind_of", "translate", "translated"]
+__all__ = ["NO_CONTAINER", "NO_CREDENTIALS", "code_of", "kind_of", "translate", "translated"]
 
 NO_CONTAINER = frozenset(
     {"ContainerNotFound", "ContainerBeingDeleted", "ContainerDisabled", "FilesystemNotFound"}
@@ -87,6 +87,12 @@ _HINTS = {
 _SIGNATURE = re.compile(r"(?i)\b(sig|signature|accountkey|sharedaccesssignature)=[^&;\s'\"]+")
 
 
+NO_CREDENTIALS = frozenset(
+    {"AuthenticationFailed", "InvalidAuthenticationInfo", "NoAuthenticationInformation", "401"}
+)
+"""Codes of credentials that are wrong, expired or missing; not of roles."""
+
+
 def kind_of(code: str, status: str) -> type[StoreError]:
     """The error for a code of the Blob service, and where the code is unknown for the HTTP status."""
     known = _KINDS.get(code) or _KINDS.get(status)
@@ -128,11 +134,19 @@ def _answered(error: Exception, operation: str, path: str) -> StoreError:
     code = getattr(error, "error_code", None)
     code = str(getattr(code, "value", code) or status)
     kind = kind_of(code, status)
+    if kind is StoreError and isinstance(error, _sign_in_errors()):
+        kind = PermissionDenied  # of the identity service, which answers 400
     told = _BLOCKS if kind is UploadNotFound else _told(error)
     hint = _HINTS.get(code, "")
     if kind is PermissionDenied and not hint:
         hint = _CREDENTIALS
     return kind(operation, path, f"{told or 'no message'} ({status} {code})", hint=hint)
+
+
+def _sign_in_errors() -> tuple[type[Exception], ...]:
+    from azure.core.exceptions import ClientAuthenticationError
+
+    return (ClientAuthenticationError,)
 
 
 def _told(error: Exception) -> str:

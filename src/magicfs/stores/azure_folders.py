@@ -32,7 +32,9 @@ class AzureFolders:
             try:
                 with azure_errors.translated("folders_exist", self._requests.path("")):
                     told = await self._requests.service.get_account_information()
-            except (PermissionDenied, Unsupported):
+            except (PermissionDenied, Unsupported) as error:
+                if azure_errors.code_of(error) in azure_errors.NO_CREDENTIALS:
+                    raise
                 told = {}  # who may write need not be allowed to ask
             _known[account] = bool(told.get("is_hns_enabled"))
         return _known[account]

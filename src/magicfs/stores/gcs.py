@@ -141,7 +141,9 @@ class GcsStore:
             if isinstance(mode, Update):
                 raise
             raise ObjectExists("put", error.key, "an object is there") from error
-        return ObjectInfo(key, len(body), str(_document(answer)["generation"]))
+        return ObjectInfo(
+            key, len(body), str(gcs_errors.document(answer, "put", self._path(key))["generation"])
+        )
 
     async def copy(self, source: str, destination: str) -> int:
         if source == destination:  # a new generation of the same would be a change
@@ -152,7 +154,7 @@ class GcsStore:
             answer = await self._client.ask(
                 "copy", self._path(source), "POST", target, params=params, body=b""
             )
-            told = _document(answer)
+            told = gcs_errors.document(answer, "copy", self._path(destination))
             if told.get("done"):
                 return int(told["objectSize"])
             params["rewriteToken"] = str(told["rewriteToken"])
@@ -211,7 +213,7 @@ class GcsStore:
         answers = await gcs_batch.delete(self._client, operation, quote(self.bucket), objects)
         left, errors = [], []
         for (key, _), answer in zip(objects, answers, strict=True):
-            error = _deletion_error(answer, operation, self._path(key))
+            error = gcs_errors.not_deleted(answer, operation, self._path(key))
             if isinstance(error, PreconditionFailed):
                 left.append(key)
             elif error is not None:
@@ -234,7 +236,7 @@ class GcsStore:
         answer = await self._client.ask(
             operation, self._path(key), "GET", self._target(key), params={"fields": fields}
         )
-        return _described(_document(answer))
+        return _described(gcs_errors.document(answer, "head", self._path(key)))
 
     async def _media(
         self, operation: str, key: str, params: Mapping[str, str], headers: Mapping[str, str]
@@ -261,7 +263,7 @@ class GcsStore:
             f"/storage/v1/b/{quote(self.bucket)}/o",
             params={"prefix": prefix, **params},
         )
-        told = _document(answer)
+        told = gcs_errors.document(answer, operation, self._path(prefix))
         token = told.get("nextPageToken")
         return told, {"pageToken": token} if token else None
 
@@ -302,11 +304,6 @@ def _related(key: str, body: bytes, metadata: Mapping[str, str]) -> tuple[str, b
     return f"multipart/related; boundary={boundary}", content
 
 
-def _document(answer: Answer) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(answer.content)
-    return found
-
-
 def _listed(item: Mapping[str, Any]) -> ObjectInfo:
     created = dt.datetime.fromisoformat(item["timeCreated"]).timestamp()
     return ObjectInfo(item["name"], int(item.get("size", 0)), str(item["generation"]), created)
@@ -317,10 +314,3 @@ def _described(item: Mapping[str, Any]) -> ObjectInfo:
     metadata = {name.lower(): value for name, value in item.get("metadata", {}).items()}
     description = {name: item[theirs] for name, theirs in _DESCRIPTION.items() if theirs in item}
     return ObjectInfo(info.key, info.size, info.etag, info.modified, metadata, description)
-
-
-def _deletion_error(answer: Answer, operation: str, path: str) -> StoreError | None:
-    """Why one object was not deleted; None if it is not there."""
-    if answer.status < 300 or (answer.status == 404 and not gcs_errors.is_about_the_bucket(answer)):
-        return None
-    return gcs_errors.refused(answer, operation, path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from email import message_from_bytes
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from magicfs.errors import Unavailable
 from magicfs.stores.gcs_client import GcsClient
@@ -24,7 +24,7 @@ async def delete(
     boundary = f"magicfs-{secrets.token_hex(16)}"
     calls = "".join(
         f"--{boundary}\r\nContent-Type: application/http\r\nContent-ID: <{number}>\r\n\r\n"
-        f"DELETE {_target(bucket, *one)} HTTP/1.1\r\n\r\n\r\n"
+        f"DELETE {_target(bucket, *one, client.payer)} HTTP/1.1\r\n\r\n\r\n"
         for number, one in enumerate(objects)
     )
     answer = await client.ask(
@@ -42,9 +42,11 @@ async def delete(
     return [found[number] for number in range(len(objects))]
 
 
-def _target(bucket: str, key: str, generation: str) -> str:
-    condition = f"?ifGenerationMatch={generation}" if generation else ""
-    return f"/storage/v1/b/{bucket}/o/{quote(key, safe='')}{condition}"
+def _target(bucket: str, key: str, generation: str, payer: str) -> str:
+    # Each call is billed by itself; what the batch says of it does not count.
+    asked = {"ifGenerationMatch": generation, "userProject": payer}
+    query = urlencode({name: value for name, value in asked.items() if value})
+    return f"/storage/v1/b/{bucket}/o/{quote(key, safe='')}{'?' if query else ''}{query}"
 
 
 def _answers(answer: Answer) -> dict[int, Answer]:

@@ -81,9 +81,14 @@ class GcsClient:
         gcs_errors.check(answer, operation, path)
         return answer
 
+    @property
+    def payer(self) -> str:
+        """The project that pays for requests; empty for the bucket's own."""
+        return str(self.filesystem._get_params({}).get("userProject") or "")  # noqa: SLF001
+
     def _bill(self, query: dict[str, str], headers: dict[str, str], *, is_json: bool) -> None:
         """Name who pays, as the filesystem was told; each of the two APIs has a way of its own."""
-        if payer := self.filesystem._get_params({}).get("userProject"):  # noqa: SLF001
+        if payer := self.payer:
             if is_json:
                 query["userProject"] = payer
             else:

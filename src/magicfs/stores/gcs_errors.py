@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Any
 from xml.etree import ElementTree as ET
 
 from magicfs.errors import (
@@ -22,7 +23,17 @@ from magicfs.errors import (
     UploadNotFound,
 )
 
-__all__ = ["Answer", "check", "is_about_the_bucket", "refused", "renewing", "translated"]
+__all__ = [
+    "Answer",
+    "check",
+    "document",
+    "is_about_credentials",
+    "is_about_the_bucket",
+    "not_deleted",
+    "refused",
+    "renewing",
+    "translated",
+]
 
 _LIFECYCLE = (
     "the store answered that the upload is unknown: aborted, expired by a lifecycle rule, or completed"
@@ -98,6 +109,11 @@ def is_about_the_bucket(answer: Answer) -> bool:
     return reason == "NoSuchBucket" or "bucket does not exist" in told
 
 
+def is_about_credentials(error: StoreError) -> bool:
+    """Whether the credentials are wrong or expired; not whether a role is missing."""
+    return error.hint == _CREDENTIALS
+
+
 @contextmanager
 def translated(operation: str, path: str) -> Iterator[None]:
     """Raise the port's errors for exceptions of the client."""
@@ -167,3 +183,22 @@ def _hint(kind: type[StoreError], answer: Answer, reason: str, told: str) -> str
     if kind is ObjectNotFound and is_about_the_bucket(answer):
         return _BUCKET
     return _SLOWER if answer.status == HTTPStatus.TOO_MANY_REQUESTS else ""
+
+
+def document(answer: Answer, operation: str, path: str) -> dict[str, Any]:
+    """What an answer says in JSON. Raises Unavailable if it is none, as from a proxy on the way."""
+    try:
+        found = json.loads(answer.content)
+    except ValueError as error:
+        raise Unavailable(operation, path, "the answer is no JSON", hint=_REACH) from error
+    if not isinstance(found, dict):
+        raise Unavailable(operation, path, "the answer is no JSON object", hint=_REACH)
+    return found
+
+
+def not_deleted(answer: Answer, operation: str, path: str) -> StoreError | None:
+    """Why one object was not deleted; None if it is not there."""
+    gone = answer.status == HTTPStatus.NOT_FOUND and not is_about_the_bucket(answer)
+    if gone or answer.status < HTTPStatus.MULTIPLE_CHOICES:
+        return None
+    return refused(answer, operation, path)

@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from magicfs.errors import ObjectExists, ObjectNotFound, StoreError, Unavailable
-from magicfs.parallel import gathered
+from magicfs.errors import ObjectExists, ObjectNotFound, PermissionDenied, StoreError, Unavailable
+from magicfs.parallel import gathered, raise_first
 from magicfs.protocol import paths
-from magicfs.stores import gcs_batch
+from magicfs.stores import gcs_batch, gcs_errors
 from magicfs.stores.gcs_client import GcsClient
 from magicfs.stores.gcs_layout import layout_of
 from magicfs.stores.pages import Pages
@@ -28,6 +28,7 @@ _AT_ONCE: Final = 16
 # Of a rename that goes on; it is over within seconds whatever lies below (Google's guide to folders).
 _FIRST_POLL_S: Final = 0.05
 _LAST_POLL_S: Final = 2.0
+_POLLS_UNANSWERED_MAX: Final = 8
 
 
 class GcsFolders:
@@ -125,12 +126,19 @@ class GcsFolders:
 
     async def _finish(self, operation: Mapping[str, Any], source: str) -> None:
         """Wait until an operation of the service is over."""
-        pause = _FIRST_POLL_S
+        pause, silent = _FIRST_POLL_S, 0
         while not operation.get("done"):
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LAST_POLL_S)
             name = str(operation["name"]).rpartition("/")[2]
-            operation = await self._ask("rename", source, "GET", f"{self._root}/operations/{_quoted(name)}")
+            try:
+                operation = await self._ask(
+                    "rename", source, "GET", f"{self._root}/operations/{_quoted(name)}"
+                )
+            except Unavailable:  # it goes on all the same
+                silent += 1
+                if silent == _POLLS_UNANSWERED_MAX:
+                    raise
         if failed := operation.get("error"):
             problem = f"the service stopped renaming: {failed.get('message', failed)}"
             raise Unavailable("rename", self._place(source), problem, hint="look which of the two is there")
@@ -141,7 +149,8 @@ class GcsFolders:
         except ObjectNotFound:
             return False
         except StoreError as error:
-            if error.retryable or not await self._is_folder("delete_directory", path):
+            denied = isinstance(error, PermissionDenied)
+            if denied or error.retryable or not await self._is_folder("delete_directory", path):
                 raise
             raise ObjectExists("delete_directory", self._place(path), "something lies in it") from error
         return True
@@ -169,7 +178,12 @@ class GcsFolders:
         size = gcs_batch.CALLS_MAX
         for start in range(0, len(names), size):
             batch = [(name, "") for name in names[start : start + size]]
-            await gcs_batch.delete(self._client, "delete_tree", quote(self._bucket), batch)
+            answers = await gcs_batch.delete(self._client, "delete_tree", quote(self._bucket), batch)
+            refused = [
+                gcs_errors.not_deleted(answer, "delete_tree", self._place(name))
+                for (name, _), answer in zip(batch, answers, strict=True)
+            ]
+            raise_first([error for error in refused if error is not None])
 
     async def _names(
         self, target: str, prefix: str, position: dict[str, str]
@@ -206,8 +220,7 @@ class GcsFolders:
             headers={"Content-Type": "application/json"} if document is not None else None,
             body=body,
         )
-        found: dict[str, Any] = json.loads(answer.content) if answer.content else {}
-        return found
+        return gcs_errors.document(answer, operation, self._place(path)) if answer.content else {}
 
     def _no_folder(self, operation: str, path: str, parent: str) -> ObjectNotFound:
         hint = "make the directory first"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from urllib.parse import quote
 
 from magicfs.errors import PermissionDenied, Unsupported
+from magicfs.stores import gcs_errors
 from magicfs.stores.gcs_client import GcsClient
 
 __all__ = ["Layout", "layout_of"]
@@ -37,8 +37,11 @@ async def layout_of(client: GcsClient, bucket: str, operation: str) -> Layout:
         return known
     target = f"/storage/v1/b/{quote(bucket)}/storageLayout"
     try:
-        told = json.loads((await client.ask(operation, f"{bucket}/", "GET", target)).content)
-    except (PermissionDenied, Unsupported):
+        answer = await client.ask(operation, f"{bucket}/", "GET", target)
+        told = gcs_errors.document(answer, operation, f"{bucket}/")
+    except (PermissionDenied, Unsupported) as error:
+        if gcs_errors.is_about_credentials(error):
+            raise  # others may be allowed to ask
         told = {}
     folders = told.get("hierarchicalNamespace") or {}
     found = Layout(told.get("locationType") == "zone", bool(folders.get("enabled")))

@@ -28,7 +28,6 @@ import contextlib
 import errno
 import io
 import os
-import secrets
 import stat
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -48,8 +47,9 @@ from magicfs.errors import (
 )
 from magicfs.protocol import file_options, paths
 from magicfs.protocol.parts import PartLimits
-from magicfs.stores import local_files, local_uploads
-from magicfs.stores.local_parts import OpenUpload, PlacedFile, WrongPartsError
+from magicfs.stores import local_files, local_parts, local_uploads
+from magicfs.stores.local_parts import OpenUpload, WrongPartsError
+from magicfs.stores.local_placed import PlacedFile
 from magicfs.stores.local_tree import LocalTree
 from magicfs.stores.placing import PlacedPart
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
@@ -138,7 +138,7 @@ class LocalStore:
         return await self._run("put_part", key, self._put_placed_part, key, upload_id, part)
 
     def _put_placed_part(self, key: str, upload_id: str, part: PlacedFile) -> Part:
-        part.flush()
+        part.close()
         upload = self._upload("put_part", key, upload_id)
         try:
             return upload.put_placed(part.size)
@@ -163,7 +163,7 @@ class LocalStore:
         except WrongPartsError as error:
             raise StoreError("complete_upload", self._place(key), str(error)) from error
         except FileNotFoundError as error:
-            raise self._no_upload("complete_upload", key, upload_id) from error
+            raise self._no_upload("complete_upload", key, upload_id, str(error.strerror)) from error
 
     async def abort_upload(self, key: str, upload_id: str) -> None:
         await self._check_bucket("abort_upload", key)
@@ -189,8 +189,9 @@ class LocalStore:
             raise self._no_upload(operation, key, upload_id)
         return upload
 
-    def _no_upload(self, operation: str, key: str, upload_id: str) -> UploadNotFound:
-        return UploadNotFound(operation, self._place(key), f"no upload {upload_id!r} of this key")
+    def _no_upload(self, operation: str, key: str, upload_id: str, why: str = "") -> UploadNotFound:
+        stopped = f": {why}" if why == local_parts.STOPPED else ""
+        return UploadNotFound(operation, self._place(key), f"no upload {upload_id!r} of this key{stopped}")
 
     async def put(
         self,
@@ -213,7 +214,8 @@ class LocalStore:
 
     def _copy(self, source: str, destination: str) -> int:
         if (link := self._path(source)).is_symlink() and link.is_dir():
-            return self._copy_link(link, destination)
+            local_files.copy_link(link, self._path(destination), self._root)
+            return 0
         with self._opened("copy", source) as file:
             if source == destination:
                 return file.seek(0, 2)
@@ -224,15 +226,6 @@ class LocalStore:
                 local_files.copy_into(descriptor, file)
 
             return self._write("copy", destination, fill).size
-
-    def _copy_link(self, link: Path, destination: str) -> int:
-        """Make another link to the same directory: listings show such a link as an object."""
-        path = self._path(destination)
-        local_files.make_directories(path.parent, self._root)
-        temporary = path.parent / f".magicfs-{secrets.token_hex(8)}.tmp"
-        temporary.symlink_to(link.readlink())
-        temporary.replace(path)
-        return 0
 
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:
         return await self._run("get", key, self._get, key, size_max)

@@ -38,6 +38,7 @@ __all__ = [
     "UPLOADS",
     "children",
     "copy_into",
+    "copy_link",
     "describe",
     "info_of",
     "link",
@@ -88,12 +89,14 @@ _KINDS: dict[str, tuple[type[StoreError], str]] = {
     "ENOTSUP": (Unsupported, ""),
     "EOPNOTSUPP": (Unsupported, ""),
     "ENOSYS": (Unsupported, ""),
+    "EMFILE": (Unavailable, "let the process have more open files (ulimit -n), or keep fewer open"),
+    "ENFILE": (Unavailable, "let the system have more open files (fs.file-max)"),
     # Whether anything took place is open: a disk or a server failed, or the process ran out of something.
     **dict.fromkeys(
         (
             *("EIO", "ESTALE", "EAGAIN", "EBUSY", "EINTR", "ETIMEDOUT", "ENOLCK", "EREMOTEIO"),
             *("ENETDOWN", "ENETUNREACH", "EHOSTDOWN", "EHOSTUNREACH", "ECONNRESET", "ECONNREFUSED"),
-            *("ENOTCONN", "ESHUTDOWN", "EMFILE", "ENFILE", "ENOMEM", "ENOBUFS"),
+            *("ENOTCONN", "ESHUTDOWN", "ENOMEM", "ENOBUFS"),
         ),
         (Unavailable, _MOUNT),
     ),
@@ -260,6 +263,14 @@ def write_into(descriptor: int, body: Body) -> None:
     left = memoryview(body).cast("B")
     while left:
         left = left[os.write(descriptor, left) :]
+
+
+def copy_link(link: Path, path: Path, root: Path) -> None:
+    """Make another link to where one leads, at a path below a root, in place of a file that is there."""
+    make_directories(path.parent, root)
+    temporary = path.parent / f".magicfs-{secrets.token_hex(8)}.tmp"
+    temporary.symlink_to(link.readlink())
+    temporary.replace(path)
 
 
 def copy_into(descriptor: int, source: BufferedReader) -> None:

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
+import platform
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,11 +24,10 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
-from magicfs.errors import UsageError
-from magicfs.stores import local_files
+from magicfs.stores import local_files, local_placed
 from magicfs.stores.port import Body, ObjectInfo, Part
 
-__all__ = ["DATA", "OpenUpload", "PlacedFile", "WrongPartsError", "boot_id", "remove"]
+__all__ = ["DATA", "STOPPED", "OpenUpload", "WrongPartsError", "boot_id", "remove"]
 
 DATA: Final = "data"
 """What becomes the file."""
@@ -36,8 +37,7 @@ _LOCK = "lock"
 _CLAIM = "claim"
 _IN_PLACE = "in"
 _TRIES = 500
-_STOPPED = "the machine stopped before the upload was on the disk; write the file again"
-_SMALL_BYTES = 2**16  # what is held back, so that many small writes are one
+STOPPED = "the machine stopped before the upload was on the disk; write the file again"
 
 
 class WrongPartsError(ValueError):
@@ -63,46 +63,6 @@ class _Kept:
         return f'"{self.size:x}.{self.token}"'
 
 
-class PlacedFile:
-    """The file of an upload while it is written, from its start.
-
-    The descriptor is closed with the last reference: never under a writer in another thread, which would then
-    write to whatever file got its number.
-    """
-
-    def __init__(self, descriptor: int, path: str) -> None:
-        self._descriptor = descriptor
-        self._path = path
-        self._pid = os.getpid()
-        self._small = bytearray()
-        self._written = 0
-
-    def __del__(self) -> None:
-        os.close(self._descriptor)
-
-    @property
-    def size(self) -> int:
-        return self._written + len(self._small)
-
-    def write(self, data: memoryview) -> None:
-        if os.getpid() != self._pid:
-            raise UsageError(f"{self._path} was opened in another process; open it here to write")
-        if data.nbytes + len(self._small) <= _SMALL_BYTES:
-            self._small += data
-        else:
-            self.flush()
-            with local_files.translated("put_part", self._path):
-                _write_at(self._descriptor, data, self._written)
-            self._written += data.nbytes
-
-    def flush(self) -> None:
-        """Write what was held back. A second call does nothing."""
-        with local_files.translated("put_part", self._path):
-            _write_at(self._descriptor, self._small, self._written)
-        self._written += len(self._small)
-        self._small = bytearray()
-
-
 @dataclass(frozen=True, slots=True)
 class OpenUpload:
     """An upload whose record names the key."""
@@ -126,7 +86,7 @@ class OpenUpload:
         part = _Kept(number, size, secrets.token_hex(8), in_place)
         if stride is not None and in_place:
             with self._data(os.O_WRONLY) as descriptor:
-                _write_at(descriptor, body, (number - 1) * stride)
+                local_placed.write_at(descriptor, body, (number - 1) * stride)
             return self._keep(part)
         self._write_beside(part.name, body)
         if not is_first:
@@ -136,14 +96,14 @@ class OpenUpload:
         (self.directory / DATA).stat()  # completed or aborted meanwhile
         return Part(number, part.etag)
 
-    def place(self, path: str) -> PlacedFile | None:
+    def place(self, path: str) -> local_placed.PlacedFile | None:
         """The file itself, to be written from its start; None if somebody else has sent part 1.
 
         ``path`` is what messages call it.
         """
-        if not self._claim(1):
+        if local_placed.PlacedFile.opened >= local_placed.open_max() or not self._claim(1):
             return None
-        return PlacedFile(os.open(self.directory / DATA, os.O_WRONLY | os.O_CLOEXEC), path)
+        return local_placed.PlacedFile(os.open(self.directory / DATA, os.O_WRONLY | os.O_CLOEXEC), path)
 
     def put_placed(self, size: int) -> Part:
         """Keep what was written to ``place``'s file as part 1; FileNotFoundError if the upload is gone."""
@@ -169,8 +129,7 @@ class OpenUpload:
             with self._locked():
                 self._assemble(self._chosen(parts, size_min), total)
         with self._data(os.O_RDWR) as descriptor:
-            if os.fstat(descriptor).st_mtime_ns != self.modified_ns:
-                self._seal(descriptor)
+            self._seal(descriptor)
             whole = local_files.info_of(self.key, os.fstat(descriptor))
         for _ in range(_TRIES):
             local_files.make_directories(path.parent, self.root)
@@ -221,7 +180,7 @@ class OpenUpload:
         except FileNotFoundError:
             return None
         except ValueError as error:
-            raise FileNotFoundError(errno.ENOENT, _STOPPED) from error
+            raise FileNotFoundError(errno.ENOENT, STOPPED) from error
 
     def _write_beside(self, name: str, body: Body) -> None:
         fill = partial(local_files.write_into, body=body)
@@ -245,21 +204,29 @@ class OpenUpload:
         wanted = max(((one.number - 1) * stride + one.size for one in chosen if one.in_place), default=0)
         with self._data(os.O_RDONLY) as descriptor:
             if wanted > os.fstat(descriptor).st_size or self._has_holes(descriptor):
-                raise FileNotFoundError(errno.ENOENT, _STOPPED)
+                raise FileNotFoundError(errno.ENOENT, STOPPED)
 
     def _has_holes(self, descriptor: int) -> bool:
-        found = os.fstat(descriptor)
-        if not self.boot or self.boot == boot_id() or found.st_mtime_ns == self.modified_ns:
+        if not self.boot or self.boot == boot_id() or not is_of_this_machine(self.boot):
             return False
         try:
-            return os.lseek(descriptor, 0, os.SEEK_HOLE) < found.st_size
+            # Who has read a hole since then has made it look like data.
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            return os.lseek(descriptor, 0, os.SEEK_HOLE) < os.fstat(descriptor).st_size
         except OSError:
             return False  # the filesystem does not know
 
     def _seal(self, descriptor: int) -> None:
-        """Give ``data`` its time and bring it to the disk."""
+        """Give ``data`` its time and bring it to the disk.
+
+        A system tells once that it could not, and takes what it has for written then: so the upload is lost.
+        """
         os.utime(descriptor, ns=(self.modified_ns, self.modified_ns))
-        os.fsync(descriptor)
+        try:
+            os.fsync(descriptor)
+        except OSError:
+            self.remove()
+            raise
 
     def _parts(self) -> dict[int, list[_Kept]]:
         """The acknowledged parts by number."""
@@ -337,19 +304,34 @@ class OpenUpload:
         if not part.in_place:
             return part
         moved = _Kept(part.number, part.size, part.token, in_place=False)
-        body = os.pread(descriptor, part.size, (part.number - 1) * stride)
-        self._write_beside(moved.name, body)
+        start = (part.number - 1) * stride
+        fill = partial(_copy_between, descriptor, start, part.size)
+        local_files.write_in(self.directory / moved.name, fill, moved.name)
         (self.directory / part.name).unlink(missing_ok=True)
         return moved
 
 
 @cache
 def boot_id() -> str:
-    """What this machine calls the time since it was started; empty where it has no name for it."""
+    """What tells this machine, and the time since it was started; empty where it has no name for that."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        started = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
         return ""
+    return f"{_machine()}/{started}"
+
+
+def is_of_this_machine(boot: str) -> bool:
+    """Whether a ``boot_id`` is one of this machine's, now or earlier."""
+    return boot.partition("/")[0] == _machine()
+
+
+@cache
+def _machine() -> str:
+    named = platform.node()
+    with contextlib.suppress(OSError):
+        named = Path("/etc/machine-id").read_text(encoding="ascii").strip() or named
+    return hashlib.sha256(named.encode()).hexdigest()[:8]
 
 
 def remove(directory: Path) -> None:
@@ -370,15 +352,16 @@ def remove(directory: Path) -> None:
         directory.parent.rmdir()
 
 
-def _write_at(descriptor: int, body: Body, start: int) -> None:
-    left = memoryview(body).cast("B")
-    while left:
-        written = os.pwrite(descriptor, left, start)
-        left, start = left[written:], start + written
+def _copy_between(source: int, start: int, size: int, descriptor: int) -> None:
+    """Copy bytes of one file to the begin of another."""
+    done = 0
+    while done < size and (chunk := os.pread(source, min(2**23, size - done), start + done)):
+        local_placed.write_at(descriptor, chunk, done)
+        done += len(chunk)
 
 
 def _copy_at(source: Path, descriptor: int, start: int) -> None:
     with local_files.opened(source) as file:
         while chunk := file.read(2**23):
-            _write_at(descriptor, chunk, start)
+            local_placed.write_at(descriptor, chunk, start)
             start += len(chunk)

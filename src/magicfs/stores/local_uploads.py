@@ -112,10 +112,10 @@ def _open(root: Path, names: Sequence[str], metadata: Mapping[str, str], listed:
     return upload_id
 
 
-def _write_record(directory: Path, record: bytes) -> None:
-    """Write a record that lasts as long as the parts do: neither has to outlive the machine's stop."""
+def _write_record(directory: Path, record: bytes, *, lasting: bool = False) -> None:
+    """Write a record; without ``lasting`` it may be empty after the machine has stopped, as the parts."""
     fill = partial(local_files.write_into, body=record)
-    local_files.write_in(directory / _RECORD, fill, _RECORD, lasting=False)
+    local_files.write_in(directory / _RECORD, fill, _RECORD, lasting=lasting)
 
 
 def _list_elsewhere(place: Path, upload_id: str, record: bytes) -> None:
@@ -123,7 +123,7 @@ def _list_elsewhere(place: Path, upload_id: str, record: bytes) -> None:
     place.mkdir(exist_ok=True)
     new.mkdir()
     try:
-        _write_record(new, record)
+        _write_record(new, record, lasting=True)  # nobody finds the parts without it
         new.rename(place / upload_id)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -211,9 +211,11 @@ def _look(root: Path, directory: str, prefix: str, found: dict[str, UploadInfo])
         return
     for upload_id in names:
         match = _ID.fullmatch(upload_id)
-        relative = _key_of(_record_of(root / directory / UPLOADS / upload_id)) if match else None
-        if match is not None and relative is None and _died_with_the_machine(match):
-            remove(root / directory / UPLOADS / upload_id)
+        record = _record_of(root / directory / UPLOADS / upload_id) if match else {}
+        relative = _key_of(record)
+        if match is not None and not record and _died_with_the_machine(match):
+            with contextlib.suppress(OSError):  # others may be allowed to
+                remove(root / directory / UPLOADS / upload_id)
         if match is None or relative is None or not f"{directory}{relative}".startswith(prefix):
             continue
         key = f"{directory}{relative}"

@@ -32,4 +32,4 @@ class PlacingStore(Store, Protocol):
 
 def can_place(store: Store) -> TypeGuard[PlacingStore]:
     """Whether a store can; one upload may have to do without all the same."""
-    return store.capabilities.places_parts
+    return store.capabilities.places_parts and hasattr(store, "place_part")

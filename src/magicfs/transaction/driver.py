@@ -18,7 +18,6 @@ from magicfs.errors import (
     CommitFailed,
     FormatError,
     MagicError,
-    OutputExists,
     StoreError,
     Unavailable,
 )
@@ -39,10 +38,10 @@ from magicfs.transaction.delegate import CompleteRemotely
 from magicfs.transaction.execute import Executor
 from magicfs.transaction.flip_executor import FlipExecutor
 from magicfs.transaction.late_driver import Committed
-from magicfs.transaction.others import OtherJob, find_unfinished_jobs
+from magicfs.transaction.others import OtherJob, find_unfinished_jobs, of_run
 from magicfs.transaction.outcome import JobEnd, JobOutcome
 from magicfs.transaction.output import JobOutput
-from magicfs.transaction.prepare import prepare, refuse_data
+from magicfs.transaction.prepare import prepare
 from magicfs.transaction.record import JobMoved, JobRecord, JobVersion, opened, read_record, taking_over
 from magicfs.transaction.sweep import sweep
 
@@ -83,7 +82,7 @@ class JobTransaction:
         engine, context = self.engine, self.context
         await setup.refuse_published(engine, context, record, version)
         others = await find_unfinished_jobs(engine, context.layout.destination)
-        if earlier := [one for one in self._of_run(others) if one.flips]:
+        if earlier := [one for one in of_run(others, context) if one.flips]:
             # Whatever becomes of it, it takes along what lies at the destination: this job's object, too.
             await record.remove(version)
             await self._end_of_run(earlier)
@@ -94,13 +93,7 @@ class JobTransaction:
             raise denied
         published = await self._finish_earlier_jobs_of_run(record.conditions, others)
         published = await setup.run_again(context, record, version, published)
-        if context.must_be_empty and context.run_id is not None and published is None:
-            # What is there may have been the run's own, so it is looked at only now.
-            try:
-                await refuse_data(engine, context, None)
-            except OutputExists:
-                await record.remove(version)
-                raise
+        await setup.refuse_data_of_other_runs(engine, context, record, version, published)
         return JobSetup(
             driver=version.job.driver,
             jobs=tuple(one.found() for one in others if one.job_id != context.job),
@@ -121,16 +114,10 @@ class JobTransaction:
         context = self.context
         if context.run_id is None:
             return None
-        published = await self._end_of_run(self._of_run(others))
+        published = await self._end_of_run(of_run(others, self.context))
         if published is not None:
             return published
         return await job_of_run(self.engine.store, self._destination, conditions, context.run_id)
-
-    def _of_run(self, others: Sequence[OtherJob]) -> list[OtherJob]:
-        """Other jobs of the same run."""
-        run_id, own = self.context.run_id, self.context.job
-        rivals = [one for one in others if run_id is not None and one.job_id != own]
-        return [one for one in rivals if one.job is not None and one.job.run_id == run_id]
 
     async def _end_of_run(self, earlier: Sequence[OtherJob]) -> str | None:
         context, published = self.context, None

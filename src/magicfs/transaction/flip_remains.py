@@ -98,18 +98,18 @@ async def inner_job(engine: Engine, beside: Beside) -> JobObject | None:
 
 async def clear_beside(
     engine: Engine, context: JobContext, conditions: Conditions, beside: Beside
-) -> tuple[int, list[str]]:
+) -> tuple[bool, int, list[str]]:
     """Bring what lies beside a destination to its end, where its job has no object at the destination.
 
-    Returns and raises as ``clear_old``.
+    Returns whether the job is published, and beside it what ``clear_old`` does.
     """
     context = replace(context, new=beside.directory)
     if beside.stage == "new" and await forbid_exchange(engine, context):
         await discard(engine, beside.directory)
         await delete_empty(engine, aside_of(beside.directory))
-        return 0, []
+        return False, 0, []
     await exchange(engine, context, conditions)
-    return await clear_old(engine, context, conditions)
+    return True, *await clear_old(engine, context, conditions)
 
 
 async def discard(engine: Engine, new: str) -> int:

@@ -19,13 +19,14 @@ from magicfs.protocol.other_datasets import layout_of
 from magicfs.stores.conditions import Conditions, remembered
 from magicfs.stores.register import Register
 from magicfs.transaction import job_location
-from magicfs.transaction.context import FoundJob
+from magicfs.transaction.context import FoundJob, JobContext
 
 __all__ = [
     "OtherJob",
     "conflicting",
     "find_unfinished_jobs",
     "follow",
+    "of_run",
     "read_unfinished",
     "unfinished_among",
 ]
@@ -158,6 +159,12 @@ async def follow(engine: Engine, layout: WorkLayout) -> OtherJob | None:
         return None
     one = await read_unfinished(engine, replace(layout, destination=destination))
     return None if one is None else replace(one, visits=layout.destination)
+
+
+def of_run(others: Sequence[OtherJob], context: JobContext) -> list[OtherJob]:
+    """Those of the same run as a job, but for the job itself; none of a job without a run."""
+    rivals = [one for one in others if context.run_id is not None and one.job_id != context.job]
+    return [one for one in rivals if one.job is not None and one.job.run_id == context.run_id]
 
 
 def conflicting(others: Sequence[OtherJob], own: JobId, scope: tuple[str, ...] | None) -> list[OtherJob]:

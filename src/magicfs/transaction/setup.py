@@ -11,6 +11,7 @@ from magicfs.errors import (
     MagicError,
     ObjectExists,
     ObjectNotFound,
+    OutputExists,
     PermissionDenied,
     Unsupported,
     UsageError,
@@ -30,7 +31,15 @@ from magicfs.transaction.outcome import run_is_published
 from magicfs.transaction.prepare import refuse_data
 from magicfs.transaction.record import JobRecord, JobVersion, new_token, opened, taking_over
 
-__all__ = ["check_destination", "check_place", "claim", "pending_uploads", "refuse_published", "run_again"]
+__all__ = [
+    "check_destination",
+    "check_place",
+    "claim",
+    "pending_uploads",
+    "refuse_data_of_other_runs",
+    "refuse_published",
+    "run_again",
+]
 
 _LOOKED_AT = 1000
 
@@ -184,6 +193,19 @@ async def run_again(
         await record.remove(version)
         raise run_is_published(context, published)
     return published
+
+
+async def refuse_data_of_other_runs(
+    engine: Engine, context: JobContext, record: JobRecord, version: JobVersion, published: str | None
+) -> None:
+    """Refuse data where none may be. What is there may have been the run's own, so it is looked at late."""
+    if not context.must_be_empty or context.run_id is None or published is not None:
+        return
+    try:
+        await refuse_data(engine, context, None)
+    except OutputExists:
+        await record.remove(version)
+        raise
 
 
 async def check_destination(engine: Engine, context: JobContext) -> None:

@@ -210,6 +210,9 @@ class Upload:
                 self._parts.append(await self._store.put_placed_part(self.key, self._upload_id, body))
         except Exception as error:  # noqa: BLE001 - raised again by the next send or by finish
             self._failure = self._failure or error
+        except BaseException:
+            self._failure = self._failure or UsageError(f"{self.path} was not written whole; write it again")
+            raise
         finally:
             self._slots.release()
 
@@ -220,6 +223,7 @@ class Upload:
             self._spare.append(body)
 
     def _end(self) -> None:
+        self._spare.clear()
         if self._open:
             self._open = False
             self._recorder.ended()
@@ -242,7 +246,7 @@ class PlacedBuffer:
     def add(self, data: Body) -> Iterator[io.BytesIO]:
         """Take data in; there is nothing to be sent."""
         assert self._part is not None
-        self._part.write(memoryview(data).cast("B"))
+        self._part.write(_bytes_of(data))
         yield from ()
 
     def take(self) -> PlacedPart:
@@ -257,22 +261,29 @@ class Buffer:
 
     def __init__(self, upload: Upload) -> None:
         self._upload = upload
-        self._filling = upload.empty_body()
-        self._target = upload.next_part_size
+        self._filling: io.BytesIO | None = None
+        self._target = 0
 
     def add(self, data: Body) -> Iterator[io.BytesIO]:
         """Take data in; yields each body that became full."""
-        view = memoryview(data).cast("B")
+        view = _bytes_of(data)
         while len(view):
+            if self._filling is None:  # only now: the last part that the store takes may be the last one
+                self._filling, self._target = self._upload.empty_body(), self._upload.next_part_size
             room = self._target - self._filling.tell()
             self._filling.write(view[:room])
             view = view[room:]
             if self._filling.tell() == self._target:
                 yield self.take()
-                self._target = self._upload.next_part_size
 
     def take(self) -> io.BytesIO:
         """What has been filled so far, handed over without copying it."""
-        body, self._filling = self._filling, self._upload.empty_body()
+        body, self._filling = self._filling or io.BytesIO(), None
         body.truncate()
         return body
+
+
+def _bytes_of(data: Body) -> memoryview:
+    view = memoryview(data)
+    # What has no bytes may have a shape that cannot be cast.
+    return view.cast("B") if view.nbytes else memoryview(b"")

@@ -49,6 +49,7 @@ class DelayedFile(WriteOnlyFile):
         self.mode = mode
         self.blocksize = upload.next_part_size
         self._lock = threading.RLock()
+        self._buffer: Buffer | PlacedBuffer | None = None  # none of one that is aborted
         with self._abort_on_error():
             self._run(upload.create)
             placed = upload.place()
@@ -84,8 +85,10 @@ class DelayedFile(WriteOnlyFile):
             view = memoryview(data)
             if self._state == "abandoned":
                 return view.nbytes
+            buffer = self._buffer
+            assert buffer is not None
             with self._abort_on_error():
-                for body in self._buffer.add(view):
+                for body in buffer.add(view):
                     self._run(self._upload.send, body)
             self._position += view.nbytes
             return view.nbytes
@@ -102,6 +105,7 @@ class DelayedFile(WriteOnlyFile):
                 self.abort_after(raised)
                 return
             self._state = "closed"
+            assert self._buffer is not None
             with self._abort_on_error():
                 self._run(self._upload.seal, self._buffer.take())
             if self.autocommit:
@@ -130,7 +134,7 @@ class DelayedFile(WriteOnlyFile):
         with self._lock:
             if self._state in {"aborted", "abandoned"}:
                 return
-            self._state = "aborted"
+            self._state, self._buffer = "aborted", None
             self._run(self._upload.abort)
 
     def __del__(self) -> None:
@@ -146,7 +150,7 @@ class DelayedFile(WriteOnlyFile):
             self._state = "abandoned"
 
     def _abandon(self, how: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self._state = "aborted"
+        self._state, self._buffer = "aborted", None
         if os.getpid() != self._pid:
             return
         with contextlib.suppress(RuntimeError):  # the loop may be gone at interpreter exit
@@ -157,7 +161,7 @@ class DelayedFile(WriteOnlyFile):
         try:
             yield
         except BaseException as error:
-            self._state = "aborted"
+            self._state, self._buffer = "aborted", None
             if isinstance(error, Exception):
                 try:
                     self._run(self._upload.abort)
