@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from adlfs import AzureBlobFileSystem
-from fsspec.asyn import sync
+from fsspec.asyn import get_loop, sync
 from gcsfs.core import GCSFileSystem
 
-from magicfs.errors import ObjectNotFound, StoreError, UsageError
+from magicfs.errors import ObjectNotFound, PermissionDenied, StoreError, UsageError
 from magicfs.job.job import Job
 from magicfs.stores import azure_folders, resolve
 from magicfs.stores.object_tree import tree_of
@@ -178,3 +178,54 @@ def test_what_stands_in_the_way_of_a_directory_is_named(place: Place) -> None:
         assert await tree.look("from/empty") is not None
 
     sync(filesystem.loop, go)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("action", [Action.LOST, Action.ERROR, Action.RESET])
+def test_flip_whose_renames_fail_or_are_not_answered(place: Place, action: Action, times: int) -> None:
+    how = {"conflict": "replace", "publish": "flip", "unique_names": True}
+    publish(place.job("magic", **how), "old")
+    with FaultProxy(place.server.endpoint, place.operation) as proxy:
+        job = place.job("magic", proxy.endpoint, **how).setup()
+        proxy.add(Rule(place.renames, action, times=times, status=503))
+        with job.task(0) as task:
+            task.filesystem.pipe_file(f"{task.path}/new", b"new")
+        assert task.committed is not None
+        job.commit([task.committed])
+    assert [name.split("-")[0] for name in place.visible() if name[0] != "_"] == ["new"]
+    assert [key for key in place.server.all_keys(place.bucket) if ".magicfs-" in key] == []
+
+
+def test_operation_that_goes_on_is_waited_for_whatever_the_service_answers(gcs: GcsDouble) -> None:
+    bucket = gcs.create_bucket("folders-poll", hierarchicalNamespace={"enabled": True})
+    try:
+        with FaultProxy(gcs.endpoint, gcs_operation) as proxy:
+            store = resolve.open_store(
+                resolve.filesystem("gs", gcs.storage_options() | {"endpoint_url": proxy.endpoint}), bucket
+            )
+            tree = tree_of(store)
+            on_loop(tree.make_directory("a/b"))
+            proxy.add(Rule("operations.get", Action.ERROR, times=3, status=503))
+            on_loop(tree.rename("a/b", "a/c"))
+            assert proxy.counts["operations.get"] > 3
+            proxy.clear()
+            proxy.add(Rule("folders.delete", Action.ERROR, status=403, code="AccessDenied"))
+            with pytest.raises(PermissionDenied):
+                on_loop(tree.delete("a/c"))
+    finally:
+        gcs.remove_bucket(bucket)
+        GCSFileSystem.clear_instance_cache()
+
+
+def on_loop(work: Any) -> Any:
+    """Run a coroutine on the loop of fsspec."""
+
+    async def run() -> Any:
+        return await work
+
+    return sync(get_loop(), run)
+
+
+def publish(job: Job, name: str) -> None:
+    with job, job.task(0) as task:
+        task.filesystem.pipe_file(f"{task.path}/{name}", name.encode())

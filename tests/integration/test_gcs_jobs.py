@@ -186,6 +186,20 @@ class TestRefusals:
         finally:
             gcs.remove_bucket(bucket)
 
+    def test_bucket_that_bills_who_asks(self, place: Place) -> None:
+        write(place).commit()
+        place.server.change_bucket(place.bucket, billing={"requesterPays": True})
+        options = place.options | {"requester_pays": "paying-project"}
+        try:
+            with pytest.raises(StoreError, match="give requester_pays=PROJECT"):
+                place.job().setup()
+            write(place, conflict="replace", storage_options=options).commit()
+            magicfs.recover(place.url(), storage_options=options)
+        finally:
+            place.server.change_bucket(place.bucket, billing={"requesterPays": False})
+        assert len(place.visible()) == 1
+        assert place.work() == []
+
     @pytest.mark.parametrize("kept", ["hold", "retention"])
     def test_object_that_is_kept_stays_and_the_job_says_so(self, place: Place, kept: str) -> None:
         write(place).commit()

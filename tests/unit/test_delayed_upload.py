@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import array
 import asyncio
+import gc
 import hashlib
+import io
 import random
 import threading
 from collections.abc import Callable, Mapping
@@ -328,3 +330,53 @@ def test_write_id_is_in_the_metadata_of_the_object(store: Watched, recorded: Rec
 def _bytes(body: PartBody) -> bytes:
     plain: Body = body.getbuffer() if not isinstance(body, bytes | bytearray | memoryview) else body
     return bytes(plain)
+
+
+# -- beside the way ---------------------------------------------------------------------------------------
+
+
+def test_file_may_fill_the_last_part_that_the_store_takes(recorded: Recorded) -> None:
+    store = make_store(count_max=5, size_max=10)
+    with open_file(store, recorded) as file:
+        file.write(bytes(50))
+    assert len(recorded.uploads[0].parts) == 5
+    with pytest.raises(UsageError, match="larger part_size"), open_file(store, recorded) as file:
+        file.write(bytes(50))
+        file.write(b"1")
+    assert pending(store) == [KEY]
+
+
+def test_nothing_is_kept_in_memory_by_a_file_that_is_closed(store: Watched, recorded: Recorded) -> None:
+    file = open_file(store, recorded, part_size=2**20)
+    file.write(bytes(6 * 2**20 + 1))
+    file.close()
+    gc.collect()
+    held = [
+        one for one in gc.get_objects() if isinstance(one, io.BytesIO) and one.getbuffer().nbytes >= 2**19
+    ]
+    assert held == []
+    assert vars(file)["_upload"].empty_body().getbuffer().nbytes == 0
+
+
+def test_part_whose_task_is_cancelled_fails_the_file(recorded: Recorded) -> None:
+    class Cancelled(Watched):
+        async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
+            if number == 2:
+                raise asyncio.CancelledError
+            return await super().put_part(key, upload_id, number, body)
+
+    world = World(capabilities=Capabilities(parts=PartLimits(size_min=1)))
+    world.create_bucket("bucket")
+    store = Cancelled(world)
+    with pytest.raises(UsageError, match="not written whole"), open_file(store, recorded) as file:
+        file.write(bytes(20))
+    assert recorded.uploads == []
+    assert pending(store) == []
+
+
+def test_view_without_bytes_is_taken_whatever_its_shape(store: Watched, recorded: Recorded) -> None:
+    empty = memoryview(bytes(6)).cast("B", [2, 3])[:0]
+    with open_file(store, recorded) as file:
+        assert file.write(empty) == 0
+        file.write(b"1")
+    assert complete(store, recorded.uploads[0]) == b"1"

@@ -157,6 +157,17 @@ def test_parts_of_any_size_and_order_become_exactly_what_is_named(
     assert hidden(store) == []
 
 
+def test_system_that_reads_a_little_at_a_time_loses_nothing(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = os.pread
+    monkeypatch.setattr(os, "pread", lambda file, size, at: read(file, min(size, 1000), at))
+    bodies = [b"a" * 5000, b"b" * 5000, b"c" * 5000]
+    upload_id, parts = sent(store, [1, 2, 3], bodies)
+    asyncio.run(store.complete_upload(KEY, upload_id, [parts[0], parts[2]]))
+    assert (root(store) / KEY).read_bytes() == bodies[0] + bodies[2]
+
+
 # -- links, mounts and names ---------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import magicfs
 from magicfs.errors import StoreError, UploadNotFound, UsageError
 from magicfs.filesystem import MagicFileSystem
-from magicfs.stores import local_uploads
+from magicfs.stores import local_placed, local_uploads
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.local import LocalStore
 from magicfs.stores.local_files import UPLOADS
@@ -196,6 +196,62 @@ def test_what_stands_around_a_store_sees_a_part_being_put(tmp_path: Path) -> Non
     assert (tmp_path / "k").read_bytes() == b"body"
 
 
+def test_error_that_the_filesystem_tells_at_close_fails_the_file(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy, close, copies = os.dup, os.close, set()
+
+    def noted(descriptor: int) -> int:
+        copies.add(copied := copy(descriptor))
+        return copied
+
+    def closed(descriptor: int) -> None:
+        close(descriptor)
+        if descriptor in copies:
+            copies.discard(descriptor)
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    file = opened(place)
+    file.write(b"x")
+    monkeypatch.setattr(os, "dup", noted)
+    monkeypatch.setattr(os, "close", closed)
+    with pytest.raises(StoreError, match="quota"):
+        file.close()
+    monkeypatch.undo()
+    assert uploads(tmp_path) == []
+
+
+def test_more_files_than_descriptors_are_sent_in_parts(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = local_placed.PlacedFile.opened + 2
+    monkeypatch.setattr(local_placed, "open_max", lambda: most)
+    files = [opened(f"{place} {number}") for number in range(5)]
+    for number, file in enumerate(files):
+        file.write(b"%d" % number * MIB)
+    assert [type(vars(file)["_buffer"]).__name__ for file in files] == ["PlacedBuffer"] * 2 + ["Buffer"] * 3
+    for file in files:
+        file.close()
+    assert sorted((one / "data").stat().st_size for one in uploads(tmp_path)) == [MIB] * 5
+
+
+def test_aborted_file_gives_its_place_on_the_disk_back(tmp_path: Path, place: str) -> None:
+    file = opened(place)
+    file.write(b"x" * MIB)
+    before = descriptors()
+    file.abort()
+    assert descriptors() == before - 1
+    assert uploads(tmp_path) == []
+
+
+def test_store_around_that_only_hands_capabilities_on_gets_parts(tmp_path: Path) -> None:
+    class Around:
+        bucket = ""
+        capabilities = LocalStore.capabilities
+
+    assert not can_place(Around())  # type: ignore[arg-type]
+
+
 # -- the machine stops ---------------------------------------------------------------------------------------
 
 
@@ -221,3 +277,21 @@ def test_upload_whose_record_never_got_to_the_disk_is_removed_by_the_next_listin
     monkeypatch.setattr(time, "clock_gettime", lambda _: since)
     assert local_uploads.pending(tmp_path, "") == []
     assert bool(uploads(tmp_path)) is stays
+
+
+def test_listing_passes_over_what_it_may_not_remove(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(place).close()
+    opened(f"{place} 2").close()
+    dead, _ = uploads(tmp_path)
+    (dead / "upload.json").write_bytes(b"")
+    monkeypatch.setattr(
+        time, "clock_gettime", lambda _: time.time() - (dead / "data").stat().st_mtime - 86_400
+    )
+
+    def denied(_: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(local_uploads, "remove", denied)
+    assert len(local_uploads.pending(tmp_path, "")) == 1

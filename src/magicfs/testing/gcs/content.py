@@ -112,6 +112,11 @@ class Bucket:
         return str(self.resource.get("storageClass")) == "RAPID"
 
     @property
+    def bills_who_asks(self) -> bool:
+        """Whether whoever asks pays for requests."""
+        return bool(self.resource.get("billing", {}).get("requesterPays"))
+
+    @property
     def is_private(self) -> bool:
         """Whether nobody reaches it without credentials."""
         configuration = self.resource.get("iamConfiguration", {})

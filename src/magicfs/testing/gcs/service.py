@@ -49,7 +49,16 @@ class Service:
         if bucket is not None and bucket.is_private and "authorization" not in request.headers:
             problem = "Anonymous caller does not have storage.objects.get access to the object."
             raise Refusal(401, "required", problem, "AuthenticationRequired")
+        is_in_it = len(elements) > place + 1
+        if bucket is not None and bucket.bills_who_asks and is_in_it and not _payer(request):
+            problem = "Bucket is a requester pays bucket but no user project provided."
+            raise Refusal(400, "required", problem, "UserProjectMissing")
 
     def _check_token(self, request: Request) -> None:
         if request.headers.get("authorization", f"Bearer {self._token}") != f"Bearer {self._token}":
             raise Refusal(401, "authError", "Invalid Credentials", "AuthenticationRequired")
+
+
+def _payer(request: Request) -> str:
+    """The project that a request bills: each call of a batch names its own."""
+    return request.query.get("userProject") or request.headers.get("x-goog-user-project", "")

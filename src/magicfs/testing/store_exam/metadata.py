@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 
 import pytest
@@ -67,6 +68,17 @@ class MetadataExam(Examined):
             assert dict(head.metadata) == {"a": "1", "x-own": "ours"}
             described = {name: head.description.get(name) for name in ("ContentType", "CacheControl")}
             assert described == {"ContentType": "text/csv", "CacheControl": "no-store"}
+
+    async def test_object_that_says_it_is_compressed_comes_as_it_is(self) -> None:
+        body = gzip.compress(b"row\n" * 1000)
+        upload = await self.store.create_upload(_KEY, metadata={}, options={"ContentEncoding": "gzip"})
+        part = await self.store.put_part(_KEY, upload, 1, body)
+        await self.store.complete_upload(_KEY, upload, [part])
+        etag = (await self.store.head(_KEY)).etag
+        assert await self.store.get(_KEY) == body
+        assert await self.store.get(_KEY, size_max=10) == body[:10]
+        assert await self.store.get_range(_KEY, 3, 20, etag=etag) == body[3:23]
+        assert self.peek(_KEY) == body
 
     async def test_upload_takes_no_option_of_another_name(self) -> None:
         with pytest.raises(UsageError, match=r"NoSuch cannot be given with one file .* nothing was written"):
