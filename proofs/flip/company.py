@@ -14,11 +14,17 @@ from proofs.flip.scene import DESTINATION, FlipScene, body_of
 
 __all__ = ["Other", "beside_others"]
 
-Other = Literal["append", "flip", "rollback"]
-"""Who meets a job that flips: a job that publishes file by file, one that flips as well, or a recovery that
-takes the job back while its driver is alive."""
+Other = Literal["append", "flip", "rollback", "compact", "recover"]
+"""Who meets a job that flips: a job that publishes file by file, one that flips as well, a recovery that
+takes the job back while its driver is alive, a compaction, or one that flips and recoveries beside both.
+"""
+
+_NEAR: Final[dict[Other, str]] = {"rollback": "/flip.json", "append": "/_SUCCESS", "compact": "/flip.json"}
+"""What lies there when the commit point is near, where the other one matters most."""
 
 _STARTS: Final = 450  # turns of the loop after which the other one begins, at most
+_PAUSE_S: Final = 0.5  # of virtual time, between two recoveries that nobody needs
+_NOT_PUBLISHED: Final = "has ended without being published"
 
 
 def beside_others(model: str, other: Other, seed: int) -> tuple[list[str], str]:
@@ -33,14 +39,13 @@ def beside_others(model: str, other: Other, seed: int) -> tuple[list[str], str]:
     one.alone = other == "rollback"
     one.watch()
     two = replace(one, conflict="append" if other == "append" else "replace", new={}, violations=[])
-    if other != "rollback":
+    if other not in {"rollback", "compact"}:
         two.job = ids.job_id("7a4c2d1e-8a4b-4f0e-9d5a-0c1b2a3d4e5f")
     two.traffic = one.traffic
 
     async def both() -> tuple[Outcome, Outcome]:
         async def later() -> Outcome:
-            # Every second one begins when the commit point is near: there it matters most.
-            near = {"rollback": "/flip.json", "append": "/_SUCCESS", "flip": ""}[other] if seed % 2 else ""
+            near = _NEAR.get(other, "") if seed % 2 else ""
             prefix = flip.listing_prefix(DESTINATION) if other == "append" else DESTINATION
             while near and not any(k.startswith(prefix) and k.endswith(near) for k in [*one.world.objects]):
                 if first.done():
@@ -48,12 +53,25 @@ def beside_others(model: str, other: Other, seed: int) -> tuple[list[str], str]:
                 await asyncio.sleep(0)
             for _ in range(seed * 7 % (_STARTS // 3 if near else _STARTS)):
                 await asyncio.sleep(0)
-            if other == "rollback":
-                return await two.recover("rollback")
-            return await (two.play_files("other", ("x",)) if other == "append" else two.play_flip())
+            match other:
+                case "rollback":
+                    return await two.recover("rollback")
+                case "compact":
+                    return await two.compact()
+                case "append":
+                    return await two.play_files("other", ("x",))
+                case _:
+                    return await two.play_flip()
+
+        async def needless() -> None:
+            while other == "recover" and not (first.done() and second.done()):
+                await two.recover_needlessly()
+                await asyncio.sleep(_PAUSE_S)
 
         first = asyncio.ensure_future(one.play_flip())
-        return await asyncio.gather(first, later())
+        second = asyncio.ensure_future(later())
+        ended = await asyncio.gather(first, second, needless())
+        return ended[0], ended[1]
 
     outcomes = one.stage(both(), order=str(seed))
     problems = [
@@ -62,11 +80,15 @@ def beside_others(model: str, other: Other, seed: int) -> tuple[list[str], str]:
         if outcome.surprising
     ]
     one.stage(one.settle("forward"))
-    if other != "rollback":
+    if other not in {"rollback", "compact"}:
         two.stage(two.settle("forward"))
     done = [outcome.error is None and not outcome.died for outcome in outcomes]
     if other == "append" and two.is_set_up and not done[1]:
         problems.append(f"the other was set up, and ended with {outcomes[1].error!r}")
+    if other in {"flip", "recover"}:
+        problems += [
+            f"nobody has aborted it: {one.error}" for one in outcomes if _NOT_PUBLISHED in str(one.error)
+        ]
     problems += _ended_wrong(one, two, other, done)
     if other == "rollback":
         problems += one.violations
@@ -87,7 +109,7 @@ def _ended_wrong(one: FlipScene, two: FlipScene, other: Other, done: list[bool])
         case "append":
             right = [flipped, flipped | added] if first and second else [flipped if first else old | added]
             right = right if first or second else [old]
-        case "flip":
+        case "flip" | "recover":
             right = [flipped] * first + [added] * second or [old]
         case _:
             right = [flipped if first else old]

@@ -15,6 +15,7 @@ from magicfs import datasets
 from magicfs.committers import registry
 from magicfs.committers.base import Committer
 from magicfs.committers.flip import FlipCommitter
+from magicfs.datasets.compact import compact_chain
 from magicfs.errors import CommitDenied, MagicError, UsageError
 from magicfs.formats.pending import DEFAULT_ETAG_FORMAT
 from magicfs.protocol import flip, ids, paths
@@ -45,6 +46,7 @@ _NEIGHBOURS: Final = (
 )
 _NOTE: Final = f"{DESTINATION}/_note"
 _PAST_JOB: Final = ids.job_id("11111111-8a4b-4f0e-9d5a-0c1b2a3d4e5f")
+_SECOND_JOB: Final = ids.job_id("22222222-8a4b-4f0e-9d5a-0c1b2a3d4e5f")
 _PAST: Final = f"{DESTINATION}/_magicfs/{_PAST_JOB}."
 _PART_SIZE: Final = 1 << 20
 
@@ -100,6 +102,8 @@ class FlipScene:
         await store.put(f"{DESTINATION}/p=0/older.bin", b"older than any manifest")
         past = replace(self, conflict="append", job=_PAST_JOB)
         past.watch(look=False)
+        await past.play_files("past")
+        past.job = _SECOND_JOB  # so that there is something to sum up
         await past.play_files("past")
         await store.put(_NOTE, b"a note of somebody")
 
@@ -250,6 +254,16 @@ class FlipScene:
         if outcome.error is not None:
             self.violations.append(f"{name} raised {outcome.error!r}")
         return outcome
+
+    async def recover_needlessly(self) -> None:
+        """Recover once, as by a timer: it may be refused, and leaves open jobs to their drivers."""
+        process = self.process("a recovery that nobody needs")
+        await process.play(datasets.recover_jobs(process.engine, Location("memory", BUCKET, DESTINATION)))
+
+    async def compact(self) -> Outcome:
+        """Sum the chain of manifests up, whoever else is there."""
+        process = self.process("compaction")
+        return await process.play(compact_chain(process.engine, Location("memory", BUCKET, DESTINATION)))
 
     async def _settle(self, process: Process, wish: str) -> set[str]:
         """Recover; returns what the reports say was done with the job."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pytest
 
 from magicfs.committers import flip as committer
+from magicfs.datasets import flipped
 from magicfs.stores import exchange_by_renames
+from magicfs.stores.register import Register
 from magicfs.transaction import flip, flip_checks, flip_remains
 from proofs.flip.company import Other, beside_others
 from proofs.flip.cuts import cut
@@ -35,11 +37,9 @@ def test_destination_is_gone_for_a_request_only_where_renames_exchange_it() -> N
     assert cut("gcs", "replace", pairs=False).windows == 1
 
 
-@pytest.mark.parametrize("other", ["append", "flip", "rollback"])
+@pytest.mark.parametrize("other", get_args(Other))
 @pytest.mark.parametrize("model", ["local", "gcs"])
-def test_two_jobs_at_once_are_published_one_after_the_other_or_refused(
-    model: str, other: Literal["append", "flip", "rollback"]
-) -> None:
+def test_two_jobs_at_once_are_published_one_after_the_other_or_refused(model: str, other: Other) -> None:
     for seed in range(SEEDS):
         found, _ = beside_others(model, other, seed)
         assert found == []
@@ -119,6 +119,30 @@ LONELY: dict[str, tuple[Other, Any, str, Callable[..., Any]]] = {
         forbid_nothing_for_a_while,
     ),
 }
+
+
+async def swap_at_the_next_number(self: Register, entry: Any, body: bytes, **_: int) -> Any:
+    return await _SWAP(self, entry, body)
+
+
+async def is_as_it_was(*_args: Any) -> bool:
+    return False
+
+
+_SWAP = Register.swap
+
+
+def test_company_catches_a_pointer_whose_numbers_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Either guard would do: the next number is taken, and the one before is another."""
+    monkeypatch.setattr(Register, "swap", swap_at_the_next_number)
+    monkeypatch.setattr(Register, "_has_moved_on", is_as_it_was)
+    assert any(beside_others("local", "compact", seed)[0] for seed in range(10 * SEEDS))
+
+
+def test_company_catches_a_recovery_that_takes_an_open_job_for_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flipped, "inner_job", never)
+    monkeypatch.setattr(flipped, "is_made", is_as_it_was)
+    assert any(beside_others("local", "recover", seed)[0] for seed in range(10 * SEEDS))
 
 
 @pytest.mark.parametrize("name", LONELY)

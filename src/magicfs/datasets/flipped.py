@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable
+from functools import partial
 
 from magicfs.datasets.connection import context_of
 from magicfs.engine import Engine
@@ -15,7 +16,7 @@ from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.report import Action, RecoveredJob
 from magicfs.stores.conditions import conditions_of
-from magicfs.transaction.flip_remains import Beside, clear_beside, inner_job
+from magicfs.transaction.flip_remains import Beside, clear_beside, inner_job, is_made
 from magicfs.transaction.outcome import refusal
 
 __all__ = ["clear", "end_of_job"]
@@ -51,23 +52,25 @@ async def end_of_job(
     if one.stage != "new" and wish is not Wish.FINISH:
         raise refusal(one.job, JobState.COMPLETED, wish)
     inner = await inner_job(engine, one) if one.stage == "new" else None
-    if inner is not None and wish is Wish.FINISH:
-        return _as_recovered_job(one, "left", inner)
-    done: Action = "finished" if one.stage != "new" else "swept" if inner is None else "aborted"
+    is_open = inner is not None or (one.stage == "new" and await is_made(engine, one))
+    if is_open and wish is Wish.FINISH:
+        return _as_recovered_job(one, "left", inner, is_open=True)
+    done: Action = "finished" if one.stage != "new" else "aborted" if is_open else "swept"
+    told = partial(_as_recovered_job, one, inner=inner, is_open=is_open)
     if dry_run:
         would: dict[Action, Action] = {
             "finished": "would finish",
             "swept": "would sweep",
             "aborted": "would abort",
         }
-        return _as_recovered_job(one, would[done], inner)
+        return told(would[done])
     conditions = await conditions_of(engine.store, f"{one.directory}/__magic")
     try:
         is_published, deleted, warnings = await clear_beside(engine, context, conditions, one)
     except MagicError as error:
-        return _as_recovered_job(one, "not finished", inner, reason=str(error))
+        return told("not finished", reason=str(error))
     done = "not finished" if warnings else "finished" if is_published else done
-    return _as_recovered_job(one, done, inner, deleted=deleted, warnings=tuple(warnings))
+    return told(done, deleted=deleted, warnings=tuple(warnings))
 
 
 def _as_recovered_job(
@@ -75,6 +78,7 @@ def _as_recovered_job(
     action: Action,
     inner: JobObject | None,
     *,
+    is_open: bool,
     deleted: int = 0,
     warnings: tuple[str, ...] = (),
     reason: str = "",
@@ -82,7 +86,7 @@ def _as_recovered_job(
     ended = "ended" if one.stage == "new" else "flipped"
     return RecoveredJob(
         job_id=one.job,
-        found=ended if inner is None else "open",
+        found="open" if is_open else ended,
         action=action,
         age_s=0.0 if inner is None else max(0.0, time.time() - inner.changed_ms / 1000),
         host="" if inner is None else inner.host,

@@ -35,7 +35,17 @@ from magicfs.transaction.flip import (
 )
 from magicfs.transaction.others import find_unfinished_jobs
 
-__all__ = ["Beside", "Stage", "beside_of", "clear_beside", "clear_old", "discard", "find_beside", "inner_job"]
+__all__ = [
+    "Beside",
+    "Stage",
+    "beside_of",
+    "clear_beside",
+    "clear_old",
+    "discard",
+    "find_beside",
+    "inner_job",
+    "is_made",
+]
 
 _SHOWN = 3
 
@@ -94,6 +104,11 @@ async def inner_job(engine: Engine, beside: Beside) -> JobObject | None:
                 raise one.problem
             return one.job
     return None
+
+
+async def is_made(engine: Engine, beside: Beside) -> bool:
+    """Whether the new dataset is whole: it has no job object any more, and its job is open all the same."""
+    return await _is_dataset(engine, beside.directory, beside.job)
 
 
 async def clear_beside(
