@@ -222,7 +222,15 @@ class GcsStore:
             # What may succeed later says so for all.
             raise next((error for error in errors if not error.retryable), errors[0])
         await self._prune(operation, [key for key, _ in objects])
-        return left
+        # Google does not say what a condition is answered where nothing is.
+        return [key for key in left if await self._is_there(operation, key)]
+
+    async def _is_there(self, operation: str, key: str) -> bool:
+        try:
+            await self._described(operation, key)
+        except ObjectNotFound:
+            return False
+        return True
 
     async def _prune(self, operation: str, keys: Sequence[str]) -> None:
         """Leave no folders of a job's work where the bucket has some."""
