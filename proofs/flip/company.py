@@ -74,15 +74,22 @@ def beside_others(model: str, other: Other, seed: int) -> tuple[list[str], str]:
         return ended[0], ended[1]
 
     outcomes = one.stage(both(), order=str(seed))
+    one.stage(one.settle("forward"))
+    if other not in {"rollback", "compact"}:
+        two.stage(two.settle("forward"))
+    done = [outcome.error is None and not outcome.died for outcome in outcomes]
+    problems = _seen_wrong(one, two, other, outcomes, done)
+    return [f"{model} beside {other}, seed {seed}: {each}" for each in problems], str(done)
+
+
+def _seen_wrong(
+    one: FlipScene, two: FlipScene, other: Other, outcomes: tuple[Outcome, Outcome], done: list[bool]
+) -> list[str]:
     problems = [
         f"{who} ended with {outcome.error!r}"
         for who, outcome in zip(("the flip", "the other"), outcomes, strict=True)
         if outcome.surprising
     ]
-    one.stage(one.settle("forward"))
-    if other not in {"rollback", "compact"}:
-        two.stage(two.settle("forward"))
-    done = [outcome.error is None and not outcome.died for outcome in outcomes]
     if other == "append" and two.is_set_up and not done[1]:
         problems.append(f"the other was set up, and ended with {outcomes[1].error!r}")
     if other in {"flip", "recover"}:
@@ -98,7 +105,7 @@ def beside_others(model: str, other: Other, seed: int) -> tuple[list[str], str]:
         problems += [each for each in scene.violations if "raised" in each]
     problems += [f"{key} is left" for key in one.world.objects if "__magic" in key or "magicfs-" in key]
     problems += [f"an upload of {upload.key} is left" for upload in one.world.uploads.values()]
-    return [f"{model} beside {other}, seed {seed}: {each}" for each in problems], str(done)
+    return problems
 
 
 def _ended_wrong(one: FlipScene, two: FlipScene, other: Other, done: list[bool]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from magicfs.transaction import record
 from proofs.scenes.job_scene import JobScene
 
 _JOB = "5f4c2d1e-8a4b-4f0e-9d5a-0c1b2a3d4e5f"
+_EXTRA = "extra +#%"
 _FILES = ({"p=1/a +#%.bin": b"a"}, {"p=2/b.bin": b"b"})
 
 
@@ -64,10 +66,23 @@ def test_a_job_that_is_set_up_during_an_abort_of_its_id_is_whole_or_gone(left: b
     assert ends == {"gone", "refused"} | (set() if left else {"whole"})
 
 
-def _stands_still_at(number: int, clock: list[float]) -> tuple[JobScene, magicfs.Job | None, int]:
-    """An abort stands still before a request; others end the job, and set one of its id up again."""
+def _extra(scene: JobScene) -> dict[str, Any]:
+    return {"extra_destinations": [f"{scene.url.rpartition('/')[0]}/{_EXTRA}"]}
+
+
+async def _lies_at(scene: JobScene, prefix: str) -> list[str]:
+    return [info.key async for info in scene.plain.list(prefix)]
+
+
+def _stands_still_at(
+    number: int, clock: list[float], when: str
+) -> tuple[JobScene, magicfs.Job | None, Traffic]:
+    """An abort stands still before or after a request; others end the job, and set one of its id up again.
+
+    Both have an extra destination, where a job's location tells other jobs of it.
+    """
     scene = JobScene()
-    first = magicfs.Job(scene.url, filesystem=scene.filesystem, job_id=_JOB).setup()
+    first = magicfs.Job(scene.url, filesystem=scene.filesystem, job_id=_JOB, **_extra(scene)).setup()
     scene.wrote(first, {"p=1/old.bin": b"old"})
     later: list[magicfs.Job] = []
 
@@ -75,28 +90,36 @@ def _stands_still_at(number: int, clock: list[float]) -> tuple[JobScene, magicfs
         if request.number != number or scene.state(first) != "aborting":
             return
         magicfs.recover(scene.url, abort=True, filesystem=scene.filesystem)
-        again = magicfs.Job(scene.url, filesystem=scene.filesystem, job_id=_JOB).setup()
+        again = magicfs.Job(scene.url, filesystem=scene.filesystem, job_id=_JOB, **_extra(scene)).setup()
         scene.wrote(again, *_FILES)
         later.append(again)
         clock[0] += 60
 
-    traffic = Traffic(before=stand_still)
+    traffic = Traffic(**{when: stand_still})
     with suppress(CommitDenied):  # it is another job now
         asyncio.run(recover_jobs(scene.engine(traffic), paths.parse_url(scene.url), abort=True))
-    return scene, later[0] if later else None, traffic.count
+    return scene, later[0] if later else None, traffic
 
 
-def test_abort_that_stood_still_leaves_a_later_job_of_that_id_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_abort_that_stood_still_leaves_a_later_job_of_that_id_alone(
+    monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
     clock = [0.0]
     monkeypatch.setattr(record, "_moment", lambda: (clock[0], clock[0]))
     number = stood_still = 0
     while True:
         number += 1
-        scene, later, requests = _stands_still_at(number, clock)
-        if requests < number:
+        scene, later, traffic = _stands_still_at(number, clock, when)
+        if traffic.count < number:
             break
         if later is not None:
             stood_still += 1
+            # What is on its way when its sender stands still cannot be called back.
+            sent = traffic.log[number - 1]
+            located = asyncio.run(_lies_at(scene, _EXTRA))
+            on_its_way = when == "before" and sent.operation == "delete" and sent.key.startswith(_EXTRA)
+            assert located or on_its_way, number
             later.commit(tasks=2)
             assert scene.bodies() == [b"a", b"b"], number
     assert stood_still > 3

@@ -97,7 +97,7 @@ class AzureView(BucketView):
         from azure.core.exceptions import ResourceNotFoundError
 
         with suppress(ResourceNotFoundError):
-            body: bytes = self._blob(bucket, key).download_blob().readall()
+            body: bytes = self._blob(bucket, key).download_blob(decompress=False).readall()
             return body
         return None
 

@@ -84,6 +84,7 @@ async def sweep(
         await swept.may_go_on()
         swept.problems += await delete_keys(engine, keys)
     if not swept.problems:
+        await swept.may_go_on()
         swept.problems += await delete_keys(engine, job_location.keys_of(context))
     return swept
 
