@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -15,7 +17,7 @@ from azure.core.exceptions import (
     ResourceModifiedError,
     ResourceNotFoundError,
 )
-from azure.storage.blob import BlobBlock, BlobClient, ContentSettings
+from azure.storage.blob import BlobBlock, BlobClient, ContentSettings, ImmutabilityPolicy
 
 from magicfs.testing.adls_server import AdlsDouble
 from magicfs.testing.azurite import AzureView, Azurite
@@ -137,6 +139,84 @@ class TestLake:
             lake.get_directory_client("no").delete_directory()
         with adls.lake() as service, pytest.raises(ResourceNotFoundError):
             list(service.get_file_system_client("no-such").get_paths())
+
+
+class TestWhatIsKept:
+    def test_soft_deleted_files_are_hidden_and_can_be_restored(self, adls: AdlsDouble, bucket: str) -> None:
+        container = adls.client().get_container_client(bucket)
+        adls.write(bucket, "before", b"0")
+        container.delete_blob("before")
+        adls.keep_deleted(7)
+        try:
+            for body in (b"1", b"2"):
+                adls.write(bucket, "a/key", body)
+            container.delete_blob("a/key")
+            assert adls.client().get_service_properties()["delete_retention_policy"].days == 7
+            assert adls.all_keys(bucket) == []
+            assert adls.read(bucket, "a/key") is None
+            kept = [blob for blob in container.list_blobs(include=["deleted"]) if blob.deleted]
+            assert [(blob.name, blob.size, blob.remaining_retention_days) for blob in kept] == [
+                ("a/key", 1, 7)
+            ] * 2
+            container.get_blob_client("a/key").undelete_blob()
+            assert adls.read(bucket, "a/key") == b"2"
+            container.get_blob_client("a/new").upload_blob(b"3", overwrite=False)
+        finally:
+            adls.keep_deleted(0)
+        container.delete_blob("a/new")
+        assert adls.deleted_keys(bucket) == ["a/key"]
+
+    @pytest.mark.parametrize("kept", ["policy", "hold", "retention", "hold of all"])
+    def test_file_that_is_immutable_is_neither_written_over_nor_moved_nor_deleted(
+        self, adls: AdlsDouble, bucket: str, lake: Any, kept: str
+    ) -> None:
+        code = "BlobImmutableDueToLegalHold" if "hold" in kept else "BlobImmutableDueToPolicy"
+        adls.write(bucket, "a/key", b"1")
+        client = adls.client().get_blob_client(bucket, "a/key")
+
+        def keep(until: float) -> None:
+            if kept == "policy":
+                policy = ImmutabilityPolicy(
+                    expiry_time=dt.datetime.fromtimestamp(until, dt.UTC), policy_mode="Unlocked"
+                )
+                client.set_immutability_policy(policy)
+            elif kept == "hold":
+                client.set_legal_hold(until > time.time())
+            else:
+                is_over = until < time.time()
+                retention_s = 3600 if kept == "retention" and not is_over else 0
+                adls.keep(bucket, retention_s=retention_s, legal_hold=kept == "hold of all" and not is_over)
+
+        keep(time.time() + 3600)
+        file, directory = lake.get_file_client("a/key"), lake.get_directory_client("a")
+        client.stage_block("00001", b"2")
+        changes: list[tuple[str, Callable[[], Any]]] = [
+            (code, lambda: client.upload_blob(b"2", overwrite=True)),
+            (code, lambda: client.commit_block_list([BlobBlock("00001")])),
+            (code, lambda: client.set_blob_metadata({"a": "b"})),
+            (code, client.delete_blob),
+            ("PathImmutableDueToPolicy", lambda: file.rename_file(f"{bucket}/b")),
+            ("PathImmutableDueToPolicy", lambda: directory.rename_directory(f"{bucket}/b")),
+            ("PathImmutableDueToPolicy", directory.delete_directory),
+        ]
+        for expected, change in changes:
+            assert outcome(change) == (409, expected)
+        adls.write(bucket, "a/other", b"a new one is taken")
+        assert adls.read(bucket, "a/key") == b"1"
+        keep(0.0)
+        client.delete_blob()
+
+    def test_blocks_of_one_name_are_dropped_and_no_file(self, adls: AdlsDouble, bucket: str) -> None:
+        for name in ("a", "b"):
+            adls.client().get_blob_client(bucket, name).stage_block("00001", b"1")
+        adls.write(bucket, "c", b"1")
+        adls.client().get_blob_client(bucket, "c").stage_block("00001", b"1")
+        for name in ("a", "c", "none"):
+            adls.drop_blocks(bucket, name)
+        container = adls.client().get_container_client(bucket)
+        assert [blob.name for blob in container.list_blobs(include=["uncommittedblobs"])] == ["b", "c"]
+        assert container.get_blob_client("c").get_block_list("all")[1] == []
+        assert adls.read(bucket, "c") == b"1"
 
 
 def test_another_account_is_refused(adls: AdlsDouble) -> None:

@@ -249,6 +249,40 @@ class TestWhatTheDocumentationSays:
             gcs.ask("DELETE", _of(bucket, "kept"))
         assert gcs.read(bucket, "held") == gcs.read(bucket, "kept") == b"1"
 
+    def test_bucket_may_hold_every_object_that_is_written(self, gcs: GcsDouble, bucket: str) -> None:
+        gcs.change_bucket(bucket, defaultEventBasedHold=True)
+        gcs.write(bucket, "held", b"1")
+        with pytest.raises(Refusal, match="objectUnderActiveHold"):
+            gcs.write(bucket, "held", b"2")
+
+    def test_soft_deleted_objects_are_hidden_and_can_be_restored(
+        self, gcs: GcsDouble, client: storage.Client, bucket: str
+    ) -> None:
+        place = client.bucket(bucket)
+        gcs.write(bucket, "before", b"0")
+        gcs.ask("DELETE", _of(bucket, "before"))
+        gcs.change_bucket(bucket, softDeletePolicy={"retentionDurationSeconds": "604800"})
+        for body in (b"1", b"2"):
+            gcs.write(bucket, "key", body)
+        place.delete_blob("key")
+        assert gcs.all_keys(bucket) == [] == list(client.list_blobs(bucket))
+        assert (place.get_blob("key"), gcs.read(bucket, "key")) == (None, None)
+        kept = list(client.list_blobs(bucket, soft_deleted=True))
+        assert [blob.name for blob in kept] == ["key", "key"] == gcs.deleted_keys(bucket)
+        assert all(blob.soft_delete_time < blob.hard_delete_time for blob in kept)
+        for blob in kept:
+            found = place.get_blob("key", generation=blob.generation, soft_deleted=True)
+            assert (found.generation, found.size) == (blob.generation, 1)
+            with pytest.raises(Refusal, match="No such object"):
+                gcs.ask("DELETE", f"{_of(bucket, 'key')}?generation={blob.generation}")
+        gcs.ask(
+            "POST", f"/upload/storage/v1/b/{bucket}/o?uploadType=media&name=key&ifGenerationMatch=0", b"3"
+        )
+        restored = place.restore_blob("key", generation=kept[0].generation)
+        assert restored.generation > kept[1].generation
+        assert gcs.read(bucket, "key") == b"1"
+        assert len(gcs.deleted_keys(bucket)) == 3
+
     def test_token_that_is_not_the_one_is_refused_and_a_private_bucket_wants_one(
         self, gcs: GcsDouble, bucket: str
     ) -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from magicfs.testing import adls, processes
 from magicfs.testing.azurite import AzureView
 from magicfs.testing.server_process import ServerProcess
 
 __all__ = ["AdlsDouble"]
+
+_TIMEOUT_S = 60
 
 
 class AdlsDouble(ServerProcess, AzureView):
@@ -49,6 +53,38 @@ class AdlsDouble(ServerProcess, AzureView):
         )
         names = [blob.name for blob in listed if blob.name not in folders]
         return {(name, one) for name in names for one in self._uploads_of(bucket, name)}
+
+    def keep(self, bucket: str, *, retention_s: int = 0, legal_hold: bool = False) -> None:
+        """Put a container under a time-based retention policy, a legal hold, or neither."""
+        self._tell(bucket, retention=str(retention_s), legalhold=str(legal_hold).lower())
+
+    def drop_blocks(self, bucket: str, key: str) -> None:
+        """Let a week pass for the blocks of a name that nobody has committed."""
+        self._tell(bucket, drop=key)
+
+    def keep_deleted(self, days: int) -> None:
+        """Set the account's soft delete; 0 switches it off."""
+        from azure.storage.blob import RetentionPolicy
+
+        policy = RetentionPolicy(enabled=days > 0, days=days or None)
+        self.client().set_service_properties(delete_retention_policy=policy)
+
+    def deleted_keys(self, bucket: str, prefix: str = "") -> list[str]:
+        """Return the key of every file that was deleted or written over and is kept, sorted."""
+        listed = self._container(bucket).list_blobs(name_starts_with=prefix or None, include=["deleted"])
+        return sorted(blob.name for blob in listed if blob.deleted)
+
+    def _tell(self, bucket: str, **what: str) -> None:
+        """Have the double do what the SDK has no request for."""
+        query = urlencode({"restype": "container", "comp": "double", **what})
+        connection = http.client.HTTPConnection(self.endpoint.removeprefix("http://"), timeout=_TIMEOUT_S)
+        try:
+            headers = {"Authorization": f"SharedKey {self.account}:"}
+            connection.request("PUT", f"/{self.account}/{quote(bucket)}?{query}", headers=headers)
+            answer = connection.getresponse()
+            assert answer.status == http.HTTPStatus.OK, answer.read()
+        finally:
+            connection.close()
 
     def lake(self) -> Any:
         """Return a client of the other API, which who asks closes."""

@@ -61,7 +61,7 @@ class GcsView(BucketView):
         self._json("PATCH", _object(bucket, key), resource)
 
     def remove_bucket(self, name: str) -> None:
-        self.change_bucket(name, retentionPolicy={})
+        self.change_bucket(name, retentionPolicy={}, defaultEventBasedHold=False)
         for key, upload_id in self.uploads(name):
             self.abort_upload(name, key, upload_id)
         for key in self.all_keys(name):
@@ -79,6 +79,17 @@ class GcsView(BucketView):
             if "nextPageToken" not in page:
                 return sorted(keys)
             token = {"pageToken": page["nextPageToken"]}
+
+    def deleted_keys(self, bucket: str, prefix: str = "") -> list[str]:
+        """Return the key of every object that was deleted or written over and is kept, sorted."""
+        query = {"prefix": prefix, "softDeleted": "true"}
+        found: list[str] = []
+        while True:
+            page = self._json("GET", f"/storage/v1/b/{bucket}/o?{urlencode(query)}")
+            found += [item["name"] for item in page.get("items", ())]
+            if "nextPageToken" not in page:
+                return found
+            query["pageToken"] = page["nextPageToken"]
 
     def uploads(self, bucket: str, prefix: str = "") -> set[tuple[str, str]]:
         found: set[tuple[str, str]] = set()

@@ -12,6 +12,7 @@ from urllib.parse import quote, unquote, urlsplit
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
+from magicfs.testing.adls import policies
 from magicfs.testing.adls.content import Container, Content, Node, check_conditions
 from magicfs.testing.adls.wire import Refusal, Request, xml_answer
 from magicfs.testing.double_server import Answer
@@ -46,6 +47,8 @@ class BlobApi:
         if not request.name:
             return self._of_container(request)
         container = self._content.container(request.container)
+        if query.get("comp") in policies.KEEPING:
+            return policies.of_blob(container, request)
         match request.method, query.get("comp", ""):
             case "PUT", "block":
                 return self._put_block(container, request)
@@ -56,6 +59,7 @@ class BlobApi:
             case "PUT", "metadata":
                 node = _node(container, request.name)
                 check_conditions(request.headers, node)
+                container.check_may_go(node)
                 node.metadata, node.etag = request.metadata, self._content.etag()
                 return Answer(200, headers=node.headers)
             case "PUT", "":
@@ -64,7 +68,7 @@ class BlobApi:
             case "GET" | "HEAD", "":
                 return _read(container, request)
             case "DELETE", "":
-                return _delete(container, request)
+                return self._delete(container, request)
         raise Refusal(400, "UnsupportedQueryParameter", f"{request.method} {request.query}")
 
     def _account(self, request: Request) -> Answer:
@@ -75,6 +79,8 @@ class BlobApi:
                 "x-ms-is-hns-enabled": "true",
             }
             return Answer(200, headers=kind)
+        if request.query.get("comp") == "properties":
+            return policies.of_account(self._content, request)
         if request.query.get("comp") == "list":
             prefix = request.query.get("prefix", "")
             named = (name for name in sorted(self._content.containers) if name.startswith(prefix))
@@ -98,6 +104,8 @@ class BlobApi:
                 return Answer(202)
             case "GET" | "HEAD", "":
                 return Answer(200, headers=self._content.container(request.container).made.headers)
+            case "PUT", "double":
+                return policies.of_container(self._content.container(request.container), request)
             case "GET", "list":
                 return _listing(self._content.container(request.container), request)
         raise Refusal(400, "UnsupportedQueryParameter", str(request.query))
@@ -133,6 +141,13 @@ class BlobApi:
         names = [name for _, name in listed]
         made = container.commit(request.name, names, request.metadata, _settings(request))
         return Answer(201, headers=made.headers)
+
+    def _delete(self, container: Container, request: Request) -> Answer:
+        check_conditions(request.headers, container.there(request.name))
+        _node(container, request.name)
+        container.delete(request.name, recursive=False)
+        is_gone = str(not self._content.kept_days).lower()
+        return Answer(202, headers={"x-ms-delete-type-permanent": is_gone})
 
     def _copy(self, container: Container, request: Request) -> Answer:
         check_conditions(request.headers, container.there(request.name))
@@ -184,13 +199,6 @@ def _read(container: Container, request: Request) -> Answer:
     return Answer(206, node.body[start:end], headers)
 
 
-def _delete(container: Container, request: Request) -> Answer:
-    check_conditions(request.headers, container.there(request.name))
-    _node(container, request.name)
-    container.delete(request.name, recursive=False)
-    return Answer(202, headers={"x-ms-delete-type-permanent": "true"})
-
-
 def _block_list(container: Container, request: Request) -> Answer:
     node = container.nodes.get(request.name)
     if node is None or node.is_directory:
@@ -226,6 +234,8 @@ def _listing(container: Container, request: Request) -> Answer:
             if name is None
             else _entry(name, container.nodes[name], metadata=metadata)
         )
+    if "deleted" in request.query.get("include", "") and not following:
+        entries.append(policies.shown_deleted(container, request.query.get("prefix", "")))
     account = escape(f"{request.base_url}/{request.elements[0]}/", {'"': "&quot;"})
     return xml_answer(
         f'<EnumerationResults ServiceEndpoint="{account}" ContainerName="{container.name}">'

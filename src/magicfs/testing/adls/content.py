@@ -13,7 +13,7 @@ from email.utils import formatdate
 
 from magicfs.testing.adls.wire import Refusal
 
-__all__ = ["Container", "Content", "Node", "check_conditions"]
+__all__ = ["Container", "Content", "Node", "SoftDeleted", "check_conditions"]
 
 _BLOCKS_MAX = 50_000
 
@@ -35,6 +35,9 @@ class Node:
     """Those that are not committed."""
     tail: bytes = b""
     """What was appended and not flushed."""
+    kept_until: float = 0.0
+    """The end of its immutability policy."""
+    has_legal_hold: bool = False
 
     @property
     def headers(self) -> dict[str, str]:
@@ -46,6 +49,17 @@ class Node:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class SoftDeleted:
+    """A file that was deleted or written over at ``gone``, and is kept for some days."""
+
+    path: str
+    node: Node
+    gone: float
+    days: int
+    is_snapshot: bool
+
+
 class Container:
     """One container: nodes by path. The parents of each are there, and are directories."""
 
@@ -53,7 +67,10 @@ class Container:
         self.name = name
         self._content = content
         self.nodes: dict[str, Node] = {}
+        self.deleted: list[SoftDeleted] = []
         self.made = content.node(is_directory=True)
+        self.retention_s = 0
+        """For how long its policy keeps each file; ``made`` has the legal hold of all."""
 
     def file(self, path: str) -> Node:
         """A file that somebody has committed."""
@@ -101,6 +118,9 @@ class Container:
         self.require_no_directory(path)
         self.require_parents(path)
         held = self.there(path)
+        if held is not None:
+            self.check_may_go(held)
+            self._let_go(path, held, is_snapshot=True)
         made = self._content.node(is_directory=False)
         made.created = held.created if held is not None else made.created
         made.body, made.metadata, made.settings = body, dict(metadata), dict(settings)
@@ -154,7 +174,43 @@ class Container:
             problem = "This operation is not permitted on a non-empty directory."
             raise Refusal(409, "DirectoryIsNotEmpty", problem)
         for name in [path, *below]:
-            del self.nodes[name]
+            self.check_may_go(self.nodes[name])
+        for name in [path, *below]:
+            self._let_go(name, self.nodes.pop(name))
+
+    def check_may_go(self, node: Node) -> None:
+        """Refuse to change what a policy or a legal hold keeps."""
+        if node.is_directory or not node.is_committed:
+            return
+        if node.has_legal_hold or self.made.has_legal_hold:
+            problem = "This operation is not permitted as the blob is immutable due to a legal hold."
+            raise Refusal(409, "BlobImmutableDueToLegalHold", problem)
+        if time.time() < max(node.kept_until, node.created + self.retention_s):
+            problem = "This operation is not permitted as the blob is immutable due to a policy."
+            raise Refusal(409, "BlobImmutableDueToPolicy", problem)
+
+    def _let_go(self, path: str, node: Node, *, is_snapshot: bool = False) -> None:
+        if self._content.kept_days and node.is_committed and not node.is_directory:
+            kept = SoftDeleted(path, node, time.time(), self._content.kept_days, is_snapshot)
+            self.deleted.append(kept)
+
+    def restore(self, path: str) -> None:
+        """Make a file that was deleted one that is there."""
+        found = [one for one in self.deleted if one.path == path and not one.is_snapshot]
+        if found and self.there(path) is None:
+            self.require_parents(path)
+            self.nodes[path] = found[-1].node
+            self.deleted.remove(found[-1])
+        elif self.there(path) is None:
+            raise Refusal(404, "BlobNotFound", "The specified blob does not exist.")
+
+    def drop_blocks(self, path: str) -> None:
+        """Forget the blocks that nobody has committed, as the service does after a week."""
+        node = self.nodes.get(path)
+        if node is not None and node.is_committed:
+            node.blocks = {}
+        elif node is not None:
+            del self.nodes[path]
 
     def rename(self, source: str, path: str, *, if_absent: bool) -> Node:
         """Give a file or a directory with all below it another path, in one step."""
@@ -175,10 +231,13 @@ class Container:
         if held is not None and held.is_directory != node.is_directory:
             problem = "The source and destination resource type must be identical."
             raise Refusal(409, "InvalidSourceOrDestinationResourceType", problem)
+        moved = [source, *(self.below(source) if node.is_directory else [])]
+        for name in moved:
+            self.check_may_go(self.nodes[name])
         if held is not None:
             self.delete(path, recursive=False)
         self.nodes.pop(path, None)
-        for name in [source, *(self.below(source) if node.is_directory else [])]:
+        for name in moved:
             self.nodes[path + name[len(source) :]] = self.nodes.pop(name)
         return node
 
@@ -188,6 +247,8 @@ class Content:
 
     def __init__(self) -> None:
         self.containers: dict[str, Container] = {}
+        self.kept_days = 0
+        """For how many days the account keeps what is deleted or written over."""
         self._etags = itertools.count(0x8DE000000000000 + int(time.time() * 1000))
 
     def container(self, name: str) -> Container:

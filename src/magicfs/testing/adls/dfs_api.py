@@ -80,6 +80,7 @@ class DfsApi:
 
     def _flush(self, container: Container, request: Request) -> Answer:
         node = _node(container, request.name)
+        container.check_may_go(node)
         if request.number("position", 0) != len(node.body) + len(node.tail):
             problem = "The position is not equal to the length of the file after appending data."
             raise Refusal(400, "InvalidFlushPosition", problem)

@@ -65,8 +65,9 @@ class Refusal(Exception):
         """The answer, as the API of the request writes it."""
         headers = {"x-ms-error-code": self.code}
         if request.is_dfs:
-            document = {"error": {"code": self.code, "message": self.message}}
-            return json_answer(document, self.status, headers)
+            code = "PathImmutableDueToPolicy" if self.code.startswith("BlobImmutable") else self.code
+            document = {"error": {"code": code, "message": self.message}}
+            return json_answer(document, self.status, {"x-ms-error-code": code})
         text = f"<Error><Code>{self.code}</Code><Message>{escape(self.message)}</Message></Error>"
         return xml_answer(text, self.status, headers)
 

@@ -22,6 +22,7 @@ __all__ = [
     "DESCRIBING",
     "Bucket",
     "Content",
+    "SoftDeleted",
     "StoredObject",
     "Upload",
     "check_conditions",
@@ -89,6 +90,15 @@ class Upload:
     parts: dict[int, tuple[bytes, str, float]] = field(default_factory=dict)  # body, ETag, when
 
 
+@dataclass(frozen=True, slots=True)
+class SoftDeleted:
+    """An object that was deleted or written over at ``gone``, and is kept until ``until``."""
+
+    held: StoredObject
+    gone: float
+    until: float
+
+
 @dataclass(slots=True)
 class Bucket:
     """One bucket."""
@@ -100,6 +110,7 @@ class Bucket:
     uploads: dict[str, Upload] = field(default_factory=dict)
     folders: dict[str, float] = field(default_factory=dict)
     operations: dict[str, dict[str, Any]] = field(default_factory=dict)  # that have renamed folders
+    deleted: list[SoftDeleted] = field(default_factory=list)
 
     @property
     def is_hierarchical(self) -> bool:
@@ -196,9 +207,13 @@ class Content:
         if metadata := resource.get("metadata"):
             kept["metadata"] = {key: str(value) for key, value in metadata.items()}
         kept |= {key: True for key in _HOLDS if resource.get(key)}
+        if bucket.resource.get("defaultEventBasedHold"):
+            kept["eventBasedHold"] = True
         kept.setdefault("contentType", "application/octet-stream")
         md5 = md5_of(body) if has_md5 else None
         made = StoredObject(name, body, self.next_generation(), now, kept, md5=md5, components=components)
+        if held is not None:
+            self._let_go(bucket, held)
         bucket.objects[name] = made
         bucket.add_parents(name, now)
         return made
@@ -212,7 +227,15 @@ class Content:
         held = bucket.found(name, query.get("generation"))
         check_conditions(query, held)
         self.check_may_go(bucket, held)
+        self._let_go(bucket, held)
         del bucket.objects[name]
+
+    def _let_go(self, bucket: Bucket, held: StoredObject) -> None:
+        """Keep what goes for as long as the bucket's soft-delete policy says."""
+        period = int(bucket.resource.get("softDeletePolicy", {}).get("retentionDurationSeconds", 0))
+        if period:
+            now = self.now()
+            bucket.deleted.append(SoftDeleted(held, now, now + period))
 
     def move(self, bucket: Bucket, source: str, name: str, query: Mapping[str, str]) -> StoredObject:
         """Give an object another name in one step."""

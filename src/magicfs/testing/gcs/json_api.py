@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from magicfs.testing.gcs import folders
+from magicfs.testing.gcs import folders, soft_delete
 from magicfs.testing.gcs.content import (
     DESCRIBING,
     Bucket,
@@ -47,6 +47,14 @@ class JsonApi:
                 return folders.answer(self._content, self._content.bucket(name), rest, request)
             case "GET", ["b", name, "operations", number]:
                 return json_answer(self._content.bucket(name).operation(number))
+            case "GET", ["b", name, "o", *rest] if soft_delete.is_asked_for(request):
+                return json_answer(
+                    soft_delete.answer(self._content, self._content.bucket(name), rest, request)
+                )
+            case "POST", ["b", name, "o", *rest, "restore"]:
+                return json_answer(
+                    soft_delete.answer(self._content, self._content.bucket(name), [*rest, "restore"], request)
+                )
             case "GET", ["b", name, "o"]:
                 return json_answer(objects_page(self._content.bucket(name), request))
             case method, ["b", name, "o", key]:
