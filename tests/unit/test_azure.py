@@ -142,6 +142,7 @@ def answered(status: int, code: str, message: str = "No.\nRequestId:1") -> azure
         (412, "LeaseIdMissing", StoreError, "release the lease"),
         (409, "BlobImmutableDueToPolicy", StoreError, "legal hold"),
         (409, "BlobImmutableDueToLegalHold", StoreError, "legal hold"),
+        (409, "PathImmutableDueToPolicy", StoreError, "legal hold"),
         (409, "BlobArchived", StoreError, "rehydrate"),
         (409, "SnapshotsPresent", StoreError, "snapshots"),
         (409, "InvalidBlobType", StoreError, "append or page blob"),

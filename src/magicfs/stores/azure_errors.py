@@ -32,7 +32,8 @@ _ROLES = "give the identity the role Storage Blob Data Contributor on the contai
 _REACH = "check that the account is right and its endpoint up, then try again"
 _LEASE = "let its holder release the lease, or break it, then try again"
 _IMMUTABLE = (
-    "choose another name, or wait for the end of the policy or the legal hold; nothing can overrule it"
+    "wait for the end of the policy or have the legal hold cleared, or publish at another destination; nothing "
+    "can overrule them"
 )
 _BLOCKS = (
     "the list of blocks is not what was staged: committed, dropped by another write, or older than 7 days"
@@ -67,7 +68,7 @@ _HINTS = {
     "AuthorizationPermissionMismatch": _ROLES,
     "InsufficientAccountPermissions": _ROLES,
     "AuthenticationFailed": "renew the credentials, and check this machine's clock: a SAS token expires",
-    "AuthorizationFailure": "let the account's firewall admit this network, and check the SAS token",
+    "AuthorizationFailure": "let the account's firewall admit this network, and check the SAS token: it expires",
     "KeyBasedAuthenticationNotPermitted": "use an identity of Entra ID: the account takes no keys",
     "BlobArchived": "rehydrate the blob from its archive first",
     "BlobBeingRehydrated": "wait until the blob is rehydrated",
@@ -81,6 +82,7 @@ _HINTS = {
     "LeaseAlreadyPresent": _LEASE,
     "LeaseIdMissing": _LEASE,
     "LeaseLost": _LEASE,
+    "PathImmutableDueToPolicy": _IMMUTABLE,
     "RenameDestinationParentPathNotFound": "make the directory first",
     "SnapshotsPresent": "delete the snapshots of the blob first",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 
 from magicfs.engine import Engine
@@ -13,6 +14,8 @@ from magicfs.errors import (
     ObjectNotFound,
     OutputExists,
     PermissionDenied,
+    StoreError,
+    Unavailable,
     Unsupported,
     UsageError,
 )
@@ -54,7 +57,8 @@ async def claim(
     effect.
 
     Raises CommitDenied if the job is past its commit point, has ended, or may not be created; UsageError if
-    the store ignores conditional writes.
+    the store ignores conditional writes. StoreError if it refuses what a job needs; one that keeps every
+    object keeps those of the job, too, and the message names them.
     """
     store, layout = engine.store, context.layout
     known = remembered(store)
@@ -71,6 +75,36 @@ async def claim(
                 await delete_keys(engine, job_location.keys_of(context))
                 await record.remove(created)
         raise
+    except StoreError as error:
+        # A silent store is not asked more.
+        if created is None or isinstance(error, Unavailable):
+            raise
+        if left := await _take_back(engine, context, record, created):
+            raise _refused(context, error, left) from error
+        raise
+
+
+async def _take_back(
+    engine: Engine, context: JobContext, record: JobRecord, created: JobVersion
+) -> list[str]:
+    """Remove what a job has written that could not be set up; returns what the store keeps of it."""
+    with suppress(MagicError):
+        await delete_keys(engine, job_location.keys_of(context))
+        await record.remove(created)
+    with suppress(MagicError):
+        prefix = paths.prefix_of(context.layout.job_directory)
+        return [info.key async for info in engine.store.list(prefix)]
+    return []
+
+
+def _refused(context: JobContext, error: StoreError, left: Sequence[str]) -> StoreError:
+    problem = (
+        f"{error.problem}; a job has to write over its own objects and to delete them, so job {context.job} "
+        f"was not set up; nothing else was changed, and these of its objects stay: {', '.join(left)}"
+    )
+    command = f"magicfs abort {context.url} --job {context.job}"
+    hint = f"{error.hint}; remove what is left, once that is allowed, with {command}"
+    return type(error)(error.operation, error.key, problem, hint=hint)
 
 
 async def _claimed(
