@@ -222,7 +222,7 @@ def test_old_file_that_is_kept_stays_until_it_is_released_and_a_recovery(place: 
         lambda: place.recover(job=job.id, abort=True),
         lambda: place.recover(job=job.id, rollback=True),
     ):
-        with pytest.raises((CommitDenied, ProtocolViolation), match="published|run recover to finish it"):
+        with pytest.raises((CommitDenied, ProtocolViolation), match=r"published|run recover to finish it"):
             undo()
     [again] = place.recover().jobs
     assert (again.action, len(again.warnings)) == ("not finished", 1)
@@ -275,7 +275,7 @@ def test_bucket_that_keeps_every_object_is_refused_at_setup(place: Place, kept: 
     assert told.partition("stay: ")[2].partition("; ")[0] == ", ".join(left)
     assert f"magicfs abort {place.url} --job {job.id}" in told
     assert re.search("retention is over or release the hold|end of the policy or have the legal hold", told)
-    with pytest.raises(StoreError, match="retention|legal hold"):
+    with pytest.raises(StoreError, match=r"retention|hold"):
         place.recover(job=job.id, abort=True)
     keep(on=False)
     assert place.recover(job=job.id, abort=True).jobs[0].action == "aborted"
@@ -291,7 +291,7 @@ def test_policy_that_comes_while_tasks_write_keeps_the_job_from_being_published(
     job = place.written("new.txt", conflict="replace")
     keep(on=True)
     for end in (job.commit, job.abort, lambda: place.recover(job=job.id, abort=True)):
-        with pytest.raises(StoreError, match="retention|legal hold|hold"):
+        with pytest.raises(StoreError, match=r"retention|hold"):
             end()
         assert place.plain() == ["old"]
     keep(on=False)

@@ -32,8 +32,8 @@ _ROLES = "give the identity the role Storage Blob Data Contributor on the contai
 _REACH = "check that the account is right and its endpoint up, then try again"
 _LEASE = "let its holder release the lease, or break it, then try again"
 _IMMUTABLE = (
-    "wait for the end of the policy or have the legal hold cleared, or publish at another destination; nothing "
-    "can overrule them"
+    "wait for the end of the policy or have the legal hold cleared, or publish at another destination; "
+    "nothing can overrule them"
 )
 _BLOCKS = (
     "the list of blocks is not what was staged: committed, dropped by another write, or older than 7 days"
@@ -68,7 +68,7 @@ _HINTS = {
     "AuthorizationPermissionMismatch": _ROLES,
     "InsufficientAccountPermissions": _ROLES,
     "AuthenticationFailed": "renew the credentials, and check this machine's clock: a SAS token expires",
-    "AuthorizationFailure": "let the account's firewall admit this network, and check the SAS token: it expires",
+    "AuthorizationFailure": "renew the SAS token, which expires, or let the firewall admit this network",
     "KeyBasedAuthenticationNotPermitted": "use an identity of Entra ID: the account takes no keys",
     "BlobArchived": "rehydrate the blob from its archive first",
     "BlobBeingRehydrated": "wait until the blob is rehydrated",
