@@ -111,6 +111,7 @@ class TestTokens:
             self.job(container, {"connection_string": wrong}).setup()
         assert azurite.all_keys(container) == []
 
+    @pytest.mark.slow
     def test_one_that_expires_before_the_commit_leaves_the_job_to_another_token(
         self, azurite: Azurite, container: str
     ) -> None:
