@@ -43,6 +43,9 @@ def test_stores_can_do_what_their_capabilities_say() -> None:
         "directories are exchanged in one step": [
             "yes" if one.exchanges else "no" for one in stores.values()
         ],
+        "a completion only if nothing is there": [
+            "yes" if one.completes_if_absent else "no" for one in stores.values()
+        ],
         "user metadata": ["yes" if one.metadata else "no" for one in stores.values()],
         "names below names": ["no" if one.directories else "yes" for one in stores.values()],
     }

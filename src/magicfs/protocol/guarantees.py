@@ -9,7 +9,13 @@ __all__ = ["Guarantees"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarantees:
-    """One column of the table. A committer is exactly as safe as it says here: the exam shows every cell."""
+    """One column of the table. A committer is exactly as safe as it says here: the exam shows every cell.
+
+    No cell rests on a condition of a completion, which some stores do not know: on Google Cloud Storage
+    completions have no precondition. That one job alone publishes what it wrote comes from its job object,
+    which one conditional write moves, and from unique names, which hold the ids of job and task. Where a job
+    gives names without ids, ``conflict="fail"`` looks at them first there, with a window until it completes.
+    """
 
     speculative_tasks: bool
     """Several attempts of one task may run at once. The engine lets one commit; that one is published."""

@@ -47,6 +47,7 @@ _CAPABILITIES = Capabilities(
     bulk_delete_max=gcs_batch.CALLS_MAX,
     parts=PartLimits(object_max=5 * 2**40),
     upload_options=frozenset({METADATA, *HEADERS}),
+    completes_if_absent=False,
 )
 # Generations count microseconds: none is 1, and 0 means that nothing is there.
 _OF_NOTHING = "1"

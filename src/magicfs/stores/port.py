@@ -74,6 +74,10 @@ class Capabilities:
             (``stores.placing``).
         upload_days: How many days an upload lives if nobody writes to it; None for as long as the bucket's
             owner likes.
+        completes_if_absent: Whether ``complete_upload`` can be asked with ``if_absent``. Where it cannot, as
+            on Google Cloud Storage, whose completions have no precondition, it raises ``Unsupported``.
+            Nothing rests on that condition on any store: one job publishes because one conditional write
+            moves its job object, and no two write one name because names hold the ids of job and task.
     """
 
     multipart: bool = True
@@ -89,6 +93,7 @@ class Capabilities:
     uploads_apart: bool = True
     places_parts: bool = False
     upload_days: int | None = None
+    completes_if_absent: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +234,7 @@ class Store(Protocol):
 
         Raises:
             ObjectExists: ``if_absent`` was given and something is there; the upload is still pending.
+            Unsupported: ``if_absent`` was given, which the store cannot honour; the upload is still pending.
             UploadNotFound: Aborted, completed already, or never opened; nothing changed.
             StoreError: A part is unknown, too small or its ETag differs, or parts are not named once each in
                 ascending order; the upload is still pending.
