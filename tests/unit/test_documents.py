@@ -96,3 +96,10 @@ def test_the_page_about_manifests_tells_the_limits() -> None:
     assert f"last {RUNS_KEPT:,} published" in page
     assert f"beyond {MANIFEST_SIZE_LIMIT // 2**20} MiB" in page
     assert f"the last {KEPT} are" in page
+
+
+def test_the_first_page_leads_to_every_other() -> None:
+    docs = ROOT / "docs"
+    index = (docs / "index.md").read_text()
+    pages = {str(page.relative_to(docs)) for page in docs.rglob("*.md")} - {"index.md"}
+    assert {page for page in pages if f"]({page})" not in index} == set()
