@@ -349,3 +349,15 @@ def test_tree_of_one_step_renames_fails_as_a_whole(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "c", "to b", "to d"]
     assert [request.operation for request in traffic.log[6:]] == ["entries", "entries", "rename"]
     assert all(request.changes for request in traffic.log if request.operation in {"rename", "write"})
+
+
+def test_every_request_of_the_ports_reads_or_is_known_to_change_something() -> None:
+    reads = {"get", "get_range", "head", "list", "list_directories", "list_uploads"}
+    reads |= {"look", "entries", "read", "how_exchanged", "is_atomic"}
+    requests = {
+        name
+        for port in (Store, Tree)
+        for name, member in inspect.getmembers(port, inspect.isfunction)
+        if not name.startswith("_")
+    }
+    assert {name for name in requests if not Request(1, "one", name, "").changes} == reads
