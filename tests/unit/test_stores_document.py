@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from magicfs.stores.azure import AzureStore
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Capabilities
 from magicfs.stores.retrying import RETRIES
-from magicfs.testing.deviations import DEVIATIONS, HONOURED
+from magicfs.testing.deviations import DEVIATIONS, HONOURED, LEFT_OUT, OTHERWISE
 
 PAGE = (Path(__file__).parents[2] / "docs" / "stores.md").read_text()
 
@@ -30,32 +31,90 @@ def rows(first: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table if "---" not in line]
 
 
-def test_stores_can_do_what_their_capabilities_say() -> None:
-    heading, *table = rows("store")
-    stores = {scheme: capabilities_of(scheme) for scheme in heading[1:]}
-    said = {
-        "uploads that are delayed": ["yes" if one.multipart else "no" for one in stores.values()],
-        "uploads live each for itself": [
-            "yes" if one.multipart and one.uploads_apart else "no" for one in stores.values()
-        ],
-        "days that an upload lives": [str(one.upload_days or "any") for one in stores.values()],
-        "another name for a file": [_RENAMES[one.rename] for one in stores.values()],
-        "directories are exchanged in one step": [
-            "yes" if one.exchanges else "no" for one in stores.values()
-        ],
-        "a completion only if nothing is there": [
-            "yes" if one.completes_if_absent else "no" for one in stores.values()
-        ],
-        "user metadata": ["yes" if one.metadata else "no" for one in stores.values()],
-        "names below names": ["no" if one.directories else "yes" for one in stores.values()],
+REFERENCE = re.compile(r" \[([ACGLM]\d)\]")
+COLUMNS = {
+    "memory": ("memory", "memory", False),
+    "s3": ("s3", "ministack", False),
+    "ceph": ("s3", "ceph", False),
+    "gs": ("gs", "gcs", False),
+    "gs with folders": ("gs", "gcs with folders", True),
+    "abfs": ("abfs", "azurite", False),
+    "abfs with directories": ("abfs", "adls", True),
+    "file": ("file", "local", False),
+}
+"""For each column the scheme, the subject of the exam, and whether buckets have folders."""
+
+
+def said_of(column: str) -> dict[str, str]:
+    """What the table has to say of one store, by row."""
+    scheme, subject, has_folders = COLUMNS[column]
+    store, honoured = capabilities_of(scheme), HONOURED[subject]
+    parts, nested = store.parts, "test_object_and_objects_below_its_name_live_side_by_side"
+    is_nested = not any(one.test == nested for one in DEVIATIONS.get(subject, ()))
+    rename = store.rename if store.rename != "by bucket" else "atomic" if has_folders else "copy"
+    most = f"{store.bulk_delete_max:,}"
+    return {
+        "uploads that are delayed": yes(store.multipart),
+        "uploads live each for itself": yes(store.multipart and store.uploads_apart),
+        "days that an upload lives": str(store.upload_days or "any"),
+        "another name for a file": "one step" if rename == "atomic" else "copy and delete",
+        "directories are exchanged in one step": yes(store.exchanges),
+        "user metadata": yes(store.metadata),
+        "names below names": yes(not store.directories and is_nested),
+        "largest file, and most parts": f"{parts.object_max / 2**40:.1f} TiB, {parts.count_max:,}",
+        "size of a part but the last": f"{size(parts.size_min)} to {size(parts.size_max)}",
+        "files of one delete": f"1, in groups of {most}" if scheme == "abfs" else most,
+        "a write only where nothing is": yes(honoured.put_if_absent),
+        "a write only over one version": yes(honoured.put_if_match),
+        "a delete only of one version": yes(honoured.delete),
+        "a completion only where nothing is": yes(store.completes_if_absent and honoured.complete_if_absent),
     }
-    (name, *urls), *table = table
+
+
+def yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def size(value: int) -> str:
+    units = ((2**30, "GiB"), (2**20, "MiB"), (1, "B"))
+    unit, name = next(one for one in units if value >= one[0])
+    return f"{value / unit:.1f}".removesuffix(".0") + f" {name}"
+
+
+def test_stores_can_do_what_their_capabilities_say() -> None:
+    heading, (name, *urls), *table = rows("store")
+    assert heading[1:] == list(COLUMNS)
     assert name == "URL"
-    assert [parse_url(url.strip("`")).scheme for url in urls] == list(stores)
-    assert {name: cells for name, *cells in table} == said
+    schemes = [scheme for scheme, _, _ in COLUMNS.values()]
+    assert [parse_url(url.strip("`")).scheme for url in urls] == schemes
+    found = {name: [REFERENCE.sub("", cell) for cell in cells] for name, *cells in table}
+    said = [said_of(column) for column in COLUMNS]
+    assert {name: found[name] for name in said[0]} == {name: [one[name] for one in said] for name in said[0]}
+    told = [name for name in found if name not in said[0]]
+    assert told == [
+        *("reads and listings show the last write", "paid as writes", "paid as reads", "free"),
+        "what an upload costs that nobody ends",
+    ]
 
 
-_RENAMES = {"copy": "copy and delete", "atomic": "one step", "by bucket": "by bucket"}
+def test_what_a_service_is_said_to_promise_or_bill_has_a_source() -> None:
+    _, _, *table = rows("store")
+    told = [
+        (name, column, cell) for name, *cells in table for column, cell in zip(COLUMNS, cells, strict=True)
+    ]
+    without = {"memory", "ceph", "file"}
+    unsaid = [
+        (name, column)
+        for name, column, cell in told
+        if name not in said_of(column) and column not in without and not REFERENCE.search(cell)
+    ]
+    assert unsaid == []
+    named = {name for _, _, cell in told for name in REFERENCE.findall(cell)} | {"C1"}
+    links = dict(re.findall(r"^\[([ACGLM]\d)\]: (https://\S+)$", PAGE, flags=re.MULTILINE))
+    assert named == links.keys()
+    assert len(set(links.values())) == len(links)
+    for name in links:
+        assert re.search(rf"[:;]\s+\[{name}\] ", PAGE), f"the list of sources does not say what {name} is"
 
 
 def capabilities_of(scheme: str) -> Capabilities:
@@ -88,6 +147,21 @@ def test_deviations_are_those_that_the_exam_sees() -> None:
         for of in DEVIATIONS.values()
         for one in of
     ]
+
+
+def test_differences_from_the_doubles_are_those_that_their_tests_see() -> None:
+    _, *table = rows("other server")
+    assert table == [
+        [other, double, asked, what]
+        for (other, double), differences in OTHERWISE.items()
+        for asked, what in differences.items()
+    ]
+
+
+@pytest.mark.parametrize("double", LEFT_OUT)
+def test_what_a_double_does_not_do_is_listed(double: str) -> None:
+    section = PAGE.partition(f"\n`{double}`, the double of ")[2].partition("\n\n`")[0].partition("\n## ")[0]
+    assert re.findall(r"^- (.+)$", section, flags=re.MULTILINE) == list(LEFT_OUT[double])
 
 
 def test_servers_without_a_deviation_are_named() -> None:

@@ -1,4 +1,4 @@
-"""Where test servers are known to break the contract of the store port: one table per server.
+"""Where test servers are known to break the contract of the store port, and what doubles are known to lack.
 
 A row does not skip its test. The test must fail as the row says, so that a server that was repaired, or that
 breaks in another way, shows up. No row may stand for ``memory``, which is the definition.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from magicfs.stores.conditions import Conditions
 
-__all__ = ["DEVIATIONS", "HONOURED", "Deviation"]
+__all__ = ["DEVIATIONS", "HONOURED", "LEFT_OUT", "OTHERWISE", "Deviation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,3 +248,41 @@ HONOURED: Mapping[str, Conditions] = {
     "local": Conditions(put_if_match=False),
 }
 """What each subject of the exam honours; the exam fails where ``stores.conditions`` finds something else."""
+
+OTHERWISE: Mapping[tuple[str, str], Mapping[str, str]] = {
+    ("fake-gcs-server", "gcs"): {
+        "delete": "answers with the text null",
+        "delete its generation": "answers with the text null",
+        "delete another generation": "deletes it",
+        "read another generation": "reads it",
+    },
+    ("azurite", "adls"): {
+        "a body that is not as it was sent": "gives it the code InvalidOperation",
+    },
+}
+"""What servers of others do otherwise than our doubles, by server, double and what both are asked."""
+
+LEFT_OUT: Mapping[str, tuple[str, ...]] = {
+    "gcs": (
+        "it keeps everything in memory: a restart loses it",
+        "it knows no roles: one token opens all, and so does none where the bucket is not private",
+        "it renames a folder at once, where the service refuses writes below while it works",
+        "it keeps no old generation and nothing that was deleted: no versions, no soft delete",
+        "it carries out no lifecycle rule: uploads that nobody completes stay",
+        "it never throttles or fails by itself; `fault_proxy` does that",
+        "it has no gRPC, so no objects of Rapid buckets",
+        "its XML API has objects and uploads alone: no list of objects, no buckets, no signed URLs",
+    ),
+    "adls": (
+        "it keeps everything in memory: a restart loses it",
+        "it does not check the signature of a key: whoever names its account is let in",
+        "it knows no SAS tokens and no Entra ID: who comes with one is refused",
+        "it keeps no ACLs, owners or permissions: what it tells of them is always the same",
+        "it has block blobs alone, and of them no leases, snapshots, versions, tiers, holds or soft delete",
+        "it lets no blocks expire, where the service drops them after seven days",
+        "it takes appended data in order alone, and does not name committed blocks again",
+        "it renames within one filesystem, and in one answer, however much lies below",
+        "it never throttles or fails by itself; `fault_proxy` does that",
+    ),
+}
+"""What the doubles do not do, and the services do."""
