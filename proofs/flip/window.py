@@ -1,8 +1,9 @@
 """How long a destination is not there while it is published as a whole, on real stores.
 
 A reader in a thread of its own lists the destination all the time: it must see exactly the old or exactly the
-new files, or nothing where renames exchange the directories. The time between the two renames is taken where
-they are made.
+new files, or nothing where renames exchange the directories. On local files one that has opened the directory
+before the exchange, and reads on after it, reads the old one while that is deleted, and may see a part of it
+or none; whoever lists then sees the new one. The time between the two renames is taken where they are made.
 """
 
 from __future__ import annotations
@@ -101,27 +102,41 @@ class _Reader(threading.Thread):
     def __init__(self, place: _Place) -> None:
         super().__init__(daemon=True)
         self._files, self._path = _opened(place, "/sales")
+        self._is_local = place.url.startswith("file:")
         self._over = threading.Event()
         self.seen: Counter[str] = Counter()
 
     def run(self) -> None:
+        last = -1
         while not self._over.is_set():
-            self.seen[self._look()] += 1
+            turns = self._turns()
+            self.seen["late" if self._is_late(turns, last) else _told(turns)] += 1
+            last = max(turns or (), default=last)
+
+    def _is_late(self, turns: Counter[int] | None, last: int) -> bool:
+        """Whether a part of the last turn was seen, or none of its files, because a newer one is there."""
+        if not self._is_local or turns is None or turns.total() >= _FILES or not set(turns) <= {last}:
+            return False
+        return max(self._turns() or (), default=-1) > last
 
     def stop(self) -> None:
         self._over.set()
         self.join()
 
-    def _look(self) -> str:
+    def _turns(self) -> Counter[int] | None:
+        """How many files of each turn are listed; None if there is no directory."""
         self._files.invalidate_cache()
         try:
             listed = [name.rpartition("/")[2] for name in self._files.ls(self._path, detail=False)]
         except FileNotFoundError:
-            return "nothing"
-        turns = Counter(name.partition("-")[0] for name in listed if name[:1] not in {"", ".", "_"})
-        if not turns:
-            return "nothing"
-        return "whole" if [*turns.values()] == [_FILES] else f"mixed {dict(turns)}"
+            return None
+        return Counter(int(name.partition("-")[0]) for name in listed if name[:1] not in {"", ".", "_"})
+
+
+def _told(turns: Counter[int] | None) -> str:
+    if not turns:
+        return "nothing"
+    return "whole" if [*turns.values()] == [_FILES] else f"mixed {dict(turns)}"
 
 
 def watched(name: str, flips: int, findings: list[str]) -> dict[str, Any]:
@@ -154,6 +169,7 @@ def watched(name: str, flips: int, findings: list[str]) -> dict[str, Any]:
         "flips": flips,
         "looks": reader.seen.total(),
         "nothing": reader.seen["nothing"],
+        "late": reader.seen["late"],
         "median_ms": round(statistics.median(windows), 2) if windows else 0,
         "longest_ms": round(max(windows), 2) if windows else 0,
     }
