@@ -16,6 +16,7 @@ from magicfs.cli import main as cli
 from magicfs.cli.open_uploads import survey
 from magicfs.cli.printing import human_age, print_table, printable
 from magicfs.cli.storage import parse_storage_options
+from magicfs.stores import backends
 from magicfs.stores.memory import default_world
 from magicfs.stores.memory_filesystem import MemoryFileSystem
 
@@ -145,7 +146,26 @@ class TestExitCodes:
         assert "\x1b" not in capsys.readouterr().err
 
 
+VARIABLES = {
+    backends.S3: "AWS_SECRET_ACCESS_KEY",
+    backends.GCS: "GOOGLE_APPLICATION_CREDENTIALS",
+    backends.AZURE: "AZURE_STORAGE_CONNECTION_STRING",
+}
+"""Where secrets are found, for each kind of store that takes some."""
+
+
 class TestStorageOptions:
+    @pytest.mark.parametrize(
+        ("kind", "name"), [(kind, name) for kind in backends.BACKENDS for name in sorted(kind.secrets)]
+    )
+    def test_every_secret_is_refused_with_the_variable_that_may_hold_it(self, kind, name, capsys):
+        options = json.dumps({name: "hunter2"})
+        assert cli.main(["pending", "s3://bucket/sales", "--storage-options", options]) == 2
+        said = capsys.readouterr().err
+        assert repr(name) in said
+        assert VARIABLES[kind] in said.partition("leave it out and ")[2]
+        assert "hunter2" not in said
+
     @pytest.mark.parametrize(
         "options",
         [
@@ -154,6 +174,7 @@ class TestStorageOptions:
             {"token": "hunter2"},
             {"client_kwargs": {"aws_secret_access_key": "hunter2"}},
             {"s3": {"secret": "hunter2"}},
+            {"az": {"sas_token": "sig=hunter2"}},
         ],
     )
     def test_secret_inside_is_refused_by_name_and_never_repeated(self, options, capsys):

@@ -195,6 +195,9 @@ AZURE = Backend(
     split=_azure_split,
     extra="azure",
     secrets=frozenset({"account_key", "client_secret", "connection_string", "credential", "sas_token"}),
+    advice="on Azure set AZURE_STORAGE_CONNECTION_STRING in the environment, or AZURE_STORAGE_ACCOUNT_NAME "
+    "with AZURE_STORAGE_ACCOUNT_KEY, with AZURE_STORAGE_SAS_TOKEN, or with AZURE_STORAGE_CLIENT_ID, "
+    "AZURE_STORAGE_CLIENT_SECRET and AZURE_STORAGE_TENANT_ID",
 )
 
 
