@@ -1,4 +1,4 @@
-"""Jobs on Azurite: writers that people use, rivals, deaths, the program, secrets, bad input, requests."""
+"""Jobs on Azurite: writers that people use, rivals, deaths, the program, secrets, bad input."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import pickle
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -155,32 +154,6 @@ def test_lost_answer_of_a_commit_is_read_back(azurite: Azurite, container: str) 
         seen = [one.operation for one in proxy.requests if "Block List" in one.operation]
         assert seen == ["Get Block List", "Put Block List", "Get Block List"]
     assert len(names_of(azurite, container)) == 1
-
-
-def test_requests_of_a_job_and_the_blocks_that_it_names(azurite: Azurite, container: str) -> None:
-    with FaultProxy(azurite.endpoint, azure_operation) as proxy:
-        options = {"connection_string": azurite.connection_string(proxy.endpoint)}
-        running = magicfs.Job(
-            f"abfs://{container}/sales ü", conflict="append", storage_options=options
-        ).setup()
-        proxy.clear()
-        with running.task(0) as task:
-            proxy.clear()
-            task.filesystem.pipe_file(f"{task.path}/x", b"1")
-            assert proxy.counts == Counter({"Put Block": 2, "Put Blob": 2})
-            proxy.clear()
-            task.filesystem.pipe_file(f"{task.path}/empty", b"")
-            assert proxy.counts == Counter({"Put Block": 1, "Put Blob": 2})
-        proxy.clear()
-        running.commit(running.commits)
-        counts = proxy.counts
-        assert (counts["Put Block List"], counts["Get Block List"], counts["Put Block"]) == (2, 2, 0)
-        assert counts["List Blobs, uncommitted too"] == 1
-        assert counts["Put Blob"] == 6
-        assert counts.keys() <= {
-            *("Put Block List", "Get Block List", "List Blobs, uncommitted too", "Put Blob"),
-            *("List Blobs", "Get Blob", "Get Blob Properties", "Delete Blob"),
-        }
 
 
 @pytest.fixture

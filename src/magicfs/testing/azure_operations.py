@@ -1,13 +1,30 @@
-"""The names of operations of Azure's Blob service and of Data Lake Storage, recognised from requests.
+"""The names of operations of Azure's Blob service and of Data Lake Storage, recognised from requests, and
+their cost.
 
 The account is the first element of the path, as emulators have it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
-__all__ = ["azure_operation"]
+__all__ = ["CLASSES", "azure_operation", "classes"]
+
+CLASSES: Mapping[str, frozenset[str]] = {
+    "write": frozenset(
+        {"Put Block", "Put Block List", "Put Blob", "Copy Blob", "Path Create", "Path Update"}
+    ),
+    "list and create container": frozenset({"List Blobs", "List Blobs, uncommitted too", "Create Container"}),
+    "read": frozenset({"Get Blob", "Path Get Properties"}),
+    "iterative write": frozenset({"Path Rename"}),
+    "iterative read": frozenset({"Path List"}),
+    "other": frozenset(
+        {"Get Blob Properties", "Get Block List", "Get Account Information", "Get Container Properties"}
+    ),
+    "free": frozenset({"Delete Blob", "Delete Container", "Path Delete"}),
+}
+"""The operations of each class by which Azure bills, on standard general-purpose v2 and premium accounts."""
 
 # (method, value of comp) -> operation, as the service's reference calls it.
 _ON_BLOB = {
@@ -61,3 +78,11 @@ def azure_operation(method: str, path: str, query: str, headers: Mapping[str, st
     if operation == "List Blobs" and "uncommittedblobs" in parameters.get("include", ""):
         return "List Blobs, uncommitted too"
     return "Copy Blob" if operation == "Put Blob" and "x-ms-copy-source" in headers else operation
+
+
+def classes(counts: Mapping[str, int]) -> Counter[str]:
+    """Return how many requests of each class Azure bills, or of none that is known here: unknown."""
+    found: Counter[str] = Counter()
+    for operation, number in counts.items():
+        found[next((one for one, known in CLASSES.items() if operation in known), "unknown")] += number
+    return found

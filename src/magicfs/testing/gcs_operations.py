@@ -20,7 +20,12 @@ CLASS_A = frozenset(
         *("folders.insert", "folders.list", "folders.rename"),
     }
 )
-CLASS_B = frozenset({"objects.get", "objects.read", "buckets.getStorageLayout", "buckets.get", "folders.get"})
+CLASS_B = frozenset(
+    {
+        *("objects.get", "objects.read", "folders.get", "operations.get"),
+        *("buckets.getStorageLayout", "buckets.get"),
+    }
+)
 FREE = frozenset({"objects.delete", "batch", "AbortMultipartUpload", "folders.delete"})
 """A batch is billed by its calls, and ours are deletes."""
 

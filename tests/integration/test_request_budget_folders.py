@@ -1,0 +1,194 @@
+"""How many requests jobs make that publish by renames, in buckets that have folders."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from adlfs import AzureBlobFileSystem
+from gcsfs.core import GCSFileSystem
+
+from magicfs.job.job import Job
+from magicfs.stores import azure_folders
+from magicfs.testing import azure_operations, gcs_operations
+from magicfs.testing.fault_proxy import FaultProxy
+from magicfs.testing.gcs_server import GcsDouble
+
+# Work files are written by gcsfs and adlfs themselves, and they send them in a way that aiohttp warns of.
+pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The commit of a job of one task, for no file, and for each file."""
+
+    manifest: Counter[str]
+    manifest_file: Counter[str]
+    flip: Counter[str]
+    """Where nothing was before."""
+    flip_file: Counter[str]
+    flip_again: Counter[str]
+    """Where one file was before."""
+
+
+ON_GCS = Costs(
+    manifest=Counter(
+        {
+            "objects.get": 21,
+            "folders.get": 24,
+            "objects.list": 5,
+            "folders.list": 2,
+            "objects.read": 1,
+            "objects.insert": 1,
+            "objects.move": 1,
+            "folders.rename": 2,
+            "operations.get": 2,
+            "folders.delete": 6,
+            "batch": 1,
+        }
+    ),
+    manifest_file=Counter({"objects.move": 1, "objects.get": 1, "folders.get": 2}),
+    flip=Counter(
+        {
+            "objects.get": 31,
+            "folders.get": 14,
+            "objects.list": 16,
+            "objects.read": 15,
+            "objects.insert": 13,
+            "ListMultipartUploads": 2,
+            "folders.rename": 2,
+            "operations.get": 2,
+            "folders.delete": 13,
+            "batch": 4,
+        }
+    ),
+    flip_file=Counter({"CompleteMultipartUpload": 1}),
+    flip_again=Counter(
+        {
+            "objects.get": 33,
+            "folders.get": 16,
+            "objects.list": 18,
+            "folders.list": 1,
+            "objects.read": 20,
+            "objects.insert": 15,
+            "objects.rewrite": 1,
+            "ListMultipartUploads": 2,
+            "folders.rename": 2,
+            "operations.get": 2,
+            "folders.delete": 17,
+            "batch": 5,
+        }
+    ),
+)
+ON_ADLS = Costs(
+    manifest=Counter(
+        {
+            "Get Blob Properties": 21,
+            "Path List": 3,
+            "Get Blob": 1,
+            "Put Blob": 1,
+            "Path Create": 1,
+            "Path Rename": 3,
+            "Path Delete": 2,
+            "Delete Blob": 1,
+        }
+    ),
+    manifest_file=Counter({"Path Rename": 1, "Get Blob Properties": 1}),
+    flip=Counter(
+        {
+            "Get Blob Properties": 31,
+            "List Blobs": 14,
+            "List Blobs, uncommitted too": 2,
+            "Path List": 2,
+            "Get Blob": 15,
+            "Put Blob": 13,
+            "Path Rename": 2,
+            "Delete Blob": 18,
+        }
+    ),
+    flip_file=Counter({"Get Block List": 1, "Put Block List": 1}),
+    flip_again=Counter(
+        {
+            "Get Blob Properties": 34,
+            "List Blobs": 15,
+            "List Blobs, uncommitted too": 2,
+            "Path List": 2,
+            "Get Blob": 20,
+            "Put Blob": 15,
+            "Copy Blob": 1,
+            "Path Rename": 2,
+            "Path Delete": 1,
+            "Delete Blob": 27,
+        }
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Wire:
+    """A bucket with folders, behind a proxy that counts."""
+
+    server: Any
+    bucket: str
+    proxy: FaultProxy
+    costs: Costs
+    classes: Callable[[Counter[str]], Counter[str]]
+
+    def commit(self, name: str, files: int, **how: Any) -> Counter[str]:
+        """What the commit of a job costs."""
+        options = (
+            self.server.plain_options(self.proxy.endpoint)
+            if isinstance(self.server, GcsDouble)
+            else {"connection_string": self.server.connection_string(self.proxy.endpoint)}
+        )
+        job = Job(f"{self.server.scheme}://{self.bucket}/{name}", storage_options=options, **how).setup()
+        with job.task(0) as task:
+            for number in range(files):
+                task.filesystem.pipe_file(f"{task.path}/{number}.txt", b"1")
+        self.proxy.clear()
+        job.commit([task.committed])
+        assert len(self.server.visible_keys(self.bucket, f"{name}/")) == files
+        assert "unknown" not in self.classes(self.proxy.counts)
+        return self.proxy.counts
+
+
+@pytest.fixture(params=["gcs", "adls"])
+def wire(
+    server: Callable[[str], Any], bucket_factory: Callable[..., str], request: pytest.FixtureRequest
+) -> Iterator[Wire]:
+    running = server(request.param)
+    of_google = request.param == "gcs"
+    operations = gcs_operations.gcs_operation if of_google else azure_operations.azure_operation
+    how = {"hierarchicalNamespace": {"enabled": True}} if of_google else {}
+    costs, classes = (ON_GCS, gcs_operations.classes) if of_google else (ON_ADLS, azure_operations.classes)
+    azure_folders._known.clear()
+    with FaultProxy(running.endpoint, operations) as proxy:
+        yield Wire(running, bucket_factory(running, "wire", **how), proxy, costs, classes)
+        for kind in (GCSFileSystem, AzureBlobFileSystem):
+            kind.clear_instance_cache()
+    azure_folders._known.clear()
+
+
+def test_manifest_committer_makes_one_rename_a_file(wire: Wire) -> None:
+    for files in (1, 3):
+        counted = wire.commit(f"of {files}", files, committer="manifest", conflict="append")
+        assert counted == wire.costs.manifest + _times(files, wire.costs.manifest_file)
+
+
+def test_flip_makes_two_renames_whatever_the_number_of_files(wire: Wire) -> None:
+    for files in (1, 3):
+        counted = wire.commit(f"of {files}", files, committer="magic", conflict="replace", publish="flip")
+        assert counted == wire.costs.flip + _times(files, wire.costs.flip_file)
+
+
+def test_flip_over_an_old_dataset_deletes_it_in_one_piece(wire: Wire) -> None:
+    how = {"committer": "magic", "conflict": "replace", "publish": "flip"}
+    wire.commit("sales", 1, **how)
+    assert wire.commit("sales", 3, **how) == wire.costs.flip_again + _times(3, wire.costs.flip_file)
+
+
+def _times(number: int, counts: Counter[str]) -> Counter[str]:
+    return Counter({operation: number * count for operation, count in counts.items()})
