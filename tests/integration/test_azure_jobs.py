@@ -1,11 +1,9 @@
-"""Jobs on Azurite: writers that people use, rivals, deaths, the program, secrets, bad input."""
+"""Jobs on Azurite: writers that people use, rivals, deaths, the program, bad input."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import logging
-import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,7 +19,6 @@ from magicfs.errors import (
     CommitError,
     MagicError,
     ObjectNotFound,
-    PermissionDenied,
     StoreError,
     UploadNotFound,
     UsageError,
@@ -189,39 +186,6 @@ def test_the_program_finishes_and_discards_dead_jobs(
     assert run("pending", dead.url)[0] == 0
     assert azurite.uploads(container) == set()
     assert len(names_of(azurite, container)) == len(NAMES)
-
-
-@pytest.mark.usefixtures("environment")
-def test_no_secret_is_anywhere(
-    azurite: Azurite, container: str, job: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    secrets = [azurite.key, azurite.key.rstrip("=")]
-    running = job(progress=None).setup()
-    said = [repr(running), repr(running.spec), str(running.found)]
-    with caplog.at_level(logging.DEBUG, "magicfs"):
-        commit = write(running, 0, *NAMES)
-        task = running.task(1)
-        pickles = [pickle.dumps(one) for one in (running, task, commit, task.setup().filesystem)]
-        copy = pickle.loads(pickles[0])
-        write(copy, 2, "from a pickle")
-        held = b"".join(azurite.read(container, key) or b"" for key in azurite.all_keys(container))
-        running.commit([commit, copy.commits[-1]])
-        held += b"".join(azurite.read(container, key) or b"" for key in azurite.all_keys(container))
-        wrong = azurite.connection_string().replace(azurite.key, azurite.key[::-1].lstrip("=") + "==")
-        for options, kind in (
-            ({"connection_string": wrong}, PermissionDenied),
-            ({"connection_string": azurite.connection_string("http://127.0.0.1:1")}, StoreError),
-        ):
-            store = resolve.open_store(AzureBlobFileSystem(**options), container).inner  # type: ignore[attr-defined]
-            with pytest.raises(kind) as refused:
-                run_on(resolve.loop_of(AzureBlobFileSystem(**options)), store.head, "x")
-            said += [str(refused.value), repr(refused.value)]
-            pickles.append(pickle.dumps(refused.value))
-    said += [caplog.text, json.dumps(running.spec.magic_filesystem().to_dict(), default=repr)]
-    secrets.append(azurite.key[::-1].lstrip("="))
-    for secret in secrets:
-        assert not [text for text in said if secret in text]
-        assert not [one for one in (*pickles, held) if secret.encode() in one]
 
 
 def test_what_cannot_be_done_is_refused_with_a_reason(azurite: Azurite, container: str) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import pickle
+import traceback
 from types import SimpleNamespace
 from typing import Any
 
+import aiohttp
 import pytest
 from azure.core import exceptions as azure
 from hypothesis import given
 from hypothesis import strategies as st
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
 
 from magicfs.errors import (
     MagicError,
@@ -182,6 +186,27 @@ def test_answers_are_told_in_the_words_of_the_port(
 )
 def test_silence_is_unavailable_and_missing_credentials_are_not(error: Exception, kind: type) -> None:
     assert type(azure_errors.translate(error, "put", "c/k")) is kind
+
+
+def test_no_signature_is_in_the_traceback_of_an_answer_that_quotes_the_request() -> None:
+    quoting = answered(400, "InvalidHeaderValue", "Bad header.\nHeaderValue:/c/a?sv=1&sig=SECRET%3D&se=2")
+    with pytest.raises(StoreError) as refused, azure_errors.translated("rename", "c/a"):
+        raise quoting
+    shown = "".join(traceback.format_exception(refused.value))
+    assert "HeaderValue:/c/a?sv=1&sig=…&se=2" in shown
+    assert "SECRET" not in shown
+    assert azure_errors.code_of(refused.value) == "InvalidHeaderValue"
+
+
+def test_no_address_with_a_signature_is_in_the_traceback_of_a_bad_answer() -> None:
+    url = URL("http://a/c?sv=1&sig=SECRET")
+    info = aiohttp.RequestInfo(url, "GET", CIMultiDictProxy(CIMultiDict()), url)
+    with pytest.raises(Unavailable) as refused, azure_errors.translated("get", "c/a"):
+        try:
+            raise aiohttp.ClientResponseError(info, (), status=400, message="Bad status line")
+        except aiohttp.ClientError as error:
+            raise azure.ServiceResponseError("no answer", error=error) from error
+    assert "SECRET" not in "".join(traceback.format_exception(refused.value))
 
 
 def test_no_signature_is_in_a_message() -> None:

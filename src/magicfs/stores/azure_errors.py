@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
 from magicfs.errors import (
@@ -86,7 +87,7 @@ _HINTS = {
     "RenameDestinationParentPathNotFound": "make the directory first",
     "SnapshotsPresent": "delete the snapshots of the blob first",
 }
-_SIGNATURE = re.compile(r"(?i)\b(sig|signature|accountkey|sharedaccesssignature)=[^&;\s'\"]+")
+_SIGNATURE = re.compile(r"(?i)\b(sig|signature|accountkey|sharedaccesssignature)=[^&;<\s'\"]+")
 
 
 NO_CREDENTIALS = frozenset(
@@ -115,6 +116,32 @@ def translated(operation: str, path: str) -> AbstractContextManager[None]:
 
 def translate(error: Exception, operation: str, path: str) -> Exception:
     """The error of the port for an exception of the SDK; any other is returned unchanged."""
+    known = _known(error, operation, path)
+    if known is not error and any(_SIGNATURE.search(str(one)) for one in _chain(error)):
+        known.__cause__ = _Withheld(error)
+    return known
+
+
+class _Withheld(Exception):
+    """Stands in a traceback for an exception that told a signature: who answers may quote the request."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(f"{type(error).__name__}: {_unsigned(str(error))}")
+        self.error_code = getattr(error, "error_code", None)
+        self.status_code = getattr(error, "status_code", None)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _unsigned(text: str) -> str:
+    return _SIGNATURE.sub(r"\1=…", text)
+
+
+def _known(error: Exception, operation: str, path: str) -> Exception:
     import aiohttp
     from azure.core import exceptions as azure
 
@@ -154,4 +181,4 @@ def _sign_in_errors() -> tuple[type[Exception], ...]:
 def _told(error: Exception) -> str:
     """The first line of a message: further ones repeat headers. No signature is in it."""
     lines = str(getattr(error, "message", None) or error).strip().splitlines()
-    return _SIGNATURE.sub(r"\1=…", lines[0].strip()) if lines else ""
+    return _unsigned(lines[0].strip()) if lines else ""

@@ -12,11 +12,14 @@ __all__ = ["translating"]
 def translating(
     translate: Callable[[Exception, str, str], Exception], operation: str, path: str
 ) -> Iterator[None]:
-    """Raise what ``translate`` makes of exceptions within; one that it returns is raised as it is."""
+    """Raise what ``translate`` makes of exceptions within; one that it returns is raised as it is.
+
+    The exception is shown as the cause, unless ``translate`` has given another one.
+    """
     try:
         yield
     except Exception as error:
         known = translate(error, operation, path)
         if known is error:
             raise
-        raise known from error
+        raise known from known.__cause__ or error

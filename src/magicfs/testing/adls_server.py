@@ -7,7 +7,7 @@ import http.client
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote, urlencode
 
 from magicfs.testing import adls, processes
@@ -20,12 +20,15 @@ _TIMEOUT_S = 60
 
 
 class AdlsDouble(ServerProcess, AzureView):
-    """The double: an account with a hierarchical namespace, in memory; takes any key of its own account."""
+    """The double: an account with a hierarchical namespace, in memory; takes any key and any SAS token of its
+    own account, and one bearer token.
+    """
 
     name = "adls"
     distribution = "magicfs"
     requirements = ()
     checks_credentials = False
+    token: ClassVar[str] = "magicfs-test-token"  # noqa: S105 - opens nothing but a test server on loopback
     _ready_path = "/__ready__"
 
     def __init__(self) -> None:
@@ -98,7 +101,8 @@ class AdlsDouble(ServerProcess, AzureView):
 
     def _command(self, home: Path) -> list[str]:  # noqa: ARG002 - of this very Python
         module = "magicfs.testing.adls"
-        return [sys.executable, "-m", module, processes.LOOPBACK, str(self._port()), self.account]
+        told = (processes.LOOPBACK, str(self._port()), self.account, self.token)
+        return [sys.executable, "-m", module, *told]
 
     def _environment(self) -> dict[str, str]:
         assert adls.__file__ is not None

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import struct
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
@@ -72,10 +74,16 @@ class FaultProxy:
     """
 
     def __init__(
-        self, upstream: str, named: Callable[[str, str, str, Mapping[str, str]], str] = s3_operation
+        self,
+        upstream: str,
+        named: Callable[[str, str, str, Mapping[str, str]], str] = s3_operation,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        """``named``: the operation of a request, by method, path, query and headers; S3's by default."""
+        """``named``: the operation of a request, by method, path, query and headers; S3's by default.
+        ``tls``: what clients are spoken to with, by ``https``; none by default.
+        """
         self._named = named
+        self._tls = tls
         self._upstream = upstream.rstrip("/")
         self._lock = threading.Lock()
         self._rules: list[ArmedRule] = []
@@ -86,6 +94,7 @@ class FaultProxy:
         self._loop: asyncio.AbstractEventLoop
         self._session: aiohttp.ClientSession
         self._leaving: asyncio.Event
+        self._clients: weakref.WeakSet[asyncio.Transport] = weakref.WeakSet()
 
     def __enter__(self) -> Self:
         started: Future[str] = Future()
@@ -159,13 +168,19 @@ class FaultProxy:
             runner = web.ServerRunner(server, shutdown_timeout=_LEAVE_SECONDS)
             await runner.setup()
             try:
-                await web.TCPSite(runner, "127.0.0.1", 0).start()
-                started.set_result("http://{}:{}".format(*runner.addresses[0]))
+                await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=self._tls).start()
+                scheme = "http" if self._tls is None else "https"
+                started.set_result("{}://{}:{}".format(scheme, *runner.addresses[0]))
                 await self._leaving.wait()
             finally:
                 await runner.cleanup()
+                for client in self._clients:  # TLS says good-bye for as long as half a minute
+                    client.abort()
+                await asyncio.sleep(0)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.transport is not None:
+            self._clients.add(request.transport)
         path, _, query = request.raw_path.partition("?")
         operation = self._named(request.method, path, query, request.headers)
         rule = self._rule_for(operation, request.raw_path)

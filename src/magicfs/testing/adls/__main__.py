@@ -1,4 +1,4 @@
-"""The double as a process: ``python -m magicfs.testing.adls HOST PORT ACCOUNT``."""
+"""The double as a process: ``python -m magicfs.testing.adls HOST PORT ACCOUNT TOKEN``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from magicfs.testing.adls.wire import Request
 from magicfs.testing.double_server import Answer, serve
 
 
-def main(host: str, port: str, account: str) -> None:
+def main(host: str, port: str, account: str, token: str) -> None:
     """Answer until somebody asks the process to end."""
-    service = Service(account)
+    service = Service(account, token)
 
     def answer(*told: Any) -> Answer:
         return service.answer(Request.of(*told))

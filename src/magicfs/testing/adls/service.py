@@ -16,10 +16,13 @@ _VERSION = "2025-11-05"
 
 
 class Service:
-    """All of it. ``account``: the only one that there is; who names no other key than its own is let in."""
+    """All of it. ``account``: the only one that there is. Who names its key, comes with a SAS token or bears
+    the ``token`` is let in.
+    """
 
-    def __init__(self, account: str) -> None:
+    def __init__(self, account: str, token: str) -> None:
         self._account = account
+        self._token = token
         content = Content()
         self._blob = BlobApi(content)
         self._dfs = DfsApi(content)
@@ -39,7 +42,14 @@ class Service:
         return Answer(answer.status, answer.body, {**always, **answer.headers})
 
     def _check_access(self, request: Request) -> None:
-        given = request.headers.get("authorization", "")
-        if request.elements[0] != self._account or not given.startswith(f"SharedKey {self._account}:"):
+        if request.elements[0] != self._account or not self._is_let_in(request):
             problem = "Server failed to authenticate the request."
             raise Refusal(403, "AuthenticationFailed", problem)
+
+    def _is_let_in(self, request: Request) -> bool:
+        given = request.headers.get("authorization", "")
+        if given:
+            return given.startswith(f"SharedKey {self._account}:") or given == f"Bearer {self._token}"
+        # What is renamed needs the token, too.
+        source = request.headers.get("x-ms-rename-source", "?sig=")
+        return bool(request.query.get("sig")) and "sig=" in source.partition("?")[2]
