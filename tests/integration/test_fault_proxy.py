@@ -94,6 +94,28 @@ def test_counts_are_exact_under_concurrency(proxy: FaultProxy, ministack: Server
     assert len(ministack.all_keys(bucket)) == 200
 
 
+def test_most_requests_at_work_at_once_are_told_by_operation(
+    proxy: FaultProxy, ministack: Server, bucket: str
+) -> None:
+    client = ministack.s3_client(endpoint=proxy.endpoint, attempts=1)
+    client.put_object(Bucket=bucket, Key="k", Body=b"x")
+    client.put_object(Bucket=bucket, Key="k", Body=b"x")
+    assert proxy.peaks == Counter({"PutObject": 1})
+    proxy.add(Rule("HeadObject", Action.HANG))
+    waiting = [HTTPConnection(*connection_to(proxy), timeout=STALL_S) for _ in range(3)]
+    for number, connection in enumerate(waiting, start=1):
+        connection.request("HEAD", f"/{bucket}/k")
+        while proxy.counts["HeadObject"] < number:
+            time.sleep(0.01)
+    assert proxy.peaks == Counter({"PutObject": 1, "HeadObject": 3})
+    proxy.clear()
+    assert proxy.peaks == Counter()
+    client.put_object(Bucket=bucket, Key="k", Body=b"x")
+    assert proxy.peaks == Counter({"PutObject": 1})
+    for connection in waiting:
+        connection.close()
+
+
 def test_error_is_answered_and_nothing_happens(
     proxy: FaultProxy, client: Any, bucket: str, ministack: Server
 ) -> None:

@@ -88,6 +88,8 @@ class FaultProxy:
         self._lock = threading.Lock()
         self._rules: list[ArmedRule] = []
         self._counts: Counter[str] = Counter()
+        self._at_work: Counter[str] = Counter()
+        self._peaks: Counter[str] = Counter()
         self._requests: list[RequestSeen] = []
         self._endpoint: str | None = None
         self._thread: threading.Thread | None = None
@@ -125,6 +127,12 @@ class FaultProxy:
             return Counter(self._counts)
 
     @property
+    def peaks(self) -> Counter[str]:
+        """A copy of how many requests were at work at once, at most, by operation."""
+        with self._lock:
+            return Counter(self._peaks)
+
+    @property
     def requests(self) -> list[RequestSeen]:
         """A copy of the list of requests that were answered or cut off."""
         with self._lock:
@@ -136,10 +144,11 @@ class FaultProxy:
             self._rules.append(ArmedRule(rule))
 
     def clear(self) -> None:
-        """Forget the rules, the counts and the requests. What hangs already goes on hanging."""
+        """Forget the rules, the counts, the peaks and the requests. What hangs already goes on hanging."""
         with self._lock:
             self._rules.clear()
             self._counts.clear()
+            self._peaks.clear()
             self._requests.clear()
 
     # Everything below runs in the proxy's own thread.
@@ -183,7 +192,7 @@ class FaultProxy:
             self._clients.add(request.transport)
         path, _, query = request.raw_path.partition("?")
         operation = self._named(request.method, path, query, request.headers)
-        rule = self._rule_for(operation, request.raw_path)
+        rule = self._begin(operation, request.raw_path)
         if request.headers.get("Expect", "").lower() == "100-continue":
             # botocore waits a second for it before it sends a body all the same.
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -192,14 +201,18 @@ class FaultProxy:
             # Not request.read(), which refuses more than 1 MiB.
             arrival = _Arrival(operation, request, await request.content.read())
         except (OSError, aiohttp.ClientError):
+            with self._lock:
+                self._at_work[operation] -= 1
             return self._abandon(request)  # the client went away before it had sent everything
         if rule is None:
             return await self._forward(arrival, None)
         return await self._break(arrival, rule)
 
-    def _rule_for(self, operation: str, target: str) -> Rule | None:
+    def _begin(self, operation: str, target: str) -> Rule | None:
         with self._lock:
             self._counts[operation] += 1
+            self._at_work[operation] += 1
+            self._peaks[operation] = max(self._peaks[operation], self._at_work[operation])
             return next((armed.rule for armed in self._rules if armed.catches(operation, target)), None)
 
     async def _break(self, arrival: _Arrival, rule: Rule) -> web.StreamResponse:
@@ -293,6 +306,7 @@ class FaultProxy:
         headers = {name: value for name, value in lower if name.startswith("x-amz-")}
         seen = RequestSeen(arrival.operation, arrival.request.method, path, query, status, action, headers)
         with self._lock:
+            self._at_work[arrival.operation] -= 1
             self._requests.append(seen)
 
 

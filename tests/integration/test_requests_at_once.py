@@ -1,0 +1,60 @@
+"""How many requests a job commit has on the wire at once, counted by a proxy that holds them up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from magicfs.job.job import Job
+from magicfs.testing.azure_operations import azure_operation
+from magicfs.testing.azurite import Azurite
+from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
+from magicfs.testing.gcs_operations import gcs_operation
+from magicfs.testing.gcs_server import GcsDouble
+from magicfs.testing.servers import Server
+
+FILES = 40
+AT_ONCE = 32
+# Long enough for a busy machine to send the others meanwhile.
+HELD_UP_S = 5.0
+
+
+def assert_peak(proxy: FaultProxy, complete: str, job: Job, at_once: int) -> None:
+    job.setup()
+    with job.task(0) as task:
+        for number in range(FILES):
+            task.filesystem.pipe_file(f"{task.path}/{number}.bin", b"x")
+    proxy.clear()
+    proxy.add(Rule(complete, Action.DELAY, seconds=HELD_UP_S, times=at_once))
+    assert job.commit(job.commits).files == FILES
+    assert (proxy.counts[complete], proxy.peaks[complete]) == (FILES, at_once)
+
+
+@pytest.mark.parametrize(("options", "at_once"), [({}, AT_ONCE), ({"concurrency": 5}, 5)])
+def test_job_commit_on_s3_has_as_many_completes_at_once_as_it_may(
+    ministack: Server, bucket_factory: Callable[..., str], options: dict[str, Any], at_once: int
+) -> None:
+    with FaultProxy(ministack.endpoint) as proxy:
+        storage_options = ministack.storage_options() | {"endpoint_url": proxy.endpoint}
+        job = Job(f"s3://{bucket_factory(ministack)}/sales", storage_options=storage_options, **options)
+        assert_peak(proxy, "CompleteMultipartUpload", job, at_once)
+
+
+def test_job_commit_on_gcs_has_as_many_completes_at_once_as_it_may(
+    gcs: GcsDouble, bucket_factory: Callable[..., str]
+) -> None:
+    with FaultProxy(gcs.endpoint, gcs_operation) as proxy:
+        storage_options = gcs.plain_options(proxy.endpoint)
+        job = Job(f"gs://{bucket_factory(gcs)}/sales", storage_options=storage_options)
+        assert_peak(proxy, "CompleteMultipartUpload", job, AT_ONCE)
+
+
+def test_job_commit_on_azure_has_as_many_completes_at_once_as_it_may(
+    azurite: Azurite, bucket_factory: Callable[..., str]
+) -> None:
+    with FaultProxy(azurite.endpoint, azure_operation) as proxy:
+        storage_options = {"connection_string": azurite.connection_string(proxy.endpoint)}
+        job = Job(f"abfs://{bucket_factory(azurite)}/sales", storage_options=storage_options)
+        assert_peak(proxy, "Put Block List", job, AT_ONCE)
