@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import fsspec
 import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset
@@ -96,6 +97,27 @@ def test_the_url_may_name_the_account(azurite: Azurite, container: str) -> None:
         magicfs.Job(
             f"abfs://{container}@another.dfs.core.windows.net/x", storage_options=azurite.storage_options()
         )
+
+
+@pytest.mark.parametrize("protocol", ["abfs", "abfss", "az"])
+def test_job_publishes_what_is_written_through_chained_urls(
+    azurite: Azurite, container: str, job: Any, protocol: str
+) -> None:
+    options = {protocol: azurite.storage_options()}
+    with job() as running, running.task(0) as task:
+        with fsspec.open(task.url("x=1/a b%.txt"), "wb", **task.storage_options) as file:
+            file.write(b"by the task's URL")
+        with fsspec.open(f"magic::{protocol}://{task.path}/x=1/c+d#1.txt", "wb", **options) as file:
+            file.write(b"by one's own")
+        assert len(azurite.uploads(container)) == 2
+        assert names_of(azurite, container) == []
+    end = f"-{task.id}-{running.id}.txt"
+    assert names_of(azurite, container) == [f"x=1/a b%{end}", f"x=1/c+d#1{end}"]
+    bodies = [azurite.read(container, f"sales ü/{name}") for name in names_of(azurite, container)]
+    assert bodies == [b"by the task's URL", b"by one's own"]
+    with fsspec.open(f"magic::{protocol}://{container}/sales ü/x=1/c+d#1{end}", "rb", **options) as file:
+        assert file.read() == b"by one's own"
+    assert azurite.uploads(container) == set()
 
 
 def test_second_attempt_of_a_task_replaces_what_the_first_had_written(

@@ -123,6 +123,25 @@ class TestWriters:
             assert type(made) is kind
             assert made.exists(f"{path}.pending")
 
+    @pytest.mark.parametrize("protocol", ["gs", "gcs"])
+    def test_job_publishes_what_is_written_through_chained_urls(self, place: Place, protocol: str) -> None:
+        with place.job() as job, job.task(0) as task:
+            with fsspec.open(task.url("x=1/a b%.txt"), "wb", **task.storage_options) as file:
+                file.write(b"by the task's URL")
+            url = f"magic::{protocol}://{task.path}/x=1/c+d#1.txt"
+            with fsspec.open(url, "wb", **{protocol: place.options}) as file:
+                file.write(b"by one's own")
+            assert len(place.server.uploads(place.bucket)) == 2
+            assert place.visible() == []
+        end = f"-{task.id}-{job.id}.txt"
+        assert place.visible() == [f"sales/x=1/a b%{end}", f"sales/x=1/c+d#1{end}"]
+        bodies = [place.server.read(place.bucket, key) for key in place.visible()]
+        assert bodies == [b"by the task's URL", b"by one's own"]
+        url = f"magic::{protocol}://{place.bucket}/sales/x=1/c+d#1{end}"
+        with fsspec.open(url, "rb", **{protocol: place.options}) as file:
+            assert file.read() == b"by one's own"
+        assert (place.work(), place.server.uploads(place.bucket)) == ([], set())
+
 
 class TestAfterACrash:
     def test_dead_job_is_shown_and_recovered_by_commands(
