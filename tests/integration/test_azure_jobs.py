@@ -99,6 +99,32 @@ def test_the_url_may_name_the_account(azurite: Azurite, container: str) -> None:
         )
 
 
+def test_touch_of_an_ordinary_path_is_that_of_adlfs(azurite: Azurite, container: str) -> None:
+    filesystem = magicfs.MagicFileSystem(target_protocol="abfs", target_options=azurite.storage_options())
+    path = f"{container}/plain a%"
+    filesystem.touch(path)
+    assert azurite.read(container, "plain a%") == b""
+    azurite.write(container, "plain a%", b"old")
+    with pytest.raises(NotImplementedError):
+        filesystem.touch(path, truncate=False)
+    assert azurite.read(container, "plain a%") == b"old"
+    filesystem.touch(f"magic::abfs://{path}")
+    assert azurite.read(container, "plain a%") == b""
+
+
+def test_copy_into_a_directory_that_was_listed_is_a_file_as_adlfs_says(
+    azurite: Azurite, container: str
+) -> None:
+    filesystem = magicfs.MagicFileSystem(target_protocol="abfs", target_options=azurite.storage_options())
+    azurite.write(container, "dir/a", b"old")
+    assert filesystem.ls(f"{container}/dir", detail=False) == [f"{container}/dir/a"]
+    filesystem.cp_file(f"{container}/dir/a", f"{container}/dir/b")
+    assert filesystem.fs.isfile(f"{container}/dir/b")
+    assert filesystem.isfile(f"{container}/dir/b")
+    assert filesystem.isfile(f"magic::abfs://{container}/dir/b")
+    assert not filesystem.isfile(f"{container}/dir")
+
+
 @pytest.mark.parametrize("protocol", ["abfs", "abfss", "az"])
 def test_job_publishes_what_is_written_through_chained_urls(
     azurite: Azurite, container: str, job: Any, protocol: str

@@ -123,6 +123,18 @@ class TestWriters:
             assert type(made) is kind
             assert made.exists(f"{path}.pending")
 
+    def test_touch_of_an_ordinary_path_is_that_of_gcsfs(self, place: Place) -> None:
+        filesystem = MagicFileSystem(target_protocol="gs", target_options=place.options)
+        path = f"{place.bucket}/plain a%"
+        filesystem.touch(path)
+        assert place.server.read(place.bucket, "plain a%") == b""
+        place.server.write(place.bucket, "plain a%", b"old")
+        with pytest.raises(NotImplementedError):
+            filesystem.touch(path, truncate=False)
+        assert place.server.read(place.bucket, "plain a%") == b"old"
+        filesystem.touch(f"magic::gs://{path}")
+        assert place.server.read(place.bucket, "plain a%") == b""
+
     @pytest.mark.parametrize("protocol", ["gs", "gcs"])
     def test_job_publishes_what_is_written_through_chained_urls(self, place: Place, protocol: str) -> None:
         with place.job() as job, job.task(0) as task:

@@ -12,6 +12,7 @@ from typing import Any
 
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.filesystem import listing
+from magicfs.filesystem.threads import InThreads
 from magicfs.filesystem.writing import Writing
 from magicfs.protocol.magic import PENDING, MagicPath
 from magicfs.stores.interrupt import run_on
@@ -65,7 +66,9 @@ class MagicFileSystem(Writing):
     async def _touch(self, path: str, truncate: bool = True, **kwargs: Any) -> Any:
         if self._delayed(path) is None:
             self._at_once(path)
-            return await self.coroutines._touch(self._strip_protocol(path), truncate=truncate, **kwargs)
+            # gcsfs and adlfs have only fsspec's own, which blocks.
+            wrapped = self.coroutines if hasattr(self.coroutines, "_touch") else InThreads(self.fs)
+            return await wrapped._touch(self._strip_protocol(path), truncate=truncate, **kwargs)
         if not truncate:
             raise UsageError(f"{path}: touch(truncate=False) has no meaning for a pending file; write it")
         return await self._pipe_file(path, b"")

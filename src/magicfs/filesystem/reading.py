@@ -53,6 +53,11 @@ class Reading(Connection):
             return bool(await self.coroutines._isdir(self._strip_protocol(path)))
         return await listing.is_directory(self.store(magic.bucket), magic, self._remembered(magic))
 
+    async def _isfile(self, path: str) -> bool:
+        if self.locate(path) is None:
+            return bool(await self.coroutines._isfile(self._strip_protocol(path)))
+        return bool(await super()._isfile(path))
+
     async def _ls(self, path: str, detail: bool | None = None, **kwargs: Any) -> list[Any]:
         if detail is None:
             # Whether names or details come unasked differs from filesystem to filesystem.
