@@ -1,11 +1,11 @@
 """The committer exam: every committer under a job object, in memory, on local files, on three servers,
-on a double of GCS and on Azurite."""
+on Azurite, and on doubles of GCS, also with folders, and of Azure Data Lake Storage."""
 
 from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -49,6 +49,7 @@ class OnLocal(CommitterExam):
 
 class OnServer(Examined):
     server: ClassVar[str]
+    bucket_options: ClassVar[Mapping[str, Any]] = {}
     modes = None if EVERYWHERE else ("store",)
     cuts = Examined.cuts if EVERYWHERE else (1,)
     seeds = Examined.seeds if EVERYWHERE else (20261121,)
@@ -62,7 +63,7 @@ class OnServer(Examined):
     ) -> Iterator[ServerBench]:
         before = default_world().buckets()
         running = server(self.server)
-        bench = ServerBench(running, bucket_factory(running, "exam"))
+        bench = ServerBench(running, bucket_factory(running, "exam", **self.bucket_options))
         for name, value in bench.environment().items():
             monkeypatch.setenv(name, value)
         yield bench
@@ -100,11 +101,12 @@ class OnServerEachDay(OnServer, LifecycleExam, NamesExam):
 
 def examine(base: type[Examined], committer: str, place: str, **more: Any) -> None:
     """One committer on one store, as a class that pytest finds."""
-    name = f"Test{committer.title()}On{place.title()}"
+    name = "".join(part.title() for part in f"{committer}-on-{place}".split("-"))
     members = {"subject": f"{committer} on {place}", "committer": committer, **more}
-    globals()[name] = type(name, (base,), members | {"__module__": __name__})
+    globals()[f"Test{name}"] = type(f"Test{name}", (base,), members | {"__module__": __name__})
 
 
+WITH_FOLDERS: dict[str, Any] = {"bucket_options": {"hierarchicalNamespace": {"enabled": True}}}
 PARTITIONED_EACH_DAY: dict[str, Any] = {"modes": ("store",), "cuts": (1, 3), "seeds": (20261121,)}
 
 for each in DRIVEN:
@@ -114,7 +116,9 @@ for each in DRIVEN:
         examine(OnServerWhole, each, "moto", server="moto")
         examine(OnServerWhole, each, "seaweedfs", server="seaweedfs")
         examine(OnServerWhole, each, "gcs", server="gcs")
+        examine(OnServerWhole, each, "gcs-folders", server="gcs", **WITH_FOLDERS)
         examine(OnServerWhole, each, "azurite", server="azurite")
+        examine(OnServerWhole, each, "adls", server="adls")
     if ON_CEPH:
         examine(OnServerEachDay, each, "ceph", server="ceph")
 LOCAL_EACH_DAY: dict[str, Any] = {"modes": ("store",), "cuts": (1,), "seeds": (20261121,)}
