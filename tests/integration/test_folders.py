@@ -133,11 +133,29 @@ def test_manifest_committer_refuses_a_bucket_without_folders_and_changes_nothing
 
 def test_who_may_not_ask_for_the_layout_is_taken_to_have_no_folders(place: Place) -> None:
     with FaultProxy(place.server.endpoint, place.operation) as proxy:
-        proxy.add(Rule(place.asks, Action.ERROR, status=403, code="AccessDenied"))
+        for asks in (place.asks, "Path Get Properties"):
+            proxy.add(Rule(asks, Action.ERROR, status=403, code="AccessDenied"))
         with pytest.raises(UsageError, match="may not know"):
             place.job("manifest", proxy.endpoint).setup()
         job = place.job("file", proxy.endpoint).setup()
         job.commit([write(job, number) for number in range(2)])
+    assert place.visible() == WRITTEN
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(403, "AuthorizationPermissionMismatch"), (404, "ResourceNotFound")]
+)
+def test_who_may_not_ask_about_the_account_asks_for_the_roots_acl(
+    server: Callable[[str], Any], bucket_factory: Callable[..., str], status: int, code: str
+) -> None:
+    forget()
+    running = server("adls")
+    place = Place(running, bucket_factory(running, "asks"), *ON_ADLS)
+    with FaultProxy(place.server.endpoint, place.operation) as proxy:
+        proxy.add(Rule(place.asks, Action.ERROR, status=status, code=code))
+        job = place.job("manifest", proxy.endpoint).setup()
+        job.commit([write(job, number) for number in range(2)])
+        assert proxy.counts["Path Get Properties"] == 1
     assert place.visible() == WRITTEN
 
 

@@ -9,7 +9,14 @@ from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
 
-from magicfs.errors import ObjectExists, ObjectNotFound, PermissionDenied, StoreError, Unsupported
+from magicfs.errors import (
+    ObjectExists,
+    ObjectNotFound,
+    PermissionDenied,
+    StoreError,
+    Unavailable,
+    Unsupported,
+)
 from magicfs.stores import azure_errors, azure_metadata
 from magicfs.stores.azure_requests import PAGE_MAX, AzureRequests, quoted
 from magicfs.stores.pages import Pages
@@ -29,15 +36,30 @@ class AzureFolders:
     async def exist(self) -> bool:
         account = self._requests.identity.rpartition("/")[0]
         if account not in _known:
-            try:
-                with azure_errors.translated("folders_exist", self._requests.path("")):
-                    told = await self._requests.service.get_account_information()
-            except (PermissionDenied, Unsupported) as error:
-                if azure_errors.code_of(error) in azure_errors.NO_CREDENTIALS:
-                    raise
-                told = {}  # who may write need not be allowed to ask
-            _known[account] = bool(told.get("is_hns_enabled"))
+            _known[account] = await self._account_has_folders()
         return _known[account]
+
+    async def _account_has_folders(self) -> bool:
+        try:
+            with azure_errors.translated("folders_exist", self._requests.path("")):
+                told = await self._requests.service.get_account_information()
+        except (ObjectNotFound, PermissionDenied, Unsupported) as error:
+            if azure_errors.code_of(error) in azure_errors.NO_CREDENTIALS:
+                raise
+            return await self._root_is_a_folder()
+        return bool(told.get("is_hns_enabled"))
+
+    async def _root_is_a_folder(self) -> bool:
+        # Of identities of Entra ID few may ask about the account, for which the usual roles have no action;
+        # some releases of the service answer 404. Without a hierarchical namespace nothing has an ACL.
+        try:
+            with azure_errors.translated("folders_exist", self._requests.path("")):
+                await self._container().get_directory_client("/").get_access_control()
+        except Unavailable:
+            raise
+        except StoreError:
+            return False
+        return True
 
     async def look(self, path: str) -> Entry | None:
         try:

@@ -73,6 +73,8 @@ class BlobApi:
 
     def _account(self, request: Request) -> Answer:
         if request.query.get("restype") == "account":
+            if request.headers.get("authorization", "").startswith("Bearer "):  # the usual roles may not
+                raise Refusal(403, "AuthorizationPermissionMismatch", "This request is not authorized.")
             kind = {
                 "x-ms-sku-name": "Standard_LRS",
                 "x-ms-account-kind": "StorageV2",
