@@ -10,7 +10,6 @@ from uuid import uuid4
 import magicfs
 from magicfs.committers.base import Committer
 from magicfs.committers.final.tracking import final_tracker
-from magicfs.committers.registry import committer_info
 from magicfs.errors import MagicError
 from magicfs.filesystem.tracking import tracker
 from magicfs.formats.success import SUCCESS_FILE, SuccessData
@@ -18,7 +17,6 @@ from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.spec import JobSpec
 from magicfs.job.task import Task
 from magicfs.protocol import ids
-from magicfs.protocol.conflict import Conflict
 from magicfs.testing.store_faults import Actor, Fault, Kind, Request
 from proofs.guarantees.ground import DESTINATION, Dead, Ground, MortalTraffic, traffic_of, visible
 from proofs.guarantees.subjects import Subject
@@ -139,7 +137,6 @@ class Case:
     """
 
     subject: Subject
-    conflict: Conflict = "append"
     old: bool = True
     ground: Ground = field(init=False)
     job_id: str = field(init=False)
@@ -148,7 +145,7 @@ class Case:
     def __enter__(self) -> Self:
         self.ground = self.subject.ground()
         self.job_id = str(uuid4())
-        if self.old:
+        if self.old and not self.subject.finds_nothing:
             for name, body in OLD.items():
                 self.ground.write(f"{DESTINATION}/{name}", body)
         return self
@@ -156,13 +153,6 @@ class Case:
     def __exit__(self, *_: object) -> None:
         self.forget()
         self.ground.close()
-
-    @property
-    def _conflict(self) -> Conflict:
-        if self.subject.publish == "files" or self.conflict != "append":
-            return self.conflict
-        able = committer_info(self.subject.committer).conflicts
-        return "replace" if "replace" in able else "fail"
 
     def forget(self) -> None:
         """Let go of what one process remembers and others do not know: all of a case run in this one."""
@@ -183,7 +173,7 @@ class Case:
             self.ground.url,
             committer=self.subject.committer,
             committer_options=options,
-            conflict=self._conflict,
+            conflict=self.subject.conflict,
             publish=self.subject.publish,
             allow_empty=self.subject.publish == "flip",
             filesystem=self.ground.filesystem(traffic, actor),

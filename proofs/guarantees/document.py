@@ -30,9 +30,8 @@ class Cell:
 
 _HEAD = """# What each committer promises
 
-This page is written by
-`tox run -e guarantees -- --store gcs --store azure --store local --store flip --write docs/guarantees.md`,
-which tries every cell with processes that die at any request; a test fails when it is not what a run says.
+This page is written by `tox run -e guarantees -- --store all --write docs/guarantees.md`, which tries every
+cell with processes that die at any request; a test fails when it is not what a run says.
 A committer that is safer, or less safe, than it declares (`committer.guarantees`) fails the run. What the
 attributes mean stands in `magicfs.protocol.guarantees.Guarantees`.
 
@@ -60,9 +59,13 @@ Every cell was tried there, too: {stores}; those that are otherwise than in the 
 Storage and Azure are models of what the services document, and `manifest`, which renames, is refused there;
 files are files, and `direct` writes them by fsspec's own filesystem, into which cuts do not reach. Where a
 completion knows no condition (Google Cloud Storage), the job object and unique names keep jobs apart, as they
-do on every store: no cell rests on that condition. `flip` is local files again, each job with
-`publish="flip"` ([there](flip.md)) and `conflict="replace"`; other committers have no such option, or replace
-nothing.
+do on every store: no cell rests on that condition.
+
+In what begins with `flip` each job has `publish="flip"` ([there](flip.md)). `flip` is local files, which are
+exchanged in one step; `flip-gcs` and `flip-azure` are the models with folders, where the old dataset is set
+aside first, by two renames. All three publish over an older dataset with `conflict="replace"`, which
+`partitioned` does not have; with `-new` at the end nothing was there before, and `conflict="fail"`. The other
+committers have no such option. Each day a test also asks the doubles of both services what a LIST shows.
 
 """
 

@@ -18,7 +18,7 @@ FILES: Final = 2
 def same(case: Case, wanted: Iterable[bytes], when: str) -> str | None:
     """What is wrong with what a LIST shows; None if it is what was there before and the given."""
     new = list(wanted)
-    kept = [] if new and case.subject.publish == "flip" else OLD.values()
+    kept = [] if case.subject.finds_nothing or (new and case.subject.takes_the_place) else OLD.values()
     found, expected = case.bodies(), sorted([*kept, *new])
     if found == expected:
         return None

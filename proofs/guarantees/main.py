@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from proofs.guarantees import cost, document
 from proofs.guarantees.case import Case
@@ -16,6 +16,8 @@ from proofs.guarantees.experiments import EXPERIMENTS
 from proofs.guarantees.subjects import OTHERS, SUBJECTS, Subject, is_elsewhere, subjects_on
 
 __all__ = ["declared", "differing", "every_cell", "main", "reproduce", "tried"]
+
+EVERYWHERE: Final = "all"
 
 Table = dict[str, dict[str, Cell]]
 
@@ -57,7 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m proofs.guarantees", description=__doc__)
     parser.add_argument("--reproduce", metavar="RUN", help="make one run of the table again")
     parser.add_argument(
-        "--store", action="append", choices=OTHERS, help="try every cell there, too; may be repeated"
+        "--store",
+        action="append",
+        choices=(*OTHERS, EVERYWHERE),
+        help=f"try every cell there, too; may be repeated; {EVERYWHERE!r} is all of them",
     )
     parser.add_argument("--write", metavar="FILE", type=Path, help="write the tables as a document")
     given = parser.parse_args(arguments)
@@ -68,7 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     table, wrong = every_cell(SUBJECTS)
     costs = {subject.column: cost.of(subject) for subject in SUBJECTS}
     others: dict[str, Table] = {}
-    for store in given.store or ():
+    stores = given.store or ()
+    for store in OTHERS if EVERYWHERE in stores else stores:
         there, wrong_there = every_cell(subjects_on(store))
         others[store] = differing(table, there)
         wrong += wrong_there
