@@ -33,22 +33,31 @@ class Cell:
     troubles: list[str] = field(default_factory=list)
 
 
-def meet(place: str, first: str, second: str, *, every: int = 1, offset: int = 0, more: int = _MORE) -> Cell:
+def meet(
+    place: str,
+    first: str,
+    second: str,
+    *,
+    every: int = 1,
+    offset: int = 0,
+    more: int = _MORE,
+    store: str = "s3",
+) -> Cell:
     """Let the first command stand still before each of its requests in turn, while the second runs whole.
 
     Beside a driver that is alive it stands still twice, or twice as long: the driver runs meanwhile, too.
     ``every`` and ``offset``: make only each run of that number, beginning with that one. ``more``: how many
-    requests it may need more than alone.
+    requests it may need more than alone. ``store``: on which kind of store.
     """
     cell = Cell()
-    requests, is_alive = _alone(place, first)
+    requests, is_alive = _alone(place, first, store)
     numbers = range(1, requests + more)
     driver_at = numbers if is_alive else [0]
     for number, (one, other) in enumerate(product(driver_at, numbers)):
         if number % every != offset % every:
             continue
         try:
-            cell.runs += play(PLACES[place](), COMMANDS[first], COMMANDS[second], one, other)
+            cell.runs += play(PLACES[place](store), COMMANDS[first], COMMANDS[second], one, other)
         except (Trouble, MagicError) as error:
             cell.runs += 1
             where = f"{place}: {first} before request {other}, {second}"
@@ -115,9 +124,9 @@ def _drive(place: Place) -> None:
 
 
 @cache
-def _alone(name: str, command: str) -> tuple[int, bool]:
+def _alone(name: str, command: str, store: str) -> tuple[int, bool]:
     """How many requests a command makes if nobody else does anything; whether the job's driver is alive."""
-    place, traffic = PLACES[name](), Traffic()
+    place, traffic = PLACES[name](store), Traffic()
     engine = place.scene.engine(traffic)
 
     async def process() -> None:

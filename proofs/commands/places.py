@@ -17,6 +17,7 @@ from magicfs.manifests.view import View
 from magicfs.protocol import ids, paths
 from magicfs.protocol.paths import Location
 from magicfs.testing.store_faults import Fault, Kind
+from proofs.crash.store_models import world_of
 from proofs.scenes.job_scene import JobScene
 from proofs.scenes.trouble import Trouble
 
@@ -95,8 +96,8 @@ class Place:
             raise Trouble(f"rows are {rows}: neither old nor new")
 
 
-def _place(by_hand: bool = False) -> Place:
-    scene = JobScene()
+def _place(store: str, *, by_hand: bool = False) -> Place:
+    scene = JobScene(world=world_of(store))
     if by_hand:
         scene.put("p=1/by hand.bin", BY_HAND)
     scene.published(OLD[0])
@@ -107,8 +108,8 @@ def _place(by_hand: bool = False) -> Place:
     return Place(scene, ended)
 
 
-def _with_job(mode: str = "append", *faults: Fault, alive: bool = False) -> Place:
-    place = _place()
+def _with_job(store: str, mode: str = "append", *faults: Fault, alive: bool = False) -> Place:
+    place = _place(store)
     place.mode = mode
     place.job = place.scene.job(mode)
     place.commits = place.scene.wrote(place.job, *NEW)
@@ -118,25 +119,27 @@ def _with_job(mode: str = "append", *faults: Fault, alive: bool = False) -> Plac
     return place
 
 
-def _half(mode: str) -> Place:
-    return _with_job(mode, Fault(Kind.CRASH_BEFORE, operation="complete_upload", prefix="sales", skip=1))
+def _half(store: str, mode: str) -> Place:
+    return _with_job(
+        store, mode, Fault(Kind.CRASH_BEFORE, operation="complete_upload", prefix="sales", skip=1)
+    )
 
 
-def _completed(mode: str) -> Place:
-    return _with_job(mode, Fault(Kind.CRASH_BEFORE, operation="put", prefix="sales/_magicfs/"))
+def _completed(store: str, mode: str) -> Place:
+    return _with_job(store, mode, Fault(Kind.CRASH_BEFORE, operation="put", prefix="sales/_magicfs/"))
 
 
-PLACES: Final[Mapping[str, Callable[[], Place]]] = MappingProxyType(
+PLACES: Final[Mapping[str, Callable[[str], Place]]] = MappingProxyType(
     {
         "no job": _place,
-        "files by hand": lambda: _place(by_hand=True),
+        "files by hand": lambda store: _place(store, by_hand=True),
         "open": _with_job,
-        "half visible, append": lambda: _half("append"),
-        "half visible, replace": lambda: _half("replace"),
-        "completed, append": lambda: _completed("append"),
-        "completed, replace": lambda: _completed("replace"),
-        "a driver that appends": lambda: _with_job(alive=True),
-        "a driver that replaces": lambda: _with_job("replace", alive=True),
+        "half visible, append": lambda store: _half(store, "append"),
+        "half visible, replace": lambda store: _half(store, "replace"),
+        "completed, append": lambda store: _completed(store, "append"),
+        "completed, replace": lambda store: _completed(store, "replace"),
+        "a driver that appends": lambda store: _with_job(store, alive=True),
+        "a driver that replaces": lambda store: _with_job(store, "replace", alive=True),
     }
 )
-"""By what their names say; each call makes a new one."""
+"""By what their names say; each call makes a new one on a kind of store."""

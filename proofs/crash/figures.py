@@ -105,7 +105,7 @@ class Figures:
                 self._of("magic")["violations"] += len(result.findings)
                 self.findings += [Finding(one, text) for one, text in result.findings]
             case "side", Played():
-                self.sides.add_check(unit[1], result)
+                self.sides.add_check(unit[1][0], result)
             case "side mutant", Hunted():
                 self.sides.add_hunted(result)
             case "mutant", Caught():

@@ -28,7 +28,6 @@ from proofs.crash.wrong_lines import WITHOUT_SWAP, Mutant
 from proofs.job_model import run as run_model
 from proofs.sides.checks import CHECKS
 from proofs.sides.mutants import hunt_side
-from proofs.sides.wrong_sides import SIDE_MUTANTS
 
 __all__ = ["COMMITTERS", "main", "run", "units"]
 
@@ -90,10 +89,11 @@ def work(unit: _Unit) -> tuple[_Unit, Any]:
             return unit, classic.hold(*what)
         case "side":
             _be_silent()
-            return unit, CHECKS[what].play()
+            name, store = what
+            return unit, CHECKS[name].play(store)
         case "side mutant":
             _be_silent()
-            return unit, hunt_side(what)
+            return unit, hunt_side(*what)
         case "elsewhere":
             prefix, start, stop = what
             result = Result()
@@ -137,8 +137,7 @@ def units(committers: Collection[str], *, quick: bool, targets: Targets, first: 
         expiring = list(all_settings())[:: 7 if quick else 1]
         made += [("expired", one) for one in expiring if one.names == "unique"]
     if "magic" in committers:
-        made += [("side mutant", mutant) for mutant in SIDE_MUTANTS]
-        made += [("side", name) for name in list(CHECKS)[:: 4 if quick else 1]]
+        made += other_stores.sides_on("s3", checks=4 if quick else 1)
         made += seeds_of("company", ("names", "names-"), first, targets.elsewhere // _NAMED)
         made += seeds_of("elsewhere", ("",), first, targets.elsewhere)
     for committer in DRIVEN:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from proofs.crash import grid
@@ -87,7 +87,8 @@ def hunt(mutant: Mutant) -> Caught:
         changed_functions(mutant.module, mutant.line, mutant.instead)
     except ValueError as error:
         return Caught(mutant.name, None, 0.0, 0, str(error))
-    prepare_the_beaten_path()
+    kind = _kind_of(mutant)
+    prepare_the_beaten_path(kind)
     for job in mutant.jobs:
         before_of(job)  # made by sound code, and kept
     with patched(mutant.module, mutant.line, mutant.instead) as sound:
@@ -101,27 +102,37 @@ def hunt(mutant: Mutant) -> Caught:
                 }
             if not innocent:
                 named = Finding(finding.violation, f"{mutant.name}|{finding.reproduction}")
-                elsewhere = seen_on_the_beaten_path() if mutant.way in _FAR else ""
+                elsewhere = seen_on_the_beaten_path(kind) if mutant.way in _FAR else ""
                 seconds = time.perf_counter() - begun
                 return Caught(mutant.name, named, seconds, runs, way=mutant.way, elsewhere=elsewhere)
     return Caught(mutant.name, None, time.perf_counter() - begun, runs)
 
 
-def prepare_the_beaten_path() -> None:
+def prepare_the_beaten_path(kind: str = "s3") -> None:
     """Have sound code make what ``seen_on_the_beaten_path`` begins with."""
-    for job in _BEATEN:
+    for job in _beaten(kind):
         before_of(job)
 
 
-def seen_on_the_beaten_path() -> str:
+def seen_on_the_beaten_path(kind: str = "s3") -> str:
     """What is wrong now with one job and its rivals at one destination, in a part of all cuts and seeds."""
-    for job in _BEATEN:
+    for job in _beaten(kind):
         for finding in grid.singles_of(job, _BEATEN_STEP).findings:
             return str(finding)
     for seed in _BEATEN_SEEDS:
-        for violation in reproduced(f"simulated:{seed}").violations:
-            return f"simulated:{seed}: {violation}"
+        text = f"simulated:{_before_seeds(kind)}{seed}"
+        for violation in reproduced(text).violations:
+            return f"{text}: {violation}"
     return ""
+
+
+def _beaten(kind: str) -> Iterator[Setting]:
+    for job in _BEATEN:
+        yield replace(job, store=KINDS[kind][0])
+
+
+def _before_seeds(kind: str) -> str:
+    return "" if kind == "s3" else f"{kind}@"
 
 
 def reproduced(text: str) -> Watched:
@@ -150,6 +161,11 @@ def reproduced(text: str) -> Watched:
     return grid.reproduce(text)
 
 
+def _kind_of(mutant: Mutant) -> str:
+    """The kind of store that a mutant is hunted on."""
+    return next(kind for kind, models in KINDS.items() if mutant.jobs[0].store in models)
+
+
 def _findings(mutant: Mutant) -> Iterator[Finding | None]:
     """What is found, one by one; None for each world in which nothing is."""
     for job in mutant.jobs:
@@ -161,11 +177,11 @@ def _findings(mutant: Mutant) -> Iterator[Finding | None]:
             case "expired":
                 yield from grid.expired_of(job).findings
             case way:
-                kind = "" if job.store in KINDS["s3"] else f"{job.store}@"
+                before = _before_seeds(_kind_of(mutant))
                 for number in range(_SEEDS):
-                    text = f"simulated:{kind}{way}-{number}"
+                    text = f"simulated:{before}{way}-{number}"
                     if way == "elsewhere":
-                        text = f"elsewhere:{kind}{number}"
+                        text = f"elsewhere:{before}{number}"
                     yield from (Finding(one, text) for one in reproduced(text).violations)
                     yield None
 

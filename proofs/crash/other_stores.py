@@ -16,8 +16,10 @@ from proofs.crash.settings import Setting, all_settings
 from proofs.crash.store_models import KINDS, is_numbered
 from proofs.crash.wrong_lines import WITHOUT_SWAP, Mutant
 from proofs.crash.wrong_stores import STORE_MUTANTS
+from proofs.sides.checks import CHECKS
+from proofs.sides.wrong_sides import SIDE_MUTANTS
 
-__all__ = ["QUICK", "WHOLE", "mutants_on", "seeds_of", "units_on"]
+__all__ = ["QUICK", "WHOLE", "mutants_on", "seeds_of", "sides_on", "units_on"]
 
 WHOLE: Final = Targets(
     single_cuts=1_000, pairs=50_000, simulated_jobs=5_000, staged_jobs=2_500, elsewhere=2_500
@@ -55,6 +57,7 @@ def units_on(
         made += [("without swap", job) for job in jobs[: 2 if quick else None] if job is not None]
         expiring = [one for one in all_settings(kind=kind) if one.names == "unique"]
         made += [("expired", one) for one in expiring[:: 7 if quick else 1]]
+        made += sides_on(kind, checks=8 if quick else 1, mutants=6 if quick else 1)
         for company in _COMPANIES:
             made += seeds_of("company", (company, f"{kind}@{company}-"), first, targets.elsewhere // 2)
         made += seeds_of("elsewhere", (f"{kind}@",), first, targets.elsewhere)
@@ -62,6 +65,15 @@ def units_on(
         seeds = targets.simulated_jobs if committer == "magic" else targets.staged_jobs
         made += seeds_of("simulated", (committer, f"{kind}@{committer}."), first, seeds)
     return made
+
+
+def sides_on(kind: str, *, checks: int = 1, mutants: int = 1) -> Iterator[_Unit]:
+    """The mutants of the sides, every so many of them, and their checks, likewise, on a kind of store.
+
+    No store lacks anything that one of them needs.
+    """
+    yield from (("side mutant", (one, kind)) for one in SIDE_MUTANTS[::mutants])
+    yield from (("side", (name, kind)) for name in list(CHECKS)[::checks])
 
 
 def seeds_of(work: str, what: tuple[str, ...], first: int, seeds: int) -> Iterator[_Unit]:

@@ -26,6 +26,8 @@ class SnapshotWorld(World):
     Attributes:
         cluster: What lies in the cluster's filesystem: files, and directories as None, by their paths.
         local: What lay on the disk of the machine when that was looked at last, likewise.
+        touched: When something was last sent to the uploads of a key, on stores where that counts.
+        expired: Ids of uploads that the store itself has dropped because they were too old.
     """
 
     def __init__(self, clock: Callable[[], float], source: SnapshotWorld | None = None) -> None:
@@ -36,6 +38,8 @@ class SnapshotWorld(World):
         self.written = 0
         self.cluster: dict[str, bytes | None] = dict(source.cluster) if source else {}
         self.local: dict[str, bytes | None] = source.local if source else {}
+        self.touched: dict[str, float] = dict(source.touched) if source else {}
+        self.expired: set[str] = set(source.expired) if source else set()
         if source is not None:
             self.opened = source.opened
             self.written = source.written

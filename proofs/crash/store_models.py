@@ -7,15 +7,16 @@ behind the requests. The adapters, which speak the services' languages, are exam
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
 from magicfs.errors import Unsupported, UploadNotFound
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.delegating import DelegatingStore
-from magicfs.stores.memory import MemoryStore
+from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.port import (
     Body,
     Capabilities,
@@ -29,16 +30,18 @@ from magicfs.stores.port import (
 )
 from proofs.crash.snapshots import BUCKET, SnapshotWorld
 
-__all__ = ["KINDS", "MODELS", "Model", "is_numbered", "plain_store", "store_of"]
+__all__ = ["KINDS", "MODELS", "Model", "is_numbered", "plain_store", "store_of", "world_of"]
 
 _numbers = itertools.count()
+_UPLOAD_DAYS: Final = 7
+_DAY_S: Final = 86_400.0
 
 
 class _Plain(MemoryStore):
     world: SnapshotWorld
 
-    def __init__(self, world: SnapshotWorld) -> None:
-        super().__init__(BUCKET, world)
+    def __init__(self, world: SnapshotWorld, bucket: str = BUCKET) -> None:
+        super().__init__(bucket, world)
 
 
 class _Versions(_Plain):
@@ -61,13 +64,14 @@ class _Blocks(_Versions):
     """Azure's Blob service: a name has one list of blocks, whoever sent them (docs/design/008).
 
     Whatever is written to a name drops its other uploads; an upload is not listed while an object has its
-    name; a part that comes late is taken, and belongs to nothing. Left out is the window of one request in
-    which an upload that is aborted can still be completed: here an abort is the end.
+    name; a part that comes late is taken, and belongs to nothing. Seven days after the last block was sent to
+    a name, by the clock of the world, its uploads are gone. Left out is the window of one request in which an
+    upload that is aborted can still be completed: here an abort is the end.
     """
 
     @property
     def capabilities(self) -> Capabilities:
-        return replace(super().capabilities, uploads_apart=False, upload_days=7)
+        return replace(super().capabilities, uploads_apart=False, upload_days=_UPLOAD_DAYS)
 
     async def put(
         self,
@@ -93,16 +97,36 @@ class _Blocks(_Versions):
         self._drop_uploads(key)
         return info
 
+    async def create_upload(
+        self, key: str, *, metadata: Mapping[str, str], options: Mapping[str, Any] | None = None
+    ) -> str:
+        upload_id = await super().create_upload(key, metadata=metadata, options=options)
+        self.world.touched[key] = self.world.clock()
+        return upload_id
+
     async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
         try:
-            return await super().put_part(key, upload_id, number, body)
+            part = await super().put_part(key, upload_id, number, body)
         except UploadNotFound:
-            return Part(number, f'"{number:032x}"')
+            part = Part(number, f'"{number:032x}"')
+        self.world.touched[key] = self.world.clock()
+        return part
 
     async def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:
         async for upload in super().list_uploads(prefix):
             if upload.key not in self.world.objects:
                 yield upload
+
+    def _contents(self, operation: str, key: str) -> Any:
+        """What every operation begins with: what is too old was gone before."""
+        contents = super()._contents(operation, key)
+        oldest = self.world.clock() - _UPLOAD_DAYS * _DAY_S
+        touched = self.world.touched
+        old = [i for i, one in contents.uploads.items() if touched.get(one.key, one.initiated) < oldest]
+        for upload_id in old:
+            del contents.uploads[upload_id]
+        self.world.expired.update(old)
+        return contents
 
     def _drop_uploads(self, key: str) -> None:
         for upload_id in [one for one, upload in self.world.uploads.items() if upload.key == key]:
@@ -114,7 +138,7 @@ class _Files(_Versions):
 
     @property
     def capabilities(self) -> Capabilities:
-        return replace(super().capabilities, metadata=False)
+        return replace(super().capabilities, metadata=False, upload_options=frozenset())
 
     def _store(
         self,
@@ -175,6 +199,11 @@ class Model:
         """Whether it lists no upload whose key an object has."""
         return self.store is _Blocks
 
+    @property
+    def upload_days(self) -> int | None:
+        """How many days it keeps uploads; None for ever."""
+        return _UPLOAD_DAYS if self.store is _Blocks else None
+
 
 MODELS: Final[Mapping[str, Model]] = MappingProxyType(
     {
@@ -198,6 +227,24 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 def is_numbered(model: str) -> bool:
     """Whether versions of a job object are keys of their own there."""
     return not MODELS[model].honoured.put_if_match
+
+
+def world_of(kind: str) -> World:
+    """A new world of a kind of store, for scenes of which nothing is cut: that of ``s3`` is plain memory."""
+    return World() if kind == "s3" else _ModelWorld(MODELS[KINDS[kind][0]])
+
+
+class _ModelWorld(SnapshotWorld):
+    """Its bucket is a model of a store, with the conditions that this honours; its time is the machine's."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(time.time)
+        self.capabilities = replace(self.capabilities, upload_options=World().capabilities.upload_options)
+        self.ignores = frozenset(name for name, honoured in asdict(model.honoured).items() if not honoured)
+        self._store = model.store
+
+    def store(self, bucket: str) -> MemoryStore:
+        return self._store(self, bucket)
 
 
 def plain_store(world: SnapshotWorld, model: str) -> MemoryStore:

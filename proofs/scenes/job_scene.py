@@ -19,7 +19,7 @@ from magicfs.manifests import chain
 from magicfs.protocol import paths
 from magicfs.report import JobReport, RecoverReport
 from magicfs.stores.conditions import Conditions
-from magicfs.stores.memory import MemoryStore, World
+from magicfs.stores.memory import World
 from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.stores.port import Store
 from magicfs.testing.faulty_store import Traffic, faulty
@@ -43,14 +43,21 @@ class JobScene:
     Args:
         destination: The destination's key.
         ignores: Conditions that the store does not look at.
+        world: The world; None for a new one of the memory store, which looks at all others.
     """
 
-    def __init__(self, destination: str = "sales", *, ignores: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        destination: str = "sales",
+        *,
+        ignores: frozenset[str] = frozenset(),
+        world: World | None = None,
+    ) -> None:
         self.destination = destination
-        self.conditions = Conditions(**dict.fromkeys(ignores, False))
-        self.filesystem = MemoryFileSystem(world=World(ignores=ignores))
+        self.filesystem = MemoryFileSystem(world=world or World(ignores=ignores))
         self.filesystem.world.create_bucket(BUCKET)
-        self.plain = MemoryStore(BUCKET, self.filesystem.world)
+        self.conditions = Conditions(**dict.fromkeys(self.filesystem.world.ignores, False))
+        self.plain = self.filesystem.world.store(BUCKET)
 
     @property
     def url(self) -> str:

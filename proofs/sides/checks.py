@@ -34,32 +34,32 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One setting of a side. ``scenes`` yields how many scenes have held, again and again."""
+    """One setting of a side. ``scenes`` yields how many have held on a kind of store, again and again."""
 
     side: str
     name: str
-    scenes: Callable[[], Iterator[int]]
+    scenes: Callable[[str], Iterator[int]]
 
-    def play(self) -> Played:
-        """Play it until a rule is broken."""
+    def play(self, store: str = "s3") -> Played:
+        """Play it on a kind of store until a rule is broken."""
         held = 0
         try:
-            for more in self.scenes():
+            for more in self.scenes(store):
                 held += more
         except Trouble as trouble:
             return Played(held, str(trouble))
         return Played(held)
 
 
-def _commands(place: str, first: str, second: str) -> Iterator[int]:
-    cell = meet(place, first, second, more=_MORE)
+def _commands(place: str, first: str, second: str, store: str) -> Iterator[int]:
+    cell = meet(place, first, second, more=_MORE, store=store)
     require(not cell.troubles, "; ".join(cell.troubles))
     yield cell.runs
 
 
-def _interrupted(kind: str, mode: str) -> Iterator[int]:
+def _interrupted(kind: str, mode: str, store: str) -> Iterator[int]:
     with tempfile.TemporaryDirectory() as directory:
-        for _ in interrupts.everywhere(kind, mode, Path(directory), every=_EVERY_REQUEST):
+        for _ in interrupts.everywhere(kind, mode, Path(directory), every=_EVERY_REQUEST, store=store):
             yield 1
 
 

@@ -17,8 +17,8 @@ from magicfs.errors import MagicError
 from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.protocol.paths import is_visible
-from magicfs.stores.memory import World
 from magicfs.stores.memory_filesystem import MemoryFileSystem
+from proofs.crash.store_models import world_of
 from proofs.scenes.known import forget_job
 from proofs.scenes.memory_scene import BUCKET
 from proofs.scenes.trouble import require
@@ -83,8 +83,8 @@ class Days:
         published: How many days were published.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self.world = World()
+    def __init__(self, directory: Path, store: str = "s3") -> None:
+        self.world = world_of(store)
         self.world.create_bucket(BUCKET)
         self.directory = directory
         self.published = 0
@@ -169,12 +169,12 @@ WRITES: Final[tuple[Write, ...]] = (by_url, by_url_elsewhere, with_storage_optio
 """How a task may write."""
 
 
-def option_of_a_job(name: str) -> Iterator[int]:
+def option_of_a_job(name: str, store: str = "s3") -> Iterator[int]:
     """One option, in each way to write, appending and replacing, on two days."""
     for mode in ("append", "replace"):
         for write in WRITES:
             with tempfile.TemporaryDirectory() as directory:
-                days = Days(Path(directory))
+                days = Days(Path(directory), store)
                 for _day in range(2):
                     days.run({"conflict": mode, name: OF_JOB[name]}, write)
             yield 1

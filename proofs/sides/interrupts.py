@@ -14,9 +14,10 @@ from magicfs.errors import ProtocolViolation
 from magicfs.job.job import Job
 from magicfs.protocol import paths
 from magicfs.stores.delegating import DelegatingStore
-from magicfs.stores.memory import MemoryStore, World
+from magicfs.stores.memory import World
 from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.stores.port import Store
+from proofs.crash.store_models import world_of
 from proofs.scenes.instead import instead
 from proofs.scenes.trouble import require
 
@@ -93,21 +94,20 @@ class Files(MemoryFileSystem):
         self.hook = hook
 
     def store(self, bucket: str) -> Store:
-        return _Watched(MemoryStore(bucket, self.world), self.hook)
+        return _Watched(super().store(bucket), self.hook)
 
 
-def with_old() -> World:
-    """A bucket with a file that was there before."""
-    world = World()
+def with_old(store: str = "s3") -> World:
+    """A bucket with a file that was there before, on a kind of store."""
+    world = world_of(store)
     world.create_bucket("bucket")
-    store = MemoryStore("bucket", world)
     for key, body in OLD.items():
-        asyncio.run(store.put(key, body))
+        asyncio.run(world.store("bucket").put(key, body))
     return world
 
 
 def _content(world: World) -> dict[str, bytes]:
-    store = MemoryStore("bucket", world)
+    store = world.store("bucket")
 
     async def read() -> dict[str, bytes]:
         return {info.key: await store.get(info.key) async for info in store.list("")}
@@ -124,7 +124,7 @@ def left(world: World) -> list[str]:
     """Work objects and uploads."""
 
     async def uploads() -> list[str]:
-        return [one.key async for one in MemoryStore("bucket", world).list_uploads("")]
+        return [one.key async for one in world.store("bucket").list_uploads("")]
 
     return [key for key in _content(world) if "__magic" in key] + asyncio.run(uploads())
 
@@ -157,7 +157,7 @@ KINDS: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-def everywhere(kind: str, mode: str, directory: Path, *, every: int = 1) -> Iterator[str]:
+def everywhere(kind: str, mode: str, directory: Path, *, every: int = 1, store: str = "s3") -> Iterator[str]:
     """What has become of a job that is interrupted at each of its requests in turn, or at each of so many.
 
     Raises Trouble if part of it is published, if anything is left, or if the job says what is not true.
@@ -166,10 +166,12 @@ def everywhere(kind: str, mode: str, directory: Path, *, every: int = 1) -> Iter
     if kind == "directory":
         options["committer_options"] = {"work_directory": str(directory)}
     counted = CtrlC()
-    require(play(magicfs.Job(URL, filesystem=Files(with_old(), counted), **options)) is None, "nobody did")
+    require(
+        play(magicfs.Job(URL, filesystem=Files(with_old(store), counted), **options)) is None, "nobody did"
+    )
     places = [(number, after) for number in range(1, counted.seen + 1) for after in (False, True)]
     for number, after in places[::every]:
-        world, hook = with_old(), CtrlC(number, after=after)
+        world, hook = with_old(store), CtrlC(number, after=after)
         job = magicfs.Job(URL, filesystem=Files(world, hook), **options)
         with instead("magicfs.stores.interrupt._wait", hook.wait):
             error = play(job)

@@ -42,21 +42,21 @@ class Hunted:
         return bool(self.trouble) and not self.elsewhere and not self.problem
 
 
-def hunt_side(mutant: SideMutant) -> Hunted:
-    """Play the mutant's check, and one job with its rivals, with the wrong line."""
+def hunt_side(mutant: SideMutant, store: str = "s3") -> Hunted:
+    """Play the mutant's check, and one job with its rivals, with the wrong line, on a kind of store."""
     begun, check = time.perf_counter(), CHECKS[mutant.check]
     wrong = mutant.module, mutant.line, mutant.instead
     try:
         changed_functions(*wrong)
     except ValueError as error:
         return Hunted(mutant.name, check.side, problem=str(error))
-    prepare_the_beaten_path()
+    prepare_the_beaten_path(store)
     trouble = elsewhere = problem = ""
     with patched(*wrong):
         try:
-            trouble = check.play().trouble
+            trouble = check.play(store).trouble
         except Exception as error:  # noqa: BLE001 - that the code dies is no proof
             problem = repr(error)
         else:
-            elsewhere = seen_on_the_beaten_path()
+            elsewhere = seen_on_the_beaten_path(store)
     return Hunted(mutant.name, check.side, trouble, elsewhere, time.perf_counter() - begun, problem)

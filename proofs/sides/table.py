@@ -49,6 +49,7 @@ class Sides:
         ways: Sides by the ways of those mutants that count for them.
         cells: By side and column.
         relations: How two destinations lay to each other.
+        companies: Those of the simulated jobs.
         hunted: Mutants of ``a``, ``d`` and ``e``.
         far: Mutants of ``b`` and ``c``.
         troubles: What was found broken in sound code.
@@ -58,6 +59,7 @@ class Sides:
     ways: Mapping[str, str] = field(default_factory=lambda: _FAR)
     cells: Counter[tuple[str, str]] = field(default_factory=Counter)
     relations: set[str] = field(default_factory=set)
+    companies: set[str] = field(default_factory=set)
     hunted: list[Hunted] = field(default_factory=list)
     far: list[Caught] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
@@ -94,7 +96,9 @@ class Sides:
     def add_company(self, company: str, result: Result) -> None:
         """Add simulations of jobs in some company, such as hostile names of all forms."""
         side = SIDE_OF_COMPANY[company]
-        self.cells[side, "settings"] = _SETTINGS[company]
+        if company not in self.companies:
+            self.companies.add(company)
+            self.cells[side, "settings"] += _SETTINGS[company]
         self.cells[side, "scenes"] += result.jobs
 
     def table(self) -> dict[str, dict[str, int]]:

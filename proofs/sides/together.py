@@ -18,6 +18,7 @@ from magicfs.errors import CommitDenied, CommitFailed, MagicError, ProtocolViola
 from magicfs.filesystem import MagicFileSystem
 from magicfs.job.job import Job
 from magicfs.job.task import Task
+from proofs.crash.store_models import world_of
 from proofs.scenes.job_scene import JobScene
 from proofs.scenes.known import forget_job
 from proofs.scenes.trouble import require
@@ -59,11 +60,11 @@ def _published(scene: JobScene, *jobs: Job, tasks: int = 1) -> None:
 # -- two jobs at once ----------------------------------------------------------------------------------
 
 
-def alternately() -> Iterator[int]:
+def alternately(store: str = "s3") -> Iterator[int]:
     """Two jobs at one destination take turns in one thread; one filesystem writes for both."""
     for one in _JOBS:
         for other in _JOBS:
-            scene = JobScene("sales%20 é")
+            scene = JobScene("sales%20 é", world=world_of(store))
             jobs = [scene.job(**one), scene.job(**other)]
             tasks = [job.task(0).setup() for job in jobs]
             writer = MagicFileSystem(scene.filesystem)
@@ -77,10 +78,10 @@ def alternately() -> Iterator[int]:
             yield 1
 
 
-def in_threads() -> Iterator[int]:
+def in_threads(store: str = "s3") -> Iterator[int]:
     """Two jobs, the tasks of each in four threads."""
     for options in _JOBS:
-        scene = JobScene()
+        scene = JobScene(world=world_of(store))
         jobs = [scene.job(**{**options, "unique_names": True}) for _ in range(2)]
 
         def run(job: Job, number: int) -> None:
@@ -103,10 +104,10 @@ def _ended(call: Callable[..., Any], *args: Any) -> None:
         require(False, repr(error))
 
 
-def elsewhere() -> Iterator[int]:
+def elsewhere(store: str = "s3") -> Iterator[int]:
     """A process in which neither the job nor its task was set up writes with a filesystem of its own."""
     for options in _JOBS:
-        scene = JobScene()
+        scene = JobScene(world=world_of(store))
         job = scene.job(**options)
         task = job.task(0).setup()
         forget_job(job)
@@ -128,10 +129,10 @@ def elsewhere() -> Iterator[int]:
 # -- a task that is not whole --------------------------------------------------------------------------
 
 
-def not_closed() -> Iterator[int]:
+def not_closed(store: str = "s3") -> Iterator[int]:
     """A file that nobody closed before it was collected fails its task."""
     for options in _JOBS:
-        scene = JobScene()
+        scene = JobScene(world=world_of(store))
         task = scene.job(**options).task(0).setup()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -145,10 +146,10 @@ def not_closed() -> Iterator[int]:
             require(False, "a file that was written and never closed is missing, and the task has committed")
 
 
-def not_committed() -> Iterator[int]:
+def not_committed(store: str = "s3") -> Iterator[int]:
     """A task that was set up and never committed is told of."""
     for options in _JOBS:
-        scene = JobScene()
+        scene = JobScene(world=world_of(store))
         job = scene.job(**options)
         with job.task(0) as task:
             _wrote(task)
@@ -159,12 +160,12 @@ def not_committed() -> Iterator[int]:
         yield 1
 
 
-def not_handed_over() -> Iterator[int]:
+def not_handed_over(store: str = "s3") -> Iterator[int]:
     """A ``with`` block in which a task committed, and nobody handed its commit over, publishes nothing."""
     for options in _JOBS:
         if "tracking" in options:
             continue
-        scene = JobScene()
+        scene = JobScene(world=world_of(store))
         with suppress(ProtocolViolation):
             with magicfs.Job(scene.url, conflict="append", filesystem=scene.filesystem, **options) as job:
                 task = magicfs.Task(job.spec, job.task(0).id).setup()
@@ -175,10 +176,10 @@ def not_handed_over() -> Iterator[int]:
         yield 1
 
 
-def late() -> Iterator[int]:
+def late(store: str = "s3") -> Iterator[int]:
     """An operator publishes a job while one of its tasks is still at work: its driver hears what is lost."""
     for mode in ("append", "replace"):
-        scene = JobScene()
+        scene = JobScene(world=world_of(store))
         job = scene.job(mode)
         with job.task(0) as task:
             _wrote(task)
@@ -198,10 +199,10 @@ def late() -> Iterator[int]:
 _LEFT: Final = """
 import atexit, sys
 import magicfs
-from magicfs.stores.memory import World
 from magicfs.stores.memory_filesystem import MemoryFileSystem
+from proofs.crash.store_models import world_of
 
-world = World()
+world = world_of()
 world.create_bucket("bucket")
 
 def look():
@@ -217,10 +218,10 @@ open_file.write(b"half")
 """
 
 
-def at_exit() -> Iterator[int]:
+def at_exit(store: str = "s3") -> Iterator[int]:
     """An interpreter that ends amid a job comes to its end, and publishes nothing of it."""
     for options in _JOBS[:: len(_JOBS) - 1]:
-        code = _LEFT.replace("{})", f"**{options!r})")
+        code = _LEFT.replace("world_of()", f"world_of({store!r})").replace("{})", f"**{options!r})")
         command = [sys.executable, "-W", "ignore", "-c", code]
         # Whoever runs this may have gone to another directory than that to which relative paths lead.
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
@@ -234,11 +235,11 @@ def at_exit() -> Iterator[int]:
 # -- forks ---------------------------------------------------------------------------------------------
 
 
-def forked() -> Iterator[int]:
+def forked(store: str = "s3") -> Iterator[int]:
     """A fork that leaves the block of its parent, by its end or by an error, does nothing to the job."""
     for raises in (False, True):
         for options in _JOBS:
-            scene = JobScene()
+            scene = JobScene(world=world_of(store))
             job = scene.job(**options)
             with job.task(0) as task:
                 _wrote(task)

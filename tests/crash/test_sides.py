@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
+from magicfs.stores.conditions import conditions_of
+from proofs.crash.company import LIMITS
 from proofs.crash.mutants import Caught, seen_on_the_beaten_path
 from proofs.crash.names import FORMS
 from proofs.crash.patching import changed_functions, patched
 from proofs.crash.simulation import Result
+from proofs.crash.store_models import KINDS, MODELS, world_of
+from proofs.scenes.job_scene import JobScene
 from proofs.scenes.trouble import Trouble
 from proofs.sides import checks, main, mutants, table
 from proofs.sides.checks import CHECKS, Check, Played
 from proofs.sides.mutants import Hunted, hunt_side
-from proofs.sides.table import SIDES, Sides
+from proofs.sides.table import SIDE_OF_COMPANY, SIDES, Sides
 from proofs.sides.wrong_sides import SIDE_MUTANTS, SideMutant
 
+OTHERS = [kind for kind in KINDS if kind != "s3"]
 LONG = {name for name, one in CHECKS.items() if one.side == "a" or name.startswith("Ctrl-C")}
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("store", KINDS)
 @pytest.mark.parametrize("name", sorted(CHECKS.keys() - LONG))
-def test_sound_code_holds(name: str) -> None:
-    played = CHECKS[name].play()
+def test_sound_code_holds(name: str, store: str) -> None:
+    played = CHECKS[name].play(store)
     assert not played.trouble
     assert played.scenes
 
@@ -45,8 +53,43 @@ def test_each_mutant_is_caught_by_its_side_alone(mutant: SideMutant) -> None:
     assert [function.__code__ for function in functions] == before
 
 
-def test_sound_code_holds_on_the_beaten_path() -> None:
-    assert seen_on_the_beaten_path() == ""
+@pytest.mark.slow
+@pytest.mark.parametrize("store", OTHERS)
+@pytest.mark.parametrize("name", ["no job: sweep beside sweep", "Ctrl-C: magic, append"])
+def test_sound_code_holds_beside_a_command_and_ctrl_c_on_other_stores(name: str, store: str) -> None:
+    assert CHECKS[name].play(store).scenes > 1
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("store", OTHERS)
+def test_a_mutant_of_each_side_is_caught_on_other_stores(store: str) -> None:
+    of_side = {CHECKS[mutant.check].side: mutant for mutant in SIDE_MUTANTS}
+    assert of_side.keys() == {"a", "d", "e"}
+    for mutant in of_side.values():
+        hunted = hunt_side(mutant, store)
+        assert hunted.caught, hunted
+
+
+@pytest.mark.parametrize("store", KINDS)
+def test_a_check_meets_the_store_that_is_asked_for(store: str) -> None:
+    seen = []
+
+    def scenes(kind: str) -> Iterator[int]:
+        seen.append(JobScene(world=world_of(kind)))
+        yield 1
+
+    Check("d", "x", scenes).play(store)
+    [scene] = seen
+    assert scene.filesystem.store("bucket").capabilities.upload_days == MODELS[KINDS[store][0]].upload_days
+    first, second = (asyncio.run(scene.filesystem.store("bucket").put("a", b"same")).etag for _ in range(2))
+    assert (first == second) == (store == "s3")
+    probed = asyncio.run(conditions_of(scene.filesystem.store("bucket"), "x"))
+    assert probed == scene.conditions == MODELS[KINDS[store][0]].honoured
+
+
+@pytest.mark.parametrize("store", KINDS)
+def test_sound_code_holds_on_the_beaten_path(store: str) -> None:
+    assert seen_on_the_beaten_path(store) == ""
 
 
 def test_a_mutant_that_one_job_and_its_rivals_notice_is_not_of_a_side() -> None:
@@ -66,7 +109,7 @@ def test_a_mutant_of_which_code_dies_is_not_caught(monkeypatch: pytest.MonkeyPat
     def dies() -> list[int]:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(mutants, "CHECKS", {"late": Check("d", "late", lambda: iter(dies()))})
+    monkeypatch.setattr(mutants, "CHECKS", {"late": Check("d", "late", lambda _: iter(dies()))})
     [mutant] = (one for one in SIDE_MUTANTS if one.check == "late")
     hunted = hunt_side(mutant)
     assert (hunted.caught, hunted.problem) == (False, "ZeroDivisionError()")
@@ -107,6 +150,14 @@ def test_the_table_has_every_side() -> None:
     assert found.table()["b"] == {"settings": 2, "scenes": 2, "mutants": 1, "caught": 1}
     assert found.table()["c"] == {"settings": len(FORMS), "scenes": 3, "mutants": 1, "caught": 1}
     assert (found.empty, found.whole) == (0, True)
+
+
+def test_what_companies_and_checks_bring_to_a_side_is_added_up() -> None:
+    found = Sides(ways=SIDE_OF_COMPANY)
+    found.add_check("parts", Played(2))
+    for _ in range(2):
+        found.add_company("limits", Result(jobs=3))
+    assert found.table()["e"] == {"settings": len(LIMITS) + 1, "scenes": 8, "mutants": 0, "caught": 0}
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -157,8 +208,8 @@ def test_a_check_ends_with_the_first_trouble() -> None:
     def scenes() -> list[int]:
         raise Trouble("broken")
 
-    assert Check("d", "x", lambda: iter([1, 2])).play() == Played(3)
-    assert Check("d", "x", lambda: iter(scenes())).play() == Played(0, "broken")
+    assert Check("d", "x", lambda _: iter([1, 2])).play() == Played(3)
+    assert Check("d", "x", lambda _: iter(scenes())).play() == Played(0, "broken")
     assert checks.Played(1).trouble == ""
 
 

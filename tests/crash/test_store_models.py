@@ -9,19 +9,25 @@ import pytest
 
 from magicfs.errors import PreconditionFailed, Unsupported, UploadNotFound
 from magicfs.protocol.readback import etag_of_upload
+from magicfs.stores.azure import AzureStore
+from magicfs.stores.gcs import GcsStore
+from magicfs.stores.local import LocalStore
 from magicfs.stores.memory import MemoryStore
-from magicfs.stores.port import PutMode, Update
+from magicfs.stores.port import Capabilities, PutMode, Update
 from proofs.crash import elsewhere, grid
 from proofs.crash.main import main
-from proofs.crash.other_stores import mutants_on
+from proofs.crash.other_stores import QUICK, WHOLE, mutants_on, units_on
 from proofs.crash.settings import all_settings
 from proofs.crash.simulation import Result, Simulation, simulate
 from proofs.crash.snapshots import SnapshotWorld
-from proofs.crash.store_models import KINDS, plain_store
+from proofs.crash.store_models import KINDS, MODELS, plain_store
 from proofs.crash.writing import START, Clock
 from proofs.crash.wrong_stores import STORE_MUTANTS
+from proofs.sides.checks import CHECKS
+from proofs.sides.wrong_sides import SIDE_MUTANTS
 
 OTHERS = [kind for kind in KINDS if kind != "s3"]
+DAY_S = 86_400
 COMPANIES = ("", "directory.", "partitioned.", "names-", "maintenance-", "interrupts-", "limits-", "drivers-")
 
 
@@ -64,6 +70,44 @@ def test_on_azure_a_write_drops_the_uploads_of_its_name() -> None:
     assert [one.key for one in listed(store)] == ["b"]
     assert now(store.complete_upload("a", hidden, [part])).size == 1
     assert list(world.uploads) == [other]
+
+
+def test_on_azure_an_upload_is_gone_seven_days_after_the_last_block_of_its_name() -> None:
+    world, store = world_and_store("azure")
+    old, part = upload(store, "a")
+    kept, _ = upload(store, "b")
+    world.clock.now += 6.9 * DAY_S  # type: ignore[attr-defined]
+    renewed, again = upload(store, "c")
+    now(store.put_part("b", "an upload that is gone", 1, b"late"))
+    assert {one.upload_id for one in listed(store)} == {old, kept, renewed}
+    earlier = world.copy()
+    world.clock.now += 0.2 * DAY_S  # type: ignore[attr-defined]
+    with pytest.raises(UploadNotFound):
+        now(store.complete_upload("a", old, [part]))
+    assert [one.upload_id for one in listed(store)] == [kept, renewed]
+    assert world.expired == {old}
+    assert now(store.complete_upload("c", renewed, [again])).size == 1
+    assert now(plain_store(earlier, "azure").put("d", b"")).size == 0
+    assert (earlier.expired, {*earlier.uploads}) == ({old}, {kept, renewed})
+
+
+@pytest.mark.parametrize("kind", ["s3", "gcs", "local"])
+def test_elsewhere_an_upload_stays_as_long_as_nobody_aborts_it(kind: str) -> None:
+    world, store = world_and_store(kind)
+    upload_id, _ = upload(store, "a")
+    world.clock.now += 400 * DAY_S  # type: ignore[attr-defined]
+    assert [one.upload_id for one in listed(store)] == [upload_id]
+
+
+def test_models_keep_uploads_as_long_as_their_stores() -> None:
+    stores = {"gcs": GcsStore, "azure": AzureStore, "local": LocalStore}
+    for kind, store in stores.items():
+        real = vars(store)["capabilities"]
+        assert isinstance(real, Capabilities)
+        _, model = world_and_store(kind)
+        for name in ("upload_days", "uploads_apart", "metadata"):
+            assert getattr(model.capabilities, name) == getattr(real, name), (kind, name)
+        assert MODELS[KINDS[kind][0]].upload_days == real.upload_days
 
 
 def test_on_local_files_the_id_of_an_upload_tells_the_etag_and_metadata_is_forgotten() -> None:
@@ -127,6 +171,21 @@ def test_mutants_are_moved_to_the_store(kind: str) -> None:
         "limits",
     }
     assert set(STORE_MUTANTS.get(kind, ())) <= set(mutants)
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_every_side_and_each_of_its_mutants_is_asked_for_on_the_store(kind: str) -> None:
+    whole = units_on(kind, ["magic"], quick=False, targets=WHOLE, first=0)
+    assert {what for work, what in whole if work == "side"} == {(name, kind) for name in CHECKS}
+    hunted = [what for work, what in whole if work == "side mutant"]
+    assert hunted == [(mutant, kind) for mutant in SIDE_MUTANTS]
+    quick = units_on(kind, ["magic"], quick=True, targets=QUICK, first=0)
+    assert {work for work, _ in quick} == {work for work, _ in whole}
+    assert not [
+        work
+        for work, _ in units_on(kind, ["directory"], quick=True, targets=QUICK, first=0)
+        if "side" in work
+    ]
 
 
 def test_an_unknown_store_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,6 +96,10 @@ class World:
         with self._lock:
             self._buckets.clear()
 
+    def store(self, bucket: str) -> MemoryStore:
+        """The store of one bucket."""
+        return MemoryStore(bucket, self)
+
     def next_upload_id(self) -> str:
         """An id that no other upload of this world has."""
         with self._lock:

@@ -17,7 +17,7 @@ from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 
 from magicfs.errors import ObjectExists, ObjectNotFound, UsageError
 from magicfs.protocol import paths
-from magicfs.stores.memory import MemoryStore, World, default_world
+from magicfs.stores.memory import World, default_world
 from magicfs.stores.port import ObjectInfo, PutMode, Store
 
 __all__ = ["MemoryFileSystem"]
@@ -39,7 +39,7 @@ class MemoryFileSystem(AsyncFileSystem):
 
     def store(self, bucket: str) -> Store:
         """The store behind one bucket."""
-        return MemoryStore(bucket, self.world)
+        return self.world.store(bucket)
 
     def __reduce__(self) -> Any:
         if self.world is not default_world():
