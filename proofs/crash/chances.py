@@ -49,8 +49,8 @@ class Chances:
     Attributes:
         random: The source.
         weather: How bad it is.
-        company: ``rivals``, ``races``, ``drivers``, ``names``, ``maintenance``, ``interrupts`` or ``limits``;
-            empty for what chance brings.
+        company: ``rivals``, ``races``, ``drivers``, ``names``, ``maintenance``, ``interrupts``, ``limits`` or
+            ``days``; empty for what chance brings.
         calm: Whether nothing goes wrong any more.
         mortal: Names of processes that may crash.
         met: Faults by kind and by the state of the job that they met.
@@ -71,7 +71,7 @@ class Chances:
         of ``drivers`` two who drive it and two who abort it, and some slow requests; of ``names`` jobs with
         names that make trouble; of ``maintenance`` somebody who looks after the destination; of
         ``interrupts`` a driver that is interrupted while it commits; of ``limits`` files that may hardly be
-        larger. No request of these fails.
+        larger; of ``days`` a driver that waits for days before it commits. No request of these fails.
         """
         source = random.Random(seed)  # noqa: S311 - no secret
         weather = Weather(

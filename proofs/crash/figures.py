@@ -20,6 +20,11 @@ from proofs.sides.table import SIDE_OF_COMPANY, Sides
 __all__ = ["ACCEPTED", "Figures", "Targets", "say", "tell"]
 
 _SHOWN: Final = 20
+_DROPPED: Final = {
+    "waited": "waited_jobs",
+    "overwritten": "overwritten_files",
+    "rewritten": "rewritten_files",
+}
 
 ACCEPTED: Final = (
     "unique_names=False: an upload that no document has recorded yet when its worker dies may stay pending",
@@ -62,6 +67,7 @@ class Figures:
 
     Attributes:
         store: The kind of store.
+        dropped: Jobs that waited for days, and files that somebody wrote meanwhile.
         driven: For each committer under a job object its figures by their names.
         classic: For each other committer what was seen of each of its promises.
     """
@@ -71,6 +77,7 @@ class Figures:
     classic: dict[str, list[Tally]] = field(default_factory=dict)
     elsewhere: Result = field(default_factory=Result)
     expired_uploads: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
     pair_worlds: int = 0
     without_swap_violations: int = 0
     findings: list[Finding] = field(default_factory=list)
@@ -124,6 +131,8 @@ class Figures:
         of = self._of(grid.setting.committer)
         if kind == "expired":
             self.expired_uploads += grid.cuts
+        elif kind in _DROPPED:
+            self.dropped[_DROPPED[kind]] += grid.cuts
         else:
             of["single_cuts"] += grid.cuts
         of["pairs"] += grid.pairs
@@ -158,6 +167,7 @@ class Figures:
             "pairs": totals["pairs"],
             "pair_worlds": self.pair_worlds,
             "expired_uploads": self.expired_uploads,
+            **{name: self.dropped[name] for name in _DROPPED.values()},
             "simulated_jobs": totals["simulated_jobs"],
             "elsewhere_jobs": self.elsewhere.jobs,
             "sides": self.sides.table(),

@@ -24,9 +24,14 @@ __all__ = [
     "Finding",
     "Grid",
     "Plan",
+    "Recorder",
+    "Side",
+    "at_cut",
     "each_single",
     "expired_of",
+    "finish",
     "pairs_of",
+    "recorded_job",
     "reproduce",
     "singles_of",
     "wishes_of",
@@ -142,7 +147,7 @@ def expired_of(setting: Setting) -> Grid:
     Only for jobs that can be: a name that was replaced in place is gone.
     """
     grid = Grid(setting)
-    driver = _recorded_job(setting)
+    driver = recorded_job(setting)
     grid.requests = driver.scene.traffic.count
     for moment, cuts in driver.worlds():
         own = [one for one in moment.world.uploads if one not in driver.scene.before.uploads]
@@ -161,7 +166,7 @@ def _expired(original: Scene, moment: Moment) -> Scene:
     if not own:
         raise ValueError(f"at this moment {scene.setting.text} has no upload that could expire")
     del scene.world.uploads[own[-1]]
-    scene.stage(_finish(scene, "forward"))
+    scene.stage(finish(scene, "forward"))
     return scene
 
 
@@ -192,7 +197,7 @@ async def _cut(scene: Scene, fault: Fault, wish: Wish) -> None:
 # -- pairs ---------------------------------------------------------------------------------------------
 
 
-class _Recorder:
+class Recorder:
     """Keeps the world at every side of every request of one process."""
 
     def __init__(self, scene: Scene, actor: str) -> None:
@@ -230,26 +235,32 @@ def pairs_of(setting: Setting, plan: Plan, step: int = 1) -> Grid:
     """
     grid = Grid(setting)
     first, second = plan
-    driver = _recorded_job(setting)
+    driver = recorded_job(setting)
     grid.requests = driver.scene.traffic.count
     for moment, cuts in [*driver.worlds()][::step]:
         scene = driver.scene.at(moment)
-        recovery = _Recorder(scene, "recovery")
+        recovery = Recorder(scene, "recovery")
         scene.stage(_recover(recovery, first))
         where = f"{setting.text}:{cuts[0][0]}:{cuts[0][1]}:{first}"
         grid.found(scene.violations, f"driver:{where}")
         for left, again in recovery.worlds():
             last = scene.at(left)
-            last.stage(_finish(last, second))
+            last.stage(finish(last, second))
             grid.found(last.violations, f"pair:{where}:{again[0][0]}:{again[0][1]}:{second}")
             grid.worlds += 1
             grid.pairs += len(cuts) * len(again)
     return grid
 
 
-def _recorded_job(setting: Setting) -> _Recorder:
-    scene = Scene.new(setting)
-    recorder = _Recorder(scene, "driver")
+def recorded_job(setting: Setting, wait_h: int = 0) -> Recorder:
+    """A job that nobody disturbs, and its world at every side of every request of its driver.
+
+    Args:
+        setting: The job.
+        wait_h: How many hours the driver waits before it commits.
+    """
+    scene = Scene.new(setting, wait_h)
+    recorder = Recorder(scene, "driver")
 
     async def play() -> None:
         recorder.traffic()
@@ -259,13 +270,14 @@ def _recorded_job(setting: Setting) -> _Recorder:
     return recorder
 
 
-async def _recover(recorder: _Recorder, wish: Wish) -> None:
+async def _recover(recorder: Recorder, wish: Wish) -> None:
     recorder.traffic()
     await recorder.scene.recover(wish)
     await recorder.scene.end()
 
 
-async def _finish(scene: Scene, wish: Wish) -> None:
+async def finish(scene: Scene, wish: Wish) -> None:
+    """Recover a job of which all processes are dead, and look at the end."""
     scene.watch()
     await scene.recover(wish, "second recovery")
     await scene.end()
@@ -274,7 +286,7 @@ async def _finish(scene: Scene, wish: Wish) -> None:
 def _pair(setting: Setting, cut: tuple[int, Side], plan: Plan, again: tuple[int, Side]) -> Scene:
     """One pair of cuts, the second of them a crash for real."""
     first, second = plan
-    original, moment = _at(setting, cut)
+    original, moment = at_cut(setting, cut)
     scene = original.at(moment)
 
     async def play() -> None:
@@ -287,13 +299,13 @@ def _pair(setting: Setting, cut: tuple[int, Side], plan: Plan, again: tuple[int,
     return scene
 
 
-def _at(setting: Setting, cut: tuple[int, Side]) -> tuple[Scene, Moment]:
-    """A job, and the moment at which its driver is cut.
+def at_cut(setting: Setting, cut: tuple[int, Side], wait_h: int = 0) -> tuple[Scene, Moment]:
+    """A job, and the moment at which its driver is cut that has waited so many hours before it committed.
 
     Raises:
         ValueError: It has no such request.
     """
-    driver = _recorded_job(setting)
+    driver = recorded_job(setting, wait_h)
     for moment, cuts in driver.worlds():
         if cut in cuts:
             return driver.scene, moment
@@ -324,11 +336,11 @@ def reproduce(text: str) -> Scene:
         case "single", [number, ("before" | "after") as side, wish] if wish in _WISHES:
             scene.stage(_cut(scene, Fault(_KINDS[side], number=int(number)), cast("Wish", wish)))
         case "expired", [number, ("before" | "after") as side]:
-            scene = _expired(*_at(job, (int(number), side)))
+            scene = _expired(*at_cut(job, (int(number), side)))
         case "driver", [number, ("before" | "after") as side, wish] if wish in _WISHES:
-            original, moment = _at(job, (int(number), side))
+            original, moment = at_cut(job, (int(number), side))
             scene = original.at(moment)
-            scene.stage(_recover(_Recorder(scene, "recovery"), cast("Wish", wish)))
+            scene.stage(_recover(Recorder(scene, "recovery"), cast("Wish", wish)))
         case "pair", [
             number,
             ("before" | "after") as side,

@@ -153,6 +153,10 @@ def _moment(look: _Look) -> Iterator[Violation]:
             yield Violation("b", f"{job.job_id} was published and is moved again: {history.states}")
         for key in history.plan.files.keys() - data.keys() - deletable:
             yield Violation("b", f"{key} of {job.job_id}, which is completed, is not there")
+        for key in history.plan.files.keys() & data.keys() - deletable:
+            wrote = job.outputs.get(history.plan.files[key], {})
+            if wrote.get(key) != data[key].body:
+                yield Violation("b", f"{key} of {job.job_id}, which is completed, holds something else")
 
 
 def _attempts(look: _Look) -> Iterator[Violation]:
@@ -303,7 +307,8 @@ def _leftovers(look: _Look) -> Iterator[Violation]:
 def _untouched(look: _Look) -> Iterator[Violation]:
     """(e): everything else is the very same.
 
-    Where uploads of one name share a list, whoever writes to the name drops the others.
+    Where uploads of one name share a list, whoever writes to the name drops the others. Some stores drop old
+    ones themselves.
     """
     destination = look.facts.destination
     own = {f"{destination}/_SUCCESS"}
@@ -318,7 +323,7 @@ def _untouched(look: _Look) -> Iterator[Violation]:
         if key.startswith(tuple(work)):
             continue
         yield Violation("e", f"{key} was {'changed' if key in before and key in now else 'made or removed'}")
-    for upload_id in look.before.uploads.keys() - look.now.uploads.keys():
+    for upload_id in look.before.uploads.keys() - look.now.uploads.keys() - look.now.expired:
         if look.facts.hides and look.before.uploads[upload_id].key in look.written:
             continue
         yield Violation("e", f"the upload of {look.before.uploads[upload_id].key} was somebody else's")

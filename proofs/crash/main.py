@@ -13,7 +13,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
-from proofs.crash import classic, elsewhere, grid, other_stores
+from proofs.crash import classic, dropped, elsewhere, grid, other_stores
 from proofs.crash.classic import CLASSIC
 from proofs.crash.disk import move_to, room
 from proofs.crash.drawing import DRIVEN
@@ -56,7 +56,9 @@ model_replays and without_swap_violations are magic's alone. "committers" has th
 that a job object drives the invariants' violations, which must be none; of the others how often a run broke
 a promise that the committer does not make ("violations"), and whether exactly those promises broke
 ("declared"). "ok" is false if a promise that is made was broken, if one that is not made never was, or if a
-target was missed. "sides" counts for each side of the world (a: maintenance, b: other destinations, c:
+target was missed. waited_jobs are those that wait for days between their tasks and their commit, cut in the
+end where uploads expire; overwritten_files and rewritten_files those that somebody else writes amid a commit,
+on other stores than S3. "sides" counts for each side of the world (a: maintenance, b: other destinations, c:
 names, d: the public API, e: sizes) settings, scenes, mutants, and mutants that this side caught and one job
 with its rivals did not; an empty cell makes "ok" false. Of directory and partitioned every single cut is
 made; pairs are those of some settings, drawn by --first, all pairs of each. With --store gcs, azure or local
@@ -76,6 +78,12 @@ def work(unit: _Unit) -> tuple[_Unit, Any]:
             return unit, grid.singles_of(*what)
         case "expired":
             return unit, grid.expired_of(what)
+        case "waited":
+            return unit, dropped.waited_of(what)
+        case "overwritten":
+            return unit, dropped.overwritten_of(what)
+        case "rewritten":
+            return unit, dropped.rewritten_of(what)
         case "pairs":
             return unit, grid.pairs_of(*what)
         case "mutant":
@@ -136,6 +144,7 @@ def units(committers: Collection[str], *, quick: bool, targets: Targets, first: 
         made += [("without swap", job) for job in WITHOUT_SWAP.jobs[: 2 if quick else None]]
         expiring = list(all_settings())[:: 7 if quick else 1]
         made += [("expired", one) for one in expiring if one.names == "unique"]
+        made += [("waited", one) for one in expiring]
     if "magic" in committers:
         made += other_stores.sides_on("s3", checks=4 if quick else 1)
         made += seeds_of("company", ("names", "names-"), first, targets.elsewhere // _NAMED)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
-from proofs.crash import grid
+from proofs.crash import dropped, grid
 from proofs.crash.elsewhere import Elsewhere
 from proofs.crash.grid import Finding
 from proofs.crash.past import before_of
@@ -24,6 +25,7 @@ from proofs.crash.wrong_company import COMPANY_MUTANTS
 from proofs.crash.wrong_lines import MUTANTS, WITHOUT_SWAP, Mutant
 from proofs.crash.wrong_places import FAR_MUTANTS
 from proofs.crash.wrong_staging import STAGED_MUTANTS
+from proofs.crash.wrong_stores import STORE_MUTANTS
 
 __all__ = [
     "ALL_MUTANTS",
@@ -143,9 +145,10 @@ def reproduced(text: str) -> Watched:
     """
     name, bar, rest = text.partition("|")
     if bar:
-        mutant = next((one for one in ALL_MUTANTS if one.name == name), None)
+        every = (*ALL_MUTANTS, *chain.from_iterable(STORE_MUTANTS.values()))
+        mutant = next((one for one in every if one.name == name), None)
         if mutant is None:
-            raise ValueError(f"no mutant {name!r}; there are: {', '.join(one.name for one in ALL_MUTANTS)}")
+            raise ValueError(f"no mutant {name!r}; there are: {', '.join(one.name for one in every)}")
         for job in mutant.jobs:
             before_of(job)
         with patched(mutant.module, mutant.line, mutant.instead):
@@ -158,6 +161,8 @@ def reproduced(text: str) -> Watched:
         scene = Elsewhere.of(text.removeprefix("elsewhere:"))
         scene.run()
         return scene
+    if text.startswith(tuple(f"{kind}:" for kind in dropped.KINDS)):
+        return dropped.reproduce(text)
     return grid.reproduce(text)
 
 
@@ -176,6 +181,12 @@ def _findings(mutant: Mutant) -> Iterator[Finding | None]:
                     yield None
             case "expired":
                 yield from grid.expired_of(job).findings
+            case "waited":
+                yield from dropped.waited_of(job).findings
+            case "overwritten":
+                yield from dropped.overwritten_of(job).findings
+            case "rewritten":
+                yield from dropped.rewritten_of(job).findings
             case way:
                 before = _before_seeds(_kind_of(mutant))
                 for number in range(_SEEDS):

@@ -13,7 +13,7 @@ from proofs.crash.figures import Targets
 from proofs.crash.grid import STAGED_PLANS
 from proofs.crash.mutants import ALL_MUTANTS
 from proofs.crash.settings import Setting, all_settings
-from proofs.crash.store_models import KINDS, is_numbered
+from proofs.crash.store_models import KINDS, MODELS, is_numbered
 from proofs.crash.wrong_lines import WITHOUT_SWAP, Mutant
 from proofs.crash.wrong_stores import STORE_MUTANTS
 from proofs.sides.checks import CHECKS
@@ -57,10 +57,12 @@ def units_on(
         made += [("without swap", job) for job in jobs[: 2 if quick else None] if job is not None]
         expiring = [one for one in all_settings(kind=kind) if one.names == "unique"]
         made += [("expired", one) for one in expiring[:: 7 if quick else 1]]
+        made += _days_and_strangers(kind, quick=quick)
         made += sides_on(kind, checks=8 if quick else 1, mutants=6 if quick else 1)
         for company in _COMPANIES:
             made += seeds_of("company", (company, f"{kind}@{company}-"), first, targets.elsewhere // 2)
         made += seeds_of("elsewhere", (f"{kind}@",), first, targets.elsewhere)
+        made += seeds_of("simulated", ("magic", f"{kind}@days-"), first, targets.elsewhere)
     for committer in driven:
         seeds = targets.simulated_jobs if committer == "magic" else targets.staged_jobs
         made += seeds_of("simulated", (committer, f"{kind}@{committer}."), first, seeds)
@@ -74,6 +76,18 @@ def sides_on(kind: str, *, checks: int = 1, mutants: int = 1) -> Iterator[_Unit]
     """
     yield from (("side mutant", (one, kind)) for one in SIDE_MUTANTS[::mutants])
     yield from (("side", (name, kind)) for name in list(CHECKS)[::checks])
+
+
+def _days_and_strangers(kind: str, *, quick: bool) -> Iterator[_Unit]:
+    """Jobs that wait for days, some of them staging; and files that somebody writes amid a commit."""
+    magic = list(all_settings(kind=kind))[:: 7 if quick else 1]
+    staged = [one for name in DRIVEN if name != "magic" for one in all_settings(name, kind)]
+    yield from (("waited", one) for one in (*magic, *staged[:: 101 if quick else 7]))
+    for setting in magic:
+        if setting.names == "unique" and MODELS[KINDS[kind][0]].hides_uploads:
+            yield "overwritten", setting
+        if setting.mode.startswith("replace"):
+            yield "rewritten", setting
 
 
 def seeds_of(work: str, what: tuple[str, ...], first: int, seeds: int) -> Iterator[_Unit]:

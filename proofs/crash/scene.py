@@ -8,14 +8,15 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from magicfs import datasets
-from magicfs.errors import CommitDenied, ProtocolViolation, UsageError
+from magicfs.errors import CommitDenied, CommitFailed, ProtocolViolation, UsageError
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.paths import Location
+from magicfs.report import JobReport
 from magicfs.testing import virtual_time
 from magicfs.transaction.context import JobContext
-from proofs.crash import beside
+from proofs.crash import beside, days
 from proofs.crash.history import Facts, JobFacts, JobHistory
 from proofs.crash.invariants import Violation
 from proofs.crash.past import before_of
@@ -59,19 +60,21 @@ class Scene(Watched):
     Attributes:
         setting: What kind of job.
         context: The job.
+        wait_h: How many hours the driver waits before it commits.
         late: Workers that outlive their job.
     """
 
     setting: Setting = field(kw_only=True)
     context: JobContext = field(kw_only=True)
+    wait_h: int = 0
     late: list[asyncio.Task[Outcome]] = field(default_factory=list)
     _attempts: int = 0
 
     @classmethod
-    def new(cls, setting: Setting, seed: str | int = 0) -> Scene:
-        """The scene before its job, the same for the same seed."""
+    def new(cls, setting: Setting, wait_h: int = 0) -> Scene:
+        """The scene before its job, always the same."""
         before = before_of(setting)
-        with virtual_time.deterministic(seed, Clock(START)):
+        with virtual_time.deterministic(0, Clock(START)):
             context = context_of(setting, JobId(str(uuid4())))
         shape = SHAPES[setting.shape]
         tasks = frozenset(ids.task_id(one.task) for one in shape.attempts if one.end == "accepted")
@@ -85,7 +88,7 @@ class Scene(Watched):
         )
         world = SnapshotWorld(Clock(START + 86400), before)
         facts = Facts(DESTINATION, [job], hides=MODELS[setting.store].hides_uploads)
-        return cls(before, world, facts, setting=setting, context=context)
+        return cls(before, world, facts, setting=setting, context=context, wait_h=wait_h)
 
     def at(self, moment: Moment) -> Scene:
         """The scene as it was at a moment, all processes dead."""
@@ -129,7 +132,14 @@ class Scene(Watched):
             if late.surprising:
                 self.surprised("a late worker", late)
         if not outcome.died:
+            upload_days = MODELS[self.setting.store].upload_days
+            if isinstance(outcome.error, CommitFailed) and days.is_going(self.wait_h, upload_days):
+                return outcome
             self.surprised("the driver", outcome)
+            warnings = outcome.result.warnings if isinstance(outcome.result, JobReport) else None
+            committing = self.history.reached("committing")
+            if wrong := days.complaint(self.wait_h, upload_days, committing=committing, warnings=warnings):
+                self.violations.append(Violation("b", wrong))
             published = self.history.reached("completed")
             if outcome.error is None and not published:
                 self.violations.append(Violation("b", "the driver says that the job is published"))
@@ -144,6 +154,7 @@ class Scene(Watched):
         setup = await committer.setup_job()
         commits = [await self._accepted(attempt) for attempt in SHAPES[self.setting.shape].attempts]
         taken = [commit for commit in commits if commit is not None]
+        self.clock.now += self.wait_h * 3600
         if self.setting.winners == "listed":
             return await committer.commit_job(None, setup.driver)
         self.job.accepted = [{commit.attempt_id for commit in taken}]

@@ -23,6 +23,7 @@ from magicfs.protocol.paths import Location
 from magicfs.report import JobReport
 from magicfs.stores.retrying import RetryingStore
 from magicfs.testing.store_faults import Fault, Kind, Request
+from proofs.crash import days
 from proofs.crash.chances import Chances
 from proofs.crash.company import MAINTENANCE, Maintenance, interrupted, is_company, near_limits
 from proofs.crash.drawing import DRIVEN, DrawnJob, again, draw_jobs
@@ -80,6 +81,7 @@ class Simulation(Watched):
     _numbers: int = 0
     _skew: float = 0.0
     _interruption: random.Random | None = None
+    _patience: random.Random | None = None
     _helped: set[JobId] = field(default_factory=set)
 
     @classmethod
@@ -151,6 +153,7 @@ class Simulation(Watched):
     async def _run(self) -> None:
         chances = self.chances
         self._interruption = self._company("interrupts", 0.1)
+        self._patience = self._company("days", 0.1)
         for number, job in enumerate(self.jobs):
             self._start(f"j{number}-driver", chances.moment() if number else 0.0, self._driver, number, job)
             if chances.company == "drivers" or (not chances.company and chances.one_in(6)):
@@ -212,6 +215,7 @@ class Simulation(Watched):
         if len(accepted) < len(job.files) or self.chances.one_in(25):
             await committer.abort_job(accepted, setup.driver)
             return
+        hours = await self._wait()
         handed = accepted if job.setting.winners == "handed" else None
         if job.facts.accepted is not None:
             job.facts.accepted.append({commit.attempt_id for commit in accepted})
@@ -222,16 +226,42 @@ class Simulation(Watched):
                 await asyncio.sleep(self.chances.pause(30.0))
                 continue
             except MagicError:
+                self._look_back(job, hours)
                 if self.chances.one_in(2):
                     await committer.abort_job(accepted, setup.driver)
                 raise
             if report is None:
                 return
+            self._look_back(job, hours, report)
             if report.job_id and not self.histories[job.context.job].reached("completed"):
                 self.violations.append(
                     Violation("b", "a driver says that the job is published, and it is not")
                 )
             return
+
+    async def _wait(self) -> int:
+        """Let days go by, once, while everything else goes on or stands still; returns how many hours."""
+        source, self._patience = self._patience, None
+        if source is None:
+            return 0
+        # Names that were replaced in place are gone with their uploads, if a clock goes wrong meanwhile.
+        hours = source.choice(days.HOURS if all(one.facts.unique for one in self.jobs) else days.HOURS[:-1])
+        await asyncio.sleep(source.choice((0.0, 3600.0)))
+        self.clock.now += hours * 3600
+        return hours
+
+    def _look_back(self, job: DrawnJob, hours: int, report: JobReport | None = None) -> None:
+        """Whether a job that has waited ended as it must, if nobody else has begun or ended it."""
+        if not hours or self._skew or job.context.job in self._helped:
+            return
+        wrong = days.complaint(
+            hours,
+            MODELS[job.setting.store].upload_days,
+            committing=self.histories[job.context.job].reached("committing"),
+            warnings=report.warnings if report is not None else None,
+        )
+        if wrong:
+            self.violations.append(Violation("b", wrong))
 
     async def _committed(
         self, committer: Committer, handed: list[TaskCommit] | None, driver: str | None, job: DrawnJob

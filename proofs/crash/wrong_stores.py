@@ -11,10 +11,79 @@ from proofs.crash.wrong_lines import Mutant
 
 __all__ = ["STORE_MUTANTS"]
 
+_OLD_UPLOADS: Final = "magicfs.transaction.old_uploads"
 _READBACK: Final = "magicfs.protocol.readback"
 
 STORE_MUTANTS: Final[Mapping[str, tuple[Mutant, ...]]] = MappingProxyType(
     {
+        "gcs": (
+            Mutant(
+                "the ETag of a file is reckoned from its parts, as S3 does",
+                "f",
+                "magicfs.engine",
+                "etag = await self._complete(step)",
+                "etag = await self._complete(step) and f'\"{etag_of_parts(step.etags)}\"'",
+                (Setting(mode="append", store="gcs"),),
+            ),
+            Mutant(
+                "old files are deleted by name, whatever generation they have",
+                "e",
+                "magicfs.transaction.publish",
+                "return await remove_matching("
+                "engine.store, conditions, objects, engine.concurrency, check=check)",
+                "await engine.store.delete([key for key, _ in objects]); return []",
+                (Setting(mode="replace", store="gcs"),),
+                "rewritten",
+            ),
+        ),
+        "azure": (
+            Mutant(
+                "how many days the store keeps uploads is no matter",
+                "b",
+                _OLD_UPLOADS,
+                "if days is None or age_ms < days * _DAY_MS - _WARNED_BEFORE_MS:",
+                "if True:",
+                (Setting(mode="replace", names="equal", store="azure"),),
+                "waited",
+            ),
+            Mutant(
+                "a job is taken until its uploads go",
+                "b",
+                _OLD_UPLOADS,
+                "if age_ms < days * _DAY_MS - _REFUSED_BEFORE_MS:",
+                "if age_ms < days * _DAY_MS:",
+                (Setting(mode="replace", names="equal", store="azure"),),
+                "waited",
+            ),
+            Mutant(
+                "uploads that hide behind objects are taken for gone",
+                "b",
+                _OLD_UPLOADS,
+                "if gone and not engine.store.capabilities.uploads_apart:",
+                "if False:",
+                (Setting(mode="replace", names="equal", store="azure"),),
+                "waited",
+            ),
+            Mutant(
+                "whoever dropped the upload is taken for oneself",
+                "b",
+                _READBACK,
+                "if found is not None and found.exists and write_id is not None "
+                "and found.write_id == write_id:",
+                "if found is not None and found.exists and write_id is not None:",
+                (Setting(shape="three", store="azure"),),
+                "overwritten",
+            ),
+            Mutant(
+                "whatever has the name of a file is taken back",
+                "e",
+                "magicfs.transaction.revert",
+                "if may_delete(Purpose.TAKE_BACK, info.key, shown_of(info, pending), own):",
+                "if None not in own.values():",
+                (Setting(shape="three", store="azure"),),
+                "overwritten",
+            ),
+        ),
         "local": (
             Mutant(
                 "a file without metadata is nobody's",

@@ -116,7 +116,7 @@ def test_settings_are_read_back() -> None:
 )
 def test_a_pair_by_snapshots_is_a_pair_by_crashes(setting: Setting) -> None:
     """What a crash leaves is the world at its moment: played both ways, the end is the same."""
-    driver = grid._recorded_job(setting)
+    driver = grid.recorded_job(setting)
     for moment, cuts in list(driver.worlds())[::4]:
         number, side = cuts[0]
         crashed = grid.Scene.new(setting)
@@ -135,7 +135,7 @@ def test_reproductions_run_again() -> None:
     expiring = Setting(shape="three")
     commits = [
         cuts[0]
-        for moment, cuts in grid._recorded_job(expiring).worlds()
+        for moment, cuts in grid.recorded_job(expiring).worlds()
         if moment.history.state == "committing"
     ]
     for text in (

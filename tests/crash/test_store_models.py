@@ -28,7 +28,8 @@ from proofs.sides.wrong_sides import SIDE_MUTANTS
 
 OTHERS = [kind for kind in KINDS if kind != "s3"]
 DAY_S = 86_400
-COMPANIES = ("", "directory.", "partitioned.", "names-", "maintenance-", "interrupts-", "limits-", "drivers-")
+COMPANIES = ("", "directory.", "partitioned.")
+COMPANIES += ("names-", "maintenance-", "interrupts-", "limits-", "drivers-", "days-")
 
 
 def now(coroutine: Coroutine[Any, Any, Any]) -> Any:
