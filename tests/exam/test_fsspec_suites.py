@@ -1,8 +1,8 @@
 """fsspec's abstract suites, on ordinary paths and inside a task.
 
 What passes through behaves as in the wrapped filesystem: excused are exactly the tests that it fails by
-itself. Inside a task everything behaves as on a store that shows a task its own writes, but for a table of
-exceptions.
+itself. Patterns and trees are resolved here, by fsspec, so that some failures of adlfs do not show. Inside a
+task everything behaves as on a store that shows a task its own writes, but for a table of exceptions.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 from fsspec.tests.abstract.common import GLOB_EDGE_CASES_TESTS
 
+from magicfs.testing.azurite import Azurite
+from magicfs.testing.gcs_server import GcsDouble
 from magicfs.testing.servers import Server
 
 SUITES = Path(__file__).parent / "fsspec_suites" / "suites.py"
@@ -63,7 +65,7 @@ def compare(directory: Path, protocol: str, options: dict[str, Any], bucket: str
     assert {name.partition(".")[0] for name in magic} == SUITE_NAMES
     assert list(magic.values()).count("passed") > 50
     assert magic.keys() == wrapped.keys()
-    assert {name: ended for name, ended in magic.items() if ended != wrapped[name]} == {}
+    assert {name: ended for name, ended in magic.items() if ended not in ("passed", wrapped[name])} == {}
 
 
 @pytest.mark.timeout(400)
@@ -80,6 +82,18 @@ def test_suites_on_files(tmp_path: Path) -> None:
 @pytest.mark.timeout(400)
 def test_suites_on_s3(tmp_path: Path, ministack: Server, bucket_factory: Any) -> None:
     compare(tmp_path, "s3", ministack.storage_options(), bucket_factory(ministack))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(400)
+def test_suites_on_gcs(tmp_path: Path, gcs: GcsDouble, bucket_factory: Any) -> None:
+    compare(tmp_path, "gs", gcs.storage_options(), bucket_factory(gcs))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_suites_on_azurite(tmp_path: Path, azurite: Azurite, bucket_factory: Any) -> None:
+    compare(tmp_path, "abfs", azurite.storage_options(), bucket_factory(azurite))
 
 
 # -- inside a task -------------------------------------------------------------------------------------------
@@ -102,7 +116,15 @@ EXCEPTIONS: dict[str, tuple[str, str]] = {
         REFUSED.format("copied or moved"),
     ),
 }
-"""Tests that must fail inside a task, why, and how: ten at most."""
+"""Tests that must fail inside a task, why, and how: ten at most, with those on adlfs."""
+
+NO_MAXDEPTH = ("copies from an ordinary path, where adlfs's find knows no maxdepth", "AssertionError")
+DEEPER = r"(\*-True-2|\*1-True-2|\*\*-True-1|\*\*-False-2|\*\*/\*1-True-[12]|subdir\[1-2\]-True-2)"
+ON_ADLFS: dict[str, tuple[str, str]] = {
+    r"TestCopyInto\.test_copy_(directory|glob)_to_(existing|new)_directory": NO_MAXDEPTH,
+    rf"TestCopyInto\.test_copy_glob_edge_cases\[{DEEPER}-expected\d+\]": NO_MAXDEPTH,
+}
+"""What adlfs fails by itself, too."""
 
 NOTHING_FOUND = {
     f"test_{verb}_glob_edge_cases[{path}-{recursive}-{maxdepth}-expected{number}]"
@@ -113,12 +135,18 @@ NOTHING_FOUND = {
 """Patterns that match no file: nothing is read, nothing refused."""
 
 
-def check_in_task(directory: Path, tracking: str, url: str, options: dict[str, Any]) -> None:
+def check_in_task(
+    directory: Path,
+    tracking: str,
+    url: str,
+    options: dict[str, Any],
+    exceptions: dict[str, tuple[str, str]] = EXCEPTIONS,
+) -> None:
     found = outcomes(directory, IN_TASK, tracking=tracking, url=url, options=json.dumps(options))
-    assert list(found.values()).count(("passed", "")) > 90
+    assert list(found.values()).count(("passed", "")) > 80
     wrong = {}
     for name, (ended, said) in found.items():
-        excused = [error for test, (_, error) in EXCEPTIONS.items() if re.fullmatch(test, name)]
+        excused = [error for test, (_, error) in exceptions.items() if re.fullmatch(test, name)]
         if not excused or name.partition(".")[2] in NOTHING_FOUND:
             right = ended == "passed"
         else:
@@ -129,8 +157,9 @@ def check_in_task(directory: Path, tracking: str, url: str, options: dict[str, A
 
 
 def test_each_exception_is_needed_and_named() -> None:
-    assert len(EXCEPTIONS) <= 10
-    assert all(why and error for why, error in EXCEPTIONS.values())
+    exceptions = EXCEPTIONS | ON_ADLFS
+    assert len(exceptions) <= 10
+    assert all(why and error for why, error in exceptions.values())
     assert len(NOTHING_FOUND) == 8
 
 
@@ -154,3 +183,20 @@ def test_suites_in_a_task_on_s3(
 ) -> None:
     url = f"s3://{bucket_factory(ministack)}/sales"
     check_in_task(tmp_path, tracking, url, ministack.storage_options())
+
+
+@pytest.mark.long
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("tracking", ["memory", "store"])
+def test_suites_in_a_task_on_gcs(tmp_path: Path, gcs: GcsDouble, bucket_factory: Any, tracking: str) -> None:
+    check_in_task(tmp_path, tracking, f"gs://{bucket_factory(gcs)}/sales", gcs.storage_options())
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("tracking", ["memory", "store"])
+def test_suites_in_a_task_on_azurite(
+    tmp_path: Path, azurite: Azurite, bucket_factory: Any, tracking: str
+) -> None:
+    url = f"abfs://{bucket_factory(azurite)}/sales"
+    check_in_task(tmp_path, tracking, url, azurite.storage_options(), EXCEPTIONS | ON_ADLFS)
