@@ -11,11 +11,12 @@ import pytest
 
 from magicfs.stores.conditions import conditions_of
 from proofs.crash.company import LIMITS
-from proofs.crash.mutants import Caught, seen_on_the_beaten_path
+from proofs.crash.mutants import Caught, prepare_the_beaten_path, seen_on_the_beaten_path
 from proofs.crash.names import FORMS
 from proofs.crash.patching import changed_functions, patched
 from proofs.crash.simulation import Result
 from proofs.crash.store_models import KINDS, MODELS, world_of
+from proofs.crash.wrong_stores import STORE_MUTANTS
 from proofs.scenes.job_scene import JobScene
 from proofs.scenes.trouble import Trouble
 from proofs.sides import checks, main, mutants, table
@@ -85,6 +86,15 @@ def test_a_check_meets_the_store_that_is_asked_for(store: str) -> None:
     assert (first == second) == (store == "s3")
     probed = asyncio.run(conditions_of(scene.filesystem.store("bucket"), "x"))
     assert probed == scene.conditions == MODELS[KINDS[store][0]].honoured
+
+
+def test_the_beaten_path_is_that_of_the_store() -> None:
+    [mutant] = (one for one in STORE_MUTANTS["gcs"] if one.letter == "f")
+    for store in ("s3", "gcs"):
+        prepare_the_beaten_path(store)
+    with patched(mutant.module, mutant.line, mutant.instead):
+        assert seen_on_the_beaten_path("gcs")
+        assert not seen_on_the_beaten_path("s3")
 
 
 @pytest.mark.parametrize("store", KINDS)

@@ -10,6 +10,7 @@ import pytest
 from magicfs.errors import PreconditionFailed, Unsupported, UploadNotFound
 from magicfs.protocol.readback import etag_of_upload
 from magicfs.stores.azure import AzureStore
+from magicfs.stores.conditions import is_probe
 from magicfs.stores.gcs import GcsStore
 from magicfs.stores.local import LocalStore
 from magicfs.stores.memory import MemoryStore
@@ -17,7 +18,7 @@ from magicfs.stores.port import Capabilities, PutMode, Update
 from proofs.crash import elsewhere, grid
 from proofs.crash.main import main
 from proofs.crash.other_stores import QUICK, WHOLE, mutants_on, units_on
-from proofs.crash.settings import all_settings
+from proofs.crash.settings import Setting, all_settings
 from proofs.crash.simulation import Result, Simulation, simulate
 from proofs.crash.snapshots import SnapshotWorld
 from proofs.crash.store_models import KINDS, MODELS, plain_store
@@ -149,6 +150,14 @@ def test_single_cuts_hold(kind: str) -> None:
         for setting in list(all_settings(committer, kind))[::61]:
             assert setting.store == kind
             assert [str(one) for one in grid.singles_of(setting, 31).findings] == []
+
+
+def test_on_azure_a_driver_that_dies_while_it_tries_conditions_leaves_no_upload() -> None:
+    setting = Setting(shape="one", store="azure")
+    requests = grid.recorded_job(setting).scene.traffic.log
+    number = next(one.number for one in requests if one.operation == "create_upload" and is_probe(one.key))
+    for wish in grid.wishes_of(setting):
+        assert grid.single(setting, number, "after", wish) == []
 
 
 @pytest.mark.parametrize("kind", OTHERS)

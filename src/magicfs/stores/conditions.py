@@ -26,9 +26,10 @@ from magicfs.protocol import paths
 from magicfs.stores.port import PutMode, Store, Update
 from magicfs.stores.retrying import checked_again
 
-__all__ = ["Conditions", "assume", "conditions_of", "remembered", "remove_matching"]
+__all__ = ["Conditions", "assume", "conditions_of", "is_probe", "remembered", "remove_matching"]
 
 _REMEMBERED_MAX = 1000
+_PROBE = "probe-"
 # The ETag of no object.
 _ANOTHER = f'"{"0" * 32}"'
 _NEEDS = {
@@ -76,9 +77,14 @@ async def conditions_of(store: Store, directory: str) -> Conditions:
         of_loop = _locks.setdefault(asyncio.get_running_loop(), weakref.WeakValueDictionary())
         async with of_loop.setdefault(store.identity, asyncio.Lock()):
             if store.identity not in _known:
-                key = paths.join(directory, f"probe-{secrets.token_hex(8)}")
+                key = paths.join(directory, f"{_PROBE}{secrets.token_hex(8)}")
                 assume(store, await _Probe(store, key).run())
     return _known[store.identity]
+
+
+def is_probe(key: str) -> bool:
+    """Whether a key is that of the object and the upload on which conditions are tried."""
+    return key.rpartition("/")[2].startswith(_PROBE)
 
 
 def remembered(store: Store) -> Conditions | None:

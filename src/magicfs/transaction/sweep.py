@@ -20,6 +20,7 @@ from magicfs.protocol.final_names import is_named_by
 from magicfs.protocol.layout import FACTS
 from magicfs.protocol.magic import PENDING, PENDING_SET
 from magicfs.protocol.steps import Abort, Batch
+from magicfs.stores.conditions import is_probe
 from magicfs.transaction import job_location
 from magicfs.transaction.attempt_output import TaskOutput, delete_keys, read_pending
 from magicfs.transaction.context import JobContext
@@ -66,11 +67,14 @@ async def sweep(
     """
     swept = Swept(check=check)
     done = set(settled)
+    apart, was_probe = engine.store.capabilities.uploads_apart, False
     for number in range(_ROUNDS):
         keys, ended = await _work(engine, context)
         swept.ended = swept.ended or ended
-        if number and not keys:
+        if number and not keys and (apart or not was_probe):
             break
+        # Where uploads are not apart, that of a probe shows only when the probe's object is gone.
+        was_probe = any(map(is_probe, keys))
         try:
             if swept.unlisted is None:
                 await _abort_listed(engine, context, done, swept)
