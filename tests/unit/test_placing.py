@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import os
 import time
 from pathlib import Path
@@ -224,6 +225,7 @@ def test_error_that_the_filesystem_tells_at_close_fails_the_file(
 def test_more_files_than_descriptors_are_sent_in_parts(
     tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    gc.collect()  # the files that earlier tests left open would be counted, and closed at any moment
     most = local_placed.PlacedFile.opened + 2
     monkeypatch.setattr(local_placed, "open_max", lambda: most)
     files = [opened(f"{place} {number}") for number in range(5)]
