@@ -20,7 +20,8 @@ __all__ = ["PORTS", "main"]
 
 PORTS: Final = 13
 _GATEWAY: Final = "client.rgw.test"
-_PATIENCE_S: Final = 30.0
+_PATIENCE_S: Final = 60.0
+_TOLD: Final = 20  # lines
 _LOOPBACK: Final = "127.0.0.1"
 # Ceph's own defaults wait for several machines, and for quorums that one process never loses.
 _EVERYWHERE: Final[Mapping[str, str]] = {
@@ -39,7 +40,8 @@ _EVERYWHERE: Final[Mapping[str, str]] = {
     "osd crush chooseleaf type": "0",
     "mon allow pool size one": "true",
     "mon max pg per osd": "4000",
-    "mon data avail crit": "1",
+    # A percentage; at 0 a monitor still ends itself where less than 1 % of a disk is free.
+    "mon data avail crit": "-1",
     "osd objectstore": "memstore",
     "memstore device bytes": str(4 * 2**30),
     "ms initial backoff": "0.02",
@@ -72,9 +74,11 @@ def main(directory: str, first_port: str) -> None:
     _run("monmaptool", "--create", "--fsid", cluster, "--addv", "a", monitor, str(here / "monmap"))
     of_monitor = ("ceph-mon", *chosen, "-i", "a")
     _run(*of_monitor, "--mkfs", "--monmap", str(here / "monmap"), "--keyring", str(here / "keyring"))
-    subprocess.Popen([*of_monitor, "-f"])  # noqa: S603 - it ends with the process group
+    monitoring = subprocess.Popen([*of_monitor, "-f"])  # noqa: S603 - it ends with the process group
     store = str(uuid.uuid4())
-    _run_until_done("ceph", *chosen, "--connect-timeout", "5", "osd", "new", store)
+    _run_until_done(
+        monitoring, here / "mon.a.log", "ceph", *chosen, "--connect-timeout", "5", "osd", "new", store
+    )
     _run("ceph-osd", *chosen, "-i", "0", "--mkfs", "--osd-uuid", store)
     subprocess.Popen(["ceph-osd", *chosen, "-i", "0", "-f"])  # noqa: S603, S607
     keys = (os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"])
@@ -112,13 +116,18 @@ def _run(*command: str) -> None:
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)  # noqa: S603
 
 
-def _run_until_done(*command: str) -> None:
+def _run_until_done(monitoring: subprocess.Popen[bytes], log: Path, *command: str) -> None:
     """Repeat a command until the monitor has come up."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:
             return _run(*command)
         except subprocess.CalledProcessError:
+            if monitoring.poll() is not None:
+                told = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
+                raise SystemExit(
+                    "\n".join(["the monitor ended by itself; its log ends:", *told[-_TOLD:]])
+                ) from None
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.2)
