@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +22,17 @@ SIZE_AND_PLACE = {
 }
 followed: list[str] = []
 """The listings that went on after a page."""
+
+
+@pytest.fixture(autouse=True, scope="class")
+def _no_client_outlives_its_server() -> Iterator[None]:
+    """Let adlfs forget its instances between two servers.
+
+    fsspec keeps instances by their arguments, and Azure's endpoint is in the environment.
+    """
+    yield
+    if (adlfs := sys.modules.get("adlfs")) is not None:
+        adlfs.AzureBlobFileSystem.clear_instance_cache()
 
 
 @pytest.fixture
