@@ -18,7 +18,14 @@ from __future__ import annotations
 
 from proofs.committer_exam.aborts import AbortsExam
 from proofs.committer_exam.attempts import AttemptsExam
-from proofs.committer_exam.bench import Bench, DirectoryBench, LocalBench, MemoryBench, ServerBench
+from proofs.committer_exam.bench import (
+    Bench,
+    DirectoryBench,
+    LocalBench,
+    MemoryBench,
+    NumberedServerBench,
+    ServerBench,
+)
 from proofs.committer_exam.documents import DocumentsExam
 from proofs.committer_exam.lifecycle import LifecycleExam
 from proofs.committer_exam.names import NamesExam
@@ -26,7 +33,15 @@ from proofs.committer_exam.neighbours import NeighboursExam
 from proofs.committer_exam.recoveries import RecoveriesExam
 from proofs.committer_exam.sizes import SizesExam
 
-__all__ = ["Bench", "CommitterExam", "DirectoryBench", "LocalBench", "MemoryBench", "ServerBench"]
+__all__ = [
+    "Bench",
+    "CommitterExam",
+    "DirectoryBench",
+    "LocalBench",
+    "MemoryBench",
+    "NumberedServerBench",
+    "ServerBench",
+]
 
 
 class CommitterExam(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from uuid import uuid4
@@ -18,7 +18,7 @@ from magicfs.stores.memory import MemoryStore, default_world
 from magicfs.stores.port import Store
 from magicfs.testing.bucket_view import BucketView
 
-__all__ = ["Bench", "DirectoryBench", "LocalBench", "MemoryBench", "ServerBench"]
+__all__ = ["Bench", "DirectoryBench", "LocalBench", "MemoryBench", "NumberedServerBench", "ServerBench"]
 
 _T = TypeVar("_T")
 
@@ -186,12 +186,10 @@ class DirectoryBench(LocalBench):
         return {"filesystem": FilesBelow(str(self.directory.parent), LocalFileSystem(auto_mkdir=True))}
 
     def listed(self, prefix: str = "") -> list[str]:
-        return [key for key in super().listed(prefix) if not _VERSION.search(key)]
+        return _without_versions(super().listed(prefix))
 
     def read(self, key: str) -> bytes:
-        stem = key.removesuffix(".json")
-        versions = [one for one in super().listed(f"{stem}.") if _VERSION.fullmatch(one, len(stem))]
-        return super().read(versions[-1] if stem != key and versions else key)
+        return super().read(_newest(key, super().listed))
 
 
 class ServerBench:
@@ -240,6 +238,29 @@ class ServerBench:
 
     def abort_upload(self, key: str, upload_id: str) -> None:
         self.server.abort_upload(self.bucket, key, upload_id)
+
+
+class NumberedServerBench(ServerBench):
+    """A bucket of a server that honours no If-Match; versions count as one file, as in ``DirectoryBench``."""
+
+    def listed(self, prefix: str = "") -> list[str]:
+        return _without_versions(super().listed(prefix))
+
+    def read(self, key: str) -> bytes:
+        return super().read(_newest(key, super().listed))
+
+
+def _without_versions(keys: list[str]) -> list[str]:
+    return [key for key in keys if not _VERSION.search(key)]
+
+
+def _newest(key: str, listed: Callable[[str], list[str]]) -> str:
+    """The newest version of what may be numbered."""
+    stem = key.removesuffix(".json")
+    if stem == key:
+        return key
+    versions = [one for one in listed(f"{stem}.") if _VERSION.fullmatch(one, len(stem))]
+    return versions[-1] if versions else key
 
 
 def _run(awaitable: Coroutine[Any, Any, _T]) -> _T:

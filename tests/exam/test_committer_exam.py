@@ -16,7 +16,7 @@ from magicfs.stores.memory import default_world
 from magicfs.testing.exam_summary import ExamSummary
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
-from proofs.committer_exam import CommitterExam, DirectoryBench, MemoryBench, ServerBench
+from proofs.committer_exam import CommitterExam, DirectoryBench, MemoryBench, NumberedServerBench, ServerBench
 from proofs.committer_exam.base import Examined, rows_of
 from proofs.committer_exam.lifecycle import LifecycleExam
 from proofs.committer_exam.names import NamesExam
@@ -49,6 +49,7 @@ class OnLocal(CommitterExam):
 
 class OnServer(Examined):
     server: ClassVar[str]
+    watched: ClassVar[type[ServerBench]] = ServerBench
     bucket_options: ClassVar[Mapping[str, Any]] = {}
     modes = None if EVERYWHERE else ("store",)
     cuts = Examined.cuts if EVERYWHERE else (1,)
@@ -63,7 +64,7 @@ class OnServer(Examined):
     ) -> Iterator[ServerBench]:
         before = default_world().buckets()
         running = server(self.server)
-        bench = ServerBench(running, bucket_factory(running, "exam", **self.bucket_options))
+        bench = self.watched(running, bucket_factory(running, "exam", **self.bucket_options))
         for name, value in bench.environment().items():
             monkeypatch.setenv(name, value)
         yield bench
@@ -120,7 +121,7 @@ for each in DRIVEN:
         examine(OnServerWhole, each, "azurite", server="azurite")
         examine(OnServerWhole, each, "adls", server="adls")
     if ON_CEPH:
-        examine(OnServerEachDay, each, "ceph", server="ceph")
+        examine(OnServerEachDay, each, "ceph", server="ceph", watched=NumberedServerBench)
 LOCAL_EACH_DAY: dict[str, Any] = {"modes": ("store",), "cuts": (1,), "seeds": (20261121,)}
 for each in DRIVEN:
     examine(OnLocal, each, "local", **({} if EVERYWHERE else LOCAL_EACH_DAY))
