@@ -54,7 +54,15 @@ class Tally:
         *("rows_lost", "rows_duplicated", "partial_datasets", "seen_early", "seen_torn"),
         *("uploads_left", "work_left", "troubles"),
     )
-    _OTHERS = ("server_kills", "recoveries", "recoveries_killed", "rolled_back", "reruns", "hurried")
+    _OTHERS = (
+        "server_kills",
+        "recoveries",
+        "recoveries_killed",
+        "rolled_back",
+        "reruns",
+        "hurried",
+        "versions_swept",
+    )
 
     @property
     def clean(self) -> bool:
@@ -78,6 +86,7 @@ class Tally:
             "rolled_back": seen.rolled_back,
             "reruns": seen.rerun,
             "hurried": seen.hurried,
+            "versions_swept": seen.versions_swept,
         }
         self.figures.update(counted)
         self.rounds_wrong += bool(seen.troubles)

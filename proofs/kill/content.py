@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import random
+import re
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,11 +19,12 @@ from magicfs.errors import MagicError, ObjectNotFound, UsageError
 from magicfs.testing.bucket_view import BucketView
 from proofs.kill.victim import Conflict, Files
 
-__all__ = ["Difference", "Lane", "Rows", "Witness", "difference", "outcome", "tasks_for"]
+__all__ = ["Difference", "Lane", "Rows", "Witness", "difference", "newest_version", "outcome", "tasks_for"]
 
 Rows = Counter[tuple[str, str]]
 """How often each row is there, by its day and its text. No two rows that are ever written are equal."""
 
+_VERSION = re.compile(r"(?<=/job)\.\d{5,9}\.json$")
 _DAYS = 6
 _TASKS = 3
 _FILES_PER_TASK = 2
@@ -153,8 +157,18 @@ class Witness:
 
     def job_states(self, lane: Lane) -> list[str]:
         """What the job objects under a destination say."""
-        keys = [key for key in self.work(lane) if key.endswith("/job.json")]
-        return [str(json.loads(self._read(lane.bucket, key))["state"]) for key in keys]
+        work = self.work(lane)
+        newest = [newest_version(key, work) for key in work if key.endswith("/job.json")]
+        return [str(json.loads(self._read(lane.bucket, key))["state"]) for key in newest]
+
+    def versions_of_ended_jobs(self, lane: Lane) -> list[str]:
+        """The numbered versions of job objects whose first is gone."""
+        work = set(self.work(lane))
+        return [
+            key
+            for key in work
+            if (found := _VERSION.search(key)) and f"{key[: found.start()]}.json" not in work
+        ]
 
     def uploads(self, lane: Lane) -> list[str]:
         """The keys of pending uploads."""
@@ -176,6 +190,14 @@ class Witness:
         body = self._read(lane.bucket, key)
         rows = _parquet_rows(body) if lane.format == "parquet" else body.decode().splitlines()
         return Rows((day, row) for row in rows)
+
+
+def newest_version(key: str, listed: Collection[str]) -> str:
+    """The key of the version that counts, where they are numbered for want of If-Match: none behind a gap."""
+    stem = key.removesuffix(".json")
+    following = (f"{stem}.{number:05d}.json" for number in itertools.count(1))
+    there = [key, *itertools.takewhile(listed.__contains__, following)]
+    return there[-1]
 
 
 def _parquet_rows(body: bytes) -> list[str]:

@@ -72,6 +72,7 @@ class Seen:
         recoveries: How many recoveries ran to their end.
         recoveries_killed: How many were killed.
         hurried: Whether recovery began while workers of the dead driver were still at work.
+        versions_swept: How many numbered versions of the ended job's object waited for a sweep of that job.
         rows_lost: Rows that were missing after a recovery or a job.
         rows_duplicated: Rows that were there too often.
         partial: How often the destination was neither exactly old nor exactly new, or not what it had to be.
@@ -93,6 +94,7 @@ class Seen:
     recoveries: int = 0
     recoveries_killed: int = 0
     hurried: bool = False
+    versions_swept: int = 0
     rows_lost: int = 0
     rows_duplicated: int = 0
     partial: int = 0

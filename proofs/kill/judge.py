@@ -38,6 +38,10 @@ class Judge:
             self.seen.troubles.append(f"{len(found)} job objects")
         return found[0] if found else "none"
 
+    def versions_of_ended_jobs(self) -> list[str]:
+        """Numbered versions of job objects whose first is gone: they say nothing, and wait for a sweep."""
+        return self._witness.versions_of_ended_jobs(self._lane)
+
     def look_between(self) -> None:
         """Nothing may change before the commit point; old rows stay until all new ones are there."""
         self.seen.state = state = self.state()

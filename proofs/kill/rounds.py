@@ -159,9 +159,11 @@ class Round:
         return self.seen.server_killed or (bool(self.seen.killed) and self._plan.on_loss == "abort")
 
     def _sweep(self, proxy: WatchingProxy) -> None:
-        """Once more, where tasks may have been at work when their job ended."""
+        """Once more, where tasks may have worked on when their job ended, or its object went in part."""
         result = self.seen.result
-        if not self.seen.hurried and (result is None or result.published):
+        self.seen.versions_swept = len(self._judge.versions_of_ended_jobs())
+        at_work = self.seen.hurried or (result is not None and not result.published)
+        if not at_work and not self.seen.versions_swept:
             return
         if (job := proxy.job()) is None:
             return  # it had not come so far as to have a name in the store

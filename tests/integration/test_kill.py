@@ -15,7 +15,7 @@ from magicfs.stores import azure_blocks
 from magicfs.testing.servers import Server
 from proofs.kill.__main__ import main
 from proofs.kill.campaign import Tally
-from proofs.kill.content import Lane, Rows, outcome
+from proofs.kill.content import Lane, Rows, newest_version, outcome
 from proofs.kill.ground import Ground, Seen
 from proofs.kill.judge import Judge
 from proofs.kill.phases import DRIVER, REQUIRED, Phase, phase_of, request_of
@@ -345,3 +345,17 @@ def test_a_write_of_what_is_not_there_yet_is_known_on_each_store() -> None:
     azure = arrived("azure", "PUT", "/account/box/x", b"", **{"If-None-Match": "*"})
     for store, one in {"gcs": gcs, "azure": azure}.items():
         assert STORES[store].request(one).first
+
+
+@pytest.mark.parametrize(
+    ("versions", "newest"),
+    [
+        ([], "job"),
+        (["00001"], "job.00001"),
+        (["00001", "00002"], "job.00002"),
+        (["00001", "00003"], "job.00001"),
+    ],
+)
+def test_state_of_a_job_is_that_of_its_newest_version(versions: list[str], newest: str) -> None:
+    listed = [f"{JOB}/job.json", *(f"{JOB}/job.{number}.json" for number in versions)]
+    assert newest_version(f"{JOB}/job.json", listed) == f"{JOB}/{newest}.json"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import magicfs
+from magicfs.datasets.abort import abort
 from magicfs.errors import CommitDenied, UsageError
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol.conflict import CONFLICTS
@@ -308,3 +309,27 @@ def test_rollback_and_abort_together_are_refused() -> None:
         JobScene().recover(rollback=True, abort=True)
     with pytest.raises(UsageError, match="give either filesystem or storage_options"):
         magicfs.recover("memory://b/x", filesystem=JobScene().filesystem, storage_options={"a": 1})
+
+
+@pytest.mark.parametrize("published", [True, False])
+def test_abort_clears_the_versions_of_an_ended_job_whose_object_went_in_part(published: bool) -> None:
+    """Where versions are numbered they go one by one, the first one first: then the job has ended."""
+    scene = JobScene(ignores=frozenset({"put_if_match"}))
+    job = scene.job()
+    commits = scene.wrote(job, {"a": b"1"})
+    (first,) = (key for key in scene.work() if key.endswith("/job.json"))
+    second = f"sales/{first}".replace("job.json", "job.00001.json")
+    assert scene.commit(job, commits, Fault(Kind.CRASH_BEFORE, operation="delete", prefix=second)) is None
+    assert scene.state(job) is None
+    left = [key.rpartition("/")[2] for key in scene.work()]
+    assert left == [f"job.{number:05d}.json" for number in range(1, len(left) + 1)]
+    if not published:
+        scene.delete(f"_magicfs/{job.id}.json")
+    how: dict[str, Any] = {"job": job.id, "filesystem": scene.filesystem}
+    (would,) = abort(scene.url, dry_run=True, **how).jobs
+    assert would.action == "would sweep"
+    assert len(scene.work()) == len(left) > 0
+    (done,) = abort(scene.url, **how).jobs
+    assert done.action == "swept"
+    assert scene.work() == []
+    assert scene.bodies() == [b"1"]

@@ -521,3 +521,49 @@ def test_moving_against_removing(conditions: Conditions, order: list[int]) -> No
             assert found is None, "whoever removed it has removed it"
 
     run(whole())
+
+
+class MadeAnew(Ignoring):
+    """Another process makes the register anew before the first of its old versions is looked at again."""
+
+    waits = False
+
+    async def head(self, key: str) -> ObjectInfo:
+        if self.waits and key != KEY:
+            self.waits = False
+            await self.delete(await self.keys())
+            one = await Register(self, KEY, NUMBERED).create(b"new 0")
+            await Register(self, KEY, NUMBERED).swap(one, b"new 1")
+        return await super().head(key)
+
+
+def test_clearing_what_is_left_spares_a_register_that_was_made_anew_meanwhile() -> None:
+    async def work() -> None:
+        store = MadeAnew(NUMBERED)
+        register = Register(store, KEY, NUMBERED)
+        one = await register.create(b"0")
+        for body in (b"1", b"2", b"3"):
+            one = await register.swap(one, body)
+        await store.delete([KEY])
+        store.waits = True
+        await register.clear()
+        entry = await register.read()
+        assert entry is not None
+        assert entry.body == b"new 1"
+
+    run(work())
+
+
+def test_clearing_deletes_all_that_is_left_and_nothing_of_a_living_register() -> None:
+    async def work() -> None:
+        store = Ignoring(NUMBERED)
+        register = Register(store, KEY, NUMBERED)
+        one = await register.create(b"0")
+        await register.swap(one, b"1")
+        await register.clear()
+        assert len(await store.keys()) == 2
+        await store.delete([KEY])
+        await register.clear()
+        assert await store.keys() == []
+
+    run(work())

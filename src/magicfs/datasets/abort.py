@@ -27,6 +27,7 @@ from magicfs.report import RecoveredJob, RecoverReport
 from magicfs.transaction import job_location
 from magicfs.transaction.flip_remains import find_beside
 from magicfs.transaction.others import find_unfinished_jobs
+from magicfs.transaction.record import read_record
 from magicfs.transaction.sweep import SweepPlan, plan_sweep
 
 __all__ = ["abort", "abort_job"]
@@ -110,8 +111,9 @@ async def _sweep(
     plans = [await plan_sweep(engine, context_of(location, layout)) for layout in left]
     uploads = {upload for plan in plans for upload in plan.uploads}
     keys = [key for plan in plans for key in plan.keys]
+    versions = [key for layout, found in works for key in found if layout.is_job_object(key)]
     published = await _is_published(engine, location, job)
-    if not uploads and not keys and not published:
+    if not uploads and not keys and not versions and not published:
         return None
     await _refuse_deeper(engine, location, job, {key for key, _ in uploads})
     if not dry_run:
@@ -152,7 +154,10 @@ async def _carry_out(engine: Engine, plan: SweepPlan) -> None:
         raise_first(await plan.carry_out(engine.for_cleanup()))
         plan = await plan_sweep(engine, context)
         if not plan.uploads and not plan.keys:
-            return
+            break
+    record, version = await read_record(engine.store, context.layout, probe=False)
+    if version is None:
+        await record.clear()
 
 
 async def _is_published(engine: Engine, location: Location, job: JobId) -> bool:

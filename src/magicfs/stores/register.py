@@ -27,7 +27,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final
 
@@ -190,8 +190,11 @@ class Register:
     async def clear(self) -> None:
         """Delete what the removal of a numbered register left when it was cut; nothing where there is one."""
         left = await self._versions()
-        if 0 not in left:
-            await self._delete(info.key for info in left.values())
+        if 0 in left:
+            return
+        # What the store honours may not be known here, and by now a register may have been made anew.
+        looking = replace(self._conditions, delete=False, bulk_delete=False)
+        await remove_matching(self._store, looking, [(left[n].key, left[n].etag) for n in sorted(left)], 1)
 
     async def _append(self, entry: Entry, body: bytes, number: int) -> Entry:
         key = self._numbered_key(number)
