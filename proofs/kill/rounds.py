@@ -161,7 +161,8 @@ class Round:
     def _sweep(self, proxy: WatchingProxy) -> None:
         """Once more, where tasks may have worked on when their job ended, or its object went in part."""
         result = self.seen.result
-        self.seen.versions_swept = len(self._judge.versions_of_ended_jobs())
+        if self._ground.kind.numbered:
+            self.seen.versions_swept = len(self._judge.versions_of_ended_jobs())
         at_work = self.seen.hurried or (result is not None and not result.published)
         if not at_work and not self.seen.versions_swept:
             return

@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote
@@ -85,6 +85,7 @@ class Kind:
         request: What tells the phase of a request that arrived.
         options: Storage options without secrets, for a way to the server.
         environment: What processes need beside, secrets included, for a way to the server.
+        numbered: Whether versions of a job object are numbered there, for want of If-Match.
     """
 
     server: Callable[[], ServerProcess]
@@ -92,6 +93,7 @@ class Kind:
     request: Callable[[Arrived], Request]
     options: Callable[[Any, str], dict[str, Any]]
     environment: Callable[[Any, str], dict[str, str]]
+    numbered: bool = False
 
 
 def take_role(role: str) -> None:
@@ -186,7 +188,7 @@ def _of_s3(server: type[ServerProcess]) -> Kind:
 STORES: Final[Mapping[str, Kind]] = MappingProxyType(
     {
         "s3": _of_s3(SeaweedFS),
-        "ceph": _of_s3(Ceph),
+        "ceph": replace(_of_s3(Ceph), numbered=True),
         "gcs": Kind(
             GcsDouble,
             gcs_operation,

@@ -6,7 +6,7 @@ work objects.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -24,10 +24,11 @@ from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.report import RecoveredJob, RecoverReport
+from magicfs.stores.conditions import conditions_of
 from magicfs.transaction import job_location
 from magicfs.transaction.flip_remains import find_beside
 from magicfs.transaction.others import find_unfinished_jobs
-from magicfs.transaction.record import read_record
+from magicfs.transaction.record import JobRecord
 from magicfs.transaction.sweep import SweepPlan, plan_sweep
 
 __all__ = ["abort", "abort_job"]
@@ -48,8 +49,8 @@ def abort(
     """Discard a job that is not committed; its driver, if it lives, can no longer commit it.
 
     For a job that has ended it removes what tasks of it that were still alive have left since: its pending
-    uploads and its work objects. What it has published stays, and the report says so. A second call finds
-    nothing to do.
+    uploads and its work objects. So does it remove versions of its job object that a driver which died left.
+    What it has published stays, and the report says so. A second call finds nothing to do.
 
     Args:
         url: The destination, such as ``s3://bucket/sales``.
@@ -119,6 +120,8 @@ async def _sweep(
     if not dry_run:
         for plan in plans:
             await _carry_out(engine, plan)
+        if versions:
+            await _clear(engine, left)
     return RecoveredJob(
         job_id=job,
         found="ended",
@@ -154,10 +157,15 @@ async def _carry_out(engine: Engine, plan: SweepPlan) -> None:
         raise_first(await plan.carry_out(engine.for_cleanup()))
         plan = await plan_sweep(engine, context)
         if not plan.uploads and not plan.keys:
-            break
-    record, version = await read_record(engine.store, context.layout, probe=False)
-    if version is None:
-        await record.clear()
+            return
+
+
+async def _clear(engine: Engine, layouts: Sequence[WorkLayout]) -> None:
+    """Delete the versions of a job object whose first is gone."""
+    store = engine.for_cleanup().store
+    for layout in layouts:
+        honoured = await conditions_of(store, layout.job_directory)
+        await JobRecord(store, layout, honoured).clear(tried=True)
 
 
 async def _is_published(engine: Engine, location: Location, job: JobId) -> bool:

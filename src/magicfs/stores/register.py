@@ -133,7 +133,7 @@ class Register:
         conditions = self._conditions
         numbered = self.numbers(tried=tried)
         if numbered:
-            await self.clear()
+            await self.clear(tried=tried)
         if not (tried and conditions.put_if_absent) and await self.read() is not None:
             raise ObjectExists("put", self._shown(self.key), "an object is there")
         try:
@@ -187,14 +187,21 @@ class Register:
         # The first one first: a writer who is late looks for it.
         await self._delete(versions[number].key for number in sorted(versions))
 
-    async def clear(self) -> None:
-        """Delete what the removal of a numbered register left when it was cut; nothing where there is one."""
+    async def clear(self, *, tried: bool = False) -> None:
+        """Delete what the removal of a numbered register left when it was cut; nothing where there is one.
+
+        Another process may make it anew meanwhile: a version is deleted only if it is still the one that was
+        listed. If the conditions have not been ``tried``, or deletes know none, that is looked at before, and
+        a register that is made anew between the look and the delete loses a version.
+        """
         left = await self._versions()
         if 0 in left:
             return
-        # What the store honours may not be known here, and by now a register may have been made anew.
         looking = replace(self._conditions, delete=False, bulk_delete=False)
-        await remove_matching(self._store, looking, [(left[n].key, left[n].etag) for n in sorted(left)], 1)
+        conditions = self._conditions if tried else looking
+        await remove_matching(
+            self._store, conditions, [(left[number].key, left[number].etag) for number in sorted(left)], 1
+        )
 
     async def _append(self, entry: Entry, body: bytes, number: int) -> Entry:
         key = self._numbered_key(number)

@@ -20,8 +20,8 @@ __all__ = ["PORTS", "main"]
 
 PORTS: Final = 13
 _GATEWAY: Final = "client.rgw.test"
-_PATIENCE_S: Final = 60.0
-_TOLD: Final = 20  # lines
+_PATIENCE_S: Final = 30.0
+_LOG_TAIL_LINES: Final = 20
 _LOOPBACK: Final = "127.0.0.1"
 # Ceph's own defaults wait for several machines, and for quorums that one process never loses.
 _EVERYWHERE: Final[Mapping[str, str]] = {
@@ -74,10 +74,10 @@ def main(directory: str, first_port: str) -> None:
     _run("monmaptool", "--create", "--fsid", cluster, "--addv", "a", monitor, str(here / "monmap"))
     of_monitor = ("ceph-mon", *chosen, "-i", "a")
     _run(*of_monitor, "--mkfs", "--monmap", str(here / "monmap"), "--keyring", str(here / "keyring"))
-    monitoring = subprocess.Popen([*of_monitor, "-f"])  # noqa: S603 - it ends with the process group
+    monitor_process = subprocess.Popen([*of_monitor, "-f"])  # noqa: S603 - it ends with the process group
     store = str(uuid.uuid4())
     _run_until_done(
-        monitoring, here / "mon.a.log", "ceph", *chosen, "--connect-timeout", "5", "osd", "new", store
+        monitor_process, here / "mon.a.log", "ceph", *chosen, "--connect-timeout", "5", "osd", "new", store
     )
     _run("ceph-osd", *chosen, "-i", "0", "--mkfs", "--osd-uuid", store)
     subprocess.Popen(["ceph-osd", *chosen, "-i", "0", "-f"])  # noqa: S603, S607
@@ -116,17 +116,17 @@ def _run(*command: str) -> None:
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)  # noqa: S603
 
 
-def _run_until_done(monitoring: subprocess.Popen[bytes], log: Path, *command: str) -> None:
+def _run_until_done(monitor_process: subprocess.Popen[bytes], log: Path, *command: str) -> None:
     """Repeat a command until the monitor has come up."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:
             return _run(*command)
         except subprocess.CalledProcessError:
-            if monitoring.poll() is not None:
+            if monitor_process.poll() is not None:
                 told = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
                 raise SystemExit(
-                    "\n".join(["the monitor ended by itself; its log ends:", *told[-_TOLD:]])
+                    "\n".join(["the monitor ended by itself; its log ends:", *told[-_LOG_TAIL_LINES:]])
                 ) from None
             if time.monotonic() > deadline:
                 raise

@@ -149,9 +149,12 @@ class JobRecord:
         except PreconditionFailed as error:
             raise JobMoved(f"job {version.job.job_id} was moved by another process at its end") from error
 
-    async def clear(self) -> None:
-        """Delete what is left of the object of a job that has ended, where it has numbered versions."""
-        await self._register.clear()
+    async def clear(self, *, tried: bool = False) -> None:
+        """Delete what is left of the object of a job that has ended, where it has numbered versions.
+
+        ``tried``: whether what the store honours is known.
+        """
+        await self._register.clear(tried=tried)
 
 
 async def read_record(
