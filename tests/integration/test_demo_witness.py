@@ -25,6 +25,8 @@ from magicfs.errors import UsageError
 from magicfs.testing.servers import Server
 
 JOB = "0b5c7f0e-6f6a-4d7e-9a53-1c2d3e4f5a6b"
+# Ceph is of the machine's own packages: ``tox run -e ceph``.
+STARTED = sorted({"ceph"} if os.environ.get("MAGICFS_EXAMS") == "ceph" else STORES.keys() - {"ceph"})
 
 # Opens an upload for its task every 20 ms, as a worker does that writes many small files.
 WORKER = """
@@ -118,7 +120,7 @@ class TestServers:
         assert dict(os.environ) == before
         assert not Path(f"/proc/{pid}").exists()
 
-    @pytest.mark.parametrize("store", STORES)
+    @pytest.mark.parametrize("store", STARTED)
     def test_each_store_is_looked_at_without_magicfs(self, store: str):
         before = dict(os.environ)
         table = pa.table({"id": [1, 2, 3], "day": ["a", "b", "b"]})
