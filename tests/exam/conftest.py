@@ -12,6 +12,7 @@ from aiobotocore.session import AioSession
 from magicfs.stores import azure_folders
 from magicfs.stores.azure_folders import AzureFolders
 from magicfs.stores.azure_requests import AzureRequests
+from magicfs.stores.s3_requests.own import OwnRequests
 from magicfs.testing.store_exam import listings
 from proofs.tree_exam import directories, files, renames
 
@@ -54,7 +55,11 @@ def small_pages(
         yield None
         return
     followed.clear()
-    yield _session()
+    if getattr(request.cls, "engine", "aiobotocore") == "own":
+        monkeypatch.setattr(OwnRequests, "ask", _ask_for_small_pages)
+        yield None
+    else:
+        yield _session()
     assert followed or "a_page" not in here, "everything was on one page"
 
 
@@ -97,15 +102,29 @@ def small_lake_pages(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureReq
     assert followed or "entries_than_a_page" not in request.node.name, "everything was on one page"
 
 
+def _at_most(params: dict[str, Any], operation: str) -> dict[str, Any]:
+    size, place = SIZE_AND_PLACE[operation]
+    if place in params:
+        followed.append(operation)
+    return params | {size: min(PAGE, params.get(size, PAGE))}
+
+
 @functools.cache
 def _session() -> AioSession:
     def at_most(params: dict[str, Any], model: Any, **_: Any) -> dict[str, Any]:
-        size, place = SIZE_AND_PLACE[model.name]
-        if place in params:
-            followed.append(model.name)
-        return params | {size: min(PAGE, params.get(size, PAGE))}
+        return _at_most(params, model.name)
 
     session = AioSession()
     for operation in SIZE_AND_PLACE:
         session.register(f"provide-client-params.s3.{operation}", at_most)
     return session
+
+
+_ask = OwnRequests.ask
+
+
+async def _ask_for_small_pages(
+    self: OwnRequests, method: str, made: Any, given: dict[str, Any], *args: Any
+) -> dict[str, Any]:
+    name = self.line.operation(method).name
+    return await _ask(self, method, made, _at_most(given, name) if name in SIZE_AND_PLACE else given, *args)

@@ -1,5 +1,5 @@
-"""The store exam of every store that the tests rely on: the definition, local files, two servers
-behind s3fs (three with ``tox run -e exams``), and the double of Google Cloud Storage behind gcsfs."""
+"""The store exam of every store that the tests rely on: the definition, local files, three servers of S3 by
+our own requests and one by aiobotocore's, and the double of Google Cloud Storage behind gcsfs."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from magicfs.stores.local import LocalStore
 from magicfs.stores.memory import default_world
 from magicfs.stores.port import ObjectInfo, Part, Store
 from magicfs.stores.retrying import RetryingStore
+from magicfs.stores.s3 import S3Store
+from magicfs.stores.s3_requests.line import Engine, counts
 from magicfs.testing import strategies
 from magicfs.testing.adls_server import AdlsDouble
 from magicfs.testing.azurite import Azurite
@@ -92,9 +94,10 @@ class TestStoreWithoutUploads(LocalFiles, PlainFileStoreExam):
 
 
 class OnS3:
-    """A bucket of a server that speaks S3."""
+    """A bucket of a server that speaks S3, asked by our own requests alone, or by aiobotocore's."""
 
     subject: str
+    engine: ClassVar[Engine] = "own"
     running: Server
     bucket: str
     filesystem: S3FileSystem
@@ -105,8 +108,10 @@ class OnS3:
         server: Callable[[str], Server],
         bucket_factory: Callable[..., str],
         small_pages: AioSession | None,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> Iterator[None]:
-        before = default_world().buckets()
+        before, sent = default_world().buckets(), dict(counts)
+        monkeypatch.setattr(S3Store, "engine", self.engine)
         self.running = server(self.subject)
         self.bucket = bucket_factory(self.running)
         # Few attempts: moto answers 500 to what it does not know, however often it is asked.
@@ -118,6 +123,7 @@ class OnS3:
         yield
         # A store that was resolved wrongly would pass in memory what it was to show on the server.
         assert default_world().buckets() == before
+        assert {name for name in counts if counts[name] != sent[name]} <= {self.engine}
 
     def make_store(self, bucket: str | None = None) -> Store:
         return resolve.open_store(self.filesystem, bucket or self.bucket)
@@ -137,10 +143,13 @@ class TestMinistack(S3Exam):
     subject = "ministack"
 
 
-if os.environ.get("MAGICFS_EXAMS") == "all":  # the slowest of the three, and the least strict
+class TestMinistackByAiobotocore(S3Exam):
+    subject = "ministack"
+    engine = "aiobotocore"
 
-    class TestMoto(S3Exam):
-        subject = "moto"
+
+class TestMoto(S3Exam):
+    subject = "moto"
 
 
 if os.environ.get("MAGICFS_EXAMS") == "ceph":  # of the machine's own packages: ``tox run -e ceph``

@@ -1,16 +1,15 @@
-"""S3 and what speaks its protocol, through the client of an ``s3fs.S3FileSystem``.
+"""S3 and what speaks its protocol, as an ``s3fs.S3FileSystem`` is told to reach it.
 
 Endpoint, credentials, region and addressing are those of the filesystem: there is no second way to give them.
 Encryption, ACL, tags and storage class are the filesystem's, too, but for objects of a job that was told
-others. Requests go to its client directly, past s3fs's own retries (which multiply botocore's) and its
-listing cache.
+others. Requests are our own (``stores.s3_requests``), or, where its rule says so, those of the filesystem's
+client, past s3fs's own retries (which multiply botocore's) and its listing cache.
 """
 
 from __future__ import annotations
 
 import builtins
 import datetime as dt
-import io
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -31,6 +30,9 @@ from magicfs.stores import object_settings, s3_copy, s3_errors
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.pages import Pages
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
+from magicfs.stores.s3_requests import sdk
+from magicfs.stores.s3_requests.line import Engine, Line, line_to
+from magicfs.stores.s3_requests.own import OwnRequests
 
 if TYPE_CHECKING:
     from s3fs import S3FileSystem
@@ -49,13 +51,31 @@ _AGAIN = "S3 asks that all parts be uploaded again: abort the job and write the 
 
 
 class S3Store:
-    """One bucket of S3; see ``magicfs.stores.port.Store`` for the contract."""
+    """One bucket of S3; see ``magicfs.stores.port.Store`` for the contract.
+
+    ``engine`` and ``line`` are for tests: who sends requests, whatever the rule says; and a line to the
+    bucket that was made otherwise than by asking the filesystem's client.
+    """
 
     name = "s3"
 
-    def __init__(self, filesystem: S3FileSystem, bucket: str, settings: ObjectSettings | None = None) -> None:
+    engine: Engine = "auto"
+    """What stores take that were told nothing else."""
+
+    def __init__(
+        self,
+        filesystem: S3FileSystem,
+        bucket: str,
+        settings: ObjectSettings | None = None,
+        *,
+        engine: Engine | None = None,
+        line: Line | None = None,
+    ) -> None:
         self.bucket = bucket
         self._filesystem = filesystem
+        self._engine = engine
+        self._given_line = line
+        self._own: OwnRequests | None = None
         options = filesystem.s3_additional_kwargs
         self.object_settings = object_settings.of_options(options) if settings is None else settings
         self._arguments = object_settings.arguments(self.object_settings, options)
@@ -72,7 +92,8 @@ class S3Store:
 
     def with_object_settings(self, settings: ObjectSettings) -> S3Store:
         """The same bucket, with objects that bear these settings; the customer's key is the filesystem's."""
-        return S3Store(self._filesystem, self.bucket, settings)
+        line, engine = self._given_line, self._engine
+        return S3Store(self._filesystem, self.bucket, settings, engine=engine, line=line)
 
     async def create_upload(
         self, key: str, *, metadata: Mapping[str, str], options: Mapping[str, Any] | None = None
@@ -86,7 +107,7 @@ class S3Store:
 
     async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
         answer = await self.call(
-            "upload_part", "put_part", key, UploadId=upload_id, PartNumber=number, Body=_seekable(body)
+            "upload_part", "put_part", key, UploadId=upload_id, PartNumber=number, Body=body
         )
         return Part(number, str(answer["ETag"]), self.checksum(answer))
 
@@ -99,7 +120,7 @@ class S3Store:
             path = f"{self.bucket}/{key}"
             raise StoreError("complete_upload", path, "parts must be named once each, in ascending order")
         listed = [s3_copy.completed_part(part) for part in parts]
-        condition = {"IfNoneMatch": "*"} if if_absent else {}
+        condition: dict[str, Any] = {"IfNoneMatch": "*"} if if_absent else {}
         try:
             answer = await self.call(
                 "complete_multipart_upload",
@@ -125,7 +146,7 @@ class S3Store:
             return
 
     def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:
-        async def page(position: dict[str, str]) -> tuple[builtins.list[UploadInfo], dict[str, str] | None]:
+        async def page(position: dict[str, Any]) -> tuple[builtins.list[UploadInfo], dict[str, str] | None]:
             answer = await self.call(
                 "list_multipart_uploads", "list_uploads", None, prefix, Prefix=prefix, **position
             )
@@ -151,7 +172,7 @@ class S3Store:
         metadata: Mapping[str, str] | None = None,
         mode: PutMode | Update = PutMode.OVERWRITE,
     ) -> ObjectInfo:
-        condition = {}
+        condition: dict[str, Any] = {}
         match mode:
             case PutMode.CREATE:
                 condition["IfNoneMatch"] = "*"
@@ -159,7 +180,7 @@ class S3Store:
                 condition["IfMatch"] = etag
         try:
             answer = await self.call(
-                "put_object", "put", key, Body=_seekable(body), Metadata=dict(metadata or {}), **condition
+                "put_object", "put", key, Body=body, Metadata=dict(metadata or {}), **condition
             )
         except PreconditionFailed as error:
             if isinstance(mode, Update):
@@ -175,23 +196,17 @@ class S3Store:
         return await s3_copy.copy(self, source, destination, self._arguments, self.capabilities.parts)
 
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:
-        answer = await self.call("get_object", "get", key)
-        return await self._body("get", key, answer, size_max)
+        answer = await self.call("get_object", "get", key, size_max=size_max)
+        return bytes(answer["Body"])
 
     async def get_range(self, key: str, start: int, size: int, *, etag: str) -> bytes:
         span = f"bytes={start}-{start + size - 1}"
-        answer = await self.call("get_object", "get_range", key, Range=span, IfMatch=etag)
+        answer = await self.call("get_object", "get_range", key, size_max=size, Range=span, IfMatch=etag)
         if answer.get("ETag", etag) != etag:  # of a server that does not know the condition
             raise PreconditionFailed(
                 "get_range", f"{self.bucket}/{key}", f"no object of ETag {etag} is there"
             )
-        return await self._body("get_range", key, answer, size)
-
-    async def _body(self, operation: str, key: str, answer: Mapping[str, Any], size_max: int | None) -> bytes:
-        with s3_errors.translated(operation, f"{self.bucket}/{key}"):
-            # Not "as": aiobotocore before 3 gives aiohttp's response there, which reads no part of itself.
-            async with answer["Body"]:
-                return await _read(answer["Body"], size_max)
+        return bytes(answer["Body"])
 
     async def head(self, key: str) -> ObjectInfo:
         answer = await self.call("head_object", "head", key)
@@ -206,9 +221,11 @@ class S3Store:
         )
 
     def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
-        most = {} if limit is None else {"MaxKeys": min(limit, self.capabilities.list_page_max)}
+        most: dict[str, Any] = (
+            {} if limit is None else {"MaxKeys": min(limit, self.capabilities.list_page_max)}
+        )
 
-        async def page(position: dict[str, str]) -> tuple[builtins.list[ObjectInfo], dict[str, str] | None]:
+        async def page(position: dict[str, Any]) -> tuple[builtins.list[ObjectInfo], dict[str, str] | None]:
             answer = await self.call(
                 "list_objects_v2", "list", None, prefix, Prefix=prefix, **most, **position
             )
@@ -225,7 +242,7 @@ class S3Store:
         return Pages(page, limit)
 
     def list_directories(self, prefix: str) -> AsyncIterator[str]:
-        async def page(position: dict[str, str]) -> tuple[builtins.list[str], dict[str, str] | None]:
+        async def page(position: dict[str, Any]) -> tuple[builtins.list[str], dict[str, str] | None]:
             answer = await self.call(
                 "list_objects_v2", "list_directories", None, prefix, Prefix=prefix, Delimiter="/", **position
             )
@@ -295,27 +312,45 @@ class S3Store:
         return (algorithm, value) if algorithm and value else None
 
     async def call(
-        self, method: str, operation: str, key: str | None, about: str = "", /, **kwargs: Any
+        self,
+        method: str,
+        operation: str,
+        key: str | None,
+        about: str = "",
+        /,
+        *,
+        size_max: int | None = None,
+        **kwargs: Any,
     ) -> Any:
         """Make one request to the bucket by a method of the client; ``operation`` is the port's name of it.
 
-        The key is None for a request about the bucket; messages name ``about`` in its place.
+        The key is None for a request about the bucket; messages name ``about`` in its place. ``size_max``:
+        how much is read of a ``Body``.
         """
-        filesystem = self._filesystem
-        kwargs["Bucket"] = self.bucket
         if key is not None:
             kwargs["Key"] = key
-        path = f"{self.bucket}/{about if key is None else key}"
-        with s3_errors.translated(operation, path):
+        made = self._arguments_of_records if method == "put_object" else self._arguments
+        if not object_settings.NAMES.isdisjoint(kwargs):
+            made = object_settings.beside(made, kwargs)
+        with s3_errors.translated(operation, f"{self.bucket}/{about if key is None else key}"):
+            if self._given_line is not None:
+                return await self._own_on(self._given_line).ask(method, made, kwargs, size_max)
+            filesystem = self._filesystem
             await filesystem.set_session()
             client = await filesystem.get_s3(self.bucket)
-            function = getattr(client, method)
-            # Adds the filesystem's own defaults (checksums, requester pays), if the method knows them.
-            made = self._arguments_of_records if method == "put_object" else self._arguments
-            made = object_settings.beside(made, kwargs)
-            known = filesystem._get_s3_method_kwargs(function, made, **kwargs)  # noqa: SLF001
-            foreign = object_settings.foreign(made.keys() | kwargs.keys())
-            return await function(**{name: known[name] for name in known if name not in foreign})
+            line = await line_to(filesystem, client, self.bucket, self._engine or self.engine)
+            if line is not None:
+                return await self._own_on(line).ask(method, made, kwargs, size_max)
+            kwargs["Bucket"] = self.bucket
+            return await sdk.ask(filesystem, client, method, made, kwargs, size_max)
+
+    def _own_on(self, line: Line) -> OwnRequests:
+        own = self._own
+        if own is None or own.line is not line:
+            filesystem = self._filesystem
+            extra = {**filesystem.s3_additional_kwargs, **filesystem.req_kw}
+            own = self._own = OwnRequests(line, self.bucket, extra)
+        return own
 
 
 def _is_r2(filesystem: S3FileSystem) -> bool:
@@ -330,26 +365,6 @@ def _endpoint(filesystem: S3FileSystem) -> str:
     chosen = named or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     profile = filesystem.kwargs.get("profile") or os.environ.get("AWS_PROFILE")
     return str(chosen or (f"profile {profile}" if profile else "")).rstrip("/")
-
-
-async def _read(stream: Any, size_max: int | None) -> bytes:
-    if size_max is None:
-        whole: bytes = await stream.read()
-        return whole
-    chunks, left = [], size_max
-    while left and (chunk := await stream.read(left)):
-        chunks.append(chunk)
-        left -= len(chunk)
-    return b"".join(chunks)
-
-
-def _seekable(body: PartBody) -> io.BytesIO:
-    # aiohttp warns about large bare bytes, and botocore must be able to read a body again to retry it. A
-    # BytesIO made of bytes shares their memory until aiohttp asks for its buffer, which copies it.
-    if isinstance(body, io.BytesIO):
-        body.seek(0)
-        return body
-    return io.BytesIO(body)
 
 
 def _seconds(moment: dt.datetime | None) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from magicfs.stores.retrying import RETRIES, Retry
 if TYPE_CHECKING:
     from s3fs import S3FileSystem
 
-__all__ = ["CONNECTIONS", "retries_of", "without_retries"]
+__all__ = ["CONNECTIONS", "is_session_class", "retries_of", "without_retries"]
 
 CONNECTIONS = 64
 """Most connections at once, unless the filesystem's own ``max_pool_connections`` says otherwise."""
@@ -57,6 +58,12 @@ def retries_of(filesystem: S3FileSystem) -> Mapping[str, Retry]:
     return {operation: replace(row, attempts=attempts) for operation, row in RETRIES.items()}
 
 
+def is_session_class(cls: type[Any]) -> bool:
+    """Whether connections of this class are those of ``without_retries``."""
+    return cls is _session_class()
+
+
+@functools.cache
 def _session_class() -> type[Any]:
     from aiobotocore.httpsession import AIOHTTPSession
 

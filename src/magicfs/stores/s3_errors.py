@@ -16,6 +16,7 @@ from magicfs.errors import (
     UploadNotFound,
 )
 from magicfs.stores.object_settings import GIVE_CUSTOMER_KEY
+from magicfs.stores.s3_requests.answer import Refused
 from magicfs.stores.translation import translating
 
 __all__ = ["CONFLICT", "code_of", "kind_of", "translate", "translated"]
@@ -116,7 +117,11 @@ def translated(operation: str, path: str) -> AbstractContextManager[None]:
 
 
 def translate(error: Exception, operation: str, path: str) -> Exception:
-    """The error of the port for an exception of ``aiobotocore``; any other is returned unchanged."""
+    """The error of the port for an exception of our own requests or of ``aiobotocore``; any other is returned
+    unchanged.
+    """
+    if isinstance(error, Refused):
+        return _answered(error.response, operation, path)
     import aiohttp
     from botocore import exceptions as boto
     from botocore.parsers import ResponseParserError

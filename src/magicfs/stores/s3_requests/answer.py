@@ -1,0 +1,202 @@
+"""Answers of S3, read into what botocore's clients return of them, as far as ``S3Store`` looks at it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import http.client
+import re
+from collections.abc import Callable, Iterable, Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+from urllib.parse import unquote_plus
+from xml.etree import ElementTree as ET
+
+from magicfs.stores.s3_requests.operation import Operation, Reading
+
+__all__ = ["Malformed", "Refused", "document_of", "error_of", "headers_of"]
+
+_ENCODED: Final = re.compile(rb"<\?xml[^>]*\bencoding\s*=\s*[\"']([^\"']*)", re.ASCII)
+_KEPT: Final = frozenset({"Code", "Message", "Region"})
+"""Of an error. The rest may quote the request, and who signed it."""
+
+
+class Refused(Exception):
+    """The store answered that it did not do it.
+
+    Attributes:
+        response: As that of botocore's ``ClientError``.
+    """
+
+    def __init__(self, status: int, error: Mapping[str, str]) -> None:
+        super().__init__(f"{status} {error.get('Code', '')}".strip())
+        self.response: dict[str, Any] = {"Error": error, "ResponseMetadata": {"HTTPStatusCode": status}}
+
+
+class Malformed(OSError):
+    """An answer that says nothing."""
+
+
+def error_of(status: int, body: bytes) -> Refused:
+    """The error of an answer; without a document that tells more, of its status alone."""
+    error: dict[str, str] = {}
+    if body:
+        try:
+            root = _parsed(body)
+        except Malformed:
+            root = ET.Element("")
+        found = root if _name(root) == "Error" else next((e for e in root if _name(e) == "Error"), None)
+        error = {} if found is None else {n: t for n, t in _texts(found).items() if n in _KEPT}
+    if not error.get("Code"):
+        error = {"Code": str(status), "Message": http.client.responses.get(status, ""), **error}
+        error["Code"] = error["Code"] or str(status)
+    return Refused(status, error)
+
+
+def headers_of(operation: Operation, headers: Mapping[str, str]) -> dict[str, Any]:
+    """What the headers of an answer say, by the names of the service model."""
+    made: dict[str, Any] = {}
+    readings, prefix = operation.readings, operation.metadata
+    for name, value in headers.items():
+        if (reading := readings.get(name)) is not None:
+            _read(made, reading, value)
+        elif prefix and name.startswith(prefix):
+            made.setdefault("Metadata", {})[name[len(prefix) :]] = value
+    return made
+
+
+def document_of(operation: Operation, body: bytes) -> dict[str, Any]:
+    """What the document of an answer of 200 says.
+
+    Raises ``Refused`` if it is that of an error, ``Malformed`` if it is none.
+    """
+    if not body.strip():
+        return {}
+    root = _parsed(body)
+    if _name(root) == "Error":
+        raise error_of(500, body)
+    reader = _READERS.get(operation.name)
+    return reader(root) if reader is not None else {}
+
+
+def _read(made: dict[str, Any], reading: Reading, value: str) -> None:
+    name, kind = reading
+    if kind in {"string", "blob"}:
+        made[name] = value
+    elif kind in {"long", "integer"}:
+        try:
+            made[name] = int(value)
+        except ValueError as error:
+            raise Malformed(f"the answer's {name} is {value[:40]!r}") from error
+    elif kind == "boolean":
+        made[name] = value.lower() == "true"
+    elif kind == "timestamp":
+        moment = _moment(value)
+        if moment is not None:
+            made[name] = moment
+        elif name != "Expires":  # of which users write anything
+            raise Malformed(f"the answer's {name} is {value[:40]!r}")
+
+
+def _moment(text: str) -> dt.datetime | None:
+    try:
+        moment = dt.datetime.fromisoformat(text) if text[:4].isdigit() else parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
+
+
+def _parsed(body: bytes) -> ET.Element:
+    """The root of a document, which defines no entities and hides nothing behind an encoding."""
+    content = body.lstrip()  # some stores send spaces while they work
+    declared = _ENCODED.search(content[:200])
+    named = declared[1].lower() if declared else b"utf-8"
+    if b"\0" in content or b"<!DOCTYPE" in content or b"<!ENTITY" in content:
+        raise Malformed("the answer is no document of S3")
+    if named not in {b"utf-8", b"utf8", b"us-ascii", b"ascii"}:
+        raise Malformed("the answer is a document in another encoding than UTF-8")
+    try:
+        return ET.fromstring(content)  # noqa: S314 - see above
+    except ET.ParseError as error:
+        raise Malformed(f"the answer is no whole document: {error}") from error
+
+
+def _name(element: ET.Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
+def _texts(element: ET.Element) -> dict[str, Any]:
+    return {child.tag.rpartition("}")[2]: child.text or "" for child in element}
+
+
+def _flat(root: ET.Element) -> dict[str, Any]:
+    return _texts(root)
+
+
+def _copied(member: str) -> Callable[[ET.Element], dict[str, Any]]:
+    return lambda root: {member: _texts(root)}
+
+
+def _objects(root: ET.Element) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    contents, prefixes = [], []
+    for child in root:
+        match _name(child):
+            case "Contents":
+                contents.append(_texts(child))
+            case "CommonPrefixes":
+                prefixes.append(_texts(child))
+            case name:
+                made[name] = child.text or ""
+    if made.get("EncodingType") == "url":
+        _decode(contents, "Key")
+        _decode(prefixes, "Prefix")
+    for entry in contents:
+        entry["Size"] = _number(entry.get("Size"))
+        _date(entry, "LastModified")
+    return {
+        "Contents": contents,
+        "CommonPrefixes": prefixes,
+        "IsTruncated": made.get("IsTruncated") == "true",
+        **{name: made[name] for name in ("NextContinuationToken",) if name in made},
+    }
+
+
+def _uploads(root: ET.Element) -> dict[str, Any]:
+    uploads = [_texts(child) for child in root if _name(child) == "Upload"]
+    for upload in uploads:
+        _date(upload, "Initiated")
+    made = _texts(root)
+    following = {name: made[name] for name in ("NextKeyMarker", "NextUploadIdMarker") if made.get(name)}
+    return {"Uploads": uploads, "IsTruncated": made.get("IsTruncated") == "true", **following}
+
+
+def _deleted(root: ET.Element) -> dict[str, Any]:
+    return {"Errors": [_texts(child) for child in root if _name(child) == "Error"]}
+
+
+def _decode(entries: Iterable[dict[str, Any]], name: str) -> None:
+    for entry in entries:
+        entry[name] = unquote_plus(entry.get(name, ""))
+
+
+def _number(text: str | None) -> int:
+    try:
+        return int(text or "")
+    except ValueError as error:
+        raise Malformed(f"the answer's size is {str(text)[:40]!r}") from error
+
+
+def _date(entry: dict[str, Any], name: str) -> None:
+    if (text := entry.get(name)) is not None:
+        entry[name] = _moment(text)
+
+
+_READERS: Final[Mapping[str, Callable[[ET.Element], dict[str, Any]]]] = {
+    "CreateMultipartUpload": _flat,
+    "CompleteMultipartUpload": _flat,
+    "CopyObject": _copied("CopyObjectResult"),
+    "UploadPartCopy": _copied("CopyPartResult"),
+    "ListObjectsV2": _objects,
+    "ListMultipartUploads": _uploads,
+    "DeleteObjects": _deleted,
+}
