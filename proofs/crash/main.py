@@ -21,7 +21,7 @@ from proofs.crash.figures import Figures, Targets, say, tell
 from proofs.crash.grid import PLANS, STAGED_PLANS, Plan
 from proofs.crash.mutants import ALL_MUTANTS, hunt, reproduced, without_swap
 from proofs.crash.other_stores import seeds_of
-from proofs.crash.settings import all_settings
+from proofs.crash.settings import Setting, all_settings
 from proofs.crash.simulation import Result, simulate
 from proofs.crash.store_models import KINDS
 from proofs.crash.wrong_lines import WITHOUT_SWAP, Mutant
@@ -154,7 +154,15 @@ def units(committers: Collection[str], *, quick: bool, targets: Targets, first: 
             seeds = targets.simulated_jobs if committer == "magic" else targets.staged_jobs
             prefix = "" if committer == "magic" else f"{committer}."
             made += seeds_of("simulated", (committer, prefix), first, seeds)
+    if "magic" in committers:
+        made += _units_on_wire(first, targets.elsewhere)
     return made
+
+
+def _units_on_wire(first: int, seeds: int) -> Iterator[_Unit]:
+    """One job behind our own requests to S3, cut at each; and simulated ones."""
+    yield "singles", (Setting(store="wire"),)
+    yield from seeds_of("simulated", ("magic", "wire@"), first, seeds // 5)
 
 
 def mutants_of(committers: Collection[str]) -> list[Mutant]:

@@ -28,6 +28,7 @@ from magicfs.stores.port import (
     Update,
     UploadInfo,
 )
+from magicfs.testing.s3_wire import over_wire
 from proofs.crash.snapshots import BUCKET, SnapshotWorld
 
 __all__ = ["KINDS", "MODELS", "Model", "is_numbered", "plain_store", "store_of", "world_of"]
@@ -189,10 +190,12 @@ class Model:
     Attributes:
         honoured: The conditions that it looks at; it ignores others, without a word.
         store: How it behaves.
+        on_wire: Whether it is asked by the requests of an ``S3Store``, written, signed and read as always.
     """
 
     honoured: Conditions
     store: type[_Plain] = _Plain
+    on_wire: bool = False
 
     @property
     def hides_uploads(self) -> bool:
@@ -214,12 +217,20 @@ MODELS: Final[Mapping[str, Model]] = MappingProxyType(
         "gcs": Model(Conditions(complete_if_absent=False), _Versions),
         "azure": Model(Conditions(), _Blocks),
         "local": Model(Conditions(put_if_match=False), _Files),
+        "wire": Model(Conditions(), on_wire=True),
     }
 )
-"""By the name that reproductions give: S3 with everything, or only If-None-Match; and other stores."""
+"""By the name that reproductions give: S3 with everything, or only If-None-Match; other stores; and S3 with
+everything behind our own requests, which are answered in memory."""
 
 KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {"s3": ("full", "write-once"), "gcs": ("gcs",), "azure": ("azure",), "local": ("local",)}
+    {
+        "s3": ("full", "write-once"),
+        "gcs": ("gcs",),
+        "azure": ("azure",),
+        "local": ("local",),
+        "wire": ("wire",),
+    }
 )
 """Names of models, by the kind of store that can be asked for."""
 
@@ -254,7 +265,10 @@ def plain_store(world: SnapshotWorld, model: str) -> MemoryStore:
 
 def store_of(world: SnapshotWorld, model: str) -> Store:
     """The store of a world as one process meets it."""
-    return _Limited(plain_store(world, model), MODELS[model].honoured)
+    plain: Store = plain_store(world, model)
+    if MODELS[model].on_wire:
+        plain = over_wire(plain, world.clock)
+    return _Limited(plain, MODELS[model].honoured)
 
 
 class _Limited(DelegatingStore):

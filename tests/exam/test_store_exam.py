@@ -30,6 +30,7 @@ from magicfs.testing.adls_server import AdlsDouble
 from magicfs.testing.azurite import Azurite
 from magicfs.testing.counting_store import CountingStore
 from magicfs.testing.gcs_server import GcsDouble
+from magicfs.testing.s3_wire import over_wire
 from magicfs.testing.server_process import ServerProcess
 from magicfs.testing.servers import Server
 from magicfs.testing.store_exam import (
@@ -60,6 +61,15 @@ class TestRetryingStore(MemoryStoreExam):
 
     def make_store(self, bucket: str | None = None) -> RetryingStore:
         return RetryingStore(super().make_store(bucket))
+
+
+class TestS3StoreOverWire(MemoryStoreExam):
+    """Our requests to S3, answered in this process from memory."""
+
+    subject = "wire"
+
+    def make_store(self, bucket: str | None = None) -> S3Store:
+        return over_wire(super().make_store(bucket))
 
 
 class TestLocalStore(LocalStoreExam):

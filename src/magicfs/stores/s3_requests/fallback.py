@@ -64,8 +64,9 @@ def _of_hooks(client: Any) -> str:
     choices = {tuple(map(id, trie.prefix_search(f"choose-signer.s3.{mapping[name]}"))) for name in METHODS}
     if len(choices) > 1:
         return "operations are signed in different ways"
-    if not all(isinstance(getattr(type(client), name, None), FunctionType) for name in _ENTRANCES):
-        return "the client's methods are wrapped"
+    for name in _ENTRANCES:
+        if name in vars(client) or not isinstance(getattr(type(client), name, None), FunctionType):
+            return f"the client's {name} is wrapped"
     return ""
 
 
