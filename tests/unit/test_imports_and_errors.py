@@ -24,14 +24,18 @@ HEAVY = (
 )
 
 
-def modules_after(code: str) -> set[str]:
+def all_modules_after(code: str) -> set[str]:
     shown = subprocess.run(
         [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"],
         capture_output=True,
         text=True,
         check=True,
     )
-    return {name.split(".")[0] for name in shown.stdout.split()}
+    return set(shown.stdout.split())
+
+
+def modules_after(code: str) -> set[str]:
+    return {name.split(".")[0] for name in all_modules_after(code)}
 
 
 @pytest.mark.process
@@ -41,6 +45,31 @@ def modules_after(code: str) -> set[str]:
 )
 def test_importing_pulls_in_nothing_heavy(code: str) -> None:
     assert not modules_after(code) & set(HEAVY)
+
+
+@pytest.mark.process
+def test_importing_magicfs_takes_next_to_nothing() -> None:
+    # Of the standard library what takes longest; processor time itself says nothing on a busy machine.
+    slow = {"asyncio", "dataclasses", "inspect", "json", "logging", "socket", "ssl", "urllib"}
+    before = all_modules_after("")
+    found = all_modules_after("import magicfs") - before
+    assert not found & slow
+    assert {name for name in found if name.startswith("magicfs")} == {
+        *("magicfs", "magicfs.errors", "magicfs.version")
+    }
+
+
+@pytest.mark.process
+def test_a_job_is_at_hand_before_what_carries_it_out() -> None:
+    found = all_modules_after("import magicfs; magicfs.Job")
+    assert not {name.split(".")[0] for name in found} & set(HEAVY)
+    # Each waits for its first use: a worker's first file does not wait for what only drivers do.
+    assert not {name for name in found if name.startswith(("magicfs.filesystem.", "magicfs.manifests"))}
+    assert {name for name in found if name.startswith("magicfs.transaction.")} <= {
+        "magicfs.transaction.context"
+    }
+    committers = {name for name in found if name.startswith("magicfs.committers.")}
+    assert committers == {f"magicfs.committers.{name}" for name in ("options", "registry", "work_places")}
 
 
 @pytest.mark.process

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from magicfs.engine import Engine
-from magicfs.formats.task_commit import Counters, TaskCommit
-from magicfs.protocol.guarantees import Guarantees
-from magicfs.protocol.ids import AttemptId, TaskId
-from magicfs.report import JobReport
-from magicfs.transaction.context import JobContext, JobSetup
-from magicfs.transaction.current_driver import IsCurrentDriver
+if TYPE_CHECKING:
+    from magicfs.engine import Engine
+    from magicfs.formats.task_commit import Counters, TaskCommit
+    from magicfs.protocol.guarantees import Guarantees
+    from magicfs.protocol.ids import AttemptId, TaskId
+    from magicfs.report import JobReport
+    from magicfs.transaction.context import JobContext, JobSetup
+    from magicfs.transaction.current_driver import IsCurrentDriver
 
 __all__ = ["Committer"]
 

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from magicfs.engine import Engine
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import TaskId
 from magicfs.report import JobReport
-from magicfs.transaction import output as job_output
 from magicfs.transaction import sets
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.current_driver import IsCurrentDriver, require_current_driver
-from magicfs.transaction.delegate import CompleteRemotely
-from magicfs.transaction.driver import JobTransaction
-from magicfs.transaction.late_driver import committed_files
-from magicfs.transaction.output import JobOutput
 from magicfs.transaction.sets import StoreSets, TaskSets
+
+if TYPE_CHECKING:
+    from magicfs.transaction.delegate import CompleteRemotely
+    from magicfs.transaction.driver import JobTransaction
+    from magicfs.transaction.output import JobOutput
 
 __all__ = ["DRIVEN", "DrivenCommitter"]
 
@@ -48,8 +49,14 @@ class DrivenCommitter:
     def __init__(self, context: JobContext, engine: Engine) -> None:
         self.context = context = replace(context, committer=self.name)
         self.engine = engine
-        self._transaction = JobTransaction(engine, context)
         self._sets: TaskSets = StoreSets(engine, context)
+
+    @cached_property
+    def _transaction(self) -> JobTransaction:
+        # Imported by drivers alone: a worker's first file does not wait for it.
+        from magicfs.transaction.driver import JobTransaction
+
+        return JobTransaction(self.engine, self.context)
 
     @property
     def guarantees(self) -> Guarantees:
@@ -90,6 +97,8 @@ class DrivenCommitter:
         complete_remotely: CompleteRemotely | None,
     ) -> JobReport:
         """Commit the job, as the driver that the engine wants: one that it does not want touches nothing."""
+        from magicfs.transaction.late_driver import committed_files
+
         committed = partial(committed_files, self.context, self._sets, commits, tasks)
         return await self._transaction.commit(
             partial(self._load, commits, tasks), driver, complete_remotely, committed
@@ -97,7 +106,9 @@ class DrivenCommitter:
 
     async def _load(self, commits: Sequence[TaskCommit] | None, tasks: int | None) -> JobOutput:
         """Find and check what is to be published."""
-        return await job_output.load(self.engine, self.context, self._sets, commits, tasks)
+        from magicfs.transaction import output
+
+        return await output.load(self.engine, self.context, self._sets, commits, tasks)
 
     async def committed_tasks(self) -> list[TaskId]:
         return [one.task for one in await self._sets.listed()]
@@ -117,5 +128,7 @@ class DrivenCommitter:
 
     async def _abort_job(self, commits: Sequence[TaskCommit], driver: str | None) -> None:
         """Abort the job, as the driver that the engine wants."""
-        carried = list(job_output.carried(self.engine, self.context, commits))
+        from magicfs.transaction import output
+
+        carried = list(output.carried(self.engine, self.context, commits))
         await self._transaction.abort(carried, driver, given=bool(commits))

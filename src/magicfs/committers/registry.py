@@ -9,9 +9,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from magicfs.committers.base import Committer
 from magicfs.committers.options import (
     CommitterOptions,
     FileOptions,
@@ -20,11 +19,14 @@ from magicfs.committers.options import (
     StagingOptions,
     options_from,
 )
-from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.protocol.conflict import Conflict
-from magicfs.stores.port import Store
-from magicfs.transaction.context import JobContext
+
+if TYPE_CHECKING:
+    from magicfs.committers.base import Committer
+    from magicfs.engine import Engine
+    from magicfs.stores.port import Store
+    from magicfs.transaction.context import JobContext
 
 __all__ = [
     "COMMITTERS",

@@ -6,10 +6,10 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fsspec.implementations.local import LocalFileSystem
-from fsspec.spec import AbstractFileSystem
+if TYPE_CHECKING:
+    from fsspec.spec import AbstractFileSystem
 
 __all__ = ["WorkPlace", "local_directory", "local_extra", "local_filesystem"]
 
@@ -49,4 +49,6 @@ def local_extra(directory: str, number: int) -> str:
 
 def local_filesystem() -> AbstractFileSystem:
     """The files of this machine; directories come into being with what is written in them."""
+    from fsspec.implementations.local import LocalFileSystem
+
     return LocalFileSystem(auto_mkdir=True)

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from magicfs.committers.base import Committer
-from magicfs.committers.driven import DrivenCommitter
 from magicfs.errors import CommitDenied, CommitOutcomeUnknown, MagicError, UsageError
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.progress import Meter
 from magicfs.job.spec import JobSpec
-from magicfs.job.workers import Completer, remotely
 from magicfs.report import JobReport, ProgressCallback, TaskFigures
 from magicfs.stores.interrupt import Call
 from magicfs.transaction.context import JobSetup
-from magicfs.transaction.current_driver import IsCurrentDriver
+
+if TYPE_CHECKING:
+    from magicfs.committers.base import Committer
+    from magicfs.job.workers import Completer
+    from magicfs.transaction.current_driver import IsCurrentDriver
 
 __all__ = ["NO_REPORT", "JobState", "commit_call", "described", "state_after"]
 
@@ -77,6 +78,9 @@ def commit_call(
     warnings: Callable[[], tuple[str, ...]],
 ) -> Call[JobReport]:
     """The call that commits a job. ``warnings`` are asked for once it is published."""
+    from magicfs.committers.driven import DrivenCommitter
+    from magicfs.job.workers import remotely
+
     meter = Meter(progress, commits) if progress is not None else None
     committer = spec.make_committer(meter)
     driven = isinstance(committer, DrivenCommitter)

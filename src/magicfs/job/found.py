@@ -1,4 +1,4 @@
-"""Logging what a job found at its destination when it was set up."""
+"""Logging what a job found at its destination when it was set up, and what is odd about the destination."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from magicfs.protocol.paths import is_hidden
 from magicfs.transaction.context import FoundJob, FoundUpload, JobSetup
 
-__all__ = ["LISTED_MAX", "log_found", "log_hidden"]
+__all__ = ["LISTED_MAX", "log_found"]
 
 LISTED_MAX = 20
 """Most uploads that are logged one by one, the oldest first."""
@@ -16,8 +16,10 @@ LISTED_MAX = 20
 _LOGGER = logging.getLogger("magicfs")
 
 
-def log_hidden(url: str) -> None:
-    """Warn of a destination that readers skip who read a directory above it."""
+def log_found(url: str, job: str, found: JobSetup) -> None:
+    """Log unfinished jobs and pending uploads, one line each, at INFO; as a warning that nothing will be
+    published, because the run is, and that readers who read a directory above skip the destination.
+    """
     name = url.rpartition("/")[2]
     if is_hidden(name):
         _LOGGER.warning(
@@ -26,12 +28,6 @@ def log_hidden(url: str) -> None:
             url,
             name,
         )
-
-
-def log_found(url: str, job: str, found: JobSetup) -> None:
-    """Log unfinished jobs and pending uploads, one line each, at INFO, and as a warning that nothing will be
-    published, because the run is.
-    """
     if found.published is not None:
         _LOGGER.warning(
             "%s: the run was published by job %s already: nothing that job %s writes will be published; use "

@@ -6,32 +6,35 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from uuid import UUID, uuid4
-
-from fsspec.spec import AbstractFileSystem
 
 from magicfs.committers.registry import options_of
 from magicfs.errors import ProtocolViolation
 from magicfs.formats.pending import EtagFormat
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.commit import NO_REPORT, JobState, commit_call, described, state_after
-from magicfs.job.found import log_found, log_hidden
+from magicfs.job.found import log_found
 from magicfs.job.map import run_tasks
 from magicfs.job.open_attempts import OpenAttempts
 from magicfs.job.spec import JobSpec, Publish, choose_committer, destination_of
 from magicfs.job.task import Task
-from magicfs.job.workers import Completer
 from magicfs.protocol import ids
 from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.layout import LayoutName
 from magicfs.report import JobReport, ProgressCallback
 from magicfs.stores.interrupt import Call, run_on
 from magicfs.transaction.context import JobSetup, Rerun
-from magicfs.transaction.current_driver import IsCurrentDriver
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from fsspec.spec import AbstractFileSystem
+
+    from magicfs.job.workers import Completer
+    from magicfs.transaction.current_driver import IsCurrentDriver
 
 __all__ = ["Job", "Task"]
 
@@ -216,7 +219,6 @@ class Job:
                     self._abort_after(error)
                 raise
             self._found, self._state = found, "open"
-            log_hidden(self.url)
             self.spec.tell_filesystem()
             log_found(self.url, self.id, found)
         self._require_open("setup")

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, get_args
-
-from fsspec.spec import AbstractFileSystem
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from magicfs.committers import registry
-from magicfs.committers.base import Committer
-from magicfs.committers.final.filesystem import FinalFileSystem
-from magicfs.committers.flip import FlipCommitter
 from magicfs.committers.options import CommitterOptions, NoOptions, StagingOptions
 from magicfs.committers.registry import committer_info
-from magicfs.committers.staging import attempts
 from magicfs.committers.work_places import WorkPlace, local_directory, local_extra, local_filesystem
-from magicfs.engine import Engine, Observer
 from magicfs.errors import UsageError
-from magicfs.filesystem import MagicFileSystem
-from magicfs.filesystem.job_settings import WriteSettings, known_jobs
-from magicfs.filesystem.tracking import name_in
 from magicfs.formats.pending import EtagFormat
 from magicfs.job.also_replace import other_keys_of
 from magicfs.job.checks import Publish, check_choice, check_committer, check_publish, check_rerun
 from magicfs.job.extra_destinations import keys_of, place_in
-from magicfs.manifests.chain import manifest_key
 from magicfs.protocol import flip, ids, paths
 from magicfs.protocol.conflict import CONFLICTS, Conflict, is_reserved
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
@@ -38,6 +26,15 @@ from magicfs.stores import object_settings, resolve
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Store
 from magicfs.transaction.context import JobContext, Rerun
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from fsspec.spec import AbstractFileSystem
+
+    from magicfs.committers.base import Committer
+    from magicfs.engine import Observer
+    from magicfs.filesystem import MagicFileSystem
 
 __all__ = ["CONFLICTS", "JobSpec", "Publish", "choose_committer", "destination_of", "location_of"]
 
@@ -95,17 +92,14 @@ class JobSpec:
         check_rerun(self.rerun, self.run_id, self.conflict)
         if not 1 <= self.concurrency <= CONCURRENCY_MAX:
             raise UsageError(f"concurrency={self.concurrency} is out of range; choose 1 to {CONCURRENCY_MAX}")
-        if isinstance(self.filesystem, MagicFileSystem):
-            raise UsageError(
-                "filesystem is a MagicFileSystem already; give the one that it wraps (its attribute fs)"
-            )
+        _refuse_magic(self.filesystem)
         if is_reserved(self.location.key):
             raise UsageError(
                 f"{self.location.url} lies where jobs keep their work or their manifests, and may be removed "
                 "with them; nothing was changed; choose a directory none of whose names begins with __magic, "
                 "_magicfs or _temporary"
             )
-        manifest_key(self.location.key, self.job)
+        _check_manifest(self.location.key, self.job)
         context = self.context
         if self.tracking == "memory" and not context.uploads_found_by_name:
             raise UsageError(
@@ -210,6 +204,8 @@ class JobSpec:
                 chained = None if options is None else self.magic_options() | nested
                 return WorkPlace(path, f"magic::{scheme}://", self.magic_filesystem, chained)
             case "local files":
+                from magicfs.committers.staging import attempts
+
                 assert isinstance(self.committer_options, StagingOptions)
                 work_directory = self.committer_options.work_directory
                 path = local_directory(work_directory, self.job, attempt)
@@ -220,6 +216,8 @@ class JobSpec:
                 is_local = not resolve.scheme_has_buckets(scheme)
                 return WorkPlace(path, f"{scheme}://", self.wrapped, options, is_local=is_local)
             case "final files":
+                from magicfs.committers.final.filesystem import FinalFileSystem
+
                 label = attempt if self.committer == "stocator" else task
                 suffix = (label, self.job) if self.unique_names else None
                 return WorkPlace(
@@ -249,6 +247,8 @@ class JobSpec:
 
     def magic_filesystem(self) -> MagicFileSystem:
         """The filesystem that tasks write through; one instance serves all tasks of a process."""
+        from magicfs.filesystem import MagicFileSystem
+
         if self.filesystem is not None:
             return MagicFileSystem(self.filesystem, **self.magic_options())
         return MagicFileSystem(
@@ -264,6 +264,9 @@ class JobSpec:
         """
         if committer_info(self.committer).writes != "delayed uploads":
             return
+        from magicfs.filesystem.job_settings import WriteSettings, known_jobs
+        from magicfs.filesystem.tracking import name_in
+
         bucket, layout = self.location.bucket, self.work_layout
         job_name = name_in(self.store(), f"{bucket}/{layout.job_directory}")
         settings = WriteSettings(
@@ -298,10 +301,14 @@ class JobSpec:
 
     def make_committer(self, observer: Observer | None = None) -> Committer:
         """The committer, bound to this process's connection."""
+        from magicfs.engine import Engine
+
         engine = Engine(self.store(), self.concurrency, observer)
         committer = registry.make(self.committer, self.context, engine)
         if self.publish == "files":
             return committer
+        from magicfs.committers.flip import FlipCommitter
+
         return FlipCommitter(self.outer_context, committer, engine)
 
 
@@ -340,6 +347,23 @@ def location_of(url: str, *, any_scheme: bool = False) -> paths.Location:
         known = ", ".join(sorted(resolve.SCHEMES))
         raise UsageError(f"{url!r}: magicfs has no store for {scheme}://, only {known}")
     return paths.parse_url(resolve.split(url)[0])
+
+
+def _refuse_magic(filesystem: AbstractFileSystem | None) -> None:
+    if filesystem is None:
+        return
+    from magicfs.filesystem import MagicFileSystem
+
+    if isinstance(filesystem, MagicFileSystem):
+        raise UsageError(
+            "filesystem is a MagicFileSystem already; give the one that it wraps (its attribute fs)"
+        )
+
+
+def _check_manifest(destination: str, job: JobId) -> None:
+    from magicfs.manifests.chain import manifest_key
+
+    manifest_key(destination, job)
 
 
 def _one_way_to_the_store(storage_options: Mapping[str, Any], filesystem: AbstractFileSystem | None) -> None:

@@ -10,14 +10,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from fsspec.spec import AbstractFileSystem
-
-from magicfs.committers.driven import DrivenCommitter
-from magicfs.committers.work_places import WorkPlace
 from magicfs.errors import CommitError, CommitFailed, CommitOutcomeUnknown, ProtocolViolation, UsageError
-from magicfs.filesystem import MagicFileSystem
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.progress import UploadMeter
 from magicfs.job.spec import JobSpec
@@ -25,6 +20,11 @@ from magicfs.protocol import ids
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.report import ProgressCallback
 from magicfs.stores.interrupt import Call, run_on
+
+if TYPE_CHECKING:
+    from fsspec.spec import AbstractFileSystem
+
+    from magicfs.committers.work_places import WorkPlace
 
 __all__ = ["OnState", "Task", "not_repeatable"]
 
@@ -134,6 +134,8 @@ class Task:
 
         What it changes outside of ``path`` is changed at once, by no job; the log ``magicfs`` warns about it.
         """
+        from magicfs.filesystem import MagicFileSystem
+
         found = self._place().filesystem()
         if isinstance(found, MagicFileSystem):
             found.is_guarded = True
@@ -230,6 +232,8 @@ class Task:
                 f"task {self.id} was set up in another process, and with tracking='memory' only that one "
                 "knows its files; set it up and commit it where it writes, or use tracking='store'"
             )
+        from magicfs.committers.driven import DrivenCommitter
+
         meter = UploadMeter(progress) if progress is not None else None
         committer = self._spec.make_committer(meter)
         self._began_commit = True
