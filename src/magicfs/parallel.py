@@ -13,12 +13,13 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
+    Coroutine,
     Iterable,
     Sequence,
 )
-from typing import TypeVar
+from typing import Any, TypeVar
 
-__all__ = ["drained", "gathered", "raise_first"]
+__all__ = ["at_once", "drained", "gathered", "raise_first"]
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -93,6 +94,19 @@ async def gathered(
 
     await drained(items, one, concurrency)
     return results
+
+
+async def at_once(*looks: Coroutine[Any, Any, Any]) -> list[Any]:
+    """Look at several things that do not depend on each other at once; returns what each has found, in order.
+
+    All of them are waited for. Then what the first of them in this order has raised is raised, as if they had
+    come one after another: which answer was faster decides nothing.
+    """
+    found = await asyncio.gather(*looks, return_exceptions=True)
+    for one in found:
+        if isinstance(one, BaseException):
+            raise one
+    return found
 
 
 def raise_first(errors: Sequence[BaseException]) -> None:

@@ -36,11 +36,11 @@ TRIALS = Counter(
         "Get Account Information": 1,
         "List Blobs": 1,
         "Get Blob Properties": 4,
-        "Put Blob": 4,
+        "Put Blob": 5,
         "Put Block": 3,
         "Get Block List": 2,
         "Put Block List": 1,
-        "Delete Blob": 3,
+        "Delete Blob": 4,
     }
 )
 TASK_COMMIT = {

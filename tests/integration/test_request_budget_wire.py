@@ -27,12 +27,12 @@ SETUP = LOOKS + Counter({"PutObject": 2})
 # What the store honours, once for each bucket in a process.
 TRIALS = Counter(
     {
-        "PutObject": 4,
+        "PutObject": 5,
         "CreateMultipartUpload": 1,
         "UploadPart": 1,
         "CompleteMultipartUpload": 1,
         "AbortMultipartUpload": 1,
-        "DeleteObjects": 1,
+        "DeleteObjects": 2,
         "DeleteObject": 2,
         # After the delete that was refused: is it another object, or none? And before all that: is there a
         # job object of either kind? And in the end: has another driver come to another verdict?

@@ -278,16 +278,16 @@ def test_conditional_delete_whose_answer_was_lost_meets_nothing_and_is_a_success
 # -- the probe -------------------------------------------------------------------------------------------
 
 
-def test_probe_costs_twelve_requests_and_only_once(store: Store, proxy: FaultProxy, bucket: str) -> None:
+def test_probe_costs_fourteen_requests_and_only_once(store: Store, proxy: FaultProxy, bucket: str) -> None:
     assert run(conditions_of(store, "dataset1/job")) == Conditions()
     assert proxy.counts == {
-        "PutObject": 4,
+        "PutObject": 5,
         "CreateMultipartUpload": 1,
         "UploadPart": 1,
         "CompleteMultipartUpload": 1,
         # S3Store looks whether anything is there before it believes a refused delete.
         "AbortMultipartUpload": 1,
-        "DeleteObjects": 1,
+        "DeleteObjects": 2,
         "DeleteObject": 2,
         "HeadObject": 1,
     }

@@ -23,13 +23,14 @@ _T = TypeVar("_T")
 NAMES = [field.name for field in fields(Conditions)]
 DIRECTORY = "sales/__magic_job-1/job-1"
 REQUESTS = {
-    "put": 4,
+    "put": 5,
     "create_upload": 1,
     "put_part": 1,
     "complete_upload": 1,
     "abort_upload": 1,
     "delete_all_matching": 1,
     "delete_matching": 2,
+    "delete": 1,
 }
 
 
@@ -112,13 +113,13 @@ def left(store: Store) -> list[str]:
     return asyncio.run(look())
 
 
-def test_store_that_honours_everything_is_asked_eleven_times_and_never_again(memory: MemoryStore) -> None:
+def test_store_that_honours_everything_is_asked_thirteen_times_and_never_again(memory: MemoryStore) -> None:
     counts: Counter[str] = Counter()
     store = CountingStore(memory, counts)
     assert probe(store) == Conditions()
     assert counts == REQUESTS
-    assert counts.total() == 11
-    assert (probe(CountingStore(memory, counts)), counts.total()) == (Conditions(), 11)
+    assert counts.total() == 13
+    assert (probe(CountingStore(memory, counts)), counts.total()) == (Conditions(), 13)
     assert left(memory) == []
 
 
@@ -164,7 +165,7 @@ def test_store_that_takes_no_etag_at_all_does_not_honour_it(memory: MemoryStore)
     assert left(memory) == []
 
 
-@pytest.mark.parametrize("at", range(4))
+@pytest.mark.parametrize("at", range(5))
 def test_put_that_is_sent_again_and_refused_by_its_own_work_changes_no_verdict(
     memory: MemoryStore, at: int
 ) -> None:
@@ -190,7 +191,7 @@ def test_store_that_takes_every_key_for_taken_does_not_honour_it(memory: MemoryS
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("at", range(11))
+@pytest.mark.parametrize("at", range(13))
 def test_probe_that_fails_anywhere_leaves_nothing_and_is_tried_anew(
     memory: MemoryStore, at: int, after: bool
 ) -> None:
@@ -229,7 +230,7 @@ def test_probe_that_is_cancelled_leaves_nothing(memory: MemoryStore) -> None:
 
 @pytest.mark.parametrize(
     ("at", "needs"),
-    [(1, "s3:PutObject, and s3:GetObject for If-Match"), (9, "s3:DeleteObject"), (6, "AbortMultipartUpload")],
+    [(1, "s3:PutObject, and s3:GetObject for If-Match"), (5, "s3:DeleteObject"), (9, "AbortMultipartUpload")],
 )
 def test_denied_condition_says_what_it_needs(memory: MemoryStore, at: int, needs: str) -> None:
     with pytest.raises(PermissionDenied, match=needs) as caught:

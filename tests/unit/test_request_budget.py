@@ -33,13 +33,14 @@ TRIALS = Counter(
     {
         "list": 1,
         "head": 2,
-        "put": 4,
+        "put": 5,
         "create_upload": 1,
         "put_part": 1,
         "complete_upload": 1,
         "abort_upload": 1,
         "delete_all_matching": 1,
         "delete_matching": 2,
+        "delete": 1,
     }
 )
 """What the store honours; before that a look for a job object of either kind, and after it one for a driver

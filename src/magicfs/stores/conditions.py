@@ -12,6 +12,8 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import TypeVar
 
 from magicfs.errors import (
     MagicError,
@@ -27,6 +29,8 @@ from magicfs.stores.port import PutMode, Store, Update
 from magicfs.stores.retrying import checked_again
 
 __all__ = ["Conditions", "assume", "conditions_of", "is_probe", "remembered", "remove_matching"]
+
+_T = TypeVar("_T")
 
 _REMEMBERED_MAX = 1000
 _PROBE = "probe-"
@@ -67,10 +71,10 @@ _locks: weakref.WeakKeyDictionary[_Loop, weakref.WeakValueDictionary[str, asynci
 
 
 async def conditions_of(store: Store, directory: str) -> Conditions:
-    """What the store honours, found out by 11 small requests and then remembered by this process.
+    """What the store honours, found out by 13 small requests and then remembered by this process.
 
-    The requests are about one object and one upload of a random name in a directory that no reader looks
-    into. Both are gone afterwards, whatever happens. Callers at the same time wait for one of them to find
+    The requests are about two objects and an upload of random names in a directory that no reader looks
+    into. All are gone afterwards, whatever happens. Callers at the same time wait for one of them to find
     out. Nothing is remembered of a failure. ``PermissionDenied`` names the permission that is missing.
     """
     if store.identity not in _known:
@@ -83,7 +87,7 @@ async def conditions_of(store: Store, directory: str) -> Conditions:
 
 
 def is_probe(key: str) -> bool:
-    """Whether a key is that of the object and the upload on which conditions are tried."""
+    """Whether a key is that of an object or of the upload on which conditions are tried."""
     return key.rpartition("/")[2].startswith(_PROBE)
 
 
@@ -104,7 +108,44 @@ def assume(store: Store, conditions: Conditions | None) -> None:
 
 
 class _Probe:
-    """One object and one upload on which every condition is tried.
+    """Two objects on which every condition is tried, at once: their requests do not wait for one another.
+
+    Two, for a store that is asked for two conditions on one key at once may refuse one because of the other.
+    """
+
+    def __init__(self, store: Store, key: str) -> None:
+        self._store = store
+        self._whole, self._uploaded = _Object(store, key), _Object(store, f"{key}-upload")
+
+    async def run(self) -> Conditions:
+        try:
+            trials = (self._whole.put_trials, self._uploaded.upload_trials)
+            found = dict(chain.from_iterable(await gathered(trials, _done, 2)))
+        except BaseException:
+            with contextlib.suppress(MagicError):
+                await self._search_and_tidy_up()
+            raise
+        return Conditions(**found)
+
+    async def _search_and_tidy_up(self) -> None:
+        # A request whose answer was lost may have left something.
+        try:
+            await self._store.delete([self._whole.key, self._uploaded.key])
+        finally:
+            left = [info async for info in self._store.list_uploads(self._whole.key)]  # of either
+            for info in left:
+                await self._store.abort_upload(info.key, info.upload_id)
+
+
+_Verdicts = Sequence[tuple[str, bool]]
+
+
+async def _done(trial: Callable[[], Awaitable[_T]]) -> _T:
+    return await trial()
+
+
+class _Object:
+    """One object, and one upload of its key, on which conditions are tried one after another.
 
     ``etag`` is that of the object that is there, empty while none is; ``upload_id`` that of the open upload.
     """
@@ -116,20 +157,23 @@ class _Probe:
         self.upload_id = ""
         self.writes = 0
 
-    async def run(self) -> Conditions:
-        try:
-            found = Conditions(
-                put_if_absent=await self._tried("put", self._put_if_absent),
-                put_if_match=await self._tried("put", self._put_if_match),
-                complete_if_absent=await self._tried("complete", self._complete_if_absent),
-                bulk_delete=await self._tried("delete", self._bulk_delete),
-                delete=await self._tried("delete", self._delete),
-            )
-            await self._tidy_up()
-        except BaseException:
-            with contextlib.suppress(MagicError):
-                await self._search_and_tidy_up()
-            raise
+    async def put_trials(self) -> _Verdicts:
+        """Try what is about whole objects."""
+        found = [
+            ("put_if_absent", await self._tried("put", self._put_if_absent)),
+            ("put_if_match", await self._tried("put", self._put_if_match)),
+            ("delete", await self._tried("delete", self._delete)),
+        ]
+        await self._tidy_up()
+        return found
+
+    async def upload_trials(self) -> _Verdicts:
+        """Try the others."""
+        found = [
+            ("complete_if_absent", await self._tried("complete", self._complete_if_absent)),
+            ("bulk_delete", await self._tried("delete", self._bulk_delete)),
+        ]
+        await self._tidy_up()
         return found
 
     async def _tried(self, kind: str, trial: Callable[[], Awaitable[bool]]) -> bool:
@@ -171,8 +215,7 @@ class _Probe:
         return False
 
     async def _complete_if_absent(self) -> bool:
-        await self._ensure()
-        self.upload_id = await self.store.create_upload(self.key, metadata={})
+        await gathered((self._ensure, self._begin_upload), _done, 2)
         try:
             part = await self.store.put_part(self.key, self.upload_id, 1, b"part")
             done = await self.store.complete_upload(self.key, self.upload_id, [part], if_absent=True)
@@ -183,6 +226,9 @@ class _Probe:
         self.upload_id = ""
         self.etag = done.etag or (await self.store.head(self.key)).etag
         return False
+
+    async def _begin_upload(self) -> None:
+        self.upload_id = await self.store.create_upload(self.key, metadata={})
 
     async def _bulk_delete(self) -> bool:
         await self._ensure()
@@ -228,15 +274,6 @@ class _Probe:
     async def _tidy_up(self) -> None:
         if self.etag:
             await self.store.delete([self.key])
-
-    async def _search_and_tidy_up(self) -> None:
-        # A request whose answer was lost may have left something.
-        try:
-            await self.store.delete([self.key])
-        finally:
-            left = [info async for info in self.store.list_uploads(self.key)]
-            for info in left:
-                await self.store.abort_upload(info.key, info.upload_id)
 
 
 async def remove_matching(

@@ -26,12 +26,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, Unavailable
+from magicfs.parallel import at_once
 from magicfs.stores.conditions import Conditions, remove_matching
 from magicfs.stores.port import ObjectInfo, PutMode, Store, Update
 
@@ -132,9 +133,10 @@ class Register:
         """
         conditions = self._conditions
         numbered = self.numbers(tried=tried)
-        if numbered:
-            await self.clear(tried=tried)
-        if not (tried and conditions.put_if_absent) and await self.read() is not None:
+        looks: list[Coroutine[Any, Any, Entry | None]] = [self.clear(tried=tried)] if numbered else []
+        if not (tried and conditions.put_if_absent):
+            looks.append(self.read())
+        if any(await at_once(*looks)):
             raise ObjectExists("put", self._shown(self.key), "an object is there")
         try:
             info = await self._store.put(

@@ -31,14 +31,14 @@ from magicfs.protocol.steps import Abort, Batch
 from magicfs.report import JobReport, job_report
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.interrupt import held
-from magicfs.transaction import flip_checks, late_driver, other_datasets, outcome, publish, setup
+from magicfs.transaction import flip_checks, late_driver, outcome, publish, setup
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.current_driver import check_driver
 from magicfs.transaction.delegate import CompleteRemotely
 from magicfs.transaction.execute import Executor
 from magicfs.transaction.flip_executor import FlipExecutor
 from magicfs.transaction.late_driver import Committed
-from magicfs.transaction.others import OtherJob, find_unfinished_jobs, of_run
+from magicfs.transaction.others import OtherJob, of_run
 from magicfs.transaction.outcome import JobEnd, JobOutcome
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.prepare import prepare
@@ -62,9 +62,6 @@ class JobTransaction:
         """See ``Committer.setup_job``."""
         engine, context = self.engine, self.context
         await setup.check_destination(engine, context)
-        await other_datasets.refuse_at_setup(engine, context)
-        for extra in context.extra_destinations:
-            await setup.check_place(engine, extra)
         # A job that has ended looks like one that never was; only its first attempt may begin it.
         may_create = context.layout.attempt == 0 or context.is_inner
         record, version = await setup.claim(engine, context, may_create=may_create)
@@ -80,8 +77,9 @@ class JobTransaction:
     async def _look_around(self, record: JobRecord, version: JobVersion) -> JobSetup:
         """What is at the destination of a job that has just been claimed."""
         engine, context = self.engine, self.context
-        await setup.refuse_published(engine, context, record, version)
-        others = await find_unfinished_jobs(engine, context.layout.destination)
+        is_published, others, uploads = await setup.look_around(engine, context)
+        if is_published:
+            await setup.refuse_published(context, record, version)
         if earlier := [one for one in of_run(others, context) if one.flips]:
             # Whatever becomes of it, it takes along what lies at the destination: this job's object, too.
             await record.remove(version)
@@ -97,7 +95,7 @@ class JobTransaction:
         return JobSetup(
             driver=version.job.driver,
             jobs=tuple(one.found() for one in others if one.job_id != context.job),
-            uploads=await setup.pending_uploads(engine, context),
+            uploads=uploads if context.run_id is None else await setup.pending_uploads(engine, context),
             published=published,
             created=record.created,
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from typing import Any
 
 from magicfs.engine import Engine
 from magicfs.errors import (
@@ -21,15 +22,17 @@ from magicfs.errors import (
 )
 from magicfs.formats.job_object import JobObject
 from magicfs.manifests import chain
+from magicfs.parallel import at_once
 from magicfs.protocol import conflict, paths
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.stores import object_settings
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.object_tree import tree_of
-from magicfs.transaction import job_location
+from magicfs.transaction import job_location, other_datasets
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.context import FoundUpload, JobContext
+from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.outcome import run_is_published
 from magicfs.transaction.prepare import refuse_data
 from magicfs.transaction.record import JobRecord, JobVersion, new_token, opened, taking_over
@@ -38,6 +41,7 @@ __all__ = [
     "check_destination",
     "check_place",
     "claim",
+    "look_around",
     "pending_uploads",
     "refuse_data_of_other_runs",
     "refuse_published",
@@ -200,14 +204,34 @@ def _to_take_over(context: JobContext, version: JobVersion | None) -> JobVersion
     return version
 
 
-async def refuse_published(
-    engine: Engine, context: JobContext, record: JobRecord, version: JobVersion
-) -> None:
-    """A job that is published is not published again. It looks after its object is set."""
+async def look_around(
+    engine: Engine, context: JobContext
+) -> tuple[bool, list[OtherJob], tuple[FoundUpload, ...] | None]:
+    """Whether the job is published already, which unfinished jobs there are, and which uploads.
+
+    A job looks after its object is set: of two that start at once at least one sees the other. Uploads are
+    left out where the job has a run: earlier jobs of it may be aborted before.
+    """
+    looks: list[Coroutine[Any, Any, Any]] = [
+        _is_published(engine, context),
+        find_unfinished_jobs(engine, context.layout.destination),
+    ]
+    if context.run_id is None:
+        looks.append(pending_uploads(engine, context))
+    is_published, others, *uploads = await at_once(*looks)
+    return is_published, others, uploads[0] if uploads else ()
+
+
+async def _is_published(engine: Engine, context: JobContext) -> bool:
     try:
         await engine.store.head(chain.manifest_key(context.layout.destination, context.job))
     except ObjectNotFound:
-        return
+        return False
+    return True
+
+
+async def refuse_published(context: JobContext, record: JobRecord, version: JobVersion) -> None:
+    """A job that is published is not published again."""
     await record.remove(version)
     raise CommitDenied(
         f"job {context.job} is published already; nothing was changed; use another job id for new data"
@@ -243,26 +267,39 @@ async def refuse_data_of_other_runs(
 
 
 async def check_destination(engine: Engine, context: JobContext) -> None:
-    """Refuse a destination that is a file, a table of a table format, or holds data that the mode forbids."""
-    await check_place(engine, context.layout.destination)
+    """Refuse a destination that is a file, a table of a table format, or holds data that the mode forbids; or
+    where the job would delete what is another's. Of extra destinations only the first two.
+    """
+    looks = [check_place(engine, context.layout.destination)]
     if context.must_be_empty and context.run_id is None:
-        await refuse_data(engine, context, None)
+        looks.append(refuse_data(engine, context, None))
+    looks.append(other_datasets.refuse_at_setup(engine, context))
+    looks += [check_place(engine, extra) for extra in context.extra_destinations]
+    await at_once(*looks)
 
 
 async def check_place(engine: Engine, directory: str) -> None:
     """Refuse a directory that belongs to a table format, or is a file."""
+    looks = [_refuse_table(engine, directory, place) for place in conflict.TABLE_DIRECTORIES]
+    if directory:
+        looks.append(_refuse_file(engine, directory))
+    await at_once(*looks)
+
+
+async def _refuse_table(engine: Engine, directory: str, place: str) -> None:
     store = engine.store
-    path = paths.Location("", store.bucket, directory).path
-    for place in conflict.TABLE_DIRECTORIES:
-        prefix = paths.prefix_of(paths.join(directory, place))
-        async for info in store.list(prefix, limit=_LOOKED_AT):
-            if (table := conflict.table_format_of(info.key, directory)) is not None:
-                raise UsageError(
-                    f"{path} is a table of {table}, as {info.key} shows; files published here would "
-                    "bypass its catalogue; write through the table format, or choose another destination"
-                )
-    if not directory:
-        return
+    prefix = paths.prefix_of(paths.join(directory, place))
+    async for info in store.list(prefix, limit=_LOOKED_AT):
+        if (table := conflict.table_format_of(info.key, directory)) is not None:
+            path = paths.Location("", store.bucket, directory).path
+            raise UsageError(
+                f"{path} is a table of {table}, as {info.key} shows; files published here would "
+                "bypass its catalogue; write through the table format, or choose another destination"
+            )
+
+
+async def _refuse_file(engine: Engine, directory: str) -> None:
+    store = engine.store
     try:
         await store.head(directory)
     except ObjectNotFound:
@@ -270,6 +307,7 @@ async def check_place(engine: Engine, directory: str) -> None:
     there = await tree_of(store).look(directory)
     if there is None or there.kind == "directory":  # behind a symbolic link
         return
+    path = paths.Location("", store.bucket, directory).path
     raise UsageError(f"{path} is a file; choose a directory, or remove the file first")
 
 
