@@ -13,6 +13,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 
+import magicfs
 from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.testing.fault_proxy import FaultProxy
@@ -177,3 +178,15 @@ def test_whole_job_by_listing_costs_what_the_table_says(wire: Wire) -> None:
     assert wire.since() == COMMIT + Counter(
         {"ListObjectsV2": 1, "GetObject": 3, "CompleteMultipartUpload": 6}
     )
+
+
+def test_reading_by_the_manifest_looks_at_no_file_and_lists_nothing(wire: Wire) -> None:
+    with wire.job() as job, job.task(0) as task:
+        write_dataset(task)
+    wire.since()
+    options = wire.server.storage_options() | {"endpoint_url": wire.proxy.endpoint}
+    found = magicfs.dataset(f"s3://{wire.bucket}/sales", storage_options=options)
+    # Pointer and manifest, a HEAD and a GET each; the schema of the first file.
+    assert wire.since() == Counter({"HeadObject": 2, "GetObject": 3})
+    assert found.to_table().num_rows == 4
+    assert wire.since() == Counter({"GetObject": 4})  # of each file its end, and what is read of it

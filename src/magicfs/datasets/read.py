@@ -86,19 +86,21 @@ def dataset(
     """
     try:
         import pyarrow.dataset as ds
-        from pyarrow.fs import FSSpecHandler, PyFileSystem
+        from pyarrow.fs import PyFileSystem
+
+        from magicfs.datasets.arrow_files import PublishedFiles
     except ImportError as error:
         raise UsageError("dataset needs pyarrow; pip install 'magicfs[arrow]'") from error
     destination = open_destination(url, storage_options, filesystem, for_reading=True)
     location = destination.location
     files = destination.run(files_of_dataset, last)
     prefix = paths.prefix_of(location.path)
-    found = [f"{prefix}{key}" for key in sorted(files) if is_data(key, "")]
+    found = {f"{prefix}{key}": files[key].size for key in sorted(files) if is_data(key, "")}
     if not found and schema is None:
         raise UsageError(f"the dataset {location.url} has no files; pass schema= to read it as an empty one")
-    arrow = PyFileSystem(FSSpecHandler(destination.filesystem))
+    arrow = PyFileSystem(PublishedFiles(destination.filesystem, found))
     return ds.dataset(
-        found,
+        list(found),
         schema=schema,
         format=format,
         filesystem=arrow,

@@ -1,0 +1,103 @@
+"""Published files as pyarrow reads them: of known sizes, each read a request, and no other request.
+
+PyArrow's own way to an fsspec filesystem asks twice for a file before it opens it, whose size the manifest
+tells; and its reads, which it has joined to large ones already, go through a cache that reads ahead.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from fsspec.spec import AbstractFileSystem
+from pyarrow.fs import FSSpecHandler
+
+__all__ = ["PublishedFile", "PublishedFiles"]
+
+_BLOCK = 2**20
+"""Smaller reads, such as those of CSV and Arrow's own formats, are made so large."""
+_BLOCK_MAX = 2**24
+"""How large reads become that follow one another."""
+
+
+class PublishedFiles(FSSpecHandler):  # type: ignore[misc]  # published without types
+    """A filesystem for pyarrow whose files of a manifest need no look before they are read.
+
+    Other paths are the filesystem's own. A pickle knows no sizes: it may be one of many, each of one file.
+    """
+
+    def __init__(self, filesystem: AbstractFileSystem, sizes: Mapping[str, int]) -> None:
+        super().__init__(filesystem)
+        self._sizes = sizes
+
+    def __reduce__(self) -> Any:
+        return FSSpecHandler, (self.fs,)
+
+    def open_input_file(self, path: str) -> pa.PythonFile:
+        """A file for reads anywhere in it."""
+        # Files of this machine are best opened as such.
+        if (size := self._sizes.get(path)) is None or not self.fs.async_impl:
+            return super().open_input_file(path)
+        return pa.PythonFile(PublishedFile(self.fs, path, size), mode="r")
+
+
+class PublishedFile(io.RawIOBase):
+    """A file of a known size. For one thread at a time, as pyarrow uses it.
+
+    Large reads are made as they are asked for: pyarrow knows what it needs. Small ones are made larger, and
+    further ones served from what has come; the more follow one another, the larger.
+    """
+
+    def __init__(self, filesystem: AbstractFileSystem, path: str, size: int) -> None:
+        self._filesystem = filesystem
+        self._path = path
+        self._size = size
+        self._position = 0
+        self._kept, self._start = b"", 0  # the last bytes that came, and where they begin
+        self._block = _BLOCK
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        if base + offset < 0:
+            raise ValueError(f"negative seek position {base + offset}")
+        self._position = base + offset
+        return self._position
+
+    def read(self, size: int | None = -1) -> bytes:
+        """As of every file: fewer bytes only at its end."""
+        start = min(self._position, self._size)
+        end = self._size if size is None or size < 0 else min(start + size, self._size)
+        body = self._between(start, end) if start < end else b""
+        self._position += len(body)
+        return body
+
+    def readinto(self, buffer: Any) -> int:
+        body = self.read(len(buffer))
+        buffer[: len(body)] = body
+        return len(body)
+
+    def _between(self, start: int, end: int) -> bytes:
+        kept_end = self._start + len(self._kept)
+        if self._start <= start and end <= kept_end:
+            return self._kept[start - self._start : end - self._start]
+        follows = self._start <= start <= kept_end
+        self._block = min(2 * self._block, _BLOCK_MAX) if follows else _BLOCK
+        head = self._kept[start - self._start :] if follows else b""
+        first = start + len(head)
+        last = end if end == self._size else min(max(end, first + self._block), self._size)
+        body: bytes = self._filesystem.cat_file(self._path, start=first, end=last)
+        # What was asked for alone is not kept: the caller has it.
+        self._kept, self._start = (body, first) if last > end else (b"", last)
+        asked = body[: end - first]
+        return head + asked if head else asked
