@@ -166,5 +166,17 @@ def overlap(first: tuple[str, ...] | None, second: tuple[str, ...] | None) -> bo
     """
     if first is None or second is None:
         return True
-    wide, narrow = {f"{one}/" for one in first}, {f"{one}/" for one in second}
-    return any(a.startswith(b) or b.startswith(a) for a in wide for b in narrow)
+    return _any_within(first, set(second)) or _any_within(second, set(first))
+
+
+def _any_within(partitions: tuple[str, ...], others: set[str]) -> bool:
+    """Whether a partition is one of the others, or lies in one; looked up by its parents, not one by one."""
+    for one in partitions:
+        if one in others:
+            return True
+        end = one.rfind("/")
+        while end >= 0:
+            if one[:end] in others:
+                return True
+            end = one.rfind("/", 0, end)
+    return False

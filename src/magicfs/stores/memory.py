@@ -5,13 +5,14 @@ Where the port's docstrings leave room, this module decides; the other stores ar
 
 from __future__ import annotations
 
+import bisect
 import builtins
 import hashlib
 import io
 import itertools
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -39,13 +40,52 @@ class _Upload:
     parts: dict[int, bytes] = field(default_factory=dict)
 
 
+class _SortedNames:
+    """The keys of a bucket in order, so that a listing looks at no more than what it shows.
+
+    Sorting waits for the next listing. Keys that are gone stay until they are many. Text sorts as its UTF-8
+    does.
+    """
+
+    def __init__(self) -> None:
+        self._sorted: builtins.list[str] = []
+        self._fresh: builtins.list[str] = []
+
+    def add(self, key: str) -> None:
+        """Take in a key that was not there."""
+        self._fresh.append(key)
+
+    def of(self, objects: Mapping[str, object]) -> builtins.list[str]:
+        """The keys in order, all that are there and perhaps others; one may stand there twice."""
+        if len(self._sorted) + len(self._fresh) > 2 * len(objects) + _STALE_MAX:
+            self._sorted, self._fresh = sorted(objects), []
+        elif self._fresh:
+            self._sorted += self._fresh
+            self._sorted.sort()
+            self._fresh = []
+        return self._sorted
+
+
 @dataclass(slots=True)
 class _Bucket:
     objects: dict[str, _Object] = field(default_factory=dict)
     uploads: dict[str, _Upload] = field(default_factory=dict)
+    names: _SortedNames = field(default_factory=_SortedNames)
+
+    def below(self, prefix: str) -> Iterator[str]:
+        """The keys that start with the prefix, in order."""
+        keys, last = self.names.of(self.objects), None
+        for place in range(bisect.bisect_left(keys, prefix), len(keys)):
+            key = keys[place]
+            if not key.startswith(prefix):
+                return
+            if key != last and key in self.objects:
+                yield key
+            last = key
 
 
 _numbers = itertools.count(1)
+_STALE_MAX = 1000
 
 
 class World:
@@ -233,15 +273,15 @@ class MemoryStore:
         return self._object("head", key).info
 
     async def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
-        objects = self._contents("list", prefix).objects
-        keys = sorted((key for key in objects if key.startswith(prefix)), key=str.encode)
-        for info in [_listed(objects[key].info) for key in keys[:limit]]:
+        contents = self._contents("list", prefix)
+        keys = itertools.islice(contents.below(prefix), limit)
+        for info in [_listed(contents.objects[key].info) for key in keys]:
             yield info
 
     async def list_directories(self, prefix: str) -> AsyncIterator[str]:
-        keys = [key for key in self._contents("list_directories", prefix).objects if key.startswith(prefix)]
+        keys = self._contents("list_directories", prefix).below(prefix)
         ends = ((key, key.find("/", len(prefix)) + 1) for key in keys)
-        for directory in sorted({key[:end] for key, end in ends if end}, key=str.encode):
+        for directory in list(dict.fromkeys(key[:end] for key, end in ends if end)):
             yield directory
 
     async def delete(self, keys: Sequence[str]) -> None:
@@ -326,6 +366,8 @@ class MemoryStore:
         description: Mapping[str, Any] | None = None,
     ) -> ObjectInfo:
         info = ObjectInfo(key, len(body), etag, self.world.clock(), metadata, description or {})
+        if key not in contents.objects:
+            contents.names.add(key)
         contents.objects[key] = _Object(info, body)
         return info
 

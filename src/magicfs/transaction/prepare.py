@@ -215,8 +215,7 @@ async def _look(engine: Engine, context: JobContext, record: JobRecord, output: 
     if listed_all:
         await _list(engine, destination, found)
     else:
-        for partition in partitions or ():
-            await _list(engine, paths.join(destination, partition), found)
+        await _list_partitions(engine, destination, partitions or (), found)
     if found.hidden and pointer is not None and context.conflict != "fail":
         found.remove_known(await _published(engine, context, record, pointer))
     if pointer is None and found.older_files:
@@ -243,6 +242,23 @@ async def _list(engine: Engine, directory: str, found: Replacement) -> None:
     async for info in engine.store.list(paths.prefix_of(directory)):
         if not found.add(OldFile(info.key, info.etag, info.size, info.modified)):
             return
+
+
+async def _list_partitions(
+    engine: Engine, destination: str, partitions: Sequence[str], found: Replacement
+) -> None:
+    """List partitions beside each other, and take what they hold in by their order."""
+    listed: dict[str, list[OldFile]] = {}
+
+    async def look(partition: str) -> bool:
+        objects = engine.store.list(paths.prefix_of(paths.join(destination, partition)))
+        listed[partition] = [OldFile(one.key, one.etag, one.size, one.modified) async for one in objects]
+        return True
+
+    await drained(partitions, look, engine.concurrency)
+    for partition in partitions:
+        for one in listed[partition]:
+            found.add(one)
 
 
 def touched_by(context: JobContext, keys: Iterable[str]) -> tuple[str, ...] | None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from typing import get_args
 
 import pytest
@@ -157,3 +158,23 @@ def test_overlap_is_having_a_possible_file_in_common(
     a, b = (None if one is None else tuple(one) for one in (first, second))
     expected = bool(covered(first) & covered(second)) or (first is None or second is None)
     assert overlap(a, b) == overlap(b, a) == expected
+
+
+PARTITIONS = st.lists(st.text("ab/", max_size=6), max_size=4).map(tuple)
+
+
+@given(PARTITIONS, PARTITIONS)
+def test_overlap_is_what_comparing_each_with_each_finds(
+    first: tuple[str, ...], second: tuple[str, ...]
+) -> None:
+    pairs = [(f"{a}/", f"{b}/") for a in first for b in second]
+    expected = any(a.startswith(b) or b.startswith(a) for a, b in pairs)
+    assert overlap(first, second) == expected == overlap(second, first)
+
+
+def test_overlap_of_many_partitions_takes_no_time() -> None:
+    first = tuple(f"day={number:06d}/hour=1" for number in range(50_000))
+    second = tuple(f"day={number:06d}/hour=2" for number in range(50_000))
+    started = time.process_time()
+    assert not overlap(first, second)
+    assert time.process_time() - started < 10
