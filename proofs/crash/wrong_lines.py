@@ -66,8 +66,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a",
         _PREPARING,
         "check_empty(context, output)",
-        "from magicfs.protocol.steps import Batch; from magicfs.transaction.output import completing; "
-        'await engine.run(Batch("complete", map(completing, output.pendings()))); '
+        "from magicfs.protocol.steps import Batch; "
+        'await engine.run(Batch("complete", output.steps())); '
         "check_empty(context, output)",
         _REPLACE,
     ),
@@ -75,8 +75,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "delete first",
         "b",
         _EXECUTION,
-        "self._done.output = output = await facts.read_output(self.engine, self.context, job)",
-        "self._done.output = output = await facts.read_output(self.engine, self.context, job); "
+        "self._done.output = output = await self._read_back(job)",
+        "self._done.output = output = await self._read_back(job); "
         "await publish.delete_old(self.cleaner, self.record.conditions, "
         "await facts.read_deletions(self.cleaner, self.context, job), output, "
         "partial(self.record.confirm, version))",
@@ -113,7 +113,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         _EXECUTION,
         "last = set(job.equal_keys)",
         "last = set(job.equal_keys); await publish.publish_manifest("
-        "self.cleaner, self.context, self.record.conditions, job, output, [], {})",
+        "self.cleaner, self.context, self.record.conditions, job, output, [], ETags())",
         _CHAINED,
     ),
     Mutant(

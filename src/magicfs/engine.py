@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TypedDict
 
 from magicfs.errors import ObjectNotFound, StoreError, UploadNotFound
@@ -19,7 +20,7 @@ from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Part, Store
 from magicfs.stores.stall_timeout import STALL_TIMEOUT_S, StallTimeoutStore
 
-__all__ = ["BatchLists", "BatchResult", "Engine", "Event", "Failure", "Observer", "SentPart"]
+__all__ = ["BatchLists", "BatchResult", "Completed", "Engine", "Event", "Failure", "Observer", "SentPart"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,10 @@ class Event:
 
 
 Observer = Callable[[Event], None]
+
+Completed = Callable[[int, str], None]
+"""Is told of a completed step: its number in the batch, from 0, and the ETag of the object, empty if no
+answer had it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,28 +121,40 @@ class Engine:
             self._observer(event)
 
     async def run(
-        self, batch: Batch, *, stop_on_failure: bool = True, keep: bool = False, verify: bool = False
+        self,
+        batch: Batch,
+        *,
+        stop_on_failure: bool = True,
+        keep: bool = False,
+        verify: bool = False,
+        completed: Completed | None = None,
     ) -> BatchResult:
         """Carry a batch out; its steps are drawn as they are started.
 
         The first failure ends it, unless ``stop_on_failure`` is false. ``keep`` returns the completed steps,
-        which costs memory for every file. ``verify`` looks at a completed file before it counts: a repeated
-        complete may be answered with success although the object was deleted since, or is another's.
+        which costs memory for every file; ``completed`` is told of each instead. ``verify`` looks at a
+        completed file before it counts: a repeated complete may be answered with success although the object
+        was deleted since, or is another's.
         """
-        result = BatchResult()
+        result, numbers = BatchResult(), count()
 
         async def one(step: Step) -> bool:
+            number = next(numbers)
             if stop_on_failure and result.failures:
                 result.not_started.append(step)
                 return False
             outcome, error, etag = await self._carry_out(step, verify=verify)
             if error is None:
                 result.done += 1
-                if keep and isinstance(step, Complete):
-                    result.completed[step] = etag
+                if isinstance(step, Complete):
+                    if keep:
+                        result.completed[step] = etag
+                    if completed is not None:
+                        completed(number, etag)
             else:
                 result.failures.append(Failure(step, outcome, error))
-            self.tell(Event(batch.name, step, outcome))
+            if self._observer is not None:
+                self._observer(Event(batch.name, step, outcome))
             return error is None or not stop_on_failure
 
         await drained(batch.steps, one, self.concurrency)
@@ -164,9 +181,11 @@ class Engine:
         return Outcome.DONE, None, etag
 
     async def _complete(self, step: Complete) -> str:
-        checksums = step.checksums or (None,) * len(step.etags)
-        known = zip(step.etags, checksums, strict=True)
-        parts = [Part(number, etag, checksum) for number, (etag, checksum) in enumerate(known, start=1)]
+        if step.checksums:
+            known = zip(step.etags, step.checksums, strict=True)
+            parts = [Part(number, etag, checksum) for number, (etag, checksum) in enumerate(known, start=1)]
+        else:
+            parts = [Part(number, etag) for number, etag in enumerate(step.etags, start=1)]
         done = await self.store.complete_upload(step.key, step.upload_id, parts, if_absent=step.if_absent)
         return done.etag
 

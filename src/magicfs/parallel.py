@@ -7,6 +7,7 @@ flight is waited for.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -19,7 +20,7 @@ from collections.abc import (
 )
 from typing import Any, TypeVar
 
-__all__ = ["at_once", "drained", "gathered", "raise_first"]
+__all__ = ["at_once", "drained", "gathered", "in_order", "raise_first"]
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -107,6 +108,46 @@ async def at_once(*looks: Coroutine[Any, Any, Any]) -> list[Any]:
         if isinstance(one, BaseException):
             raise one
     return found
+
+
+async def in_order(
+    items: Iterable[_Item], work: Callable[[_Item], Awaitable[_Result]], ahead: int
+) -> AsyncGenerator[_Result]:
+    """The results of ``work`` in the order of the items, at most ``ahead`` of them begun and not drawn yet.
+
+    After a failure nothing new is started; it is raised in the place of its item, once all that is in flight
+    has ended. Close the generator if it is left before its end (``contextlib.aclosing``).
+    """
+    source, waiting = iter(items), deque[asyncio.Future[_Result]]()
+    try:
+        while True:
+            while len(waiting) < ahead and not any(_has_failed(one) for one in waiting):
+                try:
+                    waiting.append(asyncio.ensure_future(work(next(source))))
+                except StopIteration:
+                    break
+            if not waiting:
+                return
+            await asyncio.wait([waiting[0]])
+            if _has_failed(waiting[0]):
+                break
+            yield waiting.popleft().result()
+        await asyncio.wait(waiting)
+        raise_first([error for one in waiting if (error := one.exception()) is not None])
+    except asyncio.CancelledError:
+        for one in waiting:
+            one.cancel()
+        raise
+    finally:
+        while left := [one for one in waiting if not one.done()]:
+            await asyncio.wait(left)
+        for one in waiting:
+            if not one.cancelled():
+                one.exception()  # looked at: nobody is told that it was not
+
+
+def _has_failed(future: asyncio.Future[_Result]) -> bool:
+    return future.done() and (future.cancelled() or future.exception() is not None)
 
 
 def raise_first(errors: Sequence[BaseException]) -> None:

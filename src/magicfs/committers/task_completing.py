@@ -103,8 +103,7 @@ class TaskCompletingCommitter(ClassicCommitter):
         before = tracker().snapshot(self._scope(attempt))
         commit = await self._magic.commit_task(task, attempt, counters)
         output = await job_output.load_commits(self.engine, self.context, self._sets, [commit])
-        steps = map(job_output.completing, output.pendings())
-        result = await self.engine.run(Batch("complete", steps), keep=True)
+        result = await self.engine.run(Batch("complete", output.steps()), keep=True)
         if result.ok:
             return commit
         raise await self._not_completed(commit, output, result, before)
@@ -116,7 +115,7 @@ class TaskCompletingCommitter(ClassicCommitter):
     async def _not_completed(
         self, commit: TaskCommit, output: JobOutput, result: BatchResult, before: Scope
     ) -> CommitError:
-        lists = result.lists(pending.destination_key for pending in output.pendings())
+        lists = result.lists(output.final_keys())
         undecided = next((one for one in result.failures if one.outcome is Outcome.UNKNOWN), None)
         if undecided is not None:
             if self.context.tracking == "memory":  # nothing else remembers the uploads for a second call
@@ -185,8 +184,8 @@ class TaskCompletingCommitter(ClassicCommitter):
             error.add_note("files of tasks that have committed are visible already, and stay; no _SUCCESS")
             raise
         published = Published(tasks=output.tasks, statistics=job_statistics(output))
-        for pending in output.pendings():
-            published.add(pending.destination_key, pending.length)
+        for step in output.steps():
+            published.add(step.key, step.length)
         await self.decide(self.write_success(published))
         aborted = await sweep_after(self.engine, self.context, published.warnings)
         self._forget()

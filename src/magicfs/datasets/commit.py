@@ -122,7 +122,7 @@ async def preview_listed(
     """``preview_commit``, on the store's loop."""
     found = await find(engine, location, job, driver_is_dead=driver_is_dead, allow_empty=allow_empty)
     output = found.output or JobOutput()
-    keys = [p.destination_key for p in islice(output.pendings(), SUCCESS_MARKER_FILE_LIMIT)]
+    keys = list(islice(output.final_keys(), SUCCESS_MARKER_FILE_LIMIT))
     decided = found.job if found.output is None else None
     return ListedJob(
         job_id=found.context.job,

@@ -10,7 +10,6 @@ from typing import Final, get_args
 from magicfs.datasets.connection import context_of, was_published
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, UsageError
-from magicfs.filesystem.recording import write_id_of
 from magicfs.formats.job_object import JobObject
 from magicfs.manifests.chain import READING
 from magicfs.manifests.runs import job_of_run
@@ -81,7 +80,7 @@ async def find(
         )
     await _check_run(engine, location, one.job, others)
     output = await job_output.load_listed(engine, context)
-    if not output.sets and not allow_empty:
+    if not output.names and not allow_empty:
         raise _no_tasks(location, context.layout, one.job.committer)
     check_empty(context, output)
     return Found(context, one.job, output)
@@ -132,7 +131,7 @@ async def _find_hadoops(engine: Engine, location: Location, job: JobId, *, drive
     # Its names are Hadoop's: they need not contain the job, nor differ from names that are taken.
     context = replace(context_of(location, layout), unique_names=False)
     output = await job_output.load_listed(engine, context)
-    if any(write_id_of(pending) is not None for pending in output.pendings()):
+    if output.without_write_id < output.files:
         raise ended(location.url, job)
     if not driver_is_dead:
         raise UsageError(

@@ -100,6 +100,8 @@ def render_indented(document: Mapping[str, object]) -> bytes:
 
 def with_unknown(document: dict[str, object], unknown: Mapping[str, object]) -> dict[str, object]:
     """Add the fields of others behind our own, in the order in which they were read. Ours win."""
+    if not unknown:
+        return document
     return document | {name: value for name, value in unknown.items() if name not in document}
 
 

@@ -166,6 +166,10 @@ class Fields:
         value = self._take(field)
         return self.object_at(field, {} if value is None else value)
 
+    def plain(self, names: frozenset[str]) -> dict[str, Any] | None:
+        """All members as they are, if they are exactly these; then no getter need be asked."""
+        return self._members if self._members.keys() == names else None
+
     def skip(self, field: str) -> None:
         """Ignore a field that is derived when the file is written."""
         self._taken.add(field)

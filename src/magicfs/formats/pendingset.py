@@ -104,6 +104,8 @@ class PendingSet:
 
 def _written_twice(commits: tuple[Pending, ...]) -> tuple[int, int] | None:
     """The places of the first two commits with one destination key."""
+    if len({commit.destination_key for commit in commits}) == len(commits):
+        return None
     places: dict[str, int] = {}
     for place, commit in enumerate(commits):
         first = places.setdefault(commit.destination_key, place)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 __all__ = ["Abort", "Batch", "Complete", "Delete", "Rename", "Step"]
 
 
-@dataclass(frozen=True, slots=True)
-class Complete:
-    """Make a pending upload visible at its key."""
+class Complete(NamedTuple):
+    """Make a pending upload visible at its key. Made by the million, so a tuple."""
 
     key: str  # the final one
     upload_id: str

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from magicfs.errors import CommitFailed, ProtocolViolation
 from magicfs.protocol import paths
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 
-__all__ = ["Attempt", "KeyCheck", "StoredSet", "check_attempts", "last_committed"]
+__all__ = ["Attempt", "KeyCheck", "LateKeyCheck", "StoredSet", "check_attempts", "last_committed"]
+
+_ARRAYS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ def last_committed(sets: Iterable[StoredSet]) -> list[StoredSet]:
 
 @dataclass(slots=True)
 class KeyCheck:
-    """Checks the destination keys of a job, one by one, in 16 bytes of memory each."""
+    """Checks the destination keys of a job, one by one, in 16 bytes of memory each, and what Python adds."""
 
     bucket: str
     destination: str  # the directory that every key must lie under
@@ -78,17 +82,61 @@ class KeyCheck:
         published.
         """
         if bucket != self.bucket or paths.which_holds(key, (self.destination, *self.extra)) is None:
-            places = " and ".join(f"{self.bucket}/{one}" for one in (self.destination, *self.extra))
-            raise CommitFailed(
-                f"{source} names {bucket}/{key}, which lies outside {places}; "
-                "nothing was published; find out who wrote the file",
-                failed=[key],
-            )
+            raise _outside(bucket, key, source, self.bucket, (self.destination, *self.extra))
         digest = hashlib.blake2b(key.encode(), digest_size=16).digest()
         if digest in self._seen:
-            raise CommitFailed(
-                f"{key} is written by two tasks ({source} is the second); nothing was published; "
-                "use unique_names=True or other file names",
-                failed=[key],
-            )
+            raise _written_twice(key, source)
         self._seen.add(digest)
+
+
+class LateKeyCheck:
+    """The same for keys that can be drawn again, in 8 bytes of memory each: whether two tasks write one is
+    found in the end.
+    """
+
+    def __init__(self, bucket: str, destination: str, extra: tuple[str, ...] = ()) -> None:
+        self._bucket = bucket
+        self._places = (destination, *extra)
+        self._prefixes = tuple(paths.prefix_of(one) for one in self._places)
+        # Equal keys have equal hashes; whether keys of equal hashes are equal is looked at. In many small
+        # arrays, so that looking for equal ones takes little memory, too.
+        self._hashes = [array("q") for _ in range(_ARRAYS)]
+
+    def add(self, bucket: str, key: str, source: str) -> None:
+        """Take one more key in. Raises CommitFailed if it lies outside the destination."""
+        if bucket != self._bucket or not key.startswith(self._prefixes) or key in self._prefixes:
+            raise _outside(bucket, key, source, self._bucket, self._places)
+        found = hash(key)
+        self._hashes[found % _ARRAYS].append(found)
+
+    def finish(self, again: Callable[[], Iterable[tuple[str, str]]]) -> None:
+        """Raise CommitFailed if two keys are equal. ``again`` tells source and key of each once more."""
+        twice: set[int] = set()
+        for hashes in self._hashes:
+            if len(set(hashes)) < len(hashes):
+                twice.update(one for one, times in Counter(hashes).items() if times > 1)
+        if not twice:
+            return
+        seen: set[str] = set()
+        for source, key in again():
+            if hash(key) in twice:
+                if key in seen:
+                    raise _written_twice(key, source)
+                seen.add(key)
+
+
+def _outside(bucket: str, key: str, source: str, own: str, directories: Iterable[str]) -> CommitFailed:
+    places = " and ".join(f"{own}/{one}" for one in directories)
+    return CommitFailed(
+        f"{source} names {bucket}/{key}, which lies outside {places}; "
+        "nothing was published; find out who wrote the file",
+        failed=[key],
+    )
+
+
+def _written_twice(key: str, source: str) -> CommitFailed:
+    return CommitFailed(
+        f"{key} is written by two tasks ({source} is the second); nothing was published; "
+        "use unique_names=True or other file names",
+        failed=[key],
+    )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
+from json import JSONEncoder
 
 from magicfs.errors import UsageError
-from magicfs.filesystem.recording import write_id_of
 from magicfs.formats.document import render
 from magicfs.formats.limits import MANIFEST_SIZE_LIMIT, ROOM, SUCCESS_SIZE_LIMIT
 from magicfs.transaction.context import JobContext
@@ -19,6 +18,8 @@ _FIELDS_OF_FILE = 140
 
 _NAMES = 1024**2
 """Bytes of a ``_SUCCESS`` beside its statistics: 100 of the longest names, each byte escaped, and others."""
+
+_dumps = JSONEncoder(ensure_ascii=False).encode
 
 _OTHERS = ROOM
 """Bytes of a manifest beside its lists of keys."""
@@ -36,14 +37,12 @@ def check_manifests(
     taken a little too large, because ETags are not known yet.
     """
     size = _OTHERS + _size(deleted) + _size(partitions or ())
-    files = 0
-    for pending in output.pendings():
-        files += 1
-        size += _size([pending.destination_key]) + _FIELDS_OF_FILE + len(write_id_of(pending) or "null")
+    for step in output.steps():
+        size += _size_of(step.key) + _FIELDS_OF_FILE + len(step.write_id or "null")
     if size > MANIFEST_SIZE_LIMIT:
         raise UsageError(
-            f"the manifest of job {context.job} would have up to {size:,} bytes, for {files:,} files and "
-            f"{len(deleted):,} replaced ones, and at most {MANIFEST_SIZE_LIMIT:,} are read; nothing was "
+            f"the manifest of job {context.job} would have up to {size:,} bytes, for {output.files:,} files "
+            f"and {len(deleted):,} replaced ones, and at most {MANIFEST_SIZE_LIMIT:,} are read; nothing was "
             "published; publish fewer or larger files by each job"
         )
 
@@ -61,4 +60,8 @@ def check_success(context: JobContext, output: JobOutput) -> None:
 
 def _size(texts: Iterable[str]) -> int:
     """Bytes of texts in JSON, each with a comma."""
-    return sum(len(json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")) + 1 for text in texts)
+    return sum(map(_size_of, texts))
+
+
+def _size_of(text: str) -> int:
+    return len(_dumps(text).encode("utf-8", "replace")) + 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Self
 
 from magicfs.engine import Engine, Event
@@ -17,11 +18,11 @@ from magicfs.errors import UsageError
 from magicfs.formats.job_object import Chunk, JobObject
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.readback import Outcome
-from magicfs.protocol.steps import Batch, Complete
+from magicfs.protocol.steps import Batch
 from magicfs.stores.conditions import Conditions
 from magicfs.transaction import facts
-from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
+from magicfs.transaction.etags import ETags
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobRecord
 
@@ -98,32 +99,35 @@ class _Reported:
 
 
 async def complete_remotely(
-    call: CompleteRemotely, request: CompletionRequest, engine: Engine, job: JobObject, output: JobOutput
-) -> tuple[dict[Complete, str], list[str]]:
+    call: CompleteRemotely,
+    request: CompletionRequest,
+    engine: Engine,
+    job: JobObject,
+    output: JobOutput,
+    etags: ETags,
+) -> list[str]:
     """Have the files of a job completed by other processes. No trouble of theirs raises.
 
-    Returns the steps that they report as done, with the ETags of the files; and warnings, if they were asked
-    for files that they have not reported.
+    The ETags of those that they report as done are noted. Returns warnings, if they were asked for files that
+    they have not reported.
     """
     reported = await _collect(call, request, [FileRange(chunk, 0, chunk.files) for chunk in job.chunks])
-    last, done, left = set(job.equal_keys), dict[Complete, str](), 0
-    for name, pendings in output.by_set():
-        known = reported.etags.get(name, {})
-        for number, pending in enumerate(pendings):
-            if pending.destination_key in last:
+    last, left = set(job.equal_keys), 0
+    steps = enumerate(output.steps(if_absent=request.if_absent))
+    for chunk in job.chunks:
+        known = reported.etags.get(chunk.key, {})
+        for number, (place, step) in enumerate(islice(steps, chunk.files)):
+            if step.key in last:
                 continue
             if (etag := known.get(number)) is None:
                 left += 1
                 continue
-            step = job_output.completing(pending, if_absent=request.if_absent)
-            done[step] = etag
+            etags.put(place, etag)
             engine.tell(Event("complete", step, Outcome.DONE))
     if not left:
-        return done, []
+        return []
     why = reported.trouble or "they have reported nothing of them"
-    return done, [
-        f"{left} of {output.files} files were left to the driver by the processes asked first: {why}"
-    ]
+    return [f"{left} of {output.files} files were left to the driver by the processes asked first: {why}"]
 
 
 async def _collect(
@@ -159,12 +163,8 @@ async def complete_range(
         return CompletionResult.nothing(files, f"{files.chunk.key} is no chunk of job {context.job}")
     output = await facts.read_chunk(engine, context, files.chunk)
     last = set(version.job.equal_keys)
-    wanted = [
-        None
-        if pending.destination_key in last
-        else job_output.completing(pending, if_absent=request.if_absent)
-        for pending in list(output.pendings())[files.start : files.stop]
-    ]
+    chosen = islice(output.steps(if_absent=request.if_absent), files.start, files.stop)
+    wanted = [None if step.key in last else step for step in chosen]
     steps = [step for step in wanted if step is not None]
     result = await engine.run(Batch("complete", steps), keep=True, verify=request.verify)
     etags = tuple(None if step is None else result.completed.get(step) for step in wanted)

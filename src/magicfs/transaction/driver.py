@@ -176,7 +176,7 @@ class JobTransaction:
                 try:
                     warnings = executor.so_far.warnings
                     version = await prepare(self.engine, self.context, record, version, output, warnings)
-                    executor.fresh = True
+                    executor.begin(version, output)
                 except JobMoved:
                     # Perhaps by our own request, whose reply was lost, and by a recovery after it.
                     version = await self._moved(record, driver)
@@ -367,7 +367,7 @@ class JobTransaction:
             tasks=output.tasks,
             files=output.files,
             size=output.bytes,
-            keys=(pending.destination_key for pending in output.pendings()),
+            keys=output.final_keys(),
             warnings=done.warnings,
             statistics=publish.job_statistics(output),
             uploads_aborted=done.aborted,

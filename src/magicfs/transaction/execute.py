@@ -8,12 +8,12 @@ again.
 from __future__ import annotations
 
 import logging
+from array import array
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 
-from magicfs.engine import BatchResult, Engine, Failure
+from magicfs.engine import BatchLists, BatchResult, Engine, Failure
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
@@ -24,7 +24,7 @@ from magicfs.errors import (
     StoreError,
     Unsupported,
 )
-from magicfs.formats.pending import Pending
+from magicfs.formats.job_object import JobObject
 from magicfs.parallel import raise_first
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.protocol.readback import Outcome
@@ -32,9 +32,9 @@ from magicfs.protocol.steps import Batch, Complete
 from magicfs.stores.conditions import remove_matching
 from magicfs.stores.interrupt import hold
 from magicfs.transaction import facts, outcome, own_path, publish, revert
-from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.delegate import CompleteRemotely, CompletionRequest, complete_remotely
+from magicfs.transaction.etags import ETags
 from magicfs.transaction.outcome import JobEnd, JobOutcome
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobMoved, JobRecord, JobVersion, new_token
@@ -71,9 +71,15 @@ class Executor:
         commit point; otherwise every file is looked at."""
         self.settled: set[str] = set()
         """Ids of uploads that are known to be completed or aborted."""
-        self._etags: dict[str, str] = {}
+        self._written: facts.Written | None = None  # the job's facts, if this process has written them
+        self._published: JobOutput | None = None  # whose files this process has seen completed
+        self._etags = ETags()
         self._success: str | None = None  # the ETag of the _SUCCESS that this process wrote
         self._done = JobOutcome()
+
+    def begin(self, version: JobVersion, output: JobOutput) -> None:
+        """This process has just moved the job past its commit point, with these files."""
+        self.fresh, self._written = True, facts.Written(version.job.chunks, output)
 
     @property
     def so_far(self) -> JobOutcome:
@@ -125,7 +131,7 @@ class Executor:
         except ObjectNotFound as error:
             await self._still_there(version, error)
             raise JobMoved(f"job {self.context.job} was moved by another process meanwhile") from error
-        no_way_back = revert.no_way_back(version.job, output.pendings())
+        no_way_back = revert.no_way_back(version.job, output)
         if no_way_back is not None:
             raise CommitDenied(
                 f"job {self.context.job} can only go forward: {no_way_back}; nothing was changed; run "
@@ -149,28 +155,25 @@ class Executor:
 
     async def _complete(self, version: JobVersion) -> JobVersion:
         job = version.job
-        self._done.output = output = await facts.read_output(self.engine, self.context, job)
+        self._done.output = output = await self._read_back(job)
         if not job.irreversible:
             version = await self._hide_success(version)
         last = set(job.equal_keys)
-        elsewhere = await self._complete_remotely(version, output)
-        others = last | {step.key for step in elsewhere}
-        steps = self._steps(output, lambda pending: pending.destination_key not in others)
+        self._etags = etags = ETags(output.files)
+        await self._complete_remotely(version, output)
         verify = not self.fresh or self._call is not None
-        result = await self.engine.run(Batch("complete", steps), keep=True, verify=verify)
-        result = replace(result, done=result.done + len(elsewhere), completed=elsewhere | result.completed)
+        result = await self._run(output, lambda n, key: key not in last and not etags.has(n), verify=verify)
         if result.ok and last:
             if not job.irreversible:
                 version = await self.record.move(version, JobState.COMMITTING, irreversible=True)
-            steps = self._steps(output, lambda pending: pending.destination_key in last)
-            second = await self.engine.run(Batch("complete", steps), keep=True, verify=not self.fresh)
-            done, completed = result.done + second.done, result.completed | second.completed
-            result = BatchResult(done, completed, second.failures, second.not_started)
+            result = await self._run(output, lambda _, key: key in last, verify=not self.fresh)
         if not result.ok:
             return await self._failed(version, output, result)
-        self._etags = {step.key: etag for step, etag in result.completed.items()}
-        self.settled = {step.upload_id for step in result.completed}
+        self._published = output
         return await self.record.move(version, JobState.COMPLETED)
+
+    async def _read_back(self, job: JobObject) -> JobOutput:
+        return await facts.read_output(self.engine, self.context, job, self._written)
 
     @property
     def _if_absent(self) -> bool:
@@ -181,21 +184,32 @@ class Executor:
             and self.record.conditions.complete_if_absent
         )
 
-    def _steps(self, output: JobOutput, wanted: Callable[[Pending], bool]) -> Iterator[Complete]:
-        for pending in output.pendings():
-            if wanted(pending):
-                yield job_output.completing(pending, if_absent=self._if_absent)
+    async def _run(
+        self, output: JobOutput, wanted: Callable[[int, str], bool], *, verify: bool
+    ) -> BatchResult:
+        """Complete the files that are wanted, by their places in the job and their keys."""
+        etags, places = self._etags, array("Q")
 
-    async def _complete_remotely(self, version: JobVersion, output: JobOutput) -> dict[Complete, str]:
-        """Let other processes complete what they can; returns what they have told to be visible."""
+        def steps() -> Iterator[Complete]:
+            for place, step in enumerate(output.steps(if_absent=self._if_absent)):
+                if wanted(place, step.key):
+                    places.append(place)
+                    yield step
+
+        def completed(number: int, etag: str) -> None:
+            etags.put(places[number], etag)
+
+        return await self.engine.run(Batch("complete", steps()), verify=verify, completed=completed)
+
+    async def _complete_remotely(self, version: JobVersion, output: JobOutput) -> None:
+        """Let other processes complete what they can; their answers are noted."""
         if self._call is None or not output.files:
-            return {}
+            return
         request = CompletionRequest(version.job.nonce, self._if_absent, verify=not self.fresh)
-        done, warnings = await complete_remotely(self._call, request, self.engine, version.job, output)
+        warnings = await complete_remotely(self._call, request, self.engine, version.job, output, self._etags)
         if not await self._is_unmoved(version):
             raise JobMoved(f"job {self.context.job} was moved by another process meanwhile")
         self._done.warnings += warnings
-        return done
 
     async def _hide_success(self, version: JobVersion) -> JobVersion:
         """Delete the ``_SUCCESS`` that is there: its readers wait until the job has ended.
@@ -222,7 +236,7 @@ class Executor:
         return version
 
     async def _failed(self, version: JobVersion, output: JobOutput, result: BatchResult) -> JobVersion:
-        lists = result.lists(pending.destination_key for pending in output.pendings())
+        lists = self._lists(output, result)
         done, failed = lists["done"], lists["failed"]
         undecided = next((one for one in result.failures if not self._is_definite(one)), None)
         if undecided is not None:
@@ -236,7 +250,7 @@ class Executor:
                 **lists,
             ) from undecided.error
         first = result.failures[0].error
-        no_way_back = revert.no_way_back(version.job, output.pendings())
+        no_way_back = revert.no_way_back(version.job, output)
         if no_way_back is not None:
             raise CommitFailed(
                 f"{failed[0]} could not be published, and job {self.context.job} can only go forward: "
@@ -246,6 +260,16 @@ class Executor:
             ) from first
         self._done.failure, self._done.lists = first, lists
         return await self.record.move(version, JobState.REVERTING, reason=str(first))
+
+    def _lists(self, output: JobOutput, result: BatchResult) -> BatchLists:
+        failed = [failure.step.key for failure in result.failures]
+        lists, tried = BatchLists(done=[], failed=failed, not_started=[]), set(failed)
+        for key, etag in zip(output.final_keys(), self._etags, strict=True):
+            if etag is not None:
+                lists["done"].append(key)
+            elif key not in tried:
+                lists["not_started"].append(key)
+        return lists
 
     def _is_definite(self, failure: Failure) -> bool:
         """Whether a file is known not to come; a recovery that may not write proves nothing."""
@@ -331,6 +355,7 @@ class Executor:
                 self.cleaner,
                 self.context,
                 settled=self.settled,
+                published=self._published,
                 read_documents=read_documents,
                 check=partial(self.record.confirm, version, may_have_ended=True),
             )

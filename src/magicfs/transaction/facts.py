@@ -7,7 +7,8 @@ that only one driver uses, and the job object bears its SHA-256.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -20,14 +21,16 @@ from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.success import SUCCESS_SIZE_LIMIT
-from magicfs.parallel import drained
+from magicfs.parallel import drained, in_order
 from magicfs.protocol import paths
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
+from magicfs.transaction.sets import READ_AHEAD
 
 __all__ = [
     "CHUNK_LENGTH",
+    "Written",
     "copy_success",
     "read_chunk",
     "read_deletions",
@@ -45,6 +48,14 @@ _PARTS_MAX = 400_000
 """Most parts of all files of one chunk: so many with checksums fit into a pending set that can be read."""
 
 _Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What this process has written down."""
+
+    chunks: tuple[Chunk, ...]
+    output: JobOutput  # the files in them
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +106,32 @@ async def copy_success(engine: Engine, context: JobContext, nonce: str) -> OldSu
     return OldSuccess(copy.chunk.key, copy.chunk.sha256, etag)
 
 
-async def read_output(engine: Engine, context: JobContext, job: JobObject) -> JobOutput:
-    """Read back the files that a job publishes. Every chunk is checked before anything is done with one."""
-    read = await _read(engine, context, job.chunks, PENDINGSET_SIZE_LIMIT)
-    output = job_output.checked(engine, context, [(chunk.key, read[chunk.key]) for chunk in job.chunks])
+async def read_output(
+    engine: Engine, context: JobContext, job: JobObject, written: Written | None = None
+) -> JobOutput:
+    """Read back the files that a job publishes. Every chunk is checked before anything is done with one.
+
+    ``written`` is what this process itself has written down: chunks whose SHA-256 is that of its own bytes
+    are read back all the same, but not taken apart again, for that gives what they were made of. Only who has
+    not written them, such as a recovery, parses them.
+    """
+    is_own = written is not None and written.chunks == job.chunks
+    taking = job_output.Taking(engine, context)
+    async with aclosing(_read(engine, context, job.chunks, PENDINGSET_SIZE_LIMIT)) as read:
+        async for chunk, raw in read:
+            if not is_own:
+                taking.take(chunk.key, raw)
+    if written is not None and is_own:
+        return written.output
+    output = taking.finish()
     output.tasks = job.tasks
     return output
 
 
 async def read_chunk(engine: Engine, context: JobContext, chunk: Chunk) -> JobOutput:
     """Read back one chunk of the files that a job publishes."""
-    read = await _read(engine, context, [chunk], PENDINGSET_SIZE_LIMIT)
-    return job_output.checked(engine, context, [(chunk.key, read[chunk.key])])
+    raw = await _read_one(engine, context, chunk, PENDINGSET_SIZE_LIMIT)
+    return job_output.checked(engine, context, [(chunk.key, raw)])
 
 
 async def read_deletions(engine: Engine, context: JobContext, job: JobObject) -> list[OldObject]:
@@ -118,14 +143,14 @@ async def read_old(
     engine: Engine, context: JobContext, chunks: Sequence[Chunk], destination: str
 ) -> list[OldObject]:
     """Read back lists of old objects; each key must lie under the destination that is given."""
-    read = await _read(engine, context, chunks, DELETIONS_SIZE_LIMIT)
     found: list[OldObject] = []
-    for chunk in chunks:
-        path = f"{engine.store.bucket}/{chunk.key}"
-        for one in deletions.read(path, read[chunk.key]):
-            if not paths.is_under(one.key, destination):
-                raise FormatError(path, "objects", f"{one.key!a} lies outside the destination")
-            found.append(one)
+    async with aclosing(_read(engine, context, chunks, DELETIONS_SIZE_LIMIT)) as read:
+        async for chunk, raw in read:
+            path = f"{engine.store.bucket}/{chunk.key}"
+            for one in deletions.read(path, raw):
+                if not paths.is_under(one.key, destination):
+                    raise FormatError(path, "objects", f"{one.key!a} lies outside the destination")
+                found.append(one)
     return found
 
 
@@ -135,7 +160,7 @@ async def read_success(engine: Engine, context: JobContext, job: JobObject) -> b
     if old is None:
         return None
     chunk = Chunk(old.key, old.sha256, 1, 0)
-    return (await _read(engine, context, [chunk], SUCCESS_SIZE_LIMIT))[old.key]
+    return await _read_one(engine, context, chunk, SUCCESS_SIZE_LIMIT)
 
 
 def _chunk(context: JobContext, nonce: str, name: str, raw: bytes, files: int, size: int) -> _Written:
@@ -151,32 +176,34 @@ async def _write(engine: Engine, written: Iterator[_Written]) -> tuple[Chunk, ..
         chunks.append(one.chunk)
         return True
 
-    await drained(written, put, engine.concurrency)
+    await drained(written, put, min(engine.concurrency, READ_AHEAD))
     return tuple(sorted(chunks, key=lambda chunk: chunk.key))
 
 
-async def _read(
+def _read(
     engine: Engine, context: JobContext, chunks: Sequence[Chunk], size_limit: int
-) -> dict[str, bytes]:
-    read: dict[str, bytes] = {}
+) -> AsyncGenerator[tuple[Chunk, bytes]]:
+    """The chunks in their order, each checked; a few are read ahead."""
 
-    async def get(chunk: Chunk) -> bool:
-        path = f"{engine.store.bucket}/{chunk.key}"
-        if not paths.is_under(chunk.key, context.layout.job_directory):
-            raise FormatError(path, "", f"is named by job {context.job}, and lies outside its directory")
-        raw = await engine.store.get(chunk.key, size_max=size_limit + 1)
-        if hashlib.sha256(raw).hexdigest() != chunk.sha256:
-            raise FormatError(
-                path,
-                "",
-                f"was altered since job {context.job} wrote it (its SHA-256 differs); nothing is done with "
-                "it; find out who wrote it, then restore it or remove the job by hand",
-            )
-        read[chunk.key] = raw
-        return True
+    async def get(chunk: Chunk) -> tuple[Chunk, bytes]:
+        return chunk, await _read_one(engine, context, chunk, size_limit)
 
-    await drained(chunks, get, engine.concurrency)
-    return read
+    return in_order(chunks, get, min(engine.concurrency, READ_AHEAD))
+
+
+async def _read_one(engine: Engine, context: JobContext, chunk: Chunk, size_limit: int) -> bytes:
+    path = f"{engine.store.bucket}/{chunk.key}"
+    if not paths.is_under(chunk.key, context.layout.job_directory):
+        raise FormatError(path, "", f"is named by job {context.job}, and lies outside its directory")
+    raw = await engine.store.get(chunk.key, size_max=size_limit + 1)
+    if hashlib.sha256(raw).hexdigest() != chunk.sha256:
+        raise FormatError(
+            path,
+            "",
+            f"was altered since job {context.job} wrote it (its SHA-256 differs); nothing is done with "
+            "it; find out who wrote it, then restore it or remove the job by hand",
+        )
+    return raw
 
 
 def _parts_of(pending: Pending) -> int:

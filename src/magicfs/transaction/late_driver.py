@@ -7,6 +7,7 @@ committed meanwhile is not among that, and its rows would be lost without a word
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from magicfs.engine import Engine
@@ -75,7 +76,8 @@ def _add_carried(found: Committed, task: TaskId, content: bytes) -> None:
 
 async def _add_stored(found: Committed, sets: TaskSets, task: TaskId, key: str) -> None:
     try:
-        raw = (await sets.read([key]))[key]
+        async with aclosing(sets.read_ahead([key])) as read:
+            _, raw = await anext(read)
         _add(found, task, PendingSet.from_bytes(sets.where(key), raw))
     except (CommitFailed, FormatError):  # who ended the job has removed it
         found.unknown.append(task)
@@ -109,7 +111,7 @@ async def check(
     engine: Engine, context: JobContext, record: JobRecord, committed: Committed, output: JobOutput
 ) -> tuple[str, ...]:
     """As ``compare``, for a driver that has published what another process had decided on, ``output``."""
-    published = {one.destination_key: write_id_of(one) for one in output.pendings()}
+    published = {one.key: one.write_id for one in output.steps()}
     if not published:  # the facts were gone already, and the manifest was there
         published = published_by_manifests(await manifests_of(engine, context, record))
     return compare(context, committed, published)

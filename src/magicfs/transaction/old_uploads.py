@@ -37,10 +37,10 @@ async def refuse_if_gone(engine: Engine, context: JobContext, output: JobOutput,
     before its first one goes, and warned of for two.
     """
     # Hadoop's may be gone because its driver has completed them.
-    known = [one for one in output.pendings() if one.created_ms and write_id_of(one) is not None]
-    age_ms = now_ms() - min((one.created_ms for one in known), default=now_ms())
+    age_ms = 0 if output.oldest_ms is None else now_ms() - output.oldest_ms
     if age_ms < _OLD_MS:
         return
+    known = [one for one in output.pendings() if one.created_ms and write_id_of(one) is not None]
     hours = age_ms // (3600 * 1000)
     _refuse_if_going(engine, context, known, age_ms, warnings)
     try:

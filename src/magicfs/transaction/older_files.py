@@ -41,4 +41,4 @@ async def _keys_of(engine: Engine, context: JobContext, other: OtherJob) -> set[
         output = await facts.read_output(engine, theirs, other.job)
     except (ObjectNotFound, FormatError, CommitFailed):
         return set()  # it has ended since, or somebody altered its facts: then nothing is known of its files
-    return {pending.destination_key for pending in output.pendings()}
+    return set(output.final_keys())

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from magicfs.engine import Engine
@@ -15,71 +14,78 @@ from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.task_commit import TaskCommit, unpack
 from magicfs.protocol.steps import Abort, Complete
-from magicfs.protocol.winners import Attempt, KeyCheck, check_attempts, last_committed
+from magicfs.protocol.winners import Attempt, LateKeyCheck, check_attempts, last_committed
+from magicfs.transaction import pack
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.sets import StoreSets, TaskSets
+from magicfs.transaction.spool import Spool
 
 __all__ = [
     "JobOutput",
+    "Taking",
     "aborts",
     "carried",
     "checked",
-    "completing",
     "load",
     "load_commits",
     "load_listed",
 ]
 
 _Named = tuple[str, bytes]
+_SUMMED_AT_ONCE = 1000
 
 
 @dataclass(slots=True)
 class JobOutput:
-    """The checked pending sets of a job, packed, in the order of their tasks."""
+    """The checked pending sets of a job, in the order of their tasks. They take no memory for every file."""
 
-    sets: list[_Named] = field(default_factory=list)
-    """Name of each, and its files as this process has packed them, checked."""
     tasks: int = 0  # how many tasks wrote them
     files: int = 0  # how many files they hold
     bytes: int = 0
     statistics: Statistics = field(default_factory=Statistics)  # sum of what the tasks counted
+    oldest_ms: int | None = None
+    """When the oldest upload of ours was closed; None if none tells."""
+    without_write_id: int = 0  # how many files were uploaded by Hadoop
+    names: list[str] = field(default_factory=list)  # of the sets
+    _kept: Spool = field(default_factory=Spool, repr=False)
+
+    def add(self, name: str, files: Sequence[Pending]) -> None:
+        """Take one more set in, which was checked."""
+        self.names.append(name)
+        self._kept.append(pack.pack(files))
+        self._kept.append(pack.pack_steps(files))
+        self.files += len(files)
+        self.bytes += sum([one.length for one in files])
+        closed = [one.created_ms for one in files if write_id_of(one) is not None]
+        self.without_write_id += len(files) - len(closed)
+        if any(closed):
+            oldest = min(filter(None, closed))
+            self.oldest_ms = oldest if self.oldest_ms is None else min(oldest, self.oldest_ms)
 
     def pendings(self) -> Iterator[Pending]:
         """Every file, unpacking one set at a time."""
-        for _, pendings in self.by_set():
-            yield from pendings
+        for number in range(len(self.names)):
+            yield from pack.unpack(self._kept.read(2 * number))
 
-    def by_set(self) -> Iterator[tuple[str, Sequence[Pending]]]:
-        """The name of every set, and its files."""
-        for name, packed in self.sets:
-            yield name, pickle.loads(zlib.decompress(packed))  # noqa: S301 - made in _take, never stored
+    def steps(self, *, if_absent: bool = False) -> Iterator[Complete]:
+        """The step that makes each file visible, in the same order; takes much less time."""
+        for _, steps in self.steps_by_set(if_absent=if_absent):
+            yield from steps
 
+    def steps_by_set(self, *, if_absent: bool = False) -> Iterator[tuple[str, list[Complete]]]:
+        """The name of every set, and the steps of its files."""
+        for number, name in enumerate(self.names):
+            yield name, pack.unpack_steps(self._kept.read(2 * number + 1), if_absent=if_absent)
 
-def completing(pending: Pending, *, if_absent: bool = False) -> Complete:
-    """The step that makes one file visible; with ``if_absent`` only if no file is there."""
-    return Complete(
-        pending.destination_key,
-        pending.upload_id,
-        tuple(part.etag for part in pending.parts),
-        pending.length,
-        write_id_of(pending),
-        _checksums(pending),
-        if_absent,
-    )
-
-
-def _checksums(pending: Pending) -> tuple[tuple[str, str] | None, ...]:
-    found = tuple(
-        (part.checksum_algorithm, part.checksum) if part.checksum_algorithm and part.checksum else None
-        for part in pending.parts
-    )
-    return found if any(found) else ()
+    def final_keys(self) -> Iterator[str]:
+        """Where every file will be."""
+        return (step.key for step in self.steps())
 
 
 def aborts(output: JobOutput) -> Iterator[Abort]:
     """The steps that discard a job's uploads."""
-    for pending in output.pendings():
-        yield Abort(pending.destination_key, pending.upload_id)
+    for step in output.steps():
+        yield Abort(step.key, step.upload_id)
 
 
 def carried(engine: Engine, context: JobContext, commits: Sequence[TaskCommit]) -> Iterator[Pending]:
@@ -88,13 +94,10 @@ def carried(engine: Engine, context: JobContext, commits: Sequence[TaskCommit]) 
         if commit.content is None:
             continue
         name = f"commit of task {commit.task_id}"
-        output = JobOutput()
         try:
-            raw = unpack(name, commit.content)
-            _take(output, name, raw, context, KeyCheck(engine.store.bucket, *_places(context)))
+            yield from _parsed(name, unpack(name, commit.content), context, _keys_of(engine, context)).commits
         except (CommitFailed, FormatError):
             continue
-        yield from output.pendings()
 
 
 async def load(
@@ -131,19 +134,22 @@ async def load_commits(
 ) -> JobOutput:
     """Take the pending sets that an engine's accepted commits carry or name. Raises as ``load``."""
     check_attempts(context.job, (Attempt(c.job_id, c.task_id, c.attempt_id) for c in commits))
-    read = await sets.read([_set_key(context, sets, c) for c in commits if c.content is None])
-    found = []
-    for commit in sorted(commits, key=lambda c: c.task_id):
-        if commit.content is None:
-            key = _set_key(context, sets, commit)
-            found.append((key, read[key]))
-            continue
-        name = f"commit of task {commit.task_id}"
-        try:
-            found.append((name, unpack(name, commit.content)))
-        except FormatError as error:
-            raise _malformed(error) from error
-    return checked(engine, context, found)
+    chosen = sorted(commits, key=lambda c: c.task_id)
+    stored = sets.read_ahead([_set_key(context, sets, c) for c in chosen if c.content is None])
+
+    async def found() -> AsyncIterator[_Named]:
+        async with aclosing(stored):
+            for commit in chosen:
+                if commit.content is None:
+                    yield await anext(stored)
+                    continue
+                name = f"commit of task {commit.task_id}"
+                try:
+                    yield name, unpack(name, commit.content)
+                except FormatError as error:
+                    raise _malformed(error) from error
+
+    return await _checked(engine, context, found())
 
 
 async def load_listed(engine: Engine, context: JobContext, sets: TaskSets | None = None) -> JobOutput:
@@ -152,8 +158,7 @@ async def load_listed(engine: Engine, context: JobContext, sets: TaskSets | None
     """
     sets = sets or StoreSets(engine, context)
     chosen = last_committed(await sets.listed())
-    read = await sets.read([one.key for one in chosen])
-    return checked(engine, context, [(one.key, read[one.key]) for one in chosen])
+    return await _checked(engine, context, sets.read_ahead([one.key for one in chosen]))
 
 
 def _set_key(context: JobContext, sets: TaskSets, commit: TaskCommit) -> str:
@@ -166,24 +171,61 @@ def _set_key(context: JobContext, sets: TaskSets, commit: TaskCommit) -> str:
     return key
 
 
-def checked(engine: Engine, context: JobContext, sets: Sequence[_Named]) -> JobOutput:
+def checked(engine: Engine, context: JobContext, sets: Iterable[_Named]) -> JobOutput:
     """Parse and check pending sets, and keep them packed; one that is malformed raises CommitFailed."""
-    output = JobOutput(tasks=len(sets))
-    keys = KeyCheck(engine.store.bucket, *_places(context))
-    output.statistics = Statistics.aggregate([_take(output, name, raw, context, keys) for name, raw in sets])
-    return output
+    taking = Taking(engine, context)
+    for name, raw in sets:
+        taking.take(name, raw)
+    return taking.finish()
 
 
-def _places(context: JobContext) -> tuple[str, tuple[str, ...]]:
-    return context.layout.destination, context.extra_destinations
+async def _checked(engine: Engine, context: JobContext, sets: AsyncIterator[_Named]) -> JobOutput:
+    taking = Taking(engine, context)
+    async for name, raw in sets:
+        taking.take(name, raw)
+    return taking.finish()
 
 
-def _take(output: JobOutput, name: str, raw: bytes, context: JobContext, keys: KeyCheck) -> Statistics:
+class Taking:
+    """Takes pending sets in, one by one, and checks them."""
+
+    def __init__(self, engine: Engine, context: JobContext) -> None:
+        self.output = JobOutput()
+        self._context = context
+        self._keys = _keys_of(engine, context)
+        self._statistics: list[Statistics] = []
+
+    def take(self, name: str, raw: bytes) -> None:
+        """Take one more in; CommitFailed if it is malformed, or is not the job's."""
+        one = _parsed(name, raw, self._context, self._keys)
+        self.add(name, one.commits, one.statistics)
+
+    def add(self, name: str, files: Sequence[Pending], statistics: Statistics) -> None:
+        """Take in what was checked before."""
+        self.output.tasks += 1
+        self.output.add(name, files)
+        self._statistics.append(statistics)
+        if len(self._statistics) == _SUMMED_AT_ONCE:
+            self._statistics = [Statistics.aggregate(self._statistics)]
+
+    def finish(self) -> JobOutput:
+        """All that was taken in; CommitFailed if two tasks write one key."""
+        output = self.output
+        self._keys.finish(lambda: ((n, step.key) for n, steps in output.steps_by_set() for step in steps))
+        output.statistics = Statistics.aggregate(self._statistics)
+        return output
+
+
+def _keys_of(engine: Engine, context: JobContext) -> LateKeyCheck:
+    return LateKeyCheck(engine.store.bucket, context.layout.destination, context.extra_destinations)
+
+
+def _parsed(name: str, raw: bytes, context: JobContext, keys: LateKeyCheck) -> PendingSet:
     try:
         one = PendingSet.from_bytes(name, raw)
     except FormatError as error:
         raise _malformed(error) from error
-    for job in (one.job_id, *(pending.job_id for pending in one.commits)):
+    for job in {one.job_id, *[pending.job_id for pending in one.commits]}:
         if job not in {"", context.job}:
             raise CommitFailed(
                 f"{name} belongs to job {job}, not {context.job}; nothing was published; "
@@ -191,11 +233,7 @@ def _take(output: JobOutput, name: str, raw: bytes, context: JobContext, keys: K
             )
     for pending in one.commits:
         keys.add(pending.bucket, pending.destination_key, name)
-    # Parsing again for every pass would take ten times as long.
-    output.sets.append((name, zlib.compress(pickle.dumps(one.commits), 1)))
-    output.files += len(one.commits)
-    output.bytes += sum(pending.length for pending in one.commits)
-    return one.statistics
+    return one
 
 
 def _malformed(error: FormatError) -> CommitFailed:

@@ -38,7 +38,7 @@ async def delete_records(engine: Engine, context: JobContext, output: JobOutput)
             problems.append(error)
         return True
 
-    await drained(list(output.pendings()), look, engine.concurrency)
+    await drained(output.pendings(), look, engine.concurrency)
     return [*problems, *await delete_keys(engine, sorted(ended))]
 
 

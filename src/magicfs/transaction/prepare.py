@@ -15,10 +15,8 @@ from typing import Any
 
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, FormatError, OutputExists, Unavailable, UsageError
-from magicfs.filesystem.recording import write_id_of
 from magicfs.formats.deletions import OldObject
 from magicfs.formats.job_object import ExtraDestination, SeenPointer
-from magicfs.formats.pending import Pending
 from magicfs.manifests.chain import chain, read_pointer, view_of
 from magicfs.parallel import drained
 from magicfs.protocol import conflict, paths
@@ -26,6 +24,7 @@ from magicfs.protocol.final_names import is_named_by
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.readback import etag_of_parts
 from magicfs.protocol.replacement import OldFile, Replacement, Scope
+from magicfs.protocol.steps import Complete
 from magicfs.transaction import capacity, facts, flip, flip_checks, old_uploads, older_files
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.other_datasets import InTheWay, described, look_again, url_of
@@ -133,7 +132,7 @@ def check_empty(context: JobContext, output: JobOutput) -> None:
     if not context.conflict.startswith("replace") or context.allow_empty:
         return
     destination = context.layout.destination
-    if not any(paths.is_under(one.destination_key, destination) for one in output.pendings()):
+    if not any(paths.is_under(key, destination) for key in output.final_keys()):
         raise UsageError(
             f"job {context.job} has no files, and conflict={context.conflict!r} would only delete what is "
             "there; nothing was changed; pass allow_empty=True if that is meant"
@@ -205,10 +204,10 @@ async def _look(engine: Engine, context: JobContext, record: JobRecord, output: 
     pointer = await _pointer(engine, context, record)
     destination, partitions = context.layout.destination, None
     if context.is_partition_scoped:
-        partitions = touched_by(context, (pending.destination_key for pending in output.pendings()))
+        partitions = touched_by(context, output.final_keys())
     whole = context.conflict in {"fail", "replace"} and partitions is None
     # Names that are unique need no look at what is there, except to know whether a manifest knows it all.
-    ours = {p.destination_key: _finished(p) for p in output.pendings() if _may_be_taken(context, p)}
+    ours = {step.key: _finished(step) for step in output.steps() if _may_be_taken(context, step.key)}
     also = tuple(key for key in context.also_replace if paths.is_under(key, destination))
     found = Replacement(Scope(destination, whole, partitions, also), ours)
     listed_all = whole or bool(ours) or pointer is None
@@ -273,17 +272,14 @@ def touched_by(context: JobContext, keys: Iterable[str]) -> tuple[str, ...] | No
     return conflict.touched_partitions(keys, destination)
 
 
-def _may_be_taken(context: JobContext, pending: Pending) -> bool:
+def _may_be_taken(context: JobContext, key: str) -> bool:
     """Whether another file may lie where an upload will become visible."""
-    name = pending.destination_key.rpartition("/")[2]
-    return not (context.uploads_found_by_name and is_named_by(name, context.job))
+    return not (context.uploads_found_by_name and is_named_by(key.rpartition("/")[2], context.job))
 
 
-def _finished(pending: Pending) -> str | None:
+def _finished(step: Complete) -> str | None:
     """The ETag by which a file that Hadoop has published is told; None for uploads of ours."""
-    if write_id_of(pending) is not None:
-        return None
-    return etag_of_parts(part.etag for part in pending.parts)
+    return etag_of_parts(step.etags) if step.write_id is None else None
 
 
 async def _pointer(engine: Engine, context: JobContext, record: JobRecord) -> SeenPointer | None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import repeat
 from typing import Final
 
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectExists, ObjectNotFound, PreconditionFailed, Unavailable
-from magicfs.filesystem.recording import write_id_of
 from magicfs.formats.deletions import OldObject
 from magicfs.formats.job_object import ExtraDestination, JobObject
 from magicfs.formats.manifest import Hides, Manifest, ManifestFile
-from magicfs.formats.pending import Pending
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData
 from magicfs.manifests import chain
@@ -24,6 +23,7 @@ from magicfs.protocol.deletion import Purpose, may_delete
 from magicfs.protocol.job_state import CHANGES_FILES
 from magicfs.stores.conditions import Conditions, remove_matching
 from magicfs.transaction.context import JobContext
+from magicfs.transaction.etags import ETags
 from magicfs.transaction.others import find_unfinished_jobs
 from magicfs.transaction.output import JobOutput
 
@@ -48,7 +48,7 @@ async def publish_manifest(
     job: JobObject,
     output: JobOutput,
     old: Sequence[OldObject],
-    etags: dict[str, str],
+    etags: ETags,
 ) -> None:
     """Write the job's manifest and move the pointer to it. Calling it again, from any process, changes
     nothing.
@@ -56,7 +56,7 @@ async def publish_manifest(
     Extra destinations get manifests of their own before, each with the job's files there. ``etags`` are those
     of files whose completion this process saw; the others are looked at.
     """
-    await _look_up(engine, output, etags)
+    etags = await _look_up(engine, output, etags)
     for extra in job.extra_destinations:
         files = _files_below(output, extra.key, etags)
         if files:
@@ -112,7 +112,7 @@ async def delete_old(
     Returns the keys that hold another object by now, untouched.
     """
     keys = {one.key for one in old}
-    own = {p.destination_key: write_id_of(p) for p in output.pendings() if p.destination_key in keys}
+    own = {step.key: step.write_id for step in output.steps() if step.key in keys} if keys else {}
     objects = [(one.key, one.etag) for one in old if may_delete(Purpose.REPLACE, one.key, None, own)]
     return await remove_matching(engine.store, conditions, objects, engine.concurrency, check=check)
 
@@ -169,17 +169,28 @@ def job_statistics(output: JobOutput) -> Statistics:
     )
 
 
-async def _look_up(engine: Engine, output: JobOutput, etags: dict[str, str]) -> None:
-    async def look(pending: Pending) -> bool:
-        key = pending.destination_key
+async def _look_up(engine: Engine, output: JobOutput, etags: ETags) -> ETags:
+    """The ETags of all files; those that are not known are looked at."""
+    found = ETags(output.files)
+
+    async def look(one: tuple[int, str]) -> bool:
+        place, key = one
         try:
-            etags[key] = (await engine.store.head(key)).etag
+            found.put(place, (await engine.store.head(key)).etag)
         except ObjectNotFound:
-            etags[key] = ""  # removed since by somebody; the manifest tells that it was here
+            found.put(place, "")  # removed since by somebody; the manifest tells that it was here
         return True
 
-    unknown = (pending for pending in output.pendings() if not etags.get(pending.destination_key))
-    await drained(unknown, look, engine.concurrency)
+    def unknown() -> Iterator[tuple[int, str]]:
+        known = iter(etags) if etags.files else repeat(None)
+        for place, (key, etag) in enumerate(zip(output.final_keys(), known, strict=False)):
+            if etag:
+                found.put(place, etag)
+            else:
+                yield place, key
+
+    await drained(unknown(), look, engine.concurrency)
+    return found
 
 
 def _is_named(key: str, destination: str) -> bool:
@@ -187,11 +198,12 @@ def _is_named(key: str, destination: str) -> bool:
     return is_replaced(key, destination) or is_hidden_output(key, destination)
 
 
-def _files_below(output: JobOutput, destination: str, etags: Mapping[str, str]) -> tuple[ManifestFile, ...]:
+def _files_below(output: JobOutput, destination: str, etags: ETags) -> tuple[ManifestFile, ...]:
+    prefix = paths.prefix_of(destination)
     return tuple(
-        _file(pending, destination, etags)
-        for pending in output.pendings()
-        if paths.is_under(pending.destination_key, destination)
+        ManifestFile(key=step.key[len(prefix) :], size=step.length, etag=etag or "", write_id=step.write_id)
+        for step, etag in zip(output.steps(), etags, strict=True)
+        if step.key.startswith(prefix)
     )
 
 
@@ -209,15 +221,6 @@ def _extra_manifest(job: JobObject, extra: ExtraDestination, files: tuple[Manife
     )
 
 
-def _file(pending: Pending, destination: str, etags: Mapping[str, str]) -> ManifestFile:
-    return ManifestFile(
-        key=paths.relative_to(pending.destination_key, destination),
-        size=pending.length,
-        etag=etags[pending.destination_key],
-        write_id=write_id_of(pending),
-    )
-
-
 def _job_of(raw: bytes) -> str | None:
     try:
         return SuccessData.from_bytes("_SUCCESS", raw).job_id
@@ -232,7 +235,7 @@ def _success(context: JobContext, job: JobObject, concurrency: int, output: JobO
         context.conflict,
         hostname=socket.gethostname(),
         ended_ms=job.changed_ms,
-        filenames=(f"/{pending.destination_key}" for pending in output.pendings()),
+        filenames=(f"/{key}" for key in output.final_keys()),
         statistics=job_statistics(output),
         diagnostics={
             "magicfs.concurrency": str(concurrency),

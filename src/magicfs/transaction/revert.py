@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
 
 from magicfs.engine import Engine
@@ -33,10 +32,9 @@ __all__ = ["no_way_back", "remove_files", "revert_files"]
 _LOOKS = 3
 
 
-def no_way_back(job: JobObject, pendings: Iterable[Pending]) -> str | None:
+def no_way_back(job: JobObject, output: JobOutput) -> str | None:
     """Why a job can only go forward; None if it can be taken back."""
-    write_ids = job.irreversible or all(write_id_of(pending) is not None for pending in pendings)
-    return job_state.no_way_back(irreversible=job.irreversible, write_ids=write_ids)
+    return job_state.no_way_back(irreversible=job.irreversible, write_ids=not output.without_write_id)
 
 
 async def revert_files(

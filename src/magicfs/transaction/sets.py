@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -21,7 +22,7 @@ from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
 from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.formats.task_commit import Counters, TaskCommit
-from magicfs.parallel import drained
+from magicfs.parallel import in_order
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.magic import PENDING_SET
@@ -29,10 +30,13 @@ from magicfs.protocol.winners import StoredSet, last_committed
 from magicfs.stores.port import PutMode
 from magicfs.transaction.context import JobContext
 
-__all__ = ["ATTEMPT", "Kept", "StoreSets", "TaskSets", "foreign_set", "merged", "recovered"]
+__all__ = ["ATTEMPT", "READ_AHEAD", "Kept", "StoreSets", "TaskSets", "foreign_set", "merged", "recovered"]
 
 ATTEMPT = "task.attempt.id"
 """Under which name a set's extra data tells the attempt that wrote it."""
+
+READ_AHEAD = 16
+"""Most sets, or chunks of facts, that are held as they were read: each may have a megabyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +68,10 @@ class TaskSets(Protocol):
     async def earlier(self) -> list[StoredSet]:
         """The sets of the job attempts before this one."""
 
-    async def read(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """Read sets, in parallel; one that is gone raises CommitFailed."""
+    def read_ahead(self, keys: Sequence[str]) -> AsyncGenerator[tuple[str, bytes]]:
+        """The sets of these keys, in their order, a few of them read ahead; one that is gone raises
+        CommitFailed.
+        """
 
     def where(self, key: str) -> str:
         """What messages call a set."""
@@ -157,21 +163,17 @@ class StoreSets:
                     found.append(StoredSet(info.key, ids.task_of_attempt(attempt), info.modified or 0.0))
         return found
 
-    async def read(self, keys: Sequence[str]) -> dict[str, bytes]:
-        read: dict[str, bytes] = {}
-
-        async def one(key: str) -> bool:
+    def read_ahead(self, keys: Sequence[str]) -> AsyncGenerator[tuple[str, bytes]]:
+        async def read(key: str) -> tuple[str, bytes]:
             try:
-                read[key] = await self._engine.store.get(key, size_max=PENDINGSET_SIZE_LIMIT + 1)
+                return key, await self._engine.store.get(key, size_max=PENDINGSET_SIZE_LIMIT + 1)
             except ObjectNotFound as error:
                 raise CommitFailed(
                     f"the pending set {self.where(key)} is gone: job {self._context.job} has ended, or "
                     "somebody removed its work directory; nothing was published; run the job again"
                 ) from error
-            return True
 
-        await drained(keys, one, self._engine.concurrency)
-        return read
+        return in_order(keys, read, min(self._engine.concurrency, READ_AHEAD))
 
     def where(self, key: str) -> str:
         return f"{self._engine.store.bucket}/{key}"
@@ -234,8 +236,9 @@ async def recovered(context: JobContext, sets: TaskSets) -> list[TaskCommit]:
             "number of this job attempt, or run the tasks"
         )
     chosen = last_committed(await sets.earlier())
-    read = await sets.read([one.key for one in chosen])
-    return [_recovered(context, sets, one, read[one.key]) for one in chosen]
+    named = iter(chosen)
+    async with aclosing(sets.read_ahead([one.key for one in chosen])) as read:
+        return [_recovered(context, sets, next(named), raw) async for _, raw in read]
 
 
 def _recovered(context: JobContext, sets: TaskSets, stored: StoredSet, raw: bytes) -> TaskCommit:

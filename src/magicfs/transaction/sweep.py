@@ -24,6 +24,7 @@ from magicfs.stores.conditions import is_probe
 from magicfs.transaction import job_location
 from magicfs.transaction.attempt_output import TaskOutput, delete_keys, read_pending
 from magicfs.transaction.context import JobContext
+from magicfs.transaction.output import JobOutput
 
 __all__ = ["SweepPlan", "Swept", "plan_sweep", "sweep"]
 
@@ -41,6 +42,7 @@ class Swept:
     """What could not be done; the sweep can be repeated."""
     ended: bool = False  # whether the job object was gone already
     check: Callable[[], Awaitable[None]] | None = None
+    published: JobOutput | None = None  # whose uploads are completed
 
     async def may_go_on(self) -> None:
         """Awaited before anything goes: raises if it is not the job's any more."""
@@ -53,6 +55,7 @@ async def sweep(
     context: JobContext,
     *,
     settled: Collection[str] = (),
+    published: JobOutput | None = None,
     read_documents: bool = False,
     check: Callable[[], Awaitable[None]] | None = None,
 ) -> Swept:
@@ -60,12 +63,12 @@ async def sweep(
 
     Afterwards the work is listed once more: a task that was still alive may have left something meanwhile.
     Work objects stay as long as an upload could not be aborted, so that a repetition finds it. Uploads in
-    ``settled`` are completed or aborted already. With ``read_documents`` the job's own files are read for
-    upload ids even where final names carry the job's id: some servers list only one page of uploads.
-    ``check`` is awaited before anything goes, and stops the sweep by raising: who stood still may find a job
-    of this id that was set up once the old one had ended.
+    ``settled``, and those of the files in ``published``, are completed or aborted already. With
+    ``read_documents`` the job's own files are read for upload ids even where final names carry the job's id:
+    some servers list only one page of uploads. ``check`` is awaited before anything goes, and stops the sweep
+    by raising: who stood still may find a job of this id that was set up once the old one had ended.
     """
-    swept = Swept(check=check)
+    swept = Swept(check=check, published=published)
     done = set(settled)
     apart, was_probe = engine.store.capabilities.uploads_apart, False
     for number in range(_ROUNDS):
@@ -129,6 +132,8 @@ def _is_own(context: JobContext, key: str) -> bool:
 
 
 async def _abort(engine: Engine, uploads: set[tuple[str, str]], done: set[str], swept: Swept) -> int:
+    if swept.published is not None and (found := {upload_id for _, upload_id in uploads} - done):
+        done.update(step.upload_id for step in swept.published.steps() if step.upload_id in found)
     steps = [Abort(key, upload_id) for key, upload_id in sorted(uploads) if upload_id not in done]
     if steps:
         await swept.may_go_on()

@@ -4,10 +4,12 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from magicfs.errors import FormatError, UsageError
 from magicfs.formats.document import java_text
-from magicfs.formats.fields import LONG_MAX
+from magicfs.formats.fields import LONG_MAX, Fields
 from magicfs.formats.pending import Pending, UploadedPart
 
 PATH = "b/d/__magic_job-j/x.pending"
@@ -140,3 +142,40 @@ def test_dates_are_javas(milliseconds: int, text: str) -> None:
 def test_dates_end_with_the_year_9999() -> None:
     with pytest.raises(UsageError, match="milliseconds"):
         java_text(253402300800000)
+
+
+ANYTHING = (
+    st.none()
+    | st.booleans()
+    | st.integers(-1, 2**63)
+    | st.sampled_from(["", "/x", "x", "é"])
+    | st.floats(0, 1)
+)
+NESTED = ANYTHING | st.lists(ANYTHING, max_size=2) | st.dictionaries(st.sampled_from(["etag", "a"]), ANYTHING)
+
+
+FIELDS = st.sampled_from([*json.loads(minimal().to_bytes()), "new"])
+
+
+@given(st.dictionaries(FIELDS, NESTED, max_size=2), NESTED)
+def test_reading_at_once_and_field_by_field_are_the_same(changes: dict[str, Any], element: object) -> None:
+    whole = json.loads(minimal().to_bytes("object"))
+    for document in (whole | changes, whole | {"etags": [*whole["etags"], element]}):
+        with pytest.MonkeyPatch.context() as patch:
+            at_once = _outcome(document)
+            patch.setattr(Fields, "plain", lambda *_: None)
+            assert at_once == _outcome(document)
+
+
+def _outcome(document: object) -> Pending | str:
+    try:
+        return read(document)
+    except (FormatError, UsageError) as error:
+        return f"{type(error)} {error}"
+
+
+def test_what_magicfs_writes_is_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    pending = minimal(extra_data={"a": "b"}, filename="x", parts=(UploadedPart("1", "CRC32", "c="),))
+    raw = pending.to_bytes("object")
+    monkeypatch.setattr(Fields, "version", lambda *_: pytest.fail("it was read field by field"))
+    assert Pending.from_bytes(PATH, raw) == pending

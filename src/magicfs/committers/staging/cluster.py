@@ -9,7 +9,7 @@ engine accepted leads to that very attempt, whoever came later. ``cluster_files`
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import suppress
 from secrets import token_hex
 from typing import TypeVar
@@ -23,7 +23,7 @@ from magicfs.errors import CommitFailed, CommitOutcomeUnknown, FormatError, Magi
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.parallel import drained
+from magicfs.parallel import drained, in_order
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.magic import PENDING_SET
@@ -31,7 +31,7 @@ from magicfs.protocol.temporary import TEMPORARY
 from magicfs.protocol.winners import StoredSet
 from magicfs.transaction import attempt_output
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.sets import Kept, foreign_set
+from magicfs.transaction.sets import READ_AHEAD, Kept, foreign_set
 
 __all__ = ["ClusterSets"]
 
@@ -191,23 +191,19 @@ class ClusterSets:
                 raise foreign_set(self._context, self.where(key), error) from error
         return found
 
-    async def read(self, keys: Sequence[str]) -> dict[str, bytes]:
-        read: dict[str, bytes] = {}
+    def read_ahead(self, keys: Sequence[str]) -> AsyncGenerator[tuple[str, bytes]]:
+        return in_order(keys, self._read, min(self._engine.concurrency, READ_AHEAD))
 
-        async def one(key: str) -> bool:
-            try:
-                read[key] = await self._asked("get", key, lambda place: place.read(key))
-            except StoreError as error:
-                if not isinstance(error.__cause__, FileNotFoundError):
-                    raise
-                raise CommitFailed(
-                    f"the pending set {self.where(key)} is gone: job {self._context.job} has ended, or "
-                    "somebody removed its directory; nothing was published; run the job again"
-                ) from error
-            return True
-
-        await drained(keys, one, self._engine.concurrency)
-        return read
+    async def _read(self, key: str) -> tuple[str, bytes]:
+        try:
+            return key, await self._asked("get", key, lambda place: place.read(key))
+        except StoreError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            raise CommitFailed(
+                f"the pending set {self.where(key)} is gone: job {self._context.job} has ended, or "
+                "somebody removed its directory; nothing was published; run the job again"
+            ) from error
 
     def where(self, key: str) -> str:
         return f"{str(self._options.cluster_directory).rstrip('/')}/{key}"
@@ -237,7 +233,7 @@ class ClusterSets:
 
         async def one(key: str) -> bool:
             with suppress(CommitFailed, FormatError):
-                stored = PendingSet.from_bytes(key, (await self.read([key]))[key])
+                stored = PendingSet.from_bytes(key, (await self._read(key))[1])
                 found.extend(
                     each
                     for each in stored.commits

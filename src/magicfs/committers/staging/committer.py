@@ -90,7 +90,7 @@ class StagingCommitter(DrivenCommitter):
         aborted, problems = await self._clean_up(winners)
         warnings = [f"the files are published but cleaning up failed: {one}" for one in problems]
         # Facts of a job without files hold no counters.
-        counters = (self._loaded.statistics if self._loaded.sets else report.statistics).counters
+        counters = (self._loaded.statistics if self._loaded.names else report.statistics).counters
         if left_out := counters.get(LEFT_OUT):
             warnings.append(_left_out(left_out))
         aborted += report.uploads_aborted
