@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
 from magicfs.stores.http import Address, HttpClient
+from magicfs.stores.http.pool import Pool
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 
@@ -68,15 +69,16 @@ async def serving(
             await play(wire)
         except (asyncio.IncompleteReadError, OSError):
             pass  # the client has gone
-        except asyncio.CancelledError:
-            pass  # the test is over
+        except asyncio.CancelledError:  # the test is over
+            writer.transport.abort()
         except Exception as error:  # noqa: BLE001 - raised where the test sees it
             served.errors.append(error)
         finally:
             served.gone.append(wire.number)
             writer.close()
-            with contextlib.suppress(OSError, asyncio.CancelledError):
-                await writer.wait_closed()
+            with contextlib.suppress(OSError, asyncio.CancelledError, TimeoutError):
+                async with asyncio.timeout(5):  # with TLS it may last until the other side has answered
+                    await writer.wait_closed()
 
     server = await asyncio.start_server(connected, host, 0, ssl=tls, limit=2**20)
     port = server.sockets[0].getsockname()[1]
@@ -115,3 +117,8 @@ async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - it may hang on what has no event
             await asyncio.sleep(0.005)
+
+
+def pool_of(client: HttpClient) -> Pool:
+    """The client's connections of the running loop."""
+    return client._pools.get(asyncio.get_running_loop()) or client._pool(Address("http", "", 0))

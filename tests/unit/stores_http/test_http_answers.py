@@ -214,7 +214,7 @@ def test_what_nobody_asked_for_ends_the_connection_and_not_the_answer(name: str)
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_malformed_answers_are_refused(name: str, data: st.DataObject) -> None:
     with pytest.raises(Malformed, match=r"^the answer "):

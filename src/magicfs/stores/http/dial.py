@@ -58,10 +58,10 @@ class Dialer:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if first.scheme == "https":
-                connected = await self._shake_hands(connected, first.host)
+                connected = await self._shake_hands(connected, first.host, of_proxy=proxy is not None)
             if proxy and address.scheme == "https":
                 await proxy.let_through(self.loop, connected, address)
-                connected = await self._shake_hands(connected, address.host)
+                connected = await self._shake_hands(connected, address.host, of_proxy=False)
         except BaseException:
             connected.close()
             raise
@@ -119,8 +119,8 @@ class Dialer:
             turn.append(turn.pop(0))
         return places
 
-    async def _shake_hands(self, connected: socket.socket, host: str) -> ssl.SSLSocket:
-        made = self.trust.context().wrap_socket(
+    async def _shake_hands(self, connected: socket.socket, host: str, *, of_proxy: bool) -> ssl.SSLSocket:
+        made = self.trust.context(of_proxy=of_proxy).wrap_socket(
             connected, do_handshake_on_connect=False, suppress_ragged_eofs=False, server_hostname=host
         )
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from magicfs.stores.http.trust import Trust
 __all__ = ["Pool", "Settings"]
 
 _TICK_S_MAX = 1.0
+_TICK_S_MIN = 0.01
 _TICKS = 20  # in the read timeout, at least
 _CHECKED_AFTER_S = 1.0  # idle for longer, a connection is looked at before it is used
 
@@ -50,8 +50,9 @@ class Pool:
         self._all: set[Connection] = set()
         self._idle: dict[Address, list[Connection]] = {}
         self._waiters: deque[tuple[Address, asyncio.Future[Connection | None]]] = deque()
-        self._tick_s = min(_TICK_S_MAX, settings.read_timeout_s / _TICKS, settings.keepalive_s / 2)
-        self._ticks_max = math.ceil(settings.read_timeout_s / self._tick_s)
+        tick_s = min(_TICK_S_MAX, settings.read_timeout_s / _TICKS, settings.keepalive_s / 2)
+        self._tick_s = max(tick_s, _TICK_S_MIN)
+        self._ticks_max = settings.read_timeout_s / self._tick_s
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
         self._is_ending = False
@@ -121,7 +122,6 @@ class Pool:
         """Close the sockets alone: the loop is closed, or another process's."""
         self._is_closed = True
         self._dialer.is_abandoned = True
-        self._waiters.clear()
         for one in list(self._all):
             one.abandon()
 
@@ -166,7 +166,7 @@ class Pool:
 
     def _free_place(self) -> None:
         self._taken -= 1
-        if self._taken < self._settings.connections_max and (waiting := self._next()):
+        if not self._is_closed and self._taken < self._settings.connections_max and (waiting := self._next()):
             self._taken += 1
             waiting[1].set_result(None)
 

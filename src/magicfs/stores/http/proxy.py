@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import socket
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
@@ -48,12 +49,12 @@ class Proxy:
 
 def proxy_of(scheme: str, url: str) -> Proxy:
     """The proxy at a URL, for requests of the scheme; raises ``ValueError``, which does not show the URL."""
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    try:
-        port = parts.port or _PORTS.get(parts.scheme, 0)
-    except ValueError:
-        port = 0
-    if not parts.hostname or not port:
+    host = None
+    with contextlib.suppress(ValueError):  # which would show a part of the URL
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        port = parts.port or _PORTS.get(parts.scheme)
+        host = parts.hostname
+    if not host or not port or parts.scheme not in _PORTS:
         raise ValueError(f"the proxy for {scheme} must be http://HOST:PORT or https://HOST:PORT")
     if scheme == parts.scheme == "https":
         raise ValueError("a proxy for https must be spoken to without TLS: http://HOST:PORT")
@@ -61,4 +62,4 @@ def proxy_of(scheme: str, url: str) -> Proxy:
     if parts.username is not None:
         userinfo = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         known = "Basic " + base64.b64encode(userinfo.encode()).decode()
-    return Proxy(Address(parts.scheme, parts.hostname, port), known)
+    return Proxy(Address(parts.scheme, host, port), known)
