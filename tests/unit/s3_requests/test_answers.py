@@ -1,0 +1,160 @@
+"""What answers of S3 are taken for: documents, errors, and what is neither."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from magicfs.errors import ObjectNotFound, PermissionDenied, StoreError, Unavailable, UploadNotFound
+from magicfs.stores import s3_errors
+from magicfs.stores.http import Answer
+from magicfs.stores.port import ObjectInfo, Part
+from tests.unit.s3_requests.play import document, error, run, scripted
+
+_PART = Part(1, '"etag"')
+_DATE = "Tue, 24 Nov 2026 22:15:04 GMT"
+
+
+async def _all(items: Any) -> list[Any]:
+    return [item async for item in items]
+
+
+def test_error_in_an_answer_of_200_to_a_complete_or_a_copy_is_an_error() -> None:
+    text = "<?xml version='1.0'?>\n<Error><Code>InternalError</Code><Message>again</Message></Error>"
+    store, _, _ = scripted(document(f"   \n{text.removeprefix('<?xml version=' + repr('1.0') + '?>')}"))
+    with pytest.raises(Unavailable, match="InternalError"):
+        run(store.complete_upload("k", "u", [_PART]))
+    head = Answer(200, {"content-length": "1", "etag": '"a"'}, b"")
+    store, _, _ = scripted(head, document("<Error><Code>NoSuchKey</Code></Error>"))
+    with pytest.raises(ObjectNotFound):
+        run(store.copy("a", "b"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<CompleteMultipartUploadResult><ETag>half",
+        "no document",
+        '<!DOCTYPE a [<!ENTITY b "c">]><CompleteMultipartUploadResult><ETag>&b;</ETag></a>',
+        '<?xml version="1.0" encoding="cp037"?><CompleteMultipartUploadResult/>',
+        "<C\0ompleteMultipartUploadResult/>",
+    ],
+)
+def test_answer_that_is_no_plain_document_is_unavailable(body: str) -> None:
+    store, _, _ = scripted(document(body))
+    with pytest.raises(Unavailable, match="no sensible answer"):
+        run(store.complete_upload("k", "u", [_PART]))
+
+
+def test_answer_with_spaces_before_it_is_read_and_one_without_a_document_is_taken_as_it_is() -> None:
+    root = "CompleteMultipartUploadResult"
+    text = f"  \r\n<{root} xmlns='urn:x'><ETag>&quot;a-1&quot;</ETag></{root}>"
+    store, _, _ = scripted(document(text), document(""))
+    assert run(store.complete_upload("k", "u", [_PART])) == ObjectInfo("k", -1, '"a-1"')
+    assert run(store.complete_upload("k", "u", [_PART])) == ObjectInfo("k", -1, "")
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected", "code"),
+    [
+        (error(404, "NoSuchUpload"), UploadNotFound, "NoSuchUpload"),
+        (error(403, "SignatureDoesNotMatch"), PermissionDenied, "SignatureDoesNotMatch"),
+        (error(409, "ConditionalRequestConflict"), Unavailable, "ConditionalRequestConflict"),
+        (error(503, "SlowDown"), Unavailable, "SlowDown"),
+        (Answer(429, {}, b""), Unavailable, "429"),
+        (Answer(502, {}, b"<html>Bad Gateway</html>"), Unavailable, "502"),
+        (Answer(500, {}, b"<Error><Code>half"), Unavailable, "500"),
+        (Answer(418, {}, b"{}"), StoreError, "418"),
+        (Answer(404, {}, b"<r><Error><Code>NoSuchBucket</Code></Error></r>"), ObjectNotFound, "NoSuchBucket"),
+    ],
+)
+def test_errors_are_those_that_aiobotocore_gives(answer: Answer, expected: type, code: str) -> None:
+    store, _, _ = scripted(answer)
+    with pytest.raises(expected) as caught:
+        run(store.complete_upload("k", "u", [_PART]))
+    assert type(caught.value) is expected
+    assert s3_errors.code_of(caught.value) == code
+
+
+def test_errors_do_not_repeat_what_was_signed() -> None:
+    quoted = "<StringToSign>AWS4-HMAC secret</StringToSign><AWSAccessKeyId>AKIA</AWSAccessKeyId>"
+    store, _, _ = scripted(error(403, "SignatureDoesNotMatch", quoted))
+    with pytest.raises(PermissionDenied) as caught:
+        run(store.head("k"))
+    assert "HMAC" not in f"{caught.value!r} {caught.value.__cause__!r} {vars(caught.value.__cause__)}"
+
+
+def test_refusal_of_a_small_read_is_read_whole() -> None:
+    store, _, _ = scripted(error(404, "NoSuchBucket"))
+    with pytest.raises(ObjectNotFound) as caught:
+        run(store.get("k", size_max=4))
+    assert s3_errors.code_of(caught.value) == "NoSuchBucket"
+
+
+def test_body_that_is_not_what_its_checksum_says_is_unavailable() -> None:
+    told = {"content-length": "4", "x-amz-checksum-crc32": "AAAAAA=="}
+    store, line, _ = scripted(*[Answer(200, told, b"body")] * 2)
+    with pytest.raises(Unavailable, match="checksum"):
+        run(store.get("k"))
+    line.asks_sums = False
+    assert run(store.get("k")) == b"body"
+    parts = {**told, "x-amz-checksum-crc32": "AAAAAA==-3"}
+    store, _, script = scripted(Answer(200, parts, b"body"))
+    assert run(store.get("k")) == b"body"
+    assert script.asked[0].headers["x-amz-checksum-mode"] == "ENABLED"
+
+
+def test_headers_that_say_nothing_are_an_error_but_for_what_users_write() -> None:
+    fine = {"content-length": "1", "etag": '"e"', "last-modified": _DATE, "x-amz-meta-A": "b"}
+    store, _, _ = scripted(
+        Answer(200, {**fine, "expires": "never"}, b""),
+        Answer(200, {**fine, "content-length": "many"}, b""),
+        Answer(200, {**fine, "last-modified": "yesterday"}, b""),
+    )
+    info = run(store.head("k"))
+    assert (info.size, info.etag, info.modified, info.metadata) == (1, '"e"', 1795558504.0, {"a": "b"})
+    assert "Expires" not in info.description
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="the answer's"):
+            run(store.head("k"))
+
+
+def test_listing_is_read_with_and_without_encoded_keys() -> None:
+    entry = (
+        "<Contents><Key>{}</Key><Size>3</Size><ETag>&quot;e&quot;</ETag>"
+        "<LastModified>2026-11-24T22:15:04.000Z</LastModified></Contents>"
+    )
+    first = f"<EncodingType>url</EncodingType>{entry.format('a+b%2F%C3%BC')}<IsTruncated>true</IsTruncated>"
+    first += "<NextContinuationToken>t/+</NextContinuationToken>"
+    second = f"{entry.format('c+d%2F')}<IsTruncated>false</IsTruncated>"
+    pages = [f"<ListBucketResult>{page}</ListBucketResult>" for page in (first, second)]
+    store, _, script = scripted(*map(document, pages))
+    assert run(_all(store.list("p/"))) == [
+        ObjectInfo("a b/ü", 3, '"e"', 1795558504.0),
+        ObjectInfo("c+d%2F", 3, '"e"', 1795558504.0),
+    ]
+    assert [asked.target.partition("?")[2] for asked in script.asked] == [
+        "list-type=2&prefix=p%2F&encoding-type=url",
+        "list-type=2&prefix=p%2F&continuation-token=t%2F%2B&encoding-type=url",
+    ]
+    store, _, _ = scripted(document("<ListBucketResult><Contents><Key>a</Key></Contents></ListBucketResult>"))
+    with pytest.raises(Unavailable, match="size"):
+        run(_all(store.list("p/")))
+
+
+@pytest.mark.parametrize("name", ["a\nb: c", "a\r", "\0"])
+def test_what_would_break_a_header_is_refused_before_anything_is_sent(name: str) -> None:
+    store, _, script = scripted()
+    for request in (
+        lambda: store.put("k", b"", metadata={"name": name}),
+        lambda: store.put("k", b"", metadata={name: "value"}),
+        lambda: store.create_upload("k", metadata={}, options={"ContentType": name}),
+        lambda: store.create_upload("k", metadata={}, options={"ContentType": 5}),
+        lambda: store.put("k", b"", metadata={"name": "ü"}),
+        lambda: store.head(""),
+        lambda: store.delete([""]),
+    ):
+        with pytest.raises(StoreError, match="cannot be made"):
+            run(request())
+    assert script.asked == []
