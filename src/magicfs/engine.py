@@ -6,9 +6,8 @@ waited for, and three lists say what is done, what failed and what was not start
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
-from itertools import count
 from typing import TypedDict
 
 from magicfs.errors import ObjectNotFound, StoreError, UploadNotFound
@@ -95,6 +94,23 @@ class BatchResult:
         return {"done": done, "failed": failed, "not_started": [key for key in keys if key not in tried]}
 
 
+def _numbered(
+    steps: Iterable[Step] | AsyncIterable[Step],
+) -> Iterable[tuple[int, Step]] | AsyncIterable[tuple[int, Step]]:
+    return _numbered_later(steps) if isinstance(steps, AsyncIterable) else enumerate(steps)
+
+
+async def _numbered_later(steps: AsyncIterable[Step]) -> AsyncIterator[tuple[int, Step]]:
+    number = 0
+    try:
+        async for step in steps:
+            yield number, step
+            number += 1
+    finally:
+        if isinstance(steps, AsyncGenerator):
+            await steps.aclose()
+
+
 class Engine:
     """Runs batches of steps against one store, with at most ``concurrency`` requests at once.
 
@@ -136,10 +152,10 @@ class Engine:
         completed file before it counts: a repeated complete may be answered with success although the object
         was deleted since, or is another's.
         """
-        result, numbers = BatchResult(), count()
+        result = BatchResult()
 
-        async def one(step: Step) -> bool:
-            number = next(numbers)
+        async def one(numbered: tuple[int, Step]) -> bool:
+            number, step = numbered
             if stop_on_failure and result.failures:
                 result.not_started.append(step)
                 return False
@@ -157,7 +173,7 @@ class Engine:
                 self._observer(Event(batch.name, step, outcome))
             return error is None or not stop_on_failure
 
-        await drained(batch.steps, one, self.concurrency)
+        await drained(_numbered(batch.steps), one, self.concurrency)
         return result
 
     async def _carry_out(self, step: Step, *, verify: bool) -> tuple[Outcome, Exception | None, str]:

@@ -40,48 +40,48 @@ class _Upload:
     parts: dict[int, bytes] = field(default_factory=dict)
 
 
-class _SortedNames:
-    """The keys of a bucket in order, so that a listing looks at no more than what it shows.
+class _Objects(dict[str, _Object]):
+    """Objects by their keys, which it can tell in order: a listing looks at no more than what it shows.
 
-    Sorting waits for the next listing. Keys that are gone stay until they are many. Text sorts as its UTF-8
-    does.
+    Sorting waits for the next listing. Keys that are gone stay in the order until they are many.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._sorted: builtins.list[str] = []
         self._fresh: builtins.list[str] = []
 
-    def add(self, key: str) -> None:
-        """Take in a key that was not there."""
-        self._fresh.append(key)
+    def __setitem__(self, key: str, value: _Object) -> None:
+        if key not in self:
+            self._fresh.append(key)
+        super().__setitem__(key, value)
 
-    def of(self, objects: Mapping[str, object]) -> builtins.list[str]:
-        """The keys in order, all that are there and perhaps others; one may stand there twice."""
-        if len(self._sorted) + len(self._fresh) > 2 * len(objects) + _STALE_MAX:
-            self._sorted, self._fresh = sorted(objects), []
+    def update(self, other: Mapping[str, _Object]) -> None:  # type: ignore[override]
+        """Take in the objects of another bucket."""
+        for key, value in other.items():
+            self[key] = value
+
+    def below(self, prefix: str) -> Iterator[str]:
+        """The keys that start with the prefix, in order. Text sorts as its UTF-8 does."""
+        if len(self._sorted) + len(self._fresh) > 2 * len(self) + _STALE_MAX:
+            self._sorted = sorted(self)
         elif self._fresh:
             self._sorted += self._fresh
             self._sorted.sort()
-            self._fresh = []
-        return self._sorted
-
-
-@dataclass(slots=True)
-class _Bucket:
-    objects: dict[str, _Object] = field(default_factory=dict)
-    uploads: dict[str, _Upload] = field(default_factory=dict)
-    names: _SortedNames = field(default_factory=_SortedNames)
-
-    def below(self, prefix: str) -> Iterator[str]:
-        """The keys that start with the prefix, in order."""
-        keys, last = self.names.of(self.objects), None
+        self._fresh, keys, last = [], self._sorted, None
         for place in range(bisect.bisect_left(keys, prefix), len(keys)):
             key = keys[place]
             if not key.startswith(prefix):
                 return
-            if key != last and key in self.objects:
+            if key != last and key in self:
                 yield key
             last = key
+
+
+@dataclass(slots=True)
+class _Bucket:
+    objects: _Objects = field(default_factory=_Objects)
+    uploads: dict[str, _Upload] = field(default_factory=dict)
 
 
 _numbers = itertools.count(1)
@@ -274,12 +274,12 @@ class MemoryStore:
 
     async def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
         contents = self._contents("list", prefix)
-        keys = itertools.islice(contents.below(prefix), limit)
+        keys = itertools.islice(contents.objects.below(prefix), limit)
         for info in [_listed(contents.objects[key].info) for key in keys]:
             yield info
 
     async def list_directories(self, prefix: str) -> AsyncIterator[str]:
-        keys = self._contents("list_directories", prefix).below(prefix)
+        keys = self._contents("list_directories", prefix).objects.below(prefix)
         ends = ((key, key.find("/", len(prefix)) + 1) for key in keys)
         for directory in list(dict.fromkeys(key[:end] for key, end in ends if end)):
             yield directory
@@ -366,8 +366,6 @@ class MemoryStore:
         description: Mapping[str, Any] | None = None,
     ) -> ObjectInfo:
         info = ObjectInfo(key, len(body), etag, self.world.clock(), metadata, description or {})
-        if key not in contents.objects:
-            contents.names.add(key)
         contents.objects[key] = _Object(info, body)
         return info
 
