@@ -1,0 +1,44 @@
+"""One large file, from open to visible, beside every client that streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from benchmarks.crew import Measured, crew, take_turns
+from benchmarks.figures import Figure, ratio_of
+from benchmarks.groups.bucket import Bucket
+from benchmarks.session import Session
+
+__all__ = ["PEERS", "rates", "streamed"]
+
+_SIDES = {
+    "magicfs": "benchmarks.sides.ours:Ours",
+    "s3fs": "benchmarks.sides.plain_s3fs:PlainS3fs",
+    "pyarrow": "benchmarks.sides.arrow_s3:ArrowS3",
+    "obstore": "benchmarks.sides.obstore_s3:ObstoreS3",
+    "boto3": "benchmarks.sides.boto3_threads:Boto3Threads",
+    "s5cmd": "benchmarks.sides.s5cmd:S5cmd",
+}
+_OPTIONAL = frozenset({"s5cmd"})
+PEERS = tuple(name for name in _SIDES if name != "magicfs")
+
+
+def streamed(session: Session, bucket: Bucket, mebibytes: int) -> Measured:
+    """Every side's turns."""
+    with crew(session, _SIDES, bucket.place, _OPTIONAL) as sides:
+        turns = {name: partial(side.do, "stream", mebibytes=mebibytes) for name, side in sides.items()}
+        return take_turns(session, turns, after=bucket.clear)
+
+
+def rates(measured: Measured, mebibytes: int, name: str) -> Mapping[str, Figure]:
+    """The rate of magicfs against each peer, and that of every side in MiB/s."""
+    ours = measured.wall_s("magicfs")
+    figures = {}
+    for side in measured.turns:
+        figures[f"{name}_{side}_mib_s"] = Figure.of(
+            [mebibytes / seconds for seconds in measured.wall_s(side)]
+        )
+        if side != "magicfs":
+            figures[f"{name}_vs_{side}"] = ratio_of(measured.wall_s(side), ours)
+    return figures

@@ -1,0 +1,19 @@
+"""Streaming to the stub: only the client works."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from benchmarks.figures import Figure
+from benchmarks.groups.bucket import on_stub
+from benchmarks.groups.streams import rates, streamed
+from benchmarks.session import Session
+
+__all__ = ["measure"]
+
+
+def measure(session: Session) -> Mapping[str, Figure]:
+    """Rates."""
+    mebibytes = session.size(1024, 128)
+    with on_stub(session) as bucket:
+        return rates(streamed(session, bucket, mebibytes), mebibytes, "stub_stream")

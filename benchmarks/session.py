@@ -1,0 +1,59 @@
+"""What a run tells its groups: how much to measure, how often, and where to say so."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+__all__ = ["Session"]
+
+ROUNDS = 5
+ROUNDS_IF_LONG = 3
+LONG_ROUND_S = 20.0
+
+
+@dataclass(slots=True)
+class Session:
+    """One run of the benchmarks."""
+
+    rounds: int | None = None  # None: 5, and 3 where a round takes long
+    quick: bool = False  # small sizes: what comes out is no measurement
+    quiet: bool = False
+    seconds: dict[str, float] = field(default_factory=dict)  # what each group took
+    remarks: dict[str, str] = field(default_factory=dict)  # sides that did not take part, and why
+    versions: dict[str, str] = field(default_factory=dict)
+    fallbacks: dict[str, int] = field(
+        default_factory=dict
+    )  # requests of magicfs through aiobotocore, by operation
+    series: dict[str, object] = field(default_factory=dict)  # what the plots show
+
+    def size(self, whole: int, quick: int) -> int:
+        """The size of a measure, in a whole run or a quick one."""
+        return quick if self.quick else whole
+
+    def rounds_for(self, warm_up_s: float) -> int:
+        """How many rounds to measure, given what the discarded one took."""
+        if self.rounds is not None:
+            return self.rounds
+        return ROUNDS_IF_LONG if self.quick or warm_up_s > LONG_ROUND_S else ROUNDS
+
+    def fell_back(self, requests: Mapping[str, int]) -> None:
+        """Note requests of magicfs that another client has sent for it."""
+        for operation, count in requests.items():
+            self.fallbacks[operation] = self.fallbacks.get(operation, 0) + count
+
+    def say(self, text: str) -> None:
+        """Tell whoever watches."""
+        if not self.quiet:
+            print(text, file=sys.stderr, flush=True)
+
+    @contextmanager
+    def timed(self, group: str) -> Iterator[None]:
+        """Note what a group takes."""
+        started = time.monotonic()
+        self.say(f"== {group}")
+        yield
+        self.seconds[group] = time.monotonic() - started

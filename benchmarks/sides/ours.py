@@ -1,0 +1,137 @@
+"""magicfs: everything is measured up to where it is visible."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal
+
+import magicfs
+from benchmarks import data
+from benchmarks.clock import Clock
+from benchmarks.place import CONCURRENCY, PART_BYTES, Place
+
+__all__ = ["Ours"]
+
+Tracking = Literal["memory", "store"]
+
+
+class Ours:
+    """Whole jobs of one task, but for the job commit, which has many."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._fell_back = _count_fallbacks()
+
+    def versions(self) -> dict[str, str]:
+        import s3fs
+
+        return {"magicfs": magicfs.__version__, "s3fs": s3fs.__version__}
+
+    def _told(self, **values: Any) -> dict[str, Any]:
+        """What a turn returns: also how many requests went through aiobotocore, by operation."""
+        found = dict(self._fell_back)
+        self._fell_back.clear()
+        return {"fallbacks": found, **values}
+
+    def commit(self, clock: Clock, where: str, files: int, tasks: int) -> dict[str, Any]:
+        """The job commit of many files, all of them uploads."""
+        job = self._job(where, tracking="memory").setup()
+        commits = []
+        for number in range(tasks):
+            task = job.task(number).setup()
+            bodies = data.bodies(files // tasks, 1)
+            task.filesystem.pipe({f"{task.path}/{name}": body for name, body in bodies.items()})
+            commits.append(task.commit())
+        with clock("commit"):
+            report = job.commit(commits)
+        assert report.files == files, report
+        return self._told()
+
+    def pipe(self, clock: Clock, where: str, files: int, size: int, tracking: Tracking) -> dict[str, Any]:
+        """Many files of one task."""
+        bodies = data.bodies(files, size)
+        with clock(), self._job(where, tracking=tracking) as job, job.task(0) as task:
+            paths = {f"{task.path}/{name}": body for name, body in bodies.items()}
+            task.filesystem.pipe(paths, batch_size=CONCURRENCY)
+        assert job.report.files == files, job.report
+        return self._told()
+
+    def open_files(
+        self, clock: Clock, where: str, files: int, size: int, tracking: Tracking
+    ) -> dict[str, Any]:
+        """The same, each file opened, written and closed by one of some threads."""
+        bodies = data.bodies(files, size)
+
+        def write(one: tuple[str, bytes]) -> None:
+            with task.filesystem.open(f"{task.path}/{one[0]}", "wb") as file:
+                file.write(one[1])
+
+        with (
+            clock(),
+            self._job(where, tracking=tracking) as job,
+            job.task(0) as task,
+            ThreadPoolExecutor(CONCURRENCY // 2) as pool,
+        ):
+            list(pool.map(write, bodies.items()))
+        assert job.report.files == files, job.report
+        return self._told()
+
+    def stream(self, clock: Clock, where: str, mebibytes: int) -> dict[str, Any]:
+        """One large file."""
+        with (
+            clock(),
+            self._job(where, tracking="memory", part_size=PART_BYTES) as job,
+            job.task(0) as task,
+            task.filesystem.open(f"{task.path}/big.bin", "wb") as file,
+        ):
+            for block in data.blocks(mebibytes):
+                file.write(block)
+        return self._told()
+
+    def write_rows(self, clock: Clock, where: str, table: str) -> dict[str, Any]:
+        """A dataset of many partitions."""
+        import pyarrow.dataset as ds
+
+        rows, partitioning = data.rows(table), data.partitioning()
+        with clock(), self._job(where, tracking="memory") as job, job.task(0) as task:
+            ds.write_dataset(
+                *(rows, task.path),
+                filesystem=task.filesystem,
+                format="parquet",
+                partitioning=partitioning,
+                existing_data_behavior="overwrite_or_ignore",
+            )
+        return self._told()
+
+    def read_rows(self, clock: Clock, where: str) -> dict[str, Any]:
+        """The dataset by its manifest, and all its rows."""
+        url = f"s3://{self._place.bucket}/{where}"
+        with clock():
+            found = magicfs.dataset(url, storage_options=self._place.s3fs_options).to_table()
+        self._fell_back.clear()  # files are read by s3fs
+        return {"rows": found.num_rows}
+
+    def _job(self, where: str, **options: Any) -> magicfs.Job:
+        return magicfs.Job(
+            f"s3://{self._place.bucket}/{where}",
+            conflict="append",
+            concurrency=CONCURRENCY,
+            storage_options=self._place.s3fs_options,
+            **options,
+        )
+
+
+def _count_fallbacks() -> Counter[str]:
+    """Have every request of aiobotocore in this process counted."""
+    from aiobotocore.client import AioBaseClient
+
+    counts: Counter[str] = Counter()
+    call = AioBaseClient._make_api_call  # noqa: SLF001 - there is no public place that all requests pass
+
+    async def counted(self: Any, operation: str, arguments: Any) -> Any:
+        counts[operation] += 1
+        return await call(self, operation, arguments)
+
+    AioBaseClient._make_api_call = counted  # noqa: SLF001
+    return counts
