@@ -24,7 +24,10 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command. Exit code 1 if a request of magicfs fell back to aiobotocore."""
-    given = _parser().parse_args(arguments)
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    if given.write is not None and given.group:
+        parser.error("--write wants a whole run, so that the page has figures of one day: leave --group out")
     session = Session(rounds=given.rounds, quick=given.quick, quiet=given.json)
     about = machine.describe()
     figures: dict[str, Figure] = {}

@@ -2,15 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Figure
-from benchmarks.targets import Run
+from benchmarks.pictures import drawn
+from benchmarks.table import cells, number
+from benchmarks.targets import Run, of_run
 
-__all__ = ["write"]
+__all__ = ["QUICK", "part", "part_of", "write"]
+
+QUICK = "**A quick run: its sizes are small, and these figures mean nothing.**"
+_SUFFIX = ".svg"
 
 
 def write(path: Path, run: Run, figures: Mapping[str, Figure], told: Mapping[str, Any]) -> None:
-    """Write a run's part."""
+    """Write a run's part, and its pictures into a directory that is called as the page.
+
+    Raises:
+        ValueError: The page has no place for the part; nothing was written.
+    """
+    page = path.read_text(encoding="utf-8")
+    before, after = _around(page, run)
+    directory = path.with_suffix("")
+    directory.mkdir(exist_ok=True)
+    pictures = []
+    for picture, text in drawn(run, figures):
+        (directory / f"{picture.name}{_SUFFIX}").write_text(text, encoding="utf-8")
+        pictures.append(f"![{picture.title}]({directory.name}/{picture.name}{_SUFFIX})")
+    path.write_text(f"{before}\n{part(run, figures, told, pictures)}\n\n{after}", encoding="utf-8")
+
+
+def part(
+    run: Run,
+    figures: Mapping[str, Figure],
+    told: Mapping[str, Any] | None = None,
+    pictures: Iterable[str] = (),
+) -> str:
+    """What a run has to say; without figures, that it was not run."""
+    rows = [("measure", "measured", "target", "met"), ("---", "---:", "---:", "---")]
+    rows += [cells(target, figures) for target in of_run(run)]
+    blocks = ["\n".join(f"| {' | '.join(row)} |".replace("|  |", "| |") for row in rows)]
+    if told is not None:
+        blocks = [
+            *([QUICK] if told["quick"] else []),
+            _about(told),
+            *blocks,
+            *pictures,
+            _others(run, figures),
+        ]
+        remarks = [f"* {name}: {why}" for name, why in told["remarks"].items()]
+        blocks += ["\n".join(remarks)] if remarks else []
+    return "\n\n".join(blocks)
+
+
+def part_of(page: str, run: Run) -> str:
+    """The part of a run, as a page has it."""
+    before, after = _around(page, run)
+    return page[len(before) : len(page) - len(after)].strip()
+
+
+def _around(page: str, run: Run) -> tuple[str, str]:
+    begin, end = f"<!-- {run}: written by the run -->\n", f"<!-- {run}: end -->"
+    if page.count(begin) != 1 or page.count(end) != 1:
+        raise ValueError(f"the page needs one line {begin.strip()!r} and one {end!r}")
+    before, _, rest = page.partition(begin)
+    return before + begin, end + rest.partition(end)[2]
+
+
+def _about(told: Mapping[str, Any]) -> str:
+    machine = told["machine"]
+    versions = ", ".join(f"{name} {version}" for name, version in told["versions"].items())
+    fallbacks = f"{sum(told['fallbacks'].values()):,}"
+    return (
+        f"Measured on {told['date']} with {machine['cores']} cores of {machine['cpu']}, "
+        f"{machine['memory_gb']:g} GB, {machine['system']}, Python {machine['python']}, "
+        f"load {machine['load']:g} at the start, in {told['whole_s']:.0f} s. "
+        f"Requests of magicfs that fell back to aiobotocore: {fallbacks}. Versions: {versions}."
+    )
+
+
+def _others(run: Run, figures: Mapping[str, Figure]) -> str:
+    """Everything that was measured and has no target."""
+    judged = {target.name for target in of_run(run)}
+    others = [f"`{name}` {number(one.value)}" for name, one in figures.items() if name not in judged]
+    return f"Measured as well: {', '.join(others)}."

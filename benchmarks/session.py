@@ -12,6 +12,7 @@ __all__ = ["Session"]
 
 ROUNDS = 5
 ROUNDS_IF_LONG = 3
+ROUNDS_IF_QUICK = 2
 LONG_ROUND_S = 20.0
 
 
@@ -28,7 +29,6 @@ class Session:
     fallbacks: dict[str, int] = field(
         default_factory=dict
     )  # requests of magicfs through aiobotocore, by operation
-    series: dict[str, object] = field(default_factory=dict)  # what the plots show
 
     def size(self, whole: int, quick: int) -> int:
         """The size of a measure, in a whole run or a quick one."""
@@ -38,7 +38,9 @@ class Session:
         """How many rounds to measure, given what the discarded one took."""
         if self.rounds is not None:
             return self.rounds
-        return ROUNDS_IF_LONG if self.quick or warm_up_s > LONG_ROUND_S else ROUNDS
+        if self.quick:
+            return ROUNDS_IF_QUICK
+        return ROUNDS_IF_LONG if warm_up_s > LONG_ROUND_S else ROUNDS
 
     def fell_back(self, requests: Mapping[str, int]) -> None:
         """Note requests of magicfs that another client has sent for it."""

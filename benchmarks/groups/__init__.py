@@ -25,6 +25,9 @@ GROUPS: Final[Mapping[str, tuple[Run, str]]] = {
     "stream": ("bench", "benchmarks.groups.stream"),
     "many": ("bench", "benchmarks.groups.many"),
     "rows": ("bench", "benchmarks.groups.rows"),
+    "partitions": ("bench", "benchmarks.groups.partitions"),
+    "cold": ("bench", "benchmarks.groups.cold"),
+    "million": ("bench-full", "benchmarks.groups.million"),
 }
 """By name: the run that a group is part of, and its module."""
 

@@ -42,8 +42,7 @@ def measure(session: Session) -> Mapping[str, Figure]:
         if name != "magicfs":
             figures[f"rows_vs_{name}"] = ratio_of(ours, written.wall_s(name))
             figures[f"rows_cpu_vs_{name}"] = ratio_of(written.cpu_s("magicfs"), written.cpu_s(name))
-    figures["rows_s"] = Figure.of(ours)
-    return figures
+    return figures | {f"rows_{name}_s": Figure.of(written.wall_s(name)) for name in written.turns}
 
 
 def _read(
@@ -59,4 +58,4 @@ def _read(
         assert all(turn.values["rows"] == count for turn in taken), name
     ours = read.wall_s("magicfs")
     figures = {f"read_vs_{name}": ratio_of(ours, read.wall_s(name)) for name in ("s3fs", "pyarrow")}
-    return figures | {"read_s": Figure.of(ours)}
+    return figures | {f"read_{name}_s": Figure.of(read.wall_s(name)) for name in read.turns}

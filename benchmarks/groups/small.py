@@ -36,7 +36,10 @@ def measure(session: Session) -> Mapping[str, Figure]:
             },
             after=bucket.clear,
         )
-    figures = {}
+    figures = {
+        f"small_{name}_ms": Figure.of([1000 * one / given["files"] for one in measured.cpu_s(name)])
+        for name in measured.turns
+    }
     for side in ("memory", "store", "obstore"):
         figures[f"small_{side}_cpu"] = ratio_of(measured.cpu_s(side), measured.cpu_s("s3fs"))
         figures[f"small_{side}_time"] = ratio_of(measured.wall_s(side), measured.wall_s("s3fs"))

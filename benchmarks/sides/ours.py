@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
@@ -10,6 +9,7 @@ import magicfs
 from benchmarks import data
 from benchmarks.clock import Clock
 from benchmarks.place import CONCURRENCY, PART_BYTES, Place
+from benchmarks.sides.fallbacks import Fallbacks
 
 __all__ = ["Ours"]
 
@@ -21,7 +21,7 @@ class Ours:
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._fell_back = _count_fallbacks()
+        self._fallbacks = Fallbacks()
 
     def versions(self) -> dict[str, str]:
         import s3fs
@@ -30,9 +30,7 @@ class Ours:
 
     def _told(self, **values: Any) -> dict[str, Any]:
         """What a turn returns: also how many requests went through aiobotocore, by operation."""
-        found = dict(self._fell_back)
-        self._fell_back.clear()
-        return {"fallbacks": found, **values}
+        return {"fallbacks": self._fallbacks.taken(), **values}
 
     def commit(self, clock: Clock, where: str, files: int, tasks: int) -> dict[str, Any]:
         """The job commit of many files, all of them uploads."""
@@ -109,7 +107,7 @@ class Ours:
         url = f"s3://{self._place.bucket}/{where}"
         with clock():
             found = magicfs.dataset(url, storage_options=self._place.s3fs_options).to_table()
-        self._fell_back.clear()  # files are read by s3fs
+        self._fallbacks.taken()  # s3fs reads the files
         return {"rows": found.num_rows}
 
     def _job(self, where: str, **options: Any) -> magicfs.Job:
@@ -120,18 +118,3 @@ class Ours:
             storage_options=self._place.s3fs_options,
             **options,
         )
-
-
-def _count_fallbacks() -> Counter[str]:
-    """Have every request of aiobotocore in this process counted."""
-    from aiobotocore.client import AioBaseClient
-
-    counts: Counter[str] = Counter()
-    call = AioBaseClient._make_api_call  # noqa: SLF001 - there is no public place that all requests pass
-
-    async def counted(self: Any, operation: str, arguments: Any) -> Any:
-        counts[operation] += 1
-        return await call(self, operation, arguments)
-
-    AioBaseClient._make_api_call = counted  # noqa: SLF001
-    return counts
