@@ -17,7 +17,10 @@ from benchmarks.place import Place
 from benchmarks.session import Session
 from magicfs.testing import environments
 
-__all__ = ["Absent", "Measured", "Side", "Turn", "crew", "take_turns"]
+__all__ = ["WARM_UP", "Absent", "Measured", "Side", "Turn", "crew", "take_turns"]
+
+WARM_UP = "warm-up"
+"""With this begins the key of a turn whose figures are discarded."""
 
 _ROOT = Path(__file__).parents[1]
 _OWN_ENVIRONMENTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -100,8 +103,7 @@ def crew(
             except (Absent, environments.EnvironmentNotMade) as error:
                 if name not in optional:
                     raise
-                session.remarks[name] = str(error).splitlines()[-1]
-                session.say(f"   without {name}: {session.remarks[name]}")
+                session.without(name, error)
                 continue
             stack.callback(side.close)
             session.versions |= side.versions
@@ -139,11 +141,15 @@ def take_turns(
     session: Session,
     turns: Mapping[str, Callable[[str], Turn]],
     after: Callable[[str], None] | None = None,
+    *,
+    optional: frozenset[str] = frozenset(),
+    round_s: float | None = None,
 ) -> Measured:
     """Let all sides work, round by round, in an order that rotates; the first round is discarded.
 
-    Each is told a key that no other turn has, and so is ``after``, which tidies up. The warm-up says how many
-    rounds there will be.
+    Each is told a key that no other turn has, and so is ``after``, which tidies up. How many rounds there
+    will be hangs on what one takes: ``round_s``, or as long as the discarded one took. An optional side that
+    fails in that round is remarked and left out.
     """
     names = list(turns)
 
@@ -156,9 +162,15 @@ def take_turns(
         return turn
 
     started = time.monotonic()
-    for name in names:
-        one(name, "warm-up")
-    rounds = session.rounds_for(time.monotonic() - started)
+    for name in list(names):
+        try:
+            one(name, WARM_UP)
+        except Absent as error:
+            if name not in optional:
+                raise
+            session.without(name, error)
+            names.remove(name)
+    rounds = session.rounds_for(time.monotonic() - started if round_s is None else round_s)
     measured = Measured({name: [] for name in names})
     for number in range(rounds):
         shift = number % len(names)

@@ -30,7 +30,11 @@ class Picture:
 
 
 _STREAMS: Final = {name: name for name in (_OURS, "obstore", "pyarrow", "boto3", "s5cmd", "s3fs")}
-_TRACKED: Final = {"memory": "magicfs, in memory", "store": "magicfs, in store"}
+_TRACKED: Final = {
+    "memory": "magicfs, in bundles",
+    "uploads": "magicfs, in memory",
+    "store": "magicfs, in store",
+}
 
 PICTURES: Final[tuple[Picture, ...]] = (
     Picture(

@@ -15,6 +15,7 @@ _WIDTH, _LABELS, _VALUES = 720, 170, 130
 _ROW, _BAR, _TOP, _BOTTOM = 30, 18, 58, 14
 _STYLE = """
   text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #1f2328; }
+  .page { fill: #ffffff; }
   .title { font-size: 15px; font-weight: 600; }
   .note { fill: #59636e; font-size: 12px; }
   .ours { fill: #0969da; }
@@ -22,6 +23,7 @@ _STYLE = """
   .spread { stroke: #1f2328; stroke-width: 1.5; }
   .axis { stroke: #9aa4af; stroke-width: 1; }
   @media (prefers-color-scheme: dark) {
+    .page { fill: #0d1117; }
     text { fill: #e6edf3; }
     .note { fill: #9198a1; }
     .ours { fill: #4493f8; }
@@ -50,6 +52,7 @@ def bars(title: str, note: str, unit: str, drawn: Sequence[Bar]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img">',
         f"<title>{escape(title)}</title>",
         f"<style>{_STYLE}</style>",
+        f'<rect class="page" width="{_WIDTH}" height="{height}" rx="6"/>',
         f'<text class="title" x="8" y="22">{escape(title)}</text>',
         f'<text class="note" x="8" y="42">{escape(note)}</text>',
     ]

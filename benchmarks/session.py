@@ -35,12 +35,17 @@ class Session:
         return quick if self.quick else whole
 
     def rounds_for(self, warm_up_s: float) -> int:
-        """How many rounds to measure, given what the discarded one took."""
+        """How many rounds to measure, given what a round of all sides takes."""
         if self.rounds is not None:
             return self.rounds
         if self.quick:
             return ROUNDS_IF_QUICK
         return ROUNDS_IF_LONG if warm_up_s > LONG_ROUND_S else ROUNDS
+
+    def without(self, side: str, why: Exception) -> None:
+        """Note that a side does not take part."""
+        self.remarks[side] = f"did not take part: {str(why).splitlines()[-1]}"
+        self.say(f"   {side} {self.remarks[side]}")
 
     def fell_back(self, requests: Mapping[str, int]) -> None:
         """Note requests of magicfs that another client has sent for it."""

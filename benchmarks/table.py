@@ -14,9 +14,8 @@ NOT_MEASURED = "not measured"
 
 def number(value: float) -> str:
     """A value with three digits that count."""
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.2f}" if abs(value) >= 1 else f"{value:.3f}"
+    digits = next((digits for digits, least in enumerate((100, 10, 1)) if abs(value) >= least), 3)
+    return f"{value:,.{digits}f}"
 
 
 def cells(target: Target, figures: Mapping[str, Figure]) -> tuple[str, str, str, str]:

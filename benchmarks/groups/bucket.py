@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import pyarrow.dataset as ds
+from pyarrow.fs import S3FileSystem
+
+from benchmarks import data
 from benchmarks.place import Place
 from benchmarks.session import Session
 from benchmarks.stub import Stub
@@ -22,6 +26,32 @@ class Bucket:
 
     server: Server
     place: Place
+
+    def take(self, where: str, *, files: int, size: int) -> None:
+        """Hold what a turn has left against what it should have left, and delete it."""
+        keys = self.server.visible_keys(self.place.bucket, f"{where}/")
+        assert len(keys) == files, f"{where}: {len(keys)} files are there, not {files}"
+        found = self.server.s3_client().head_object(Bucket=self.place.bucket, Key=keys[-1])
+        assert found["ContentLength"] == size, (
+            f"{where}: a file has {found['ContentLength']} bytes, not {size}"
+        )
+        self.clear(where)
+
+    def take_rows(self, where: str, *, rows: int) -> None:
+        """The same of a dataset."""
+        endpoint = self.server.endpoint.removeprefix("http://")
+        filesystem = S3FileSystem(
+            access_key=self.server.access_key,
+            secret_key=self.server.secret_key,
+            region=self.server.region,
+            scheme="http",
+            endpoint_override=endpoint,
+        )
+        found = ds.dataset(f"{self.place.bucket}/{where}", filesystem=filesystem, partitioning="hive")
+        assert set(data.PARTITION_COLUMNS) <= set(found.schema.names), f"{where}: no partitions"
+        count = found.count_rows()
+        assert count == rows, f"{where}: {count} rows are there, not {rows}"
+        self.clear(where)
 
     def clear(self, where: str) -> None:
         """Delete what lies below a key; that is not measured."""

@@ -19,22 +19,24 @@ _SIZE = 1000
 
 def measure(session: Session) -> Mapping[str, Figure]:
     """Files divided by seconds of the client's processor time; job, task and their ends included."""
-    files = session.size(10_000, 200)
+    files = session.size(5000, 200)
     given: dict[str, Any] = {"files": files, "size": _SIZE}
     with on_stub(session) as bucket, crew(session, _SIDES, bucket.place) as sides:
         ours = sides["magicfs"]
         measured = take_turns(
             session,
             {
-                "magicfs": partial(ours.do, "pipe", tracking="memory", **given),
+                "magicfs": partial(ours.do, "pipe", tracking="bundles", **given),
+                "magicfs, uploads": partial(ours.do, "pipe", tracking="memory", **given),
                 "magicfs, in store": partial(ours.do, "pipe", tracking="store", **given),
-                "magicfs, open": partial(ours.do, "open_files", tracking="memory", **given),
+                "magicfs, open": partial(ours.do, "open_files", tracking="bundles", **given),
                 "s3fs": partial(sides["s3fs"].do, "pipe", **given),
             },
             after=bucket.clear,
         )
     names = {
         "magicfs": "files_per_core_s",
+        "magicfs, uploads": "files_uploaded_per_core_s",
         "magicfs, in store": "files_in_store_per_core_s",
         "magicfs, open": "files_opened_per_core_s",
         "s3fs": "files_s3fs_per_core_s",

@@ -30,11 +30,14 @@ def measure(session: Session) -> Mapping[str, Figure]:
     with on_seaweedfs(session) as bucket, crew(session, _SIDES, bucket.place, _OPTIONAL) as sides:
         ours = sides.pop("magicfs")
         turns = {
-            "memory": partial(ours.do, "pipe", tracking="memory", **given),
+            "memory": partial(ours.do, "pipe", tracking="bundles", **given),
+            "uploads": partial(ours.do, "pipe", tracking="memory", **given),
             "store": partial(ours.do, "pipe", tracking="store", **given),
         }
         turns |= {name: partial(side.do, "pipe", **given) for name, side in sides.items()}
-        measured = take_turns(session, turns, after=bucket.clear)
+        measured = take_turns(session, turns, partial(bucket.take, **given), optional=_OPTIONAL)
     s3fs = measured.wall_s("s3fs")
-    figures = {f"many_{name}": ratio_of(measured.wall_s(name), s3fs) for name in turns if name != "s3fs"}
-    return figures | {f"many_{name}_s": Figure.of(measured.wall_s(name)) for name in turns}
+    figures = {
+        f"many_{name}": ratio_of(measured.wall_s(name), s3fs) for name in measured.turns if name != "s3fs"
+    }
+    return figures | {f"many_{name}_s": Figure.of(measured.wall_s(name)) for name in measured.turns}

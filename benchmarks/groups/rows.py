@@ -35,7 +35,7 @@ def measure(session: Session) -> Mapping[str, Figure]:
         data.save_rows(table, count)
         with crew(session, _SIDES, bucket.place, _OPTIONAL) as sides:
             turns = {name: partial(side.do, "write_rows", table=str(table)) for name, side in sides.items()}
-            written = take_turns(session, turns, after=bucket.clear)
+            written = take_turns(session, turns, partial(bucket.take_rows, rows=count), optional=_OPTIONAL)
             figures = _read(session, bucket, sides, str(table), count)
     ours = written.wall_s("magicfs")
     for name in written.turns:

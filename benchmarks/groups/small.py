@@ -29,18 +29,19 @@ def measure(session: Session) -> Mapping[str, Figure]:
         measured = take_turns(
             session,
             {
-                "memory": partial(ours.do, "pipe", tracking="memory", **given),
+                "memory": partial(ours.do, "pipe", tracking="bundles", **given),
+                "uploads": partial(ours.do, "pipe", tracking="memory", **given),
                 "store": partial(ours.do, "pipe", tracking="store", **given),
                 "s3fs": partial(sides["s3fs"].do, "pipe", **given),
                 "obstore": partial(sides["obstore"].do, "pipe", **given),
             },
-            after=bucket.clear,
+            after=partial(bucket.take, **given),
         )
     figures = {
         f"small_{name}_ms": Figure.of([1000 * one / given["files"] for one in measured.cpu_s(name)])
         for name in measured.turns
     }
-    for side in ("memory", "store", "obstore"):
+    for side in ("memory", "uploads", "store", "obstore"):
         figures[f"small_{side}_cpu"] = ratio_of(measured.cpu_s(side), measured.cpu_s("s3fs"))
         figures[f"small_{side}_time"] = ratio_of(measured.wall_s(side), measured.wall_s("s3fs"))
     return figures

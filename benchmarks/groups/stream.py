@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
+from functools import partial
 
+from benchmarks.data import BLOCK
 from benchmarks.figures import Figure
 from benchmarks.groups.bucket import on_seaweedfs
 from benchmarks.groups.streams import PEERS, rates, streamed
@@ -17,7 +19,8 @@ def measure(session: Session) -> Mapping[str, Figure]:
     """Rates."""
     mebibytes = session.size(512, 64)
     with on_seaweedfs(session) as bucket:
-        measured = streamed(session, bucket, mebibytes)
+        after = partial(bucket.take, files=1, size=mebibytes * len(BLOCK))
+        measured = streamed(session, bucket, mebibytes, after)
     figures = dict(rates(measured, mebibytes, "stream"))
     here = [name for name in PEERS if name in measured.turns]
     best = min(here, key=lambda name: statistics.median(measured.wall_s(name)))

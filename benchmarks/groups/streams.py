@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from benchmarks.crew import Measured, crew, take_turns
@@ -24,11 +24,11 @@ _OPTIONAL = frozenset({"s5cmd"})
 PEERS = tuple(name for name in _SIDES if name != "magicfs")
 
 
-def streamed(session: Session, bucket: Bucket, mebibytes: int) -> Measured:
-    """Every side's turns."""
+def streamed(session: Session, bucket: Bucket, mebibytes: int, after: Callable[[str], None]) -> Measured:
+    """Every side's turns; ``after`` each one is tidied up."""
     with crew(session, _SIDES, bucket.place, _OPTIONAL) as sides:
         turns = {name: partial(side.do, "stream", mebibytes=mebibytes) for name, side in sides.items()}
-        return take_turns(session, turns, after=bucket.clear)
+        return take_turns(session, turns, after, optional=_OPTIONAL)
 
 
 def rates(measured: Measured, mebibytes: int, name: str) -> Mapping[str, Figure]:

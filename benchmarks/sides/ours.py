@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
@@ -13,7 +14,10 @@ from benchmarks.sides.fallbacks import Fallbacks
 
 __all__ = ["Ours"]
 
-Tracking = Literal["memory", "store"]
+Tracking = Literal["bundles", "memory", "store"]
+"""How a task remembers its files; with ``bundles`` in memory, small ones whole until the job commit."""
+
+_BUNDLED_BYTES = 256 * 2**10
 
 
 class Ours:
@@ -49,7 +53,7 @@ class Ours:
     def pipe(self, clock: Clock, where: str, files: int, size: int, tracking: Tracking) -> dict[str, Any]:
         """Many files of one task."""
         bodies = data.bodies(files, size)
-        with clock(), self._job(where, tracking=tracking) as job, job.task(0) as task:
+        with clock(), self._job(where, **_tracked(tracking)) as job, job.task(0) as task:
             paths = {f"{task.path}/{name}": body for name, body in bodies.items()}
             task.filesystem.pipe(paths, batch_size=CONCURRENCY)
         assert job.report.files == files, job.report
@@ -67,7 +71,7 @@ class Ours:
 
         with (
             clock(),
-            self._job(where, tracking=tracking) as job,
+            self._job(where, **_tracked(tracking)) as job,
             job.task(0) as task,
             ThreadPoolExecutor(CONCURRENCY // 2) as pool,
         ):
@@ -118,3 +122,11 @@ class Ours:
             storage_options=self._place.s3fs_options,
             **options,
         )
+
+
+def _tracked(tracking: Tracking) -> dict[str, Any]:
+    """The arguments of a job."""
+    if tracking != "bundles":
+        return {"tracking": tracking}
+    known = inspect.signature(magicfs.Job).parameters
+    return {"tracking": "memory"} | ({"small_files": _BUNDLED_BYTES} if "small_files" in known else {})

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks import main as command
 from benchmarks import page
-from benchmarks.crew import Turn, take_turns
+from benchmarks.crew import Absent, Turn, take_turns
 from benchmarks.figures import Figure, Sample, ratio_of
 from benchmarks.groups import GROUPS, groups_of
 from benchmarks.pictures import PICTURES, drawn
@@ -85,6 +85,21 @@ def test_sides_take_turns_in_an_order_that_rotates_and_the_first_round_is_discar
     assert measured.wall_s("a") == [3, 6]
     assert measured.wall_s("b") == [4, 5]
     assert session.fallbacks == {"PutObject": 12}
+
+
+def test_a_side_that_cannot_take_part_is_left_out_only_if_it_is_optional() -> None:
+    def absent(where: str) -> Turn:
+        raise Absent("peer: Traceback\nImportError: no peer")
+
+    def turn(where: str) -> Turn:
+        return Turn({"whole": Sample(1, 1)}, {})
+
+    session = Session(rounds=2, quiet=True)
+    measured = take_turns(session, {"peer": absent, "a": turn}, optional=frozenset({"peer"}))
+    assert measured.turns.keys() == {"a"}
+    assert session.remarks == {"peer": "did not take part: ImportError: no peer"}
+    with pytest.raises(Absent):
+        take_turns(session, {"peer": absent, "a": turn})
 
 
 def test_long_rounds_are_measured_less_often() -> None:

@@ -12,7 +12,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = sorted((ROOT / "src").rglob("*.py"))
-MODULES = [*SHIPPED, *sorted((ROOT / "proofs").rglob("*.py"))]
+MODULES = [
+    *SHIPPED,
+    *sorted((ROOT / "proofs").rglob("*.py")),
+    *sorted((ROOT / "benchmarks").rglob("*.py")),
+]
 FUNCTION_LINES_MAX = 60
 CODE_LINES_MAX = 300
 _NO_CODE = {
