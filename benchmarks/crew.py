@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.figures import Sample
+from benchmarks.figures import Figure, Sample
 from benchmarks.place import Place
-from benchmarks.session import Session
+from benchmarks.session import Session, SideTimes
 from magicfs.testing import environments
 
 __all__ = ["WARM_UP", "Absent", "Measured", "Side", "Turn", "crew", "take_turns"]
@@ -182,4 +182,13 @@ def take_turns(
                 for phase, sample in turn.samples.items()
             )
             session.say(f"   {number} {name}: {told}")
+    session.sides += _times(session.group, measured)
     return measured
+
+
+def _times(group: str, measured: Measured) -> Iterator[SideTimes]:
+    for side, turns in measured.turns.items():
+        for phase in turns[0].samples:
+            wall_s, cpu_s = measured.wall_s(side, phase), measured.cpu_s(side, phase)
+            server_s = measured.server_cpu_s(side, phase)
+            yield SideTimes(group, side, phase, Figure.of(wall_s), Figure.of(cpu_s), Figure.of(server_s))

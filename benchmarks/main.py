@@ -54,10 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "met": {t.name: t.is_met(figures[t.name].value) for t in targets if t.name in figures},
         "spread": {name: [_short(one.low), _short(one.high)] for name, one in figures.items()},
         "rounds": {name: one.rounds for name, one in figures.items()},
+        "sides": [
+            [one.group, one.side, one.phase, *(_short(time.value) for time in one.times)]
+            for one in session.sides
+        ],
         **{name: _short(figure.value) for name, figure in figures.items()},
     }
     if given.write is not None:
-        page.write(given.write, given.run, figures, told)
+        page.write(given.write, given.run, figures, told, session.sides)
     print(json.dumps(told, separators=(",", ":"), ensure_ascii=False))
     return 1 if session.fallbacks and not given.allow_fallbacks else 0
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Figure
 from benchmarks.pictures import drawn
+from benchmarks.session import SideTimes
 from benchmarks.table import cells, number
 from benchmarks.targets import Run, of_run
 
@@ -17,7 +18,13 @@ QUICK = "**A quick run: its sizes are small, and these figures mean nothing.**"
 _SUFFIX = ".svg"
 
 
-def write(path: Path, run: Run, figures: Mapping[str, Figure], told: Mapping[str, Any]) -> None:
+def write(
+    path: Path,
+    run: Run,
+    figures: Mapping[str, Figure],
+    told: Mapping[str, Any],
+    sides: Sequence[SideTimes] = (),
+) -> None:
     """Write a run's part, and its pictures into a directory that is called as the page.
 
     Raises:
@@ -27,34 +34,32 @@ def write(path: Path, run: Run, figures: Mapping[str, Figure], told: Mapping[str
     before, after = _around(page, run)
     directory = path.with_suffix("")
     directory.mkdir(exist_ok=True)
-    pictures = []
+    blocks = [*([QUICK] if told["quick"] else []), _about(told), part(run, figures)]
     for picture, text in drawn(run, figures):
         (directory / f"{picture.name}{_SUFFIX}").write_text(text, encoding="utf-8")
-        pictures.append(f"![{picture.title}]({directory.name}/{picture.name}{_SUFFIX})")
-    path.write_text(f"{before}\n{part(run, figures, told, pictures)}\n\n{after}", encoding="utf-8")
+        blocks.append(f"![{picture.title}]({directory.name}/{picture.name}{_SUFFIX})")
+    blocks += ["\n".join(f"* {name}: {why}" for name, why in told["remarks"].items())]
+    blocks += [_times(sides)] if sides else []
+    path.write_text("\n\n".join([before.rstrip(), *filter(None, blocks), after]), encoding="utf-8")
 
 
-def part(
-    run: Run,
-    figures: Mapping[str, Figure],
-    told: Mapping[str, Any] | None = None,
-    pictures: Iterable[str] = (),
-) -> str:
-    """What a run has to say; without figures, that it was not run."""
+def part(run: Run, figures: Mapping[str, Figure]) -> str:
+    """The table of a run; without figures, that it was not run."""
     rows = [("measure", "measured", "target", "met"), ("---", "---:", "---:", "---")]
-    rows += [cells(target, figures) for target in of_run(run)]
-    blocks = ["\n".join(f"| {' | '.join(row)} |".replace("|  |", "| |") for row in rows)]
-    if told is not None:
-        blocks = [
-            *([QUICK] if told["quick"] else []),
-            _about(told),
-            *blocks,
-            *pictures,
-            _others(run, figures),
-        ]
-        remarks = [f"* {name}: {why}" for name, why in told["remarks"].items()]
-        blocks += ["\n".join(remarks)] if remarks else []
-    return "\n\n".join(blocks)
+    return _table([*rows, *(cells(target, figures) for target in of_run(run))])
+
+
+def _table(rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |".replace("|  |", "| |") for row in rows)
+
+
+def _times(sides: Sequence[SideTimes]) -> str:
+    """What every side took, client and server apart."""
+    head = ("group", "side", "phase", "time", "processor time, client", "processor time, server")
+    rows = [
+        (one.group, one.side, one.phase, *(f"{number(time.value)} s" for time in one.times)) for one in sides
+    ]
+    return _table([head, ("---", "---", "---", "---:", "---:", "---:"), *rows])
 
 
 def part_of(page: str, run: Run) -> str:
@@ -81,10 +86,3 @@ def _about(told: Mapping[str, Any]) -> str:
         f"load {machine['load']:g} at the start, in {told['whole_s']:.0f} s. "
         f"Requests of magicfs that fell back to aiobotocore: {fallbacks}. Versions: {versions}."
     )
-
-
-def _others(run: Run, figures: Mapping[str, Figure]) -> str:
-    """Everything that was measured and has no target."""
-    judged = {target.name for target in of_run(run)}
-    others = [f"`{name}` {number(one.value)}" for name, one in figures.items() if name not in judged]
-    return f"Measured as well: {', '.join(others)}."

@@ -8,12 +8,31 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-__all__ = ["Session"]
+from benchmarks.figures import Figure
+
+__all__ = ["Session", "SideTimes"]
 
 ROUNDS = 5
 ROUNDS_IF_LONG = 3
 ROUNDS_IF_QUICK = 2
 LONG_ROUND_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class SideTimes:
+    """What one side of a group took."""
+
+    group: str
+    side: str
+    phase: str
+    wall_s: Figure
+    cpu_s: Figure  # of the client
+    server_cpu_s: Figure
+
+    @property
+    def times(self) -> tuple[Figure, Figure, Figure]:
+        """Seconds, the client's processor seconds, the server's."""
+        return self.wall_s, self.cpu_s, self.server_cpu_s
 
 
 @dataclass(slots=True)
@@ -23,6 +42,8 @@ class Session:
     rounds: int | None = None  # None: 5, and 3 where a round takes long
     quick: bool = False  # small sizes: what comes out is no measurement
     quiet: bool = False
+    group: str = ""  # that is being measured
+    sides: list[SideTimes] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)  # what each group took
     remarks: dict[str, str] = field(default_factory=dict)  # sides that did not take part, and why
     versions: dict[str, str] = field(default_factory=dict)
@@ -62,5 +83,6 @@ class Session:
         """Note what a group takes."""
         started = time.monotonic()
         self.say(f"== {group}")
+        self.group = group
         yield
         self.seconds[group] = time.monotonic() - started

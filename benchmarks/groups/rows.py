@@ -37,12 +37,14 @@ def measure(session: Session) -> Mapping[str, Figure]:
             turns = {name: partial(side.do, "write_rows", table=str(table)) for name, side in sides.items()}
             written = take_turns(session, turns, partial(bucket.take_rows, rows=count), optional=_OPTIONAL)
             figures = _read(session, bucket, sides, str(table), count)
-    ours = written.wall_s("magicfs")
+    ours = written.wall_s("magicfs", "write")
     for name in written.turns:
         if name != "magicfs":
-            figures[f"rows_vs_{name}"] = ratio_of(ours, written.wall_s(name))
-            figures[f"rows_cpu_vs_{name}"] = ratio_of(written.cpu_s("magicfs"), written.cpu_s(name))
-    return figures | {f"rows_{name}_s": Figure.of(written.wall_s(name)) for name in written.turns}
+            figures[f"rows_vs_{name}"] = ratio_of(ours, written.wall_s(name, "write"))
+            figures[f"rows_cpu_vs_{name}"] = ratio_of(
+                written.cpu_s("magicfs", "write"), written.cpu_s(name, "write")
+            )
+    return figures | {f"rows_{name}_s": Figure.of(written.wall_s(name, "write")) for name in written.turns}
 
 
 def _read(
@@ -56,6 +58,6 @@ def _read(
     bucket.clear(where)
     for name, taken in read.turns.items():
         assert all(turn.values["rows"] == count for turn in taken), name
-    ours = read.wall_s("magicfs")
-    figures = {f"read_vs_{name}": ratio_of(ours, read.wall_s(name)) for name in ("s3fs", "pyarrow")}
-    return figures | {f"read_{name}_s": Figure.of(read.wall_s(name)) for name in read.turns}
+    ours = read.wall_s("magicfs", "read")
+    figures = {f"read_vs_{name}": ratio_of(ours, read.wall_s(name, "read")) for name in ("s3fs", "pyarrow")}
+    return figures | {f"read_{name}_s": Figure.of(read.wall_s(name, "read")) for name in read.turns}

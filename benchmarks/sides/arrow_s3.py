@@ -42,7 +42,7 @@ class ArrowS3:
     def write_rows(self, clock: Clock, where: str, table: str) -> None:
         """A dataset of many partitions."""
         rows, partitioning = data.rows(table), data.partitioning()
-        with clock():
+        with clock("write"):
             ds.write_dataset(
                 *(rows, f"{self._bucket}/{where}"),
                 filesystem=self._filesystem,
@@ -54,6 +54,6 @@ class ArrowS3:
     def read_rows(self, clock: Clock, where: str) -> dict[str, Any]:
         """The dataset by a listing, and all its rows."""
         path = f"{self._bucket}/{where}"
-        with clock():
+        with clock("read"):
             found = ds.dataset(path, filesystem=self._filesystem, partitioning="hive").to_table()
         return {"rows": found.num_rows}

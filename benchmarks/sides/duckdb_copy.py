@@ -42,6 +42,6 @@ class DuckdbCopy:
         self._connection.register("given", rows)
         columns = ", ".join(data.PARTITION_COLUMNS)
         options = f"FORMAT parquet, COMPRESSION snappy, PARTITION_BY ({columns})"
-        with clock():
+        with clock("write"):
             self._connection.execute(f"COPY given TO 's3://{self._bucket}/{where}' ({options})")
         self._connection.unregister("given")

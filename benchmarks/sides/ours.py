@@ -96,7 +96,7 @@ class Ours:
         import pyarrow.dataset as ds
 
         rows, partitioning = data.rows(table), data.partitioning()
-        with clock(), self._job(where, tracking="memory") as job, job.task(0) as task:
+        with clock("write"), self._job(where, tracking="memory") as job, job.task(0) as task:
             ds.write_dataset(
                 *(rows, task.path),
                 filesystem=task.filesystem,
@@ -109,7 +109,7 @@ class Ours:
     def read_rows(self, clock: Clock, where: str) -> dict[str, Any]:
         """The dataset by its manifest, and all its rows."""
         url = f"s3://{self._place.bucket}/{where}"
-        with clock():
+        with clock("read"):
             found = magicfs.dataset(url, storage_options=self._place.s3fs_options).to_table()
         self._fallbacks.taken()  # s3fs reads the files
         return {"rows": found.num_rows}

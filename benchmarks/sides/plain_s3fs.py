@@ -49,7 +49,7 @@ class PlainS3fs:
         import pyarrow.dataset as ds
 
         rows, partitioning = data.rows(table), data.partitioning()
-        with clock():
+        with clock("write"):
             ds.write_dataset(
                 *(rows, f"{self._bucket}/{where}"),
                 filesystem=self._filesystem,
@@ -64,6 +64,6 @@ class PlainS3fs:
 
         self._filesystem.invalidate_cache()
         path = f"{self._bucket}/{where}"
-        with clock():
+        with clock("read"):
             found = ds.dataset(path, filesystem=self._filesystem, partitioning="hive").to_table()
         return {"rows": found.num_rows}

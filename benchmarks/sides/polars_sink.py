@@ -33,5 +33,5 @@ class PolarsSink:
         assert isinstance(frame, pl.DataFrame)
         url = f"s3://{self._bucket}/{where}/"
         target = pl.PartitionBy(url, key=list(data.PARTITION_COLUMNS), include_key=False)
-        with clock():
+        with clock("write"):
             frame.lazy().sink_parquet(target, storage_options=self._options, compression="snappy")

@@ -30,7 +30,7 @@ class Wrangler:
     def write_rows(self, clock: Clock, where: str, table: str) -> None:
         """A dataset of many partitions."""
         frame = data.rows(table).to_pandas()
-        with clock():
+        with clock("write"):
             wr.s3.to_parquet(
                 frame,
                 path=f"s3://{self._bucket}/{where}/",

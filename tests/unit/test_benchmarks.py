@@ -16,7 +16,7 @@ from benchmarks.crew import Absent, Turn, take_turns
 from benchmarks.figures import Figure, Sample, ratio_of
 from benchmarks.groups import GROUPS, groups_of
 from benchmarks.pictures import PICTURES, drawn
-from benchmarks.session import Session
+from benchmarks.session import Session, SideTimes
 from benchmarks.stub import Stub
 from benchmarks.stub_answers import Content
 from benchmarks.table import as_text, cells
@@ -85,6 +85,10 @@ def test_sides_take_turns_in_an_order_that_rotates_and_the_first_round_is_discar
     assert measured.wall_s("a") == [3, 6]
     assert measured.wall_s("b") == [4, 5]
     assert session.fallbacks == {"PutObject": 12}
+    assert [(one.side, one.phase, one.wall_s.value) for one in session.sides] == [
+        ("a", "whole", 4.5),
+        ("b", "whole", 4.5),
+    ]
 
 
 def test_a_side_that_cannot_take_part_is_left_out_only_if_it_is_optional() -> None:
@@ -113,10 +117,8 @@ def test_long_rounds_are_measured_less_often() -> None:
 @pytest.mark.parametrize("run", RUNS)
 def test_page_has_every_row_of_the_table_of_targets_and_no_other(run: Any) -> None:
     part = page.part_of(PAGE.read_text(), run)
-    rows = [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in re.findall(r"^\|.*$", part, re.MULTILINE)
-    ]
+    [table] = [block for block in part.split("\n\n") if block.startswith("| measure |")]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
     assert [(row[0], row[2]) for row in rows[2:]] == [
         (c[0], c[2]) for c in (cells(t, {}) for t in of_run(run))
     ]
@@ -137,9 +139,12 @@ def test_a_run_writes_its_own_part_of_the_page_and_leaves_all_else(tmp_path: Pat
     path = tmp_path / "performance.md"
     path.write_text(PAGE.read_text())
     figures = {"commit_cpu_ms": Figure(0.2, 0.1, 0.3, 5), "commit_magicfs_ms": Figure(0.2, 0.1, 0.3, 5)}
-    for _ in range(2):
-        page.write(path, "bench", figures, _told())
+    times = SideTimes("commit", "boto3", "commit", *(Figure.exact(seconds) for seconds in (1, 2, 3)))
+    page.write(path, "bench", figures, _told(), [times])
     written = path.read_text()
+    page.write(path, "bench", figures, _told(), [times])
+    assert path.read_text() == written
+    assert "| commit | boto3 | commit | 1.00 s | 2.00 s | 3.00 s |" in page.part_of(written, "bench")
     assert "| 0.200 ms (0.100 to 0.300) | ≤ 0.25 ms | yes |" in page.part_of(written, "bench")
     assert "![Job commit of 10,000 files, a server that answers at once](performance/commit.svg)" in written
     for run in ("bench-full", "bench-hadoop"):
@@ -303,6 +308,8 @@ def test_a_tiny_group_is_measured_from_end_to_end(
     assert told["met"].keys() == {"files_per_core_s"}
     assert told["versions"].keys() >= {"magicfs", "s3fs", "aiobotocore"}
     assert told["machine"]["cores"] >= 1
+    assert told["sides"][0][:3] == ["files", "magicfs", "whole"]
+    assert all(seconds > 0 for side in told["sides"] for seconds in side[3:5])
 
 
 def test_a_request_that_fell_back_fails_the_run(
