@@ -105,14 +105,14 @@ class Tally:
     Attributes:
         counts: Requests that were let in, by operation; a listing counts each page.
         refused: Requests that were answered SlowDown.
-        keys_deleted: Keys in bulk deletes.
+        more_keys: Keys in bulk deletes, beyond one for each request.
         most: The most requests that were under way at once.
         spans: When the first request of an operation was sent and the last one answered, in virtual seconds.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     refused: int = 0
-    keys_deleted: int = 0
+    more_keys: int = 0
     most: int = 0
     spans: dict[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -188,8 +188,7 @@ class Server:
                 await asyncio.sleep(way_s)
                 raise Unavailable(operation, f"{BUCKET}/{key}", "503 SlowDown: reduce your request rate")
             tally.counts[operation] += 1
-            if keys > 1:
-                tally.keys_deleted += keys
+            tally.more_keys += keys - 1
             if operation == "copy":
                 await asyncio.sleep(rates.object_mb / self._random.uniform(*rates.copy_mb_s))
             # Whatever becomes of it, the answer needs its time.

@@ -1,0 +1,205 @@
+"""Hadoop's magic committer and ours, each driven directly, without an engine.
+
+Tasks write small files through magic paths, in threads of one process; then their commits; then the job
+commit. One JVM serves all rounds of a side, as one Python process does for ours: both are warm.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Literal
+from uuid import uuid4
+
+import magicfs
+from benchmarks.hadoop_jars import Jars
+from benchmarks.hadoop_turns import Seconds, Side, Turns, check_and_clear, compared, processor_s, say
+from magicfs.demo.java import require_java
+from magicfs.testing.servers import Server
+
+__all__ = ["Peer", "measure", "ratio_of", "s3a_options"]
+
+_THREADS: Final = 8
+_BYTES: Final = 1000
+_IN_MEMORY: Final = "fs.s3a.committer.magic.track.commits.in.memory.enabled"
+_WRITING: Final = ("write", "task_commits", "job_commit")
+
+
+def s3a_options(server: Server, directory: Path) -> dict[str, str]:
+    """What leads S3A to a server on this machine."""
+    return {
+        "fs.s3a.endpoint": server.endpoint,
+        "fs.s3a.endpoint.region": server.region,
+        "fs.s3a.path.style.access": "true",
+        "fs.s3a.connection.ssl.enabled": "false",
+        "fs.s3a.access.key": server.access_key,
+        "fs.s3a.secret.key": server.secret_key,
+        "fs.s3a.aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+        "hadoop.tmp.dir": str(directory / "hadoop"),
+    }
+
+
+class Peer:
+    """One JVM that runs jobs."""
+
+    def __init__(self, jars: Jars, options: Mapping[str, str], directory: Path) -> None:
+        java = require_java().path
+        logging = directory / "log4j2.properties"
+        logging.write_text("rootLogger.level = error\n", encoding="utf-8")
+        command = [
+            *(str(java), "-Xmx1g", f"-Dlog4j2.configurationFile={logging}"),
+            *("-cp", jars.peer_class_path, "HadoopPeer"),
+            *(f"{name}={value}" for name, value in options.items()),
+        ]
+        self._log = (directory / "peer.log").open("a", encoding="utf-8")
+        self._process = subprocess.Popen(  # noqa: S603 - the Java of this machine
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True
+        )
+
+    def job(self, url: str, files: int, tasks: int) -> dict[str, Seconds]:
+        """Run a job; returns what its phases took.
+
+        Raises:
+            RuntimeError: It failed, or the JVM has ended.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{url} {files} {tasks} {_THREADS} {_BYTES}\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        told: dict[str, Any] = json.loads(line) if line else {"error": "the JVM has ended"}
+        if "error" in told:
+            raise RuntimeError(f"Hadoop's side failed: {told['error']}; see {self._log.name}")
+        return {phase: Seconds(*seconds) for phase, seconds in told.items()}
+
+    def close(self) -> None:
+        """End the JVM."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._log.close()
+
+
+def _ours(
+    server: Server, url: str, files: int, *, tasks: int, tracking: Literal["store", "memory"]
+) -> dict[str, Seconds]:
+    """One job of ours; returns what its phases took."""
+    laps: dict[str, Seconds] = {}
+
+    @contextmanager
+    def lap(phase: str) -> Iterator[None]:
+        wall, used = time.perf_counter(), time.process_time()
+        yield
+        laps[phase] = Seconds(time.perf_counter() - wall, time.process_time() - used)
+
+    body = b"x" * _BYTES
+    options = server.storage_options()
+
+    def write(number: int) -> magicfs.Task:
+        task = job.task(number).setup()
+        for file in range(number, files, tasks):
+            with task.filesystem.open(f"{task.path}/part-{number:05}-{file:05}.bin", "wb") as stream:
+                stream.write(body)
+        return task
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        with lap("setup"):
+            job = magicfs.Job(url, conflict="append", tracking=tracking, storage_options=options).setup()
+        with lap("write"):
+            written = list(threads.map(write, range(tasks)))
+        with lap("task_commits"):
+            commits = list(threads.map(lambda task: task.commit(), written))
+        with lap("job_commit"):
+            report = job.commit(commits)
+    if report.files != files or report.warnings:
+        raise RuntimeError(f"ours: {report}")
+    return laps
+
+
+def measure(
+    server: Server,
+    jars: Jars,
+    directory: Path,
+    *,
+    sizes: Sequence[int] = (1000, 5000),
+    tasks: int = 50,
+    rounds: int = 5,
+    warm_up: int = 2000,
+) -> dict[str, Any]:
+    """Measure jobs of some numbers of files.
+
+    Returns:
+        By number of files what each side took, and our ratios to Hadoop's side that tracks in the store, as
+        it does by default; ours in memory also beside Hadoop's in memory.
+    """
+    bucket = server.create_bucket("directly")
+    options = s3a_options(server, directory)
+    found: dict[str, Any] = {}
+    with ExitStack() as stack:
+        peers = {
+            "hadoop-store": Peer(jars, options, directory),
+            # The filesystem reads it when it is made, so it takes a JVM of its own.
+            "hadoop-memory": Peer(jars, {**options, _IN_MEMORY: "true"}, directory),
+        }
+        for peer in peers.values():
+            stack.callback(peer.close)
+
+        def sides(files: int) -> dict[str, Side]:
+            made: dict[str, Side] = {}
+            for name, peer in peers.items():
+                made[name] = partial(_turn, server, bucket, "s3a", files, partial(peer.job, tasks=tasks))
+            for tracking in ("store", "memory"):
+                ours = partial(_ours, server, tasks=tasks, tracking=tracking)
+                made[f"ours-{tracking}"] = partial(_turn, server, bucket, "s3", files, ours)
+            return made
+
+        for name, once in sides(warm_up).items():
+            say(f"warm-up of {name}, {warm_up} files: {once()['whole'].wall:.2f} s")
+        for files in sizes:
+            turns = Turns(sides(files), rounds)
+            turns.run(f"{files} files")
+            found[str(files)] = {"sides": turns.figures(), "ratios": _ratios(turns)}
+    return found
+
+
+def _turn(
+    server: Server, bucket: str, scheme: str, files: int, run: Callable[[str, int], dict[str, Seconds]]
+) -> dict[str, Seconds]:
+    """One job of a side, looked at afterwards; beside its phases what those that write took together."""
+    where = f"job-{uuid4().hex[:8]}"
+    used = processor_s(server.pid)
+    laps = run(f"{scheme}://{bucket}/{where}", files)
+    used = processor_s(server.pid) - used
+    check_and_clear(server, bucket, where, ".bin", files)
+    whole = [laps[phase] for phase in _WRITING]
+    laps["whole"] = Seconds(sum(one.wall for one in whole), sum(one.client for one in whole), used)
+    return laps
+
+
+def _ratios(turns: Turns) -> dict[str, dict[str, float]]:
+    pairs = (
+        ("ours-store", "hadoop-store"),
+        ("ours-memory", "hadoop-store"),
+        ("ours-memory", "hadoop-memory"),
+    )
+    return {
+        f"{ours} / {theirs}, {phase}": compared(turns.walls(ours, phase), turns.walls(theirs, phase))
+        for ours, theirs in pairs
+        for phase in ("job_commit", "whole")
+    }
+
+
+def ratio_of(found: Mapping[str, Any], ours: str, phase: str) -> float:
+    """The worst ratio of all sizes, to Hadoop's side that tracks in the store."""
+    name = f"{ours} / hadoop-store, {phase}"
+    return max(float(size["ratios"][name]["ratio"]) for size in found.values())
