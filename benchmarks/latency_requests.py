@@ -14,7 +14,7 @@ three runs, and says how far the two are apart.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -27,10 +27,10 @@ PhaseName = Literal["setup", "work", "commit"]
 _PHASES: Final[tuple[PhaseName, ...]] = ("setup", "work", "commit")
 _ONE_A_REQUEST: Final = Rates(latency_s=1.0, jitter=0, writes_s=0, reads_s=0, object_mb=0)
 _ONE_A_COPY: Final = Rates(latency_s=0.0, jitter=0, writes_s=0, reads_s=0, object_mb=1, copy_mb_s=(1, 1))
-_WORKERS: Final = 10
 _TASKS: Final = 10
 _FILES: Final = 1000
-"""Of the smallest run; the other two have twice as many tasks, or files. Whole pages of a listing."""
+"""Of the smallest run. Whole pages of a listing, and 100 files a task: where a task sends several files at
+once it does so in waves, so the lines are exact for that number only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ class Line:
         return self.always + self.a_task * tasks + self.a_file * files
 
     @classmethod
-    def through(cls, smallest: float, more_tasks: float, more_files: float) -> Line:
-        """The line through the three runs."""
-        a_task = (more_tasks - smallest) / _TASKS
-        a_file = (more_files - smallest) / _FILES
-        return cls(smallest - a_task * _TASKS - a_file * _FILES, a_task, a_file)
+    def through(cls, tasks: int, files: int, found: Sequence[float]) -> Line:
+        """The line through three runs: the smallest, one of twice the tasks, one of twice the files."""
+        smallest, more_tasks, more_files = found
+        a_task, a_file = (more_tasks - smallest) / tasks, (more_files - smallest) / files
+        return cls(smallest - a_task * tasks - a_file * files, a_task, a_file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,20 +107,22 @@ class RequestModel:
     """The requests of a committer.
 
     Attributes:
-        phases: By name. The chain of ``work`` is that of ten workers.
+        phases: By name.
+        workers: How many there were in the runs; the chain of ``work`` is that of so many.
     """
 
     phases: dict[PhaseName, PhaseModel]
+    workers: int
 
     def predict(self, tasks: int, files: int, rates: Rates, workers: int = 200) -> Predicted:
         """How long a job takes whose tasks all have equally many files."""
         setup, work, commit = (self.phases[name] for name in _PHASES)
         turns = math.ceil(tasks / workers)
-        # One turn of so many workers takes as long as one of ten that have as many files each.
-        files_of_turn = _WORKERS * files / tasks
+        # One turn of any number of workers takes as long as one of these, if each has as many files.
+        files_of_turn = self.workers * files / tasks
         chain_s = turns * (
-            work.chain.at(_WORKERS, files_of_turn) * rates.latency_s
-            + work.copies.at(_WORKERS, files_of_turn) * rates.copy_s
+            work.chain.at(self.workers, files_of_turn) * rates.latency_s
+            + work.copies.at(self.workers, files_of_turn) * rates.copy_s
         )
         return Predicted(
             setup.seconds(0, 0, rates),
@@ -129,21 +131,25 @@ class RequestModel:
         )
 
 
-def learn(subject: Subject, concurrency: int | None = None) -> RequestModel:
-    """Run a committer three times, or six where it copies, and take its lines from that."""
-    sizes = ((_TASKS, _FILES), (2 * _TASKS, _FILES), (_TASKS, 2 * _FILES))
+def learn(subject: Subject, tasks: int = _TASKS, files: int = _FILES) -> RequestModel:
+    """Run a committer three times, or six where it copies, and take its lines from that.
+
+    Args:
+        subject: The committer.
+        tasks: Of the smallest run.
+        files: Likewise.
+    """
+    sizes = ((tasks, files), (2 * tasks, files), (tasks, 2 * files))
 
     def run(rates: Rates) -> list[Played]:
-        return [
-            play(subject, tasks, files, rates, workers=_WORKERS, concurrency=concurrency)
-            for tasks, files in sizes
-        ]
+        return [play(subject, *size, rates, workers=tasks) for size in sizes]
 
     requests = run(_ONE_A_REQUEST)
     copies = run(_ONE_A_COPY) if any(_copies(one) for one in requests) else None
 
     def line(runs: list[Played] | None, name: PhaseName, number: Callable[[Phase], float]) -> Line:
-        return Line() if runs is None else Line.through(*(number(getattr(one, name)) for one in runs))
+        found = [number(getattr(one, name)) for one in runs or ()]
+        return Line.through(tasks, files, found) if found else Line()
 
     return RequestModel(
         {
@@ -154,7 +160,8 @@ def learn(subject: Subject, concurrency: int | None = None) -> RequestModel:
                 line(copies, name, lambda phase: phase.seconds),
             )
             for name in _PHASES
-        }
+        },
+        workers=tasks,
     )
 
 
