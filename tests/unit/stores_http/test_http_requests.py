@@ -219,5 +219,11 @@ def test_addresses_are_told_as_in_urls() -> None:
     assert str(Address("http", "::1", 80)) == "[::1]:80"
 
 
+def test_no_scheme_passes_for_one_without_tls() -> None:
+    for scheme in ("HTTPS", "https:", "s3", ""):
+        with pytest.raises(ValueError, match="must be http or https"):
+            Address(scheme, "there", 443)
+
+
 def test_a_client_needs_no_loop_to_be_made() -> None:
     HttpClient(connections_max=1, connect_timeout_s=1, read_timeout_s=1).close()

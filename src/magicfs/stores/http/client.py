@@ -139,7 +139,7 @@ class HttpClient:
             raise NotConnected(f"no connection to {address}: the client was closed")
         for loop, pool in list(self._pools.items()):
             if loop.is_closed():
-                del self._pools[loop]
+                self._pools.pop(loop, None)
                 pool.abandon()
         loop = asyncio.get_running_loop()
         return self._pools.setdefault(loop, Pool(loop, self._settings))

@@ -17,7 +17,7 @@ from magicfs.stores.http.errors import NoAnswer
 
 __all__ = ["BUFFER_BYTES", "Connection"]
 
-BUFFER_BYTES = 256 * 1024
+BUFFER_BYTES = 256 * 1024  # more than a record of TLS
 _PIECE = 256 * 1024  # sent or read before others have their turn
 _LATER = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
@@ -137,10 +137,9 @@ class Connection:
         if self.is_closed:
             return
         self.is_closed = True
-        self._body = None
+        self._head, self._body = b"", None
         self._loop.remove_reader(self._number)
-        if self._is_sending:
-            self._loop.remove_writer(self._number)
+        self._loop.remove_writer(self._number)
         self._socket.close()
         self._on_closed(self)
 
@@ -158,7 +157,7 @@ class Connection:
             self._write_waits_for_read = False
             self._loop.add_writer(self._number, self._on_writable)
         got = 0
-        while not self.is_closed and got < _PIECE:
+        while got < _PIECE:
             try:
                 count = self._socket.recv_into(self._buffer)
             except ssl.SSLWantWriteError:
@@ -185,14 +184,8 @@ class Connection:
             if is_whole:
                 self._answered()
                 return
-            if not self._is_tls:
+            if not self._is_tls:  # of which a call reads one record, and leaves the next in the kernel
                 return
-        if not self.is_closed:
-            self._loop.call_soon(self._on_more)  # what TLS has decrypted already is not seen by the kernel
-
-    def _on_more(self) -> None:
-        if not self.is_closed:
-            self._on_readable()
 
     def _on_writable(self) -> None:
         if not self._is_sending:  # reading had to wait for this
@@ -225,7 +218,7 @@ class Connection:
 
     def _stop_sending(self) -> None:
         self._is_sending = self._write_waits_for_read = False
-        self._body = None
+        self._head, self._body = b"", None
         self._loop.remove_writer(self._number)
 
     def _cannot_send(self, error: OSError) -> None:

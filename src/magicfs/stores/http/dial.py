@@ -49,6 +49,7 @@ class Dialer:
         except NotConnected:
             raise
         except (OSError, UnicodeError) as error:  # a name that is none is found out when it is encoded
+            self._known.clear()  # they may be others now
             raise NotConnected(f"no connection to {address}{by}: {_told(error)}") from error
 
     async def _open(self, address: Address, proxy: Proxy | None) -> socket.socket:
