@@ -61,9 +61,9 @@ end where uploads expire; overwritten_files and rewritten_files those that someb
 on other stores than S3. "sides" counts for each side of the world (a: maintenance, b: other destinations, c:
 names, d: the public API, e: sizes) settings, scenes, mutants, and mutants that this side caught and one job
 with its rivals did not; an empty cell makes "ok" false. Of directory and partitioned every single cut is
-made; pairs are those of some settings, drawn by --first, all pairs of each. With --store gcs, azure or local
-the three run on a model of such a store: every single cut, pairs of some settings, simulations in the company
-of each side, and the mutants that such a store can show.
+made; pairs are those of some settings, drawn by --first, all pairs of each. With --store gcs, azure, local or
+wire the three run on a model of such a store: every single cut, pairs of some settings, simulations in the
+company of each side, and the mutants that such a store can show.
 """
 
 
