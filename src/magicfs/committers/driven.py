@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from magicfs.engine import Engine
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol.guarantees import Guarantees
-from magicfs.protocol.ids import TaskId
+from magicfs.protocol.ids import JobId, TaskId
 from magicfs.report import JobReport
 from magicfs.transaction import sets
 from magicfs.transaction.context import JobContext, JobSetup
-from magicfs.transaction.current_driver import IsCurrentDriver, require_current_driver
 from magicfs.transaction.sets import StoreSets, TaskSets
 
 if TYPE_CHECKING:
+    from magicfs.transaction.current_driver import IsCurrentDriver
     from magicfs.transaction.delegate import CompleteRemotely
     from magicfs.transaction.driver import JobTransaction
     from magicfs.transaction.output import JobOutput
@@ -86,7 +86,7 @@ class DrivenCommitter:
         is_current_driver: IsCurrentDriver | None = None,
         complete_remotely: CompleteRemotely | None = None,
     ) -> JobReport:
-        await require_current_driver(is_current_driver, self.context.job)
+        await _require(is_current_driver, self.context.job)
         return await self._commit(commits, driver, tasks, complete_remotely)
 
     async def _commit(
@@ -123,7 +123,7 @@ class DrivenCommitter:
         *,
         is_current_driver: IsCurrentDriver | None = None,
     ) -> None:
-        await require_current_driver(is_current_driver, self.context.job)
+        await _require(is_current_driver, self.context.job)
         await self._abort_job(commits, driver)
 
     async def _abort_job(self, commits: Sequence[TaskCommit], driver: str | None) -> None:
@@ -132,3 +132,9 @@ class DrivenCommitter:
 
         carried = list(output.carried(self.engine, self.context, commits))
         await self._transaction.abort(carried, driver, given=bool(commits))
+
+
+async def _require(is_current_driver: IsCurrentDriver | None, job: JobId) -> None:
+    from magicfs.transaction.current_driver import require_current_driver
+
+    await require_current_driver(is_current_driver, job)

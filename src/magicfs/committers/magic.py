@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from magicfs.committers.driven import DRIVEN, DrivenCommitter
 from magicfs.engine import Engine
@@ -24,7 +25,9 @@ from magicfs.report import JobReport
 from magicfs.stores.interrupt import hold
 from magicfs.transaction import attempt_output, sets
 from magicfs.transaction.attempt_output import TaskOutput
-from magicfs.transaction.delegate import CompleteRemotely
+
+if TYPE_CHECKING:
+    from magicfs.transaction.delegate import CompleteRemotely
 
 __all__ = ["MagicCommitter"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 
 from magicfs.errors import FormatError, ObjectNotFound, PermissionDenied
-from magicfs.formats.job_object import JOB_OBJECT_SIZE_LIMIT, JobObject
 from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
 from magicfs.protocol import paths
 from magicfs.protocol.ids import JobId
@@ -42,6 +41,8 @@ async def abort_earlier(store: Store, path: MagicPath, earlier: Pending | None, 
 
 
 async def _is_being_published(store: Store, path: MagicPath) -> bool:
+    from magicfs.formats.job_object import JOB_OBJECT_SIZE_LIMIT, JobObject
+
     prefix = paths.join(path.destination, MAGIC_JOB)
     async for directory in store.list_directories(prefix):
         job = JobId(directory.removeprefix(prefix).rstrip("/"))

@@ -12,12 +12,11 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 from weakref import WeakKeyDictionary
 
 from magicfs.errors import ObjectNotFound, ProtocolViolation
 from magicfs.filesystem.tracking import PlaceName, name_in
-from magicfs.formats.job_object import JOB_OBJECT_SIZE_LIMIT, JobObject
 from magicfs.formats.pending import DEFAULT_ETAG_FORMAT, EtagFormat
 from magicfs.protocol.job_state import BEFORE_COMMIT
 from magicfs.protocol.layout import JOB_OBJECT
@@ -26,6 +25,9 @@ from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.stores import fork_safety
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Store
+
+if TYPE_CHECKING:
+    from magicfs.formats.job_object import JobObject
 
 __all__ = ["Tracking", "WriteSettings", "known_jobs", "read_settings", "refuse_if_lost", "warn_if_ignored"]
 
@@ -173,6 +175,8 @@ async def read_settings(store: Store, path: MagicPath, owner: PathOwner) -> Writ
 
 
 async def _read(store: Store, path: MagicPath, owner: PathOwner) -> WriteSettings:
+    from magicfs.formats.job_object import JOB_OBJECT_SIZE_LIMIT, JobObject
+
     # The first version, also where versions are numbered: what is read here never changes.
     key = f"{owner.job_directory.partition('/')[2]}/{JOB_OBJECT}"
     where = f"{store.bucket}/{key}"

@@ -1,4 +1,8 @@
-"""The formats of files, each as pyarrow writes it. Knows nothing of Spark but its names of codecs."""
+"""The formats of files, each as pyarrow writes it. Knows nothing of Spark but its names of codecs.
+
+A worker of Spark is a new process, whose first file waits for what is imported: so each format brings its own
+when it is used, and ``pyarrow.compute``, which takes longest, comes where values are computed.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,8 @@ from datetime import date, timedelta
 from typing import Any, Protocol, cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet as pq
 
 from magicfs.errors import UsageError
-from magicfs.spark import text_lines
 
 __all__ = ["FORMATS", "FileSettings", "FileWriter", "Format", "Sink", "open_writer"]
 
@@ -146,8 +146,10 @@ class _CountingSink:
 
 class _Parquet:
     def __init__(self, sink: Sink, schema: pa.Schema, settings: FileSettings) -> None:
+        import pyarrow.parquet
+
         # Decimals as Spark writes them: small ones as whole numbers.
-        self._writer = pq.ParquetWriter(
+        self._writer = pyarrow.parquet.ParquetWriter(
             cast("Any", sink), schema, compression=settings.compression, store_decimal_as_integer=True
         )
         self._rows = settings.row_group_size
@@ -218,16 +220,22 @@ def _csv_lines(table: pa.Table) -> Any:
             f"column {table.column_names[0]} is the only one and holds null, which CSV makes an empty "
             "line, and readers skip those; write another column too, replace nulls, or choose 'json'"
         )
+    from magicfs.spark import text_lines
+
     return _csv_text(text_lines.csv_values(table), header=False)
 
 
 def _csv_text(table: pa.Table, *, header: bool) -> Any:
+    import pyarrow.csv
+
     buffer = pa.BufferOutputStream()
     pyarrow.csv.write_csv(table, buffer, pyarrow.csv.WriteOptions(include_header=header))
     return buffer.getvalue()
 
 
 def _json(sink: Sink, _schema: pa.Schema, settings: FileSettings) -> _Text:
+    from magicfs.spark import text_lines
+
     return _Text(sink, settings, text_lines.json_lines)
 
 
@@ -247,10 +255,14 @@ def _check_days(kind: Format, name: str, array: pa.Array[Any]) -> None:
         for one in cast("pa.StructArray", array).flatten():
             _check_days(kind, name, one)
     elif pa.types.is_map(type_):
+        from magicfs.spark import text_lines
+
         _check_days(kind, name, array.cast(text_lines.entries_type(cast("pa.MapType[Any, Any]", type_))))
     elif pa.types.is_list(type_) or pa.types.is_large_list(type_):
         _check_days(kind, name, cast("pa.ListArray[Any]", array).flatten())
     elif pa.types.is_date32(type_) or pa.types.is_timestamp(type_):
+        import pyarrow.compute as pc
+
         first, last = kind.days
         unit: timedelta = timedelta(days=1)
         numbers: Any = array

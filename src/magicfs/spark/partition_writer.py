@@ -11,7 +11,6 @@ from typing import Self
 
 import pyarrow as pa
 
-from magicfs.spark import partition_split
 from magicfs.spark.formats import FORMATS, FileSettings, open_writer
 from magicfs.spark.output_files import FileName, Finishers, OpenFile, OutputFile
 
@@ -247,16 +246,23 @@ class PartitionWriter:
 
     def _split_whole(self) -> None:
         """Hand the rows that are held together to their partitions."""
-        whole = pa.Table.from_batches(self._whole, self._whole[0].schema) if self._whole else None
+        if not self._whole:
+            return
+        from magicfs.spark import partition_split
+
+        whole = pa.Table.from_batches(self._whole, self._whole[0].schema)
         self._whole, self._whole_bytes = [], 0
-        for batch in whole.combine_chunks().to_batches() if whole is not None else ():
+        for batch in whole.combine_chunks().to_batches():
             for directory, rows in partition_split.split(
                 batch, self._partition_by, input_sorted=self._input_sorted
             ):
                 self._keep(directory, rows)
 
     def _file_schema(self, schema: pa.Schema) -> pa.Schema:
-        for name in self._partition_by:
-            partition_split.check_column(schema, name)
+        if self._partition_by:
+            from magicfs.spark import partition_split
+
+            for name in self._partition_by:
+                partition_split.check_column(schema, name)
         fields = [one for one in schema if one.name not in self._partition_by]
         return pa.schema(fields, metadata=self._metadata)

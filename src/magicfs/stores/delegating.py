@@ -10,7 +10,6 @@ from typing import Any, Generic, Self, TypeVar
 from magicfs.stores import object_settings
 from magicfs.stores.folder_port import Folders
 from magicfs.stores.object_settings import ObjectSettings
-from magicfs.stores.object_tree import tree_of
 from magicfs.stores.placing import PlacedPart, PlacingStore
 from magicfs.stores.port import (
     Body,
@@ -145,6 +144,8 @@ class DelegatingStore:
 
     def tree(self) -> Tree:
         """The tree of the store within; its requests go through the hook, too."""
+        from magicfs.stores.object_tree import tree_of  # few jobs need any
+
         return DelegatingTree(tree_of(self.inner), self)
 
     def folders(self) -> Folders:
