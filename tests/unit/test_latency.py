@@ -141,7 +141,7 @@ FIRST = {
     "replace": (5, 24),
     "replace_partitions": (5, 24),
 }
-LATER = {"append": (5, 24), "replace": (6, 34), "replace_partitions": (6, 37)}
+LATER = {"append": (5, 24), "replace": (6, 34), "replace_partitions": (6, 34)}
 
 
 @pytest.mark.parametrize("tracking", ["store", "memory"])
