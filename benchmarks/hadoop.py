@@ -1,4 +1,5 @@
-"""Beside Hadoop's own committers for S3: ``python -m benchmarks.hadoop``, ``tox run -e bench-hadoop``.
+"""Beside Hadoop's own committers for S3: ``python -m benchmarks.hadoop``; with the table, the page and a line
+for it ``python -m benchmarks --run bench-hadoop``, which is ``tox run -e bench-hadoop``.
 
 Both sides write to one SeaweedFS, in turns whose order rotates; a first round is thrown away. What they
 have written is counted, and no upload may be left open. Medians, the spread of the rounds, and ratios of
@@ -14,25 +15,29 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import sys
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from benchmarks import hadoop_directly, hadoop_first, hadoop_jars, hadoop_spark
-from benchmarks.hadoop_turns import say
+from benchmarks.figures import Figure
+from benchmarks.hadoop_spark import OURS
+from benchmarks.hadoop_turns import Turns, say
+from benchmarks.session import SideTimes
+from benchmarks.sides.fallbacks import Fallbacks
 from magicfs.demo.java import JavaProblem, require_java
 from magicfs.testing.servers import SeaweedFS
 
-__all__ = ["PARTS", "Results", "figures", "main", "run"]
+__all__ = ["PARTS", "Results", "main", "run", "scratch"]
 
-PARTS: Final = ("directly", "spark", "first")
-"""What is measured: committers driven directly; writes of a warm session; the first write of a new one."""
+PARTS: Final = ("directly", "first", "spark")
+"""What is measured: committers driven directly; the first write of a new session; writes of a warm one."""
 
-_ROWS: Final = {"spark_tiny": "tiny", "spark_rows": "rows", "spark_many": "many"}
+_DIRECT: Final = (("commit", "job_commit"), ("job", "whole"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +45,65 @@ class Results:
     """What a run measured.
 
     Attributes:
-        rows: Values of the table, by its names.
-        details: Everything that was measured, by part.
+        directly: By number of files.
+        spark: By the shape of the frame.
+        first: First writes; None if they were not measured.
         versions: Of what took part.
+        fallbacks: Requests of ours that went through aiobotocore, in this process, by operation.
     """
 
-    rows: dict[str, float]
-    details: dict[str, Any] = field(default_factory=dict)
+    directly: Mapping[int, Turns] = field(default_factory=dict)
+    spark: Mapping[str, Turns] = field(default_factory=dict)
+    first: Turns | None = None
     versions: dict[str, str] = field(default_factory=dict)
+    fallbacks: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def figures(self) -> dict[str, Figure]:
+        """The rows of the table, and what they are made of: of several sizes or writers the worst counts."""
+        found: dict[str, Figure] = {}
+        for row, phase in _DIRECT if self.directly else ():
+            for tracking in ("store", "memory"):
+                each = {
+                    f"hadoop_{row}_{tracking}_{files}": turns.ratio(f"ours-{tracking}", "hadoop-store", phase)
+                    for files, turns in self.directly.items()
+                }
+                found |= {f"hadoop_{row}_{tracking}": _worst(each), **each}
+            for files, turns in self.directly.items():
+                ratio = turns.ratio("ours-memory", "hadoop-memory", phase)
+                found[f"hadoop_{row}_both_memory_{files}"] = ratio
+        for shape, turns in {**self.spark, **({} if self.first is None else {"first": self.first})}.items():
+            each = {f"spark_{shape}_{ours}": turns.ratio(ours, "s3a-magic", "write") for ours in OURS}
+            found |= {f"spark_{shape}": _worst(each), **each}
+            for theirs in (one for one in turns.sides if one not in {*OURS, "s3a-magic"}):
+                for ours in OURS:
+                    name = f"spark_{shape}_{ours}_to_{theirs.removeprefix('s3a-')}"
+                    found[name] = turns.ratio(ours, theirs, "write")
+        return found
+
+    def sides(self) -> list[SideTimes]:
+        """What every side took, client and server apart."""
+        found: list[SideTimes] = []
+        for files, turns in self.directly.items():
+            found += turns.times(f"directly, {files} files")
+        for shape, turns in self.spark.items():
+            found += turns.times(f"Spark, {shape}")
+        return found if self.first is None else found + self.first.times("Spark, first write")
 
     def line(self) -> str:
         """One line of JSON."""
-        return json.dumps({**self.rows, "versions": self.versions, "details": self.details})
+        told = {name: round(one.value, 3) for name, one in self.figures.items()}
+        spread = {name: [round(one.low, 3), round(one.high, 3)] for name, one in self.figures.items()}
+        sides = [
+            [one.group, one.side, one.phase, *(round(time.value, 3) for time in one.times)]
+            for one in self.sides()
+        ]
+        more = {"versions": self.versions, "fallbacks": self.fallbacks}
+        return json.dumps({**told, "spread": spread, "sides": sides, **more})
+
+
+def _worst(figures: Mapping[str, Figure]) -> Figure:
+    return max(figures.values(), key=lambda one: one.value)
 
 
 def run(
@@ -73,47 +125,33 @@ def run(
     java = require_java()
     say("jars from Maven Central")
     jars = hadoop_jars.make(directory)
-    often, seldom = (1, 1) if quick else (5, 3)
-    often, seldom = rounds or often, rounds or seldom
-    details: dict[str, Any] = {}
+    often, seldom = rounds or (1 if quick else 5), rounds or (1 if quick else 3)
+    shapes = hadoop_spark.QUICK if quick else hadoop_spark.SHAPES
+    sizes, warm_up = ((50, 100), 20) if quick else ((1000, 5000), 2000)
+    directly: dict[int, Turns] = {}
+    spark: dict[str, Turns] = {}
+    first, fallbacks = None, Fallbacks()
     with SeaweedFS() as server:
-        versions = {
-            "hadoop": jars.hadoop,
-            "java": java.version,
-            "python": platform.python_version(),
-            "seaweedfs": server.version,
-        }
         if "directly" in only:
-            sizes, warm_up = ((50, 100), 20) if quick else ((1000, 5000), 2000)
-            details["directly"] = hadoop_directly.measure(
+            directly = hadoop_directly.measure(
                 server, jars, directory, sizes=sizes, tasks=5 if quick else 50, rounds=often, warm_up=warm_up
             )
         if "first" in only:
-            shape = (hadoop_spark.QUICK if quick else hadoop_spark.SHAPES)["tiny"]
-            details["first"] = hadoop_first.measure(server, jars, directory, shape=shape, rounds=seldom)
+            first = hadoop_first.measure(server, jars, directory, shape=shapes["tiny"], rounds=seldom)
         if "spark" in only:
-            shapes = hadoop_spark.QUICK if quick else hadoop_spark.SHAPES
-            details["spark"] = hadoop_spark.measure(server, jars, directory, shapes=shapes, rounds=seldom)
-    return Results(figures(details), details, versions)
+            spark = hadoop_spark.measure(server, jars, directory, shapes=shapes, rounds=seldom)
+        versions = {"hadoop": jars.hadoop, "java": java.version, "seaweedfs": server.version}
+    return Results(directly, spark, first, versions, fallbacks.taken())
 
 
-def figures(details: dict[str, Any]) -> dict[str, float]:
-    """The rows of the table, by its names, of the parts that were measured.
-
-    Of two sizes and of two writers of ours the worse one counts.
-    """
-    rows: dict[str, float] = {}
-    if found := details.get("directly"):
-        for tracking in ("store", "memory"):
-            ours = f"ours-{tracking}"
-            rows[f"hadoop_commit_{tracking}"] = hadoop_directly.ratio_of(found, ours, "job_commit")
-            rows[f"hadoop_job_{tracking}"] = hadoop_directly.ratio_of(found, ours, "whole")
-    if found := details.get("spark"):
-        for row, shape in _ROWS.items():
-            rows[row] = hadoop_spark.ratio_of(found[shape]["ratios"])
-    if found := details.get("first"):
-        rows["spark_first"] = hadoop_spark.ratio_of(found["ratios"])
-    return rows
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A directory for jars, logs and scratch files, which goes; in tox that of the environment."""
+    of_tox = os.environ.get("TOX_ENV_DIR")
+    parent = Path(of_tox, "tmp") if of_tox else Path(tempfile.gettempdir())
+    parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="hadoop-", dir=parent, ignore_cleanup_errors=True) as directory:
+        yield Path(directory)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -129,10 +167,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"--only knows {', '.join(PARTS)}, not {', '.join(sorted(unknown))}")
     say(f"load before: {os.getloadavg()[0]:.2f}")
     try:
-        with tempfile.TemporaryDirectory(prefix="magicfs-hadoop-", ignore_cleanup_errors=True) as temporary:
-            directory = (told.work or Path(temporary)).absolute()
-            directory.mkdir(parents=True, exist_ok=True)
-            results = run(directory, quick=told.quick, rounds=told.rounds, only=only)
+        with scratch() as directory:
+            work = (told.work or directory).absolute()
+            work.mkdir(parents=True, exist_ok=True)
+            results = run(work, quick=told.quick, rounds=told.rounds, only=only)
     except (hadoop_jars.MissingTool, JavaProblem) as problem:
         say(f"nothing was measured: {problem}")
         return 2

@@ -19,11 +19,11 @@ from uuid import uuid4
 
 import magicfs
 from benchmarks.hadoop_jars import Jars
-from benchmarks.hadoop_turns import Seconds, Side, Turns, check_and_clear, compared, processor_s, say
+from benchmarks.hadoop_turns import Seconds, Side, Turns, check_and_clear, processor_s, say
 from magicfs.demo.java import require_java
 from magicfs.testing.servers import Server
 
-__all__ = ["Peer", "measure", "ratio_of", "s3a_options"]
+__all__ = ["Peer", "measure", "s3a_options"]
 
 _THREADS: Final = 8
 _BYTES: Final = 1000
@@ -135,16 +135,15 @@ def measure(
     tasks: int = 50,
     rounds: int = 5,
     warm_up: int = 2000,
-) -> dict[str, Any]:
+) -> dict[int, Turns]:
     """Measure jobs of some numbers of files.
 
     Returns:
-        By number of files what each side took, and our ratios to Hadoop's side that tracks in the store, as
-        it does by default; ours in memory also beside Hadoop's in memory.
+        What was measured, by number of files.
     """
     bucket = server.create_bucket("directly")
     options = s3a_options(server, directory)
-    found: dict[str, Any] = {}
+    found: dict[int, Turns] = {}
     with ExitStack() as stack:
         peers = {
             "hadoop-store": Peer(jars, options, directory),
@@ -168,7 +167,7 @@ def measure(
         for files in sizes:
             turns = Turns(sides(files), rounds)
             turns.run(f"{files} files")
-            found[str(files)] = {"sides": turns.figures(), "ratios": _ratios(turns)}
+            found[files] = turns
     return found
 
 
@@ -184,22 +183,3 @@ def _turn(
     whole = [laps[phase] for phase in _WRITING]
     laps["whole"] = Seconds(sum(one.wall for one in whole), sum(one.client for one in whole), used)
     return laps
-
-
-def _ratios(turns: Turns) -> dict[str, dict[str, float]]:
-    pairs = (
-        ("ours-store", "hadoop-store"),
-        ("ours-memory", "hadoop-store"),
-        ("ours-memory", "hadoop-memory"),
-    )
-    return {
-        f"{ours} / {theirs}, {phase}": compared(turns.walls(ours, phase), turns.walls(theirs, phase))
-        for ours, theirs in pairs
-        for phase in ("job_commit", "whole")
-    }
-
-
-def ratio_of(found: Mapping[str, Any], ours: str, phase: str) -> float:
-    """The worst ratio of all sizes, to Hadoop's side that tracks in the store."""
-    name = f"{ours} / hadoop-store, {phase}"
-    return max(float(size["ratios"][name]["ratio"]) for size in found.values())

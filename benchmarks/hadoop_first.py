@@ -15,12 +15,12 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 from benchmarks.hadoop_jars import Jars
 from benchmarks.hadoop_spark import OURS, SHAPES, Shape, config, write
-from benchmarks.hadoop_turns import Seconds, Turns, check_and_clear, compared, processor_s
+from benchmarks.hadoop_turns import Seconds, Turns, check_and_clear, processor_s
 from magicfs.demo.session import local_session
 from magicfs.testing.servers import Server
 
@@ -37,12 +37,8 @@ def measure(
     *,
     shape: Shape = SHAPES["tiny"],
     rounds: int = 5,
-) -> dict[str, Any]:
-    """Measure first writes of all writers.
-
-    Returns:
-        What each took, and our ratios.
-    """
+) -> Turns:
+    """Measure first writes of all writers."""
     bucket = server.create_bucket("first")
     told = json.dumps(config(server, jars, directory))
 
@@ -68,11 +64,7 @@ def measure(
 
     turns = Turns({writer: partial(side, writer) for writer in _WRITERS}, rounds)
     turns.run("first write")
-    ratios = {
-        f"{ours} / s3a-magic": compared(turns.walls(ours, "write"), turns.walls("s3a-magic", "write"))
-        for ours in OURS
-    }
-    return {"files": shape.files, "sides": turns.figures(), "ratios": ratios}
+    return turns
 
 
 def main() -> int:

@@ -18,14 +18,14 @@ from uuid import uuid4
 import magicfs.spark
 from benchmarks.hadoop_directly import s3a_options
 from benchmarks.hadoop_jars import Jars
-from benchmarks.hadoop_turns import Seconds, Turns, check_and_clear, compared, processor_s
+from benchmarks.hadoop_turns import Seconds, Turns, check_and_clear, processor_s
 from magicfs.demo.session import local_session
 from magicfs.testing.servers import Server
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["OURS", "SHAPES", "WRITERS", "Shape", "config", "measure", "ratio_of", "write"]
+__all__ = ["OURS", "SHAPES", "WRITERS", "Shape", "config", "measure", "write"]
 
 _ALGORITHM: Final = "mapreduce.fileoutputcommitter.algorithm.version"
 _S3A: Final[Mapping[str, Mapping[str, str]]] = {
@@ -151,11 +151,11 @@ def measure(
     shapes: Mapping[str, Shape] = SHAPES,
     rounds: int = 5,
     pause_s: float = PAUSE_S,
-) -> dict[str, Any]:
+) -> dict[str, Turns]:
     """Measure all writers on all shapes in one session.
 
     Returns:
-        By shape what each writer took, and our ratios to each of S3A's committers.
+        What was measured, by shape.
     """
     os.environ.update(server.environment())  # for our workers, which inherit it
     spark = local_session(name="hadoop", log=directory / "spark.log", config=config(server, jars, directory))
@@ -173,15 +173,14 @@ class _Session:
         self._spark, self._server, self._bucket, self._pause_s = spark, server, bucket, pause_s
         self._prime = _PRIME.frame(spark)
 
-    def measure(self, shape: Shape, rounds: int) -> dict[str, Any]:
+    def measure(self, shape: Shape, rounds: int) -> Turns:
         """All writers on one shape."""
         frame = shape.frame(self._spark)
         counted: set[str] = set()
         sides = {writer: partial(self._turn, writer, shape, frame, counted) for writer in WRITERS}
         turns = Turns(sides, rounds, self._pause_s)
         turns.run(shape.name)
-        rows = shape.partitions * shape.rows
-        return {"files": shape.files, "rows": rows, "sides": turns.figures(), "ratios": _ratios(turns)}
+        return turns
 
     def _turn(self, writer: str, shape: Shape, frame: DataFrame, counted: set[str]) -> dict[str, Seconds]:
         write(self._spark, writer, self._prime, (), f"{self._bucket}/prime-{uuid4().hex[:8]}")
@@ -208,17 +207,3 @@ def _count(spark: SparkSession, place: str, shape: Shape) -> None:
     rows = spark.read.parquet(f"s3a://{place}").count()
     if rows != shape.partitions * shape.rows:
         raise RuntimeError(f"{place}: {rows} rows instead of {shape.partitions * shape.rows}")
-
-
-def _ratios(turns: Turns) -> dict[str, dict[str, float]]:
-    return {
-        f"{ours} / {theirs}": compared(turns.walls(ours, "write"), turns.walls(theirs, "write"))
-        for ours in OURS
-        for theirs in turns.sides
-        if theirs not in OURS
-    }
-
-
-def ratio_of(ratios: Mapping[str, Mapping[str, float]]) -> float:
-    """The worse of our two writers, to S3A's magic committer."""
-    return max(float(ratios[f"{ours} / s3a-magic"]["ratio"]) for ours in OURS)

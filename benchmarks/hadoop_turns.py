@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from benchmarks.figures import Figure, ratio_of
+from benchmarks.session import SideTimes
 from magicfs.testing.servers import Server
 
-__all__ = ["Seconds", "Side", "Turns", "check_and_clear", "compared", "processor_s", "say"]
+__all__ = ["Seconds", "Side", "Turns", "check_and_clear", "processor_s", "say"]
 
 _TICKS_S = os.sysconf("SC_CLK_TCK")
 _BATCH = 1000
@@ -25,7 +25,7 @@ class Seconds:
 
     wall: float
     client: float  # processor time of the side itself
-    server: float | None = None  # of the server, meanwhile, where that was measured
+    server: float = 0.0  # of the server, meanwhile; 0 where only whole jobs tell
 
 
 Side = Callable[[], Mapping[str, Seconds]]
@@ -66,52 +66,41 @@ class Turns:
         """What a phase of a side took in each round."""
         return [one.wall for one in self.seconds[side][phase]]
 
-    def figures(self) -> dict[str, dict[str, dict[str, Any]]]:
-        """Medians and spread of every phase of every side."""
-        return {
-            side: {phase: _figure(found) for phase, found in phases.items()}
+    def times(self, group: str) -> list[SideTimes]:
+        """What every phase of every side took."""
+        return [
+            SideTimes(
+                group,
+                side,
+                phase,
+                Figure.of([one.wall for one in found]),
+                Figure.of([one.client for one in found]),
+                Figure.of([one.server for one in found]),
+            )
             for side, phases in self.seconds.items()
-        }
+            for phase, found in phases.items()
+        ]
 
-
-def _figure(found: Sequence[Seconds]) -> dict[str, Any]:
-    walls = [one.wall for one in found]
-    servers = [one.server for one in found if one.server is not None]
-    server = {"server_cpu_s": round(statistics.median(servers), 3)} if servers else {}
-    return {
-        "seconds": round(statistics.median(walls), 3),
-        "low": round(min(walls), 3),
-        "high": round(max(walls), 3),
-        "client_cpu_s": round(statistics.median(one.client for one in found), 3),
-        **server,
-    }
-
-
-def compared(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float]:
-    """The ratio of two medians, and the least and the greatest ratio within one round."""
-    within = [one / other for one, other in zip(ours, theirs, strict=True)]
-    return {
-        "ratio": round(statistics.median(ours) / statistics.median(theirs), 3),
-        "low": round(min(within), 3),
-        "high": round(max(within), 3),
-    }
+    def ratio(self, ours: str, theirs: str, phase: str) -> Figure:
+        """The ratio of two sides' medians."""
+        return ratio_of(self.walls(ours, phase), self.walls(theirs, phase))
 
 
 def processor_s(root: int, without: Iterable[int] = ()) -> float:
     """Processor time of a process, of the living ones that it started, and of those it has waited for."""
-    left = frozenset(without)
+    others = frozenset(without)
     children: dict[int, list[int]] = {}
     used: dict[int, int] = {}
     for directory in Path("/proc").iterdir():
         if directory.name.isdigit() and (fields := _stat(directory)):
             children.setdefault(int(fields[1]), []).append(int(directory.name))
             used[int(directory.name)] = sum(map(int, fields[11:15]))
-    total, todo = 0, [root]
-    while todo:
-        pid = todo.pop()
-        if pid not in left:
+    total, left = 0, [root]
+    while left:
+        pid = left.pop()
+        if pid not in others:
             total += used.get(pid, 0)
-            todo += children.get(pid, [])
+            left += children.get(pid, [])
     return total / _TICKS_S
 
 

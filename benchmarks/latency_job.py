@@ -23,6 +23,7 @@ from benchmarks.latency_store import BUCKET, LatencyStore, Rates, Server, Tally
 from magicfs.committers.final.filesystem import FinalFileSystem
 from magicfs.committers.options import StagingOptions
 from magicfs.committers.registry import committer_info, options_of
+from magicfs.errors import MagicError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.spec import JobSpec
@@ -40,6 +41,8 @@ __all__ = ["BY_NAME", "SUBJECTS", "Phase", "Played", "Subject", "play"]
 _URL: Final = f"memory://{BUCKET}/sales"
 _JOB: Final = JobId(str(UUID(int=14, version=4)))
 _BODY: Final = b"x" * 16
+_ATTEMPTS: Final = 4
+"""Of a task, before its job fails; as Spark has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,7 @@ class Played:
         setup: Its setup.
         work: All tasks: writing, and their commits.
         commit: The job commit.
-        total_s: From the first to the last.
+        failed: Task attempts that the store refused until they gave up; each was run again.
     """
 
     tasks: int
@@ -116,6 +119,7 @@ class Played:
     setup: Phase
     work: Phase
     commit: Phase
+    failed: int = 0
 
     @property
     def total_s(self) -> float:
@@ -141,7 +145,7 @@ def play(
     files: int,
     rates: Rates,
     *,
-    workers: int = 200,
+    workers: int = 100,
     concurrency: int | None = None,
     seed: int = 0,
 ) -> Played:
@@ -186,6 +190,7 @@ class _Program:
     files: int
     workers: int
     concurrency: int | None
+    failed: int = 0
 
     async def run(self) -> Played:
         driver = self._spec()
@@ -195,7 +200,7 @@ class _Program:
         publish = committer.commit_job
         commit, report = await self._phase(lambda: publish(commits, found.driver, self.tasks))
         self._check(report)
-        return Played(self.tasks, self.files, setup, work, commit)
+        return Played(self.tasks, self.files, setup, work, commit, self.failed)
 
     async def _phase(self, work: Callable[[], Awaitable[Any]]) -> tuple[Phase, Any]:
         self.server.new_tally()
@@ -239,12 +244,27 @@ class _Program:
         return [commits[number] for number in range(self.tasks)]
 
     async def _task(self, spec: JobSpec, number: int) -> TaskCommit:
+        """Run a task as engines do: again, if its attempt fails."""
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return await self._attempt(spec, number)
+            except MagicError:
+                self.failed += 1
+        return await self._attempt(spec, number)
+
+    async def _attempt(self, spec: JobSpec, number: int) -> TaskCommit:
         task = Task(spec, ids.task_id(number)).setup()
         filesystem, below = task.filesystem, task.path
         more = number < self.files % self.tasks
-        for file in range(self.files // self.tasks + more):
-            await _write(filesystem, f"{below}/part-{number:05}-{file:05}.bin")
-        return await spec.make_committer().commit_task(task.id, task.attempt_id)
+        committer = spec.make_committer()
+        try:
+            for file in range(self.files // self.tasks + more):
+                await _write(filesystem, f"{below}/part-{number:05}-{file:05}.bin")
+            return await committer.commit_task(task.id, task.attempt_id)
+        except MagicError:
+            with contextlib.suppress(MagicError):  # the job's cleanup tries again
+                await committer.abort_task(task.attempt_id)
+            raise
 
     def _check(self, report: JobReport) -> None:
         held = self.server.world.find(BUCKET)

@@ -114,7 +114,7 @@ class RequestModel:
     phases: dict[PhaseName, PhaseModel]
     workers: int
 
-    def predict(self, tasks: int, files: int, rates: Rates, workers: int = 200) -> Predicted:
+    def predict(self, tasks: int, files: int, rates: Rates, workers: int = 100) -> Predicted:
         """How long a job takes whose tasks all have equally many files."""
         setup, work, commit = (self.phases[name] for name in _PHASES)
         turns = math.ceil(tasks / workers)

@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         **{name: _short(figure.value) for name, figure in figures.items()},
     }
     if given.write is not None:
-        page.write(given.write, given.run, figures, told, session.sides)
+        page.write(given.write, given.run, figures, told, session.sides, session.pictures)
     print(json.dumps(told, separators=(",", ":"), ensure_ascii=False))
     return 1 if session.fallbacks and not given.allow_fallbacks else 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from benchmarks.figures import Figure
@@ -24,6 +25,7 @@ def write(
     figures: Mapping[str, Figure],
     told: Mapping[str, Any],
     sides: Sequence[SideTimes] = (),
+    pictures: Mapping[str, tuple[str, str]] = MappingProxyType({}),
 ) -> None:
     """Write a run's part, and its pictures into a directory that is called as the page.
 
@@ -38,6 +40,9 @@ def write(
     for picture, text in drawn(run, figures):
         (directory / f"{picture.name}{_SUFFIX}").write_text(text, encoding="utf-8")
         blocks.append(f"![{picture.title}]({directory.name}/{picture.name}{_SUFFIX})")
+    for name, (title, text) in pictures.items():
+        (directory / f"{name}{_SUFFIX}").write_text(text, encoding="utf-8")
+        blocks.append(f"![{title}]({directory.name}/{name}{_SUFFIX})")
     blocks += ["\n".join(f"* {name}: {why}" for name, why in told["remarks"].items())]
     blocks += [_times(sides)] if sides else []
     path.write_text("\n\n".join([before.rstrip(), *filter(None, blocks), after]), encoding="utf-8")

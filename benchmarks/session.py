@@ -47,6 +47,7 @@ class Session:
     seconds: dict[str, float] = field(default_factory=dict)  # what each group took
     remarks: dict[str, str] = field(default_factory=dict)  # sides that did not take part, and why
     versions: dict[str, str] = field(default_factory=dict)
+    pictures: dict[str, tuple[str, str]] = field(default_factory=dict)  # title and SVG, by name
     fallbacks: dict[str, int] = field(
         default_factory=dict
     )  # requests of magicfs through aiobotocore, by operation

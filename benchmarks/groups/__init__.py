@@ -27,7 +27,10 @@ GROUPS: Final[Mapping[str, tuple[Run, str]]] = {
     "rows": ("bench", "benchmarks.groups.rows"),
     "partitions": ("bench", "benchmarks.groups.partitions"),
     "cold": ("bench", "benchmarks.groups.cold"),
+    "latency": ("bench", "benchmarks.groups.latency"),
     "million": ("bench-full", "benchmarks.groups.million"),
+    "latency-full": ("bench-full", "benchmarks.groups.latency_full"),
+    "hadoop": ("bench-hadoop", "benchmarks.groups.hadoop"),
 }
 """By name: the run that a group is part of, and its module."""
 
