@@ -135,7 +135,7 @@ def _listen_to_files() -> None:
 
     @functools.wraps(commit)
     def commit_and_publish(self: DelayedFile) -> None:
-        is_first = self._state != "committed"
+        is_first = self._sink.state != "committed"
         commit(self)
         if is_first:
             self.publication.publish()  # type: ignore[attr-defined]

@@ -140,7 +140,7 @@ def test_fork_writes_nothing_into_the_file_of_its_parent(tmp_path: Path, place: 
         except UsageError as error:
             os._exit(0 if "opened in another process" in str(error) else 2)
         finally:
-            file._buffer.take()  # as when the child ends: nothing is flushed
+            file._sink._buffer.take()  # as when the child ends: nothing is flushed
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     file.write(b" and written")
@@ -236,7 +236,7 @@ def test_more_files_than_descriptors_are_sent_in_parts(
     files = [opened(f"{place} {number}") for number in range(5)]
     for number, file in enumerate(files):
         file.write(b"%d" % number * MIB)
-    assert [type(vars(file)["_buffer"]).__name__ for file in files] == ["PlacedBuffer"] * 2 + ["Buffer"] * 3
+    assert [type(file._sink._buffer).__name__ for file in files] == ["PlacedBuffer"] * 2 + ["Buffer"] * 3
     for file in files:
         file.close()
     assert sorted((one / "data").stat().st_size for one in uploads(tmp_path)) == [MIB] * 5

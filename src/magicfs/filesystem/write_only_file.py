@@ -1,29 +1,124 @@
-"""What every file of ours that is open for writing answers alike."""
+"""What every file of ours that is open for writing answers alike.
+
+``write`` is C: it is that of ``io.BufferedWriter``, which a file must not override. Threads of Arrow's own,
+which have no state of Python, pay much for every Python function that they call, and little for C. So the
+Python is in the file's ``Sink``, which gets many small writes as one, and a large one uncopied.
+"""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
+import weakref
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Any, NoReturn, Self
 
-__all__ = ["WriteOnlyFile", "raised_in_body"]
+from magicfs.errors import UsageError
+from magicfs.stores import fork_safety
 
+__all__ = ["Sink", "WriteOnlyFile", "raised_in_body"]
+
+# Enough that a page of Parquet is one call; tasks have hundreds of files open, and each has a buffer.
+_BUFFER_BYTES = 128 * 2**10
 _FRAMES = 20
+_SINKS: weakref.WeakSet[Sink] = weakref.WeakSet()
 
 
-class WriteOnlyFile(io.BufferedIOBase):
-    """A file that is written from its begin to its end, and discarded if its ``with`` body raises."""
+class Sink(io.RawIOBase):
+    """Takes the bytes of one file in their order.
 
-    def __init__(self, path: str) -> None:
+    It knows its file weakly only: a file that nobody holds is discarded at once, not by the next search for
+    cycles. ``state`` is ``"open"`` until the file ends; what is written to one that is ``"abandoned"``, or
+    ended in the middle of a write, is dropped.
+    """
+
+    def __init__(self, path: str, mode: str = "wb") -> None:
         super().__init__()
         self.path = path
+        self.mode = mode
+        self.state = "open"
+        self.opened_during = sys.exception()  # what was being handled when the file was opened
         self._position = 0
         self._pid = os.getpid()
-        self.opened_during = sys.exception()  # what was being handled when the file was opened
+        self._file: Callable[[], WriteOnlyFile | None] = lambda: None
+        _SINKS.add(self)
+
+    def __del__(self) -> None:
+        """Nothing: wrappers that are collected with it would find it closed, and complain."""
+
+    def belong_to(self, file: WriteOnlyFile) -> None:
+        """Learn whose bytes these are."""
+        self._file = weakref.ref(file)
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def write(self, data: Any) -> int:
+        """Take all the data in, whose memory is its owner's again afterwards."""
+        view = memoryview(data)
+        if self.state == "open":
+            self.take(view)
+        self._position += view.nbytes
+        return view.nbytes
+
+    @abstractmethod
+    def take(self, data: memoryview) -> None:
+        """Add data at the end. Whatever is raised has ended the file."""
+
+    def end(self, state: str) -> None:
+        """The file takes no more data, for a reason that is told to whoever writes all the same."""
+        self.state = state
+        self._refuse_writes(f"{self.path} is {state}; open it again to write")
+        self.close()
+
+    def refuse_after_fork(self) -> None:
+        """Let the child's writes fail at once, and not when its copy of the buffer is full."""
+        if self.state == "open":
+            self._refuse_writes(f"{self.path} was opened in another process; open it here to write")
+
+    def _refuse_writes(self, problem: str) -> None:
+        if (file := self._file()) is not None:
+            vars(file)["write"] = partial(_refuse, problem)
+
+
+def _refuse(problem: str, data: object) -> NoReturn:  # noqa: ARG001 - in the place of ``write``
+    raise UsageError(problem)
+
+
+def _refuse_after_fork() -> None:
+    for sink in list(_SINKS):
+        sink.refuse_after_fork()
+
+
+fork_safety.after_fork_in_child(_refuse_after_fork)
+
+
+class WriteOnlyFile(io.BufferedWriter):
+    """A file that is written from its begin to its end, and discarded if its ``with`` body raises."""
+
+    def __init__(self, sink: Sink, buffer_max: int = _BUFFER_BYTES) -> None:
+        super().__init__(sink, min(buffer_max, _BUFFER_BYTES))
+        sink.belong_to(self)
+        self.path = sink.path
+
+    @property
+    def raw(self) -> NoReturn:  # type: ignore[override]
+        """Not there: what is written past the buffer would come before what is in it."""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute 'raw'")
+
+    def detach(self) -> NoReturn:
+        """Refused: what is behind the buffer is of no use without it."""
+        raise io.UnsupportedOperation("detach")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{self.path} is being written and cannot be pickled; open it where it is written")
 
     def readable(self) -> bool:
         """False: what was written cannot be read back here."""
@@ -32,15 +127,10 @@ class WriteOnlyFile(io.BufferedIOBase):
     def writable(self) -> bool:
         return not self.closed
 
-    def seekable(self) -> bool:
-        """False: parts that were sent cannot be changed."""
-        return False
-
-    def tell(self) -> int:
-        return self._position
-
-    def flush(self, force: bool = False) -> None:
-        """Nothing to do: nobody sees the file before it is closed (Hadoop's ``hflush`` likewise)."""
+    def flush(self, force: bool = False) -> None:  # noqa: ARG002 - as files of fsspec
+        """Empty the buffer. Nobody sees the file before it is closed (Hadoop's ``hflush`` likewise)."""
+        if not self.closed:
+            super().flush()
 
     @abstractmethod
     def abort(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from magicfs.committers.final.tracking import Scope, final_tracker
 from magicfs.errors import UsageError
-from magicfs.filesystem.write_only_file import WriteOnlyFile, raised_in_body
+from magicfs.filesystem.write_only_file import Sink, WriteOnlyFile, raised_in_body
 from magicfs.protocol.final_names import unfinished_name
 from magicfs.protocol.ids import JobId
 
@@ -118,30 +118,9 @@ class FinalFile(WriteOnlyFile):
     """
 
     def __init__(self, target: Target, path: str, scope: Scope, *, autocommit: bool = True) -> None:
-        super().__init__(path)
-        self._target = target
-        self._scope = scope
         self._autocommit = autocommit
-        self._ticket = final_tracker().opened(scope, path)
-        self._state = "open"
-
-    @property
-    def closed(self) -> bool:
-        """Whether the file takes no more data."""
-        return self._state != "open"
-
-    def write(self, data: Any) -> int:
-        """Take data in; returns the number of bytes, always all of them. An OSError discards the file."""
-        view = memoryview(data).cast("B")
-        if self._state == "abandoned":
-            return view.nbytes
-        if self.closed:
-            raise UsageError(f"{self.path} is {self._state}; open it again to write")
-        self._check_process()
-        with self._discard_on_error():
-            self._target.write(view)
-        self._position += view.nbytes
-        return view.nbytes
+        self._sink = _TargetSink(target, path, scope)
+        super().__init__(self._sink)
 
     def close(self) -> None:
         """Publish the file; a second call, or one after it was discarded, does nothing.
@@ -149,16 +128,13 @@ class FinalFile(WriteOnlyFile):
         Raises UsageError if its task has ended; nothing was published. After an OSError it may be there all
         the same, and the task cannot commit.
         """
-        if self._state != "open":
+        if self._sink.state != "open":
             return
-        self._check_process()
-        if (raised := raised_in_body(self.opened_during)) is not None:
+        self._sink.check_process()
+        if (raised := raised_in_body(self._sink.opened_during)) is not None:
             self.abort_after(raised)
             return
-        self._state = "closed"
-        with self._discard_on_error():
-            self._check_scope()
-            self._target.close()
+        self._finish()
         if self._autocommit:
             self.commit()
 
@@ -166,52 +142,94 @@ class FinalFile(WriteOnlyFile):
         """Publish the file, where ``close`` has not; a second call does nothing. Raises UsageError if it was
         discarded or its task has ended, OSError as ``close`` does.
         """
-        if self._state == "committed":
-            return
-        if self._state in {"discarded", "abandoned"}:
-            raise UsageError(f"{self.path} was discarded; write it again")
-        self.close()
-        with self._discard_on_error():
-            self._check_scope()
-            self._target.commit()
-        self._state = "committed"
-        final_tracker().finished(self._scope, self._ticket, self.path)
+        if self._sink.state == "open":
+            self._finish()
+        self._sink.commit()
+
+    def _finish(self) -> None:
+        super().close()  # hands over what is buffered
+        self._sink.finish()
 
     def abort(self) -> None:
         """Discard the file. A second call, or one after it was published, does nothing. After an OSError
         nothing is published either; the job's cleanup aborts the upload.
         """
-        if self._state not in {"open", "closed"}:
+        self._sink.abort()
+
+    def __del__(self) -> None:
+        sink = getattr(self, "_sink", None)
+        if sink is not None and (sink.state == "open" or (sink.state == "closed" and not self._autocommit)):
+            sink.drop("discarded")
+
+    def _dealloc_warn(self, source: object) -> None:  # noqa: ARG002
+        # io.TextIOWrapper announces here that it is collected unclosed, flushes, and then calls close().
+        if self._sink.state == "open":
+            self._sink.drop("abandoned")
+
+
+class _TargetSink(Sink):
+    """Brings the bytes of one file to its target."""
+
+    def __init__(self, target: Target, path: str, scope: Scope) -> None:
+        super().__init__(path)
+        self._target = target
+        self._scope = scope
+        self._ticket = final_tracker().opened(scope, path)
+
+    def take(self, data: memoryview) -> None:
+        self.check_process()
+        with self._discard_on_error():
+            self._target.write(data)
+
+    def finish(self) -> None:
+        """No more bytes come: close the target. Does nothing if the file has ended."""
+        if self.state != "open":
+            return
+        self.end("closed")
+        with self._discard_on_error():
+            self._check_scope()
+            self._target.close()
+
+    def commit(self) -> None:
+        """Publish what is finished. UsageError if it was discarded; a second call does nothing."""
+        if self.state == "committed":
+            return
+        if self.state in {"discarded", "abandoned"}:
+            raise UsageError(f"{self.path} was discarded; write it again")
+        with self._discard_on_error():
+            self._check_scope()
+            self._target.commit()
+        self.end("committed")
+        final_tracker().finished(self._scope, self._ticket, self.path)
+
+    def abort(self) -> None:
+        """Discard the file. A second call, or one after it was published, does nothing."""
+        if self.state not in {"open", "closed"}:
             return
         if os.getpid() != self._pid:
             self._abandon("discarded")
             return
-        self._state = "discarded"
+        self.end("discarded")
         final_tracker().discarded(self._scope, self._ticket)
         self._target.discard()
 
-    def __del__(self) -> None:
-        state = getattr(self, "_state", "discarded")
-        if state == "open" or (state == "closed" and not self._autocommit):
-            self._drop("discarded")
-
-    def _dealloc_warn(self, source: object) -> None:  # noqa: ARG002
-        # io.TextIOWrapper announces here that it is collected unclosed, flushes, and then calls close().
-        if self._state == "open":
-            self._drop("abandoned")
-
-    def _drop(self, state: str) -> None:
+    def drop(self, state: str) -> None:
+        """Discard a file that was collected."""
         if os.getpid() == self._pid:
             final_tracker().dropped(self._scope, self._ticket)
         self._abandon(state)
 
     def _abandon(self, state: str) -> None:
-        self._state = state
+        if state == "abandoned":  # what is about to be written is dropped, and must not fail
+            self.state = state
+        else:
+            self.end(state)
         final_tracker().discarded(self._scope, self._ticket)
         self._target.abandon()
 
-    def _check_process(self) -> None:
-        if os.getpid() != self._pid:  # after a fork nobody runs the loop, and the upload is the parent's
+    def check_process(self) -> None:
+        """Raise UsageError after a fork: nobody runs the loop, and the upload is the parent's."""
+        if os.getpid() != self._pid:
             self._abandon("discarded")
             raise UsageError(f"{self.path} was opened in another process; open it here to write")
 
@@ -227,8 +245,8 @@ class FinalFile(WriteOnlyFile):
         try:
             yield
         except BaseException as error:
-            known = self._state == "open" or isinstance(error, UsageError)
-            self._state = "discarded"
+            known = self.state == "open" or isinstance(error, UsageError)
+            self.end("discarded")
             final_tracker().discarded(self._scope, self._ticket)
             if not known:  # the answer to a request that publishes may be what was lost
                 final_tracker().doubtful(self._scope, [self.path])

@@ -11,7 +11,7 @@ from typing import Any
 
 from magicfs.errors import MagicError, StoreError, UsageError
 from magicfs.filesystem.upload.stream import Buffer, PlacedBuffer, Upload
-from magicfs.filesystem.write_only_file import WriteOnlyFile, raised_in_body
+from magicfs.filesystem.write_only_file import Sink, WriteOnlyFile, raised_in_body
 from magicfs.stores.interrupt import Call, run_on
 
 __all__ = ["DelayedFile"]
@@ -23,7 +23,8 @@ class DelayedFile(WriteOnlyFile):
     ``close()`` finishes the upload and records it; nothing becomes visible. Leaving a ``with`` block by an
     exception aborts, also through a wrapper that only calls ``close()`` then. So does garbage collection,
     also through a text or buffering wrapper; the task of such a file cannot commit. After an abort
-    ``close()`` does nothing. Any error in writing or closing aborts the upload and is raised.
+    ``close()`` does nothing. Any error in writing or closing aborts the upload and is raised: by the write
+    during which it shows, or by a later one, ``flush`` or ``close``.
 
     ``upload`` is not created yet; ``loop`` is that of its store. Without ``autocommit`` only ``commit``
     records the upload, as fsspec's transactions ask. ``fs``, ``path`` and ``mode`` are what it was opened
@@ -40,26 +41,16 @@ class DelayedFile(WriteOnlyFile):
         path: str = "",
         mode: str = "wb",
     ) -> None:
-        super().__init__(path or upload.path)
-        self._state = "opening"
-        self._upload = upload
-        self._loop = loop
         self.autocommit = autocommit
         self.fs = fs
-        self.mode = mode
         self.blocksize = upload.next_part_size
-        self._lock = threading.RLock()
-        self._buffer: Buffer | PlacedBuffer | None = None  # none of one that is aborted
-        with self._abort_on_error():
-            self._run(upload.create)
-            placed = upload.place()
-        self._state = "open"
-        self._buffer = Buffer(upload) if placed is None else PlacedBuffer(placed)
+        self._sink = _UploadSink(upload, loop, path or upload.path, mode)
+        super().__init__(self._sink, buffer_max=self.blocksize)
 
     @property
     def loc(self) -> int:
         """As ``tell()``."""
-        return self._position
+        return self.tell()
 
     @property
     def full_name(self) -> str:
@@ -70,98 +61,130 @@ class DelayedFile(WriteOnlyFile):
         """Refused, as by every file of fsspec that is being written."""
         raise UsageError(f"{self.path} is being written; ask its filesystem once it is closed")
 
-    @property
-    def closed(self) -> bool:
-        return self._state in {"closed", "committed", "aborted"}
-
-    def write(self, data: Any) -> int:
-        """Take all the data in; full parts are sent in the background.
-
-        Raises UsageError, a ValueError, if the file is closed or outgrows what the store takes.
-        """
-        with self._lock:
-            if self.closed:
-                raise UsageError(f"{self.path} is {self._state}; open it again to write")
-            view = memoryview(data)
-            if self._state == "abandoned":
-                return view.nbytes
-            buffer = self._buffer
-            assert buffer is not None
-            with self._abort_on_error():
-                for body in buffer.add(view):
-                    self._run(self._upload.send, body)
-            self._position += view.nbytes
-            return view.nbytes
-
     def close(self) -> None:
         """Finish the upload and record it; a second call, or one after an abort, does nothing.
 
         After a StoreError the upload is aborted and nothing is recorded.
         """
-        with self._lock:
-            if self._state != "open":
-                return
-            if (raised := raised_in_body(self.opened_during)) is not None:
-                self.abort_after(raised)
-                return
-            self._state = "closed"
-            assert self._buffer is not None
-            with self._abort_on_error():
-                self._run(self._upload.seal, self._buffer.take())
-            if self.autocommit:
-                self.commit()
+        if self._sink.state != "open":
+            return
+        if (raised := raised_in_body(self._sink.opened_during)) is not None:
+            self.abort_after(raised)
+            return
+        if self._seal() and self.autocommit:
+            self.commit()
 
     def commit(self) -> None:
         """Record the upload; ``close`` does so by itself outside transactions. A second call does nothing.
 
         Raises UsageError if the file was aborted.
         """
-        with self._lock:
-            if self._state == "committed":
-                return
-            if self._state in {"aborted", "abandoned"}:
-                raise UsageError(f"{self.path} was aborted; write it again")
-            self.close()
-            with self._abort_on_error():
-                self._run(self._upload.record)
-            self._state = "committed"
+        if self._sink.state == "open":
+            self._seal()
+        self._sink.record()
+
+    def _seal(self) -> bool:
+        """Send what is left; False if another thread has done so."""
+        super().close()  # hands over what is buffered, in a lock of its own
+        return self._sink.seal()
 
     def abort(self) -> None:
         """Discard the upload and what was recorded of it. A second call does nothing.
 
         After a StoreError the upload may be pending until it is swept.
         """
-        with self._lock:
-            if self._state in {"aborted", "abandoned"}:
-                return
-            self._state, self._buffer = "aborted", None
-            self._run(self._upload.abort)
+        self._sink.abort()
 
     def __del__(self) -> None:
-        if getattr(self, "_state", "aborted") == "open" or (self._state == "closed" and not self.autocommit):
-            self._abandon(self._upload.drop)
+        sink = getattr(self, "_sink", None)
+        if sink is not None and (sink.state == "open" or (sink.state == "closed" and not self.autocommit)):
+            sink.abandon("aborted")
 
     def _dealloc_warn(self, source: object) -> None:  # noqa: ARG002
         # io.TextIOWrapper and io.BufferedWriter announce themselves here when they are collected unclosed,
         # and then call close(): without this, garbage collection would record the upload.
         # What they flush on their way is not wanted, and an error would only be printed.
-        if self._state == "open":
-            self._abandon(self._upload.drop)
-            self._state = "abandoned"
+        if self._sink.state == "open":
+            self._sink.abandon("abandoned")
 
-    def _abandon(self, how: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self._state, self._buffer = "aborted", None
+
+class _UploadSink(Sink):
+    """Brings the bytes of one file to its upload.
+
+    Its lock is taken within that of the file's buffer, never around it: nothing here calls the file.
+    """
+
+    def __init__(self, upload: Upload, loop: asyncio.AbstractEventLoop, path: str, mode: str) -> None:
+        super().__init__(path, mode)
+        self._upload = upload
+        self._loop = loop
+        self._lock = threading.RLock()
+        self._buffer: Buffer | PlacedBuffer | None = None  # none of one that has ended
+        with self._abort_on_error():
+            self._run(upload.create)
+            placed = upload.place()
+        self._buffer = Buffer(upload) if placed is None else PlacedBuffer(placed)
+
+    def take(self, data: memoryview) -> None:
+        with self._abort_on_error(), self._lock:
+            buffer = self._buffer
+            if buffer is None:
+                return
+            for body in buffer.add(data):
+                self._run(self._upload.send, body)
+
+    def seal(self) -> bool:
+        """Send the last part and wait for all; False if that was done before, or the file was aborted."""
+        with self._lock:
+            if self.state != "open":
+                return False
+            buffer, self._buffer = self._buffer, None
+            assert buffer is not None
+            self.end("closed")
+            with self._abort_on_error():
+                self._run(self._upload.seal, buffer.take())
+            return True
+
+    def record(self) -> None:
+        """Make the sealed upload known. UsageError if it was aborted; a second call does nothing."""
+        with self._lock:
+            if self.state == "committed":
+                return
+            if self.state in {"aborted", "abandoned"}:
+                raise UsageError(f"{self.path} was aborted; write it again")
+            with self._abort_on_error():
+                self._run(self._upload.record)
+            self.end("committed")
+
+    def abort(self) -> None:
+        """Discard the upload. A second call does nothing."""
+        with self._lock:
+            if self.state in {"aborted", "abandoned"}:
+                return
+            self._give_up("aborted")
+            self._run(self._upload.abort)
+
+    def abandon(self, state: str) -> None:
+        """Discard the upload of a file that was collected: not in this thread, and without an error."""
+        if state == "abandoned":  # what is about to be written is dropped, and must not fail
+            self.state, self._buffer = state, None
+        else:
+            self._give_up(state)
         if os.getpid() != self._pid:
             return
         with contextlib.suppress(RuntimeError):  # the loop may be gone at interpreter exit
-            asyncio.run_coroutine_threadsafe(_quietly(how()), self._loop)
+            asyncio.run_coroutine_threadsafe(_quietly(self._upload.drop()), self._loop)
+
+    def _give_up(self, state: str) -> None:
+        self._buffer = None
+        self.end(state)
 
     @contextlib.contextmanager
     def _abort_on_error(self) -> Iterator[None]:
         try:
             yield
         except BaseException as error:
-            self._state, self._buffer = "aborted", None
+            self._give_up("aborted")
             if isinstance(error, Exception):
                 try:
                     self._run(self._upload.abort)
