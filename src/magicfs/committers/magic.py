@@ -77,7 +77,8 @@ class MagicCommitter(DrivenCommitter):
         output, problems = TaskOutput(), []
         if self.context.tracking == "store":
             try:
-                output = await self._load_attempt(self.engine.for_cleanup(), attempt)
+                scope = tracker().snapshot(self._scope(attempt))
+                output = await self._load_attempt(self.engine.for_cleanup(), attempt, scope)
             except StoreError as error:
                 problems.append(error)
         raise_first([*problems, *await self._discard(attempt, output)])
@@ -129,16 +130,21 @@ class MagicCommitter(DrivenCommitter):
 
     # -- the task commit -------------------------------------------------------------------------------
 
-    async def _load_attempt(self, engine: Engine, attempt: AttemptId) -> TaskOutput:
-        destinations = self.context.destinations
-        return await attempt_output.load(engine, self._directory(attempt), engine.store.bucket, destinations)
+    async def _load_attempt(self, engine: Engine, attempt: AttemptId, scope: Scope) -> TaskOutput:
+        bucket = engine.store.bucket
+        known = {
+            f"{path.removeprefix(f'{bucket}/')}{PENDING}": (record, scope.finished[path])
+            for path, record in scope.records.items()
+        }
+        directory = self._directory(attempt)
+        return await attempt_output.load(engine, directory, bucket, self.context.destinations, known)
 
     async def _written(self, attempt: AttemptId, scope: Scope) -> TaskOutput:
         if self.context.tracking == "memory":
             opened = sorted(scope.finished.items())
             output = TaskOutput(pendings=[pending for _, pending in opened])
         else:
-            output = await self._load_attempt(self.engine, attempt)
+            output = await self._load_attempt(self.engine, attempt, scope)
             opened = [((p.filename or "").removesuffix(PENDING), p) for p in output.pendings]
             there = {pending.upload_id for pending in output.pendings}
             output.problems += [

@@ -83,9 +83,9 @@ class StoreRecorder:
     async def record(self, uploaded: Uploaded) -> None:
         pending = _pending(self.store, self.path, uploaded)
         await self._put_marker(pending)
-        await self.store.put(self.path.pending_key, pending.to_bytes(self.etag_format))
+        record = await self.store.put(self.path.pending_key, pending.to_bytes(self.etag_format))
         if self.path.owner is not None:
-            tracker().finished(self._scope, self.path.path, pending)
+            tracker().finished(self._scope, self.path.path, pending, record)
 
     async def _put_marker(self, pending: Pending) -> None:
         metadata = {MARKER_LENGTH: str(pending.length)}

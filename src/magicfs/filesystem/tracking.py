@@ -3,7 +3,7 @@
 Files are kept by *scope*: the directory of their task attempt, or the magic directory where the layout is
 not a committer's, named by ``name_in``. With ``tracking="memory"`` this is the only place that knows a
 finished upload, as in Hadoop's ``InMemoryMagicCommitTracker``; with ``tracking="store"`` it knows which files
-are still open and which upload a second write of the same path replaced.
+are still open, which upload a second write of the same path replaced, and what it need not read back.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NewType
 
 from magicfs.formats.pending import Pending
 from magicfs.stores import fork_safety
-from magicfs.stores.port import Store
+from magicfs.stores.port import ObjectInfo, Store
 
 __all__ = ["PlaceName", "Scope", "Tracker", "name_in", "tracker"]
 
@@ -36,6 +36,8 @@ class Scope:
     """Paths of files that are not closed yet, with how many hold each."""
     finished: dict[str, Pending] = field(default_factory=dict)
     """The last finished upload of each path, as it was opened."""
+    records: dict[str, ObjectInfo] = field(default_factory=dict)
+    """The object of each finished upload's ``.pending`` file, as the store answered its PUT."""
     replaced: list[Pending] = field(default_factory=list)
     """Finished uploads that a later write of the same path replaced."""
     dropped: set[str] = field(default_factory=set)
@@ -76,7 +78,9 @@ class Tracker:
         with self._lock:
             self._scopes.setdefault(scope, Scope()).dropped.add(path)
 
-    def finished(self, scope: PlaceName, path: str, pending: Pending) -> None:
+    def finished(
+        self, scope: PlaceName, path: str, pending: Pending, record: ObjectInfo | None = None
+    ) -> None:
         """A file's upload is finished; an earlier one of the same path is replaced."""
         with self._lock:
             found = self._scopes.setdefault(scope, Scope())
@@ -84,6 +88,8 @@ class Tracker:
             if old is not None and old.upload_id != pending.upload_id:
                 found.replaced.append(old)
             found.finished[path] = pending
+            if record is not None:
+                found.records[path] = record
             found.dropped.discard(path)
 
     def withdraw(self, scope: PlaceName, path: str, upload_id: str) -> None:
@@ -92,6 +98,7 @@ class Tracker:
             found = self._scopes.get(scope)
             if found is not None and path in found.finished and found.finished[path].upload_id == upload_id:
                 del found.finished[path]
+                found.records.pop(path, None)
                 self._drop_if_empty(scope)
 
     def find(self, scope: PlaceName, path: str) -> Pending | None:
@@ -113,7 +120,13 @@ class Tracker:
         """A copy of what is known of a scope."""
         with self._lock:
             found = self._scopes.get(scope, Scope())
-            return Scope(dict(found.open), dict(found.finished), list(found.replaced), set(found.dropped))
+            return Scope(
+                dict(found.open),
+                dict(found.finished),
+                dict(found.records),
+                list(found.replaced),
+                set(found.dropped),
+            )
 
     def take(self, scope: PlaceName) -> Scope:
         """What is known of a scope, which is forgotten."""

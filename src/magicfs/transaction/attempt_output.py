@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -15,6 +15,7 @@ from magicfs.protocol.final_names import final_key
 from magicfs.protocol.ids import AttemptId
 from magicfs.protocol.magic import PENDING, locate
 from magicfs.protocol.steps import Abort, Batch, Delete, Step
+from magicfs.stores.port import ObjectInfo
 from magicfs.transaction.context import JobContext
 
 __all__ = ["TaskOutput", "abort_uploads", "delete_keys", "load", "read_pending", "refuse_others", "run_all"]
@@ -29,14 +30,22 @@ class TaskOutput:
     keys: list[str] = field(default_factory=list)  # everything that lies in the attempt's directory
 
 
-async def load(engine: Engine, directory: str, bucket: str, destinations: Sequence[str]) -> TaskOutput:
+Known = Mapping[str, tuple[ObjectInfo, Pending]]
+"""What this process has written itself: by the key of each ``.pending`` file its object and what it says."""
+
+
+async def load(
+    engine: Engine, directory: str, bucket: str, destinations: Sequence[str], known: Known | None = None
+) -> TaskOutput:
     """Read every ``.pending`` file of an attempt, in parallel: one LIST per page, one GET per file.
 
-    A file that is malformed, names a place outside the destinations, or is a marker without its
-    ``.pending`` becomes a problem, not an exception.
+    The listing tells which files there are. One that it shows as this process has written it is not read
+    back: ``known`` says what is in it. A file that is malformed, names a place outside the destinations, or
+    is a marker without its ``.pending`` becomes a problem, not an exception.
     """
     output = TaskOutput()
-    output.keys = [info.key async for info in engine.store.list(paths.prefix_of(directory))]
+    listed = [info async for info in engine.store.list(paths.prefix_of(directory))]
+    output.keys = [info.key for info in listed]
     described = {key.removesuffix(PENDING) for key in output.keys if key.endswith(PENDING)}
     for key in output.keys:
         # Names with a slash at the end are directories that other tools have marked.
@@ -48,34 +57,54 @@ async def load(engine: Engine, directory: str, bucket: str, destinations: Sequen
                     "the marker has no .pending file: closing the file failed; write it again",
                 )
             )
-    await read_pending(
-        engine, [key for key in output.keys if key.endswith(PENDING)], bucket, destinations, output
+    written = (
+        {info.key: known[info.key][1] for info in listed if _is_as_written(info, known)} if known else {}
     )
+    keys = [key for key in output.keys if key.endswith(PENDING)]
+    await read_pending(engine, keys, bucket, destinations, output, written)
     return output
 
 
+def _is_as_written(listed: ObjectInfo, known: Known) -> bool:
+    if listed.key not in known or not listed.etag:
+        return False
+    ours = known[listed.key][0]
+    return (listed.size, listed.etag) == (ours.size, ours.etag)
+
+
 async def read_pending(
-    engine: Engine, keys: Sequence[str], bucket: str, destinations: Sequence[str], output: TaskOutput
+    engine: Engine,
+    keys: Sequence[str],
+    bucket: str,
+    destinations: Sequence[str],
+    output: TaskOutput,
+    written: Mapping[str, Pending] | None = None,
 ) -> None:
     """Read ``.pending`` files into ``output``, in the order of their keys, and problems; also when it
-    raises.
+    raises. What ``written`` says of some is taken for read.
     """
+    written = written or {}
     found: dict[str, Pending] = {}
 
-    async def one(key: str) -> bool:
-        where = f"{bucket}/{key}"
+    def take(key: str, pending: Pending) -> None:
+        _check_place(f"{bucket}/{key}", pending, bucket, destinations)
+        found[key] = replace(pending, filename=f"{bucket}/{key}")
+
+    async def read(key: str) -> bool:
         try:
             raw = await engine.store.get(key, size_max=PENDING_SIZE_LIMIT + 1)
-            pending = Pending.from_bytes(where, raw)
-            _check_place(where, pending, bucket, destinations)
+            take(key, Pending.from_bytes(f"{bucket}/{key}", raw))
         except (FormatError, ObjectNotFound) as error:
             output.problems.append(error)
-        else:
-            found[key] = replace(pending, filename=f"{bucket}/{key}")
         return True
 
     try:
-        await drained(keys, one, engine.concurrency)
+        for key, pending in written.items():
+            try:
+                take(key, pending)
+            except FormatError as error:
+                output.problems.append(error)
+        await drained([key for key in keys if key not in written], read, engine.concurrency)
     finally:
         output.pendings += [found[key] for key in sorted(found)]
 
