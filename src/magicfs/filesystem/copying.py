@@ -18,13 +18,22 @@ _DIRECTIVE = "MetadataDirective"
 _REPLACE = "REPLACE"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Source:
     """An object that is being copied."""
 
     size: int
     options: Mapping[str, Any]  # what an upload is opened with to become the same
     read: Callable[[int, int], Awaitable[bytes]]  # from where, and how many bytes
+    position: int = 0  # how many bytes were read
+
+    async def read_next(self, size: int) -> bytes:
+        """So many bytes more, fewer at the end, and none after it."""
+        start, size = self.position, min(size, self.size - self.position)
+        if not size:
+            return b""
+        self.position += size
+        return await self.read(start, size)
 
 
 async def open_source(filesystem: Connection, path: str) -> Source | None:

@@ -11,6 +11,7 @@ from magicfs.filesystem.earlier_writes import abort_earlier, is_ones_own, record
 from magicfs.filesystem.tracking import PlaceName, name_in, tracker
 from magicfs.filesystem.upload import Uploaded
 from magicfs.formats import hadoop_uri
+from magicfs.formats.document import java_text
 from magicfs.formats.pending import EtagFormat, Pending, UploadedPart
 from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.protocol.magic import MagicPath
@@ -162,7 +163,11 @@ def described(store: Store, path: str, uploaded: Uploaded, counters: Mapping[str
     of it, beside bytes and parts.
     """
     scheme = _HADOOP_SCHEMES.get(store.name, store.name)
+    now_ms = int(time.time() * 1000)
     return Pending(
+        created_ms=now_ms,
+        saved_ms=now_ms,
+        date=java_text(now_ms),
         upload_id=uploaded.upload_id,
         bucket=store.bucket,
         destination_key=uploaded.key,
@@ -182,7 +187,7 @@ def described(store: Store, path: str, uploaded: Uploaded, counters: Mapping[str
                 "stream_write_block_bytes.mean": MeanStatistic(len(uploaded.parts), uploaded.length)
             },
         ),
-    ).touched(int(time.time() * 1000))
+    )
 
 
 def _pending(store: Store, path: MagicPath, uploaded: Uploaded) -> Pending:

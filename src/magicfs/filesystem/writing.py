@@ -6,13 +6,12 @@ import asyncio
 import mimetypes
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 
 from magicfs.errors import UsageError
-from magicfs.filesystem import copying, wrapped_files
+from magicfs.filesystem import copying, local_source, wrapped_files
 from magicfs.filesystem.job_settings import WriteSettings
 from magicfs.filesystem.options import check_choice
 from magicfs.filesystem.reading import Reading
@@ -27,7 +26,6 @@ from magicfs.stores.interrupt import run_on
 
 __all__ = ["Writing"]
 
-_READ_CHUNK = 8 * 2**20
 _MODES = {"overwrite": "wb", "create": "xb"}
 
 
@@ -144,8 +142,9 @@ class Writing(Reading):
         if magic is None:
             self._at_once(path)
             return await self.coroutines._pipe_file(self._strip_protocol(path), value, mode=mode, **kwargs)
+        memoryview(value)  # what has no bytes is refused before anything is written
         async with await self._start(magic, file_options.of_writer(kwargs), _mode_of(mode)) as file:
-            await file.write(value)
+            await file.write_all(value)
         return None
 
     async def _put_file(
@@ -162,18 +161,17 @@ class Writing(Reading):
             rpath = self._strip_protocol(rpath)
             await self.coroutines._put_file(lpath, rpath, callback=callback, mode=mode, **kwargs)
             return
-        source = Path(lpath)
-        if await asyncio.to_thread(source.is_dir):
+        source = await asyncio.to_thread(local_source.opened, lpath)
+        if source is None:
             return
         options = file_options.of_writer(kwargs)
         if (guessed := mimetypes.guess_type(lpath)[0]) and self._takes(magic, CONTENT_TYPE):
             options.setdefault(CONTENT_TYPE, guessed)
-        callback.set_size((await asyncio.to_thread(source.stat)).st_size)
-        with await asyncio.to_thread(source.open, "rb") as reader:
+        callback.set_size(source.size)
+        with source:
             async with await self._start(magic, options, _mode_of(mode)) as file:
-                while chunk := await asyncio.to_thread(reader.read, _READ_CHUNK):
-                    await file.write(chunk)
-                    callback.relative_update(len(chunk))
+                while written := await file.write_from(source.read):
+                    callback.relative_update(written)
 
     async def _cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
         await self._refuse_pending_async(path1, "copy")
@@ -188,8 +186,8 @@ class Writing(Reading):
             return
         options = copying.options_of_copy(opened.options, file_options.of_writer(kwargs))
         async with await self._start(magic, options) as file:
-            for start in range(0, opened.size, _READ_CHUNK):
-                await file.write(await opened.read(start, min(_READ_CHUNK, opened.size - start)))
+            while await file.write_from(opened.read_next):
+                pass
 
     def mv(
         self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any

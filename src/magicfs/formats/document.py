@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from magicfs.errors import FormatError, UsageError
@@ -112,7 +113,12 @@ def java_text(milliseconds: int) -> str:
     Fractions of a second are dropped. No locale changes the text. Raises UsageError outside the years 1 to
     9999.
     """
-    moment = _moment(milliseconds)
+    return _java_text(milliseconds // 1000)
+
+
+@lru_cache(maxsize=16)  # of many files that are finished within one second
+def _java_text(seconds: int) -> str:
+    moment = _moment(seconds * 1000)
     day, month = _DAYS[moment.weekday()], _MONTHS[moment.month - 1]
     return f"{day} {month} {moment.day:02d} {moment:%H:%M:%S} UTC {moment.year:04d}"
 

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 
 __all__ = ["decode", "encode"]
 
-_RAW = frozenset("!$&'()*+,-./0123456789:;=@ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~")
+_NOT_RAW = re.compile(r"[^!$&'()*+,\-./0-9:;=@A-Z_a-z~]")
 _ESCAPED_CATEGORIES = frozenset({"Cc", "Zl", "Zp", "Zs"})
 _SCHEME_AND_AUTHORITY = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://[^/]*)?")
 _SLASHES = re.compile("/{2,}")
@@ -30,7 +30,7 @@ def encode(path: str) -> str:
     below = _SLASHES.sub("/", path[start:])
     if len(below) > 1:
         below = below.removesuffix("/")
-    return "".join(map(_escaped, path[:start] + below))
+    return _NOT_RAW.sub(_escaped, path[:start] + below)
 
 
 def decode(uri: str) -> str:
@@ -38,9 +38,8 @@ def decode(uri: str) -> str:
     return unquote(uri, errors="replace")
 
 
-def _escaped(character: str) -> str:
-    if character in _RAW:
-        return character
+def _escaped(found: re.Match[str]) -> str:
+    character = found[0]
     if character.isascii() or unicodedata.category(character) in _ESCAPED_CATEGORIES:
         return quote(character, safe="")
     return character

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from magicfs.errors import UsageError
 from magicfs.protocol import ids, paths
@@ -106,22 +107,8 @@ class MagicPath:
     """None if the layout is not a committer's."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "owner", self._find_owner())
-
-    def _find_owner(self) -> PathOwner | None:
-        children = self.children
-        if len(children) < 5 or children[2] != _TASKS or not children[0].startswith(_JOB):
-            return None
-        try:
-            is_extra = len(children) > 5 and directory_of(children[4]) is not None
-            if children[5 if is_extra else 4] != BASE:
-                return None
-            job = ids.job_id(children[0].removeprefix(_JOB))
-            attempt = ids.check_attempt(children[3])
-            task = ids.task_of_attempt(attempt)
-        except UsageError:
-            return None
-        return PathOwner(job, task, attempt, "/".join((self._magic_directory, *children[:4])))
+        named = 6 if len(self.children) > 5 and self.children[4].startswith(_TO) else 5
+        object.__setattr__(self, "owner", _find_owner(self._magic_directory, self.children[:named]))
 
     @property
     def _magic_directory(self) -> str:
@@ -191,6 +178,23 @@ class MagicPath:
 def element_to(directory: str) -> str:
     """The element of a work path that leads to an extra destination."""
     return _TO + directory.replace("%", "%25").replace("/", "%2F")
+
+
+# A task writes many files, and this is what their paths have in common.
+@lru_cache(maxsize=256)
+def _find_owner(magic_directory: str, children: tuple[str, ...]) -> PathOwner | None:
+    if len(children) < 5 or children[2] != _TASKS or not children[0].startswith(_JOB):
+        return None
+    try:
+        is_extra = len(children) > 5 and directory_of(children[4]) is not None
+        if children[5 if is_extra else 4] != BASE:
+            return None
+        job = ids.job_id(children[0].removeprefix(_JOB))
+        attempt = ids.check_attempt(children[3])
+        task = ids.task_of_attempt(attempt)
+    except UsageError:
+        return None
+    return PathOwner(job, task, attempt, "/".join((magic_directory, *children[:4])))
 
 
 def directory_of(element: str) -> str | None:

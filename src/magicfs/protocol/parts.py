@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from magicfs.errors import UsageError
 
-__all__ = ["DEFAULT_PART_SIZE", "PartLimits", "even_part_size", "part_size"]
+__all__ = ["DEFAULT_PART_SIZE", "PartLimits", "even_part_size", "part_size", "part_size_min"]
 
 # A stream holds a few parts in memory and users open many files; S3 gains little from larger parts.
 DEFAULT_PART_SIZE = 8 * 2**20
@@ -51,6 +51,16 @@ def part_size(number: int, first: int, limits: PartLimits) -> int:
         return first
     doublings = (number - 1) * _STEPS // limits.count_max
     return min(first << doublings, limits.size_max)
+
+
+def part_size_min(number: int, first: int, limits: PartLimits) -> int:
+    """Size in bytes from which part ``number`` may be sent although more is to come, where memory is short.
+
+    Only the first parts may be smaller than planned: the others have to carry what a file may grow to.
+    """
+    if limits.equal_sizes or (number - 1) * _STEPS >= limits.count_max:
+        return part_size(number, first, limits)
+    return min(first, limits.size_min)
 
 
 def even_part_size(length: int, first: int, limits: PartLimits) -> int:

@@ -7,7 +7,7 @@ from s3fs import S3FileSystem
 
 from magicfs.errors import PreconditionFailed
 from magicfs.filesystem import MagicFileSystem
-from magicfs.filesystem.upload import AsyncDelayedFile
+from magicfs.filesystem.copying import Source
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.testing.servers import Server
 from proofs.scenes.s3_scene import S3Scene
@@ -18,15 +18,15 @@ BODY = bytes(range(256)) * 4096
 def test_source_that_changes_fails_the_copy_and_nothing_is_recorded(
     scene: S3Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("magicfs.filesystem.writing._READ_CHUNK", 2**18)
     scene.put("old é", BODY)
-    write = AsyncDelayedFile.write
+    read = Source.read_next
 
-    async def write_and_change(file: AsyncDelayedFile, data: bytes) -> int:
+    async def read_and_change(source: Source, size: int) -> bytes:
+        found = await read(source, 2**18)
         scene.put("old é", BODY[::-1])
-        return await write(file, data)
+        return found
 
-    monkeypatch.setattr(AsyncDelayedFile, "write", write_and_change)
+    monkeypatch.setattr(Source, "read_next", read_and_change)
     target = f"{scene.bucket}/dataset1/__magic/mine/__base/a"
     with pytest.raises(PreconditionFailed, match="while it was copied, and nothing was recorded"):
         scene.filesystem.cp_file(f"{scene.bucket}/old é", target)

@@ -48,9 +48,10 @@ class Restless(CountingStore):
         return await super().get_range(key, start, size, etag=etag)
 
 
-@pytest.fixture(autouse=True)
-def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("magicfs.filesystem.writing._READ_CHUNK", 3)
+@pytest.fixture
+def scene() -> MemoryScene:
+    """Ranges are as large as the parts of the copy."""
+    return MemoryScene(part_size=3)
 
 
 @pytest.mark.parametrize("after", [0, 1, 3])
@@ -61,7 +62,11 @@ def test_source_that_changes_fails_the_copy_and_nothing_is_recorded(
     after: int, change: str, way: str, tracking: Any
 ) -> None:
     left = [after]
-    scene = MemoryScene(lambda store: Restless(store, left, CHANGES[change]), tracking=tracking)  # type: ignore[arg-type]
+    scene = MemoryScene(
+        lambda store: Restless(store, left, CHANGES[change]),  # type: ignore[arg-type]
+        tracking=tracking,
+        part_size=3,
+    )
     scene.put(SOURCE, b"0123456789")
     with pytest.raises(
         PreconditionFailed,
@@ -78,7 +83,7 @@ def test_source_that_changes_fails_the_copy_and_nothing_is_recorded(
 def test_task_whose_copy_failed_commits_without_it(scene: MemoryScene) -> None:
     restless = MemoryScene(lambda store: Restless(store, [1], CHANGES["replaced"]))  # type: ignore[arg-type]
     restless.put(SOURCE, b"0123456789")
-    job = Job("memory://bucket/dataset1", conflict="append", filesystem=restless.wrapped)
+    job = Job("memory://bucket/dataset1", conflict="append", filesystem=restless.wrapped, part_size=3)
     with job, job.task(0) as task:
         task.filesystem.pipe_file(f"{task.path}/b.csv", b"1")
         with pytest.raises(PreconditionFailed):

@@ -175,8 +175,8 @@ def test_directory_is_copied_file_by_file(scene: MemoryScene) -> None:
     assert scene.publish() == {"dataset1/day=1/a b": b"1", "dataset1/c": b"2"}
 
 
-def test_large_file_is_copied_by_ranges(scene: MemoryScene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("magicfs.filesystem.writing._READ_CHUNK", 3)
+def test_large_file_is_copied_by_ranges() -> None:
+    scene = MemoryScene(part_size=3)
     scene.put("old", b"0123456789")
     scene.filesystem.cp_file("bucket/old", f"{BASE}/new")
     assert scene.publish() == {"dataset1/new": b"0123456789"}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Self
 
 from magicfs.errors import MagicError, UsageError
-from magicfs.filesystem.upload.stream import Buffer, Upload
+from magicfs.filesystem.upload.bodies import Buffer
+from magicfs.filesystem.upload.stream import Upload
 from magicfs.stores.port import Body
 
 __all__ = ["AsyncDelayedFile"]
@@ -32,13 +34,14 @@ class AsyncDelayedFile:
     async def open(self) -> Self:
         """Create the upload."""
         await self._upload.create()
-        self._buffer = Buffer(self._upload)
+        self._buffer = self._upload.buffer()
         return self
 
     async def write(self, data: Body) -> int:
         if self.closed or self._buffer is None:
             raise UsageError(f"{self.path} is closed; open it again to write")
         try:
+            await self._upload.room()
             for body in self._buffer.add(data):
                 await self._upload.send(body)
         except (Exception, asyncio.CancelledError) as error:
@@ -46,6 +49,28 @@ class AsyncDelayedFile:
             raise
         self._position += memoryview(data).nbytes
         return memoryview(data).nbytes
+
+    async def write_all(self, data: Body) -> None:
+        """Write what the file shall hold, without a copy; it must stay as it is meanwhile."""
+        try:
+            await self._upload.send_all(data)
+        except (Exception, asyncio.CancelledError) as error:
+            await self._abort_after(error)
+            raise
+        self._position = memoryview(data).nbytes
+
+    async def write_from(self, read: Callable[[int], Awaitable[bytes]]) -> int:
+        """Read the next part of what the file shall hold, and write it; returns its size, 0 at the end.
+
+        ``read`` is given a number of bytes. The file must be written so from its begin on.
+        """
+        try:
+            size = await self._upload.send_read(read)
+        except (Exception, asyncio.CancelledError) as error:
+            await self._abort_after(error)
+            raise
+        self._position += size
+        return size
 
     @property
     def loc(self) -> int:

@@ -1,23 +1,25 @@
-"""One multipart upload while it is written, and how what is written is cut into its parts."""
+"""One multipart upload while it is written."""
 
 from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 from uuid import uuid4
 
 from magicfs.errors import UsageError
-from magicfs.protocol.parts import part_size
+from magicfs.filesystem.upload.bodies import Buffer, PlacedBuffer, Spares, bytes_of, size_of
+from magicfs.filesystem.upload.memory import Share
+from magicfs.protocol.parts import part_size, part_size_min
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores.interrupt import held
 from magicfs.stores.placing import PlacedPart, can_place
-from magicfs.stores.port import Body, Part, Store
+from magicfs.stores.port import Body, Part, PartBody, Store
 
-__all__ = ["PARTS_IN_FLIGHT", "Buffer", "PlacedBuffer", "Recorder", "Upload", "Uploaded"]
+__all__ = ["PARTS_IN_FLIGHT", "Recorder", "Upload", "Uploaded"]
 
 # Enough to fill a fast link from one file; more would only cost memory when many files are open.
 PARTS_IN_FLIGHT = 4
@@ -81,7 +83,9 @@ class Upload:
         self._upload_id: str | None = None
         self._parts: list[Part] = []
         self._in_flight: set[asyncio.Task[None]] = set()
-        self._spare: list[io.BytesIO] = []
+        self._landed: asyncio.Future[None] | None = None
+        self._spares = Spares()
+        self._share = Share()
         self._slots = asyncio.Semaphore(PARTS_IN_FLIGHT)
         self._sent = 0
         self._length = 0
@@ -95,18 +99,25 @@ class Upload:
         """How many bytes the next part should have."""
         return part_size(self._sent + 1, self._first_part_size, self._limits)
 
-    def empty_body(self) -> io.BytesIO:
-        """A body to be filled from its start: one that was sent, whose memory is there already, or a new one.
+    @property
+    def next_part_size_min(self) -> int:
+        """From how many bytes on it may be sent where memory is short, although more is to come."""
+        return part_size_min(self._sent + 1, self._first_part_size, self._limits)
 
-        What it holds beyond what is written into it is of its last use.
-        """
-        with suppress(IndexError):
-            body = self._spare.pop()
-            body.seek(0)
-            return body
-        return io.BytesIO()
+    @property
+    def must_wait(self) -> bool:
+        """Whether a writer should wait for ``room`` before it writes: all files hold too much memory."""
+        return self._share.memory.must_wait
 
-    def place(self) -> PlacedPart | None:
+    async def room(self) -> None:
+        """Wait until a writer may take more memory."""
+        await self._share.memory.room()
+
+    def buffer(self) -> Buffer:
+        """What cuts into parts that which is written bit by bit. An upload has one."""
+        return Buffer(self, self._share, self._spares)
+
+    def placed_buffer(self) -> PlacedBuffer | None:
         """All of the file as one part, to be written where it will be; None where it goes part by part.
 
         Blocks for a moment: for files that write in a thread of their own.
@@ -114,7 +125,8 @@ class Upload:
         if not can_place(self._store):
             return None
         assert self._upload_id is not None
-        return self._store.place_part(self.key, self._upload_id)
+        part = self._store.place_part(self.key, self._upload_id)
+        return None if part is None else PlacedBuffer(part)
 
     async def create(self) -> None:
         """Open the upload: one request, no look at what the key holds."""
@@ -129,35 +141,81 @@ class Upload:
             self._end()
             raise
 
-    async def send(self, body: io.BytesIO | PlacedPart) -> None:
-        """Hand a part over; waits while too many are in flight.
+    async def send(self, body: PartBody | PlacedPart) -> None:
+        """Hand a part over that others follow; waits while too many are in flight, or memory is short.
 
         Raises UsageError if the object would become too large for the store, and the error of an earlier
-        part.
+        part. What is no ``BytesIO`` must stay as it is until the upload is sealed.
         """
-        size = _size_of(body)
-        await self._slots.acquire()
-        if self._failure is not None:
-            self._slots.release()
-            raise self._failure
-        if self._length + size > self._limits.object_max:
-            self._slots.release()
-            raise UsageError(f"{self.path} grows beyond {self._limits.object_max} bytes; write several files")
+        await self._launch(body)
+        await self.room()
+
+    async def send_read(self, read: Callable[[int], Awaitable[bytes]]) -> int:
+        """As ``send``, of what is read only now; returns its size, 0 where there is nothing more to read.
+
+        ``read`` is given a number of bytes, and returns so many but at the end.
+        """
+        size = self.next_part_size
+        await self.room()
+        self._share.hold(size)
+        self._share.fly(size)  # reading comes to its end without any writer's doing, too
+        try:
+            body = await read(size)
+        except BaseException:
+            self._share.land(size, kept=False)
+            raise
+        if body:
+            await self._launch(body, size)
+        else:
+            self._share.land(size, kept=False)
+        return len(body)
+
+    async def send_all(self, data: Body) -> None:
+        """Send a whole file without a copy, and wait until the store has every part. Nothing else is sent."""
+        view = bytes_of(data)
+        while len(view) > (size := self.next_part_size):
+            await self.send(view[:size])
+            view = view[size:]
+        await self.seal(view if self._sent else data if isinstance(data, bytes) else view)
+
+    async def _launch(self, body: PartBody | PlacedPart, flying: int = 0) -> None:
+        """Begin to send a part of which so many bytes fly already."""
+        size = size_of(body)
+        held = flying or (size if isinstance(body, io.BytesIO) else 0)
+        try:
+            await self._slots.acquire()
+            try:
+                self._check(size)
+            except BaseException:
+                self._slots.release()
+                raise
+        except BaseException:
+            if flying:
+                self._share.land(flying, kept=False)
+            raise
+        if not flying:
+            self._share.fly(held)
         self._sent += 1
         self._length += size
         task = asyncio.ensure_future(self._put_part(self._sent, body))
         self._in_flight.add(task)
-        task.add_done_callback(self._in_flight.discard)
+        task.add_done_callback(partial(self._part_ended, body, held))
 
-    async def seal(self, last: io.BytesIO | PlacedPart) -> None:
+    def _check(self, size: int) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if self._length + size > self._limits.object_max:
+            raise UsageError(f"{self.path} grows beyond {self._limits.object_max} bytes; write several files")
+
+    async def seal(self, last: PartBody | PlacedPart) -> None:
         """Send what is left and wait until the store has every part. A second call sends nothing.
 
         An empty file is one empty part: an upload without parts cannot be completed. After a StoreError the
         upload is still pending; abort it.
         """
         async with self._ending:
-            if _size_of(last) or not self._sent:
-                await self.send(last)
+            if not self._sent or size_of(last):
+                await self._launch(last)
             await self._drain()
             if self._failure is not None:
                 raise self._failure
@@ -199,91 +257,38 @@ class Upload:
         self._recorder.dropped()
         await self.abort()
 
-    async def _put_part(self, number: int, body: io.BytesIO | PlacedPart) -> None:
-        try:
-            assert self._upload_id is not None
-            if isinstance(body, io.BytesIO):
-                self._parts.append(await self._store.put_part(self.key, self._upload_id, number, body))
-                self._spare_if_free(body)
-            else:
-                assert can_place(self._store)
-                self._parts.append(await self._store.put_placed_part(self.key, self._upload_id, body))
-        except Exception as error:  # noqa: BLE001 - raised again by the next send or by finish
-            self._failure = self._failure or error
-        except BaseException:
-            self._failure = self._failure or UsageError(f"{self.path} was not written whole; write it again")
-            raise
-        finally:
-            self._slots.release()
+    async def _put_part(self, number: int, body: PartBody | PlacedPart) -> None:
+        assert self._upload_id is not None
+        if isinstance(body, io.BytesIO | bytes | bytearray | memoryview):
+            part = await self._store.put_part(self.key, self._upload_id, number, body)
+        else:
+            assert can_place(self._store)
+            part = await self._store.put_placed_part(self.key, self._upload_id, body)
+        self._parts.append(part)
 
-    def _spare_if_free(self, body: io.BytesIO) -> None:
-        # Some clients close what they have sent, or hold on to it for a while.
-        with suppress(BufferError, ValueError):
-            body.truncate(body.seek(0, io.SEEK_END))
-            self._spare.append(body)
+    def _part_ended(self, body: PartBody | PlacedPart, held: int, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled() or (error is not None and not isinstance(error, Exception)):
+            error = UsageError(f"{self.path} was not written whole; write it again")
+        # Raised again by the next send, or by seal.
+        self._failure = self._failure or error
+        kept = False
+        if isinstance(body, io.BytesIO) and error is None and not self._share.memory.is_short:
+            kept = self._spares.keep(body)
+        self._share.land(held, kept=kept)
+        self._slots.release()
+        self._in_flight.discard(task)
+        if not self._in_flight and self._landed is not None and not self._landed.done():
+            self._landed.set_result(None)
 
     def _end(self) -> None:
-        self._spare.clear()
+        self._spares.clear()
+        self._share.end()
         if self._open:
             self._open = False
             self._recorder.ended()
 
     async def _drain(self) -> None:
-        if self._in_flight:
-            await asyncio.wait(self._in_flight)
-
-
-def _size_of(body: io.BytesIO | PlacedPart) -> int:
-    return body.getbuffer().nbytes if isinstance(body, io.BytesIO) else body.size
-
-
-class PlacedBuffer:
-    """As ``Buffer``, of a file that is written where it will be: nothing is held back but small writes."""
-
-    def __init__(self, part: PlacedPart) -> None:
-        self._part: PlacedPart | None = part
-
-    def add(self, data: Body) -> Iterator[io.BytesIO]:
-        """Take data in; there is nothing to be sent."""
-        assert self._part is not None
-        self._part.write(_bytes_of(data))
-        yield from ()
-
-    def take(self) -> PlacedPart:
-        """All of the file, which is given up here: whoever holds it last closes it."""
-        part, self._part = self._part, None
-        assert part is not None
-        return part
-
-
-class Buffer:
-    """Cuts what is written into bodies of the size that the upload asks for."""
-
-    def __init__(self, upload: Upload) -> None:
-        self._upload = upload
-        self._filling: io.BytesIO | None = None
-        self._target = 0
-
-    def add(self, data: Body) -> Iterator[io.BytesIO]:
-        """Take data in; yields each body that became full."""
-        view = _bytes_of(data)
-        while len(view):
-            if self._filling is None:  # only now: the last part that the store takes may be the last one
-                self._filling, self._target = self._upload.empty_body(), self._upload.next_part_size
-            room = self._target - self._filling.tell()
-            self._filling.write(view[:room])
-            view = view[room:]
-            if self._filling.tell() == self._target:
-                yield self.take()
-
-    def take(self) -> io.BytesIO:
-        """What has been filled so far, handed over without copying it."""
-        body, self._filling = self._filling or io.BytesIO(), None
-        body.truncate()
-        return body
-
-
-def _bytes_of(data: Body) -> memoryview:
-    view = memoryview(data)
-    # What has no bytes may have a shape that cannot be cast.
-    return view.cast("B") if view.nbytes else memoryview(b"")
+        while self._in_flight:
+            self._landed = asyncio.get_running_loop().create_future()
+            await self._landed

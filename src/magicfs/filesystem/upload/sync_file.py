@@ -10,7 +10,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from magicfs.errors import MagicError, StoreError, UsageError
-from magicfs.filesystem.upload.stream import Buffer, PlacedBuffer, Upload
+from magicfs.filesystem.upload.bodies import Buffer, PlacedBuffer
+from magicfs.filesystem.upload.stream import Upload
 from magicfs.filesystem.write_only_file import Sink, WriteOnlyFile, raised_in_body
 from magicfs.stores.interrupt import Call, run_on
 
@@ -122,14 +123,15 @@ class _UploadSink(Sink):
         self._buffer: Buffer | PlacedBuffer | None = None  # none of one that has ended
         with self._abort_on_error():
             self._run(upload.create)
-            placed = upload.place()
-        self._buffer = Buffer(upload) if placed is None else PlacedBuffer(placed)
+            self._buffer = upload.placed_buffer() or upload.buffer()
 
     def take(self, data: memoryview) -> None:
         with self._abort_on_error(), self._lock:
             buffer = self._buffer
             if buffer is None:
                 return
+            if self._upload.must_wait:
+                self._run(self._upload.room)
             for body in buffer.add(data):
                 self._run(self._upload.send, body)
 
