@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from magicfs.cli.storage import add_storage_options, on_store, parse_storage_opt
 from magicfs.errors import UsageError
 
 if TYPE_CHECKING:
-    from magicfs.formats.manifest import Manifest
+    from magicfs.formats.manifest import Manifest, ManifestFile, ManifestFiles
     from magicfs.formats.pending import Pending
     from magicfs.formats.pendingset import PendingSet
     from magicfs.formats.pointer import Pointer
@@ -181,13 +181,35 @@ def _show_manifest(url: str, manifest: Manifest) -> None:
             ("deleted files", len(manifest.deleted) or None),
             ("partitions", ", ".join(manifest.partitions or ())),
             ("older files", "were there, in no manifest" if manifest.older_files else None),
-            ("files", len(manifest.files)),
+            ("files", manifest.count),
             ("size", human_bytes(manifest.size)),
         ]
     )
-    if manifest.files:
+    _print_files(manifest.files)
+    if manifest.parts:
         write_line("")
-        rows = ((human_bytes(file.size), file.etag, file.key) for file in manifest.files)
+        rows = ((str(part.files), human_bytes(part.size), part.name) for part in manifest.parts)
+        print_table(("FILES", "SIZE", "LISTED IN"), rows)
+
+
+def _show_manifest_files(url: str, listed: ManifestFiles) -> None:
+    print_fields(
+        [
+            ("file", url),
+            ("kind", "files that a job published (a part of its manifest)"),
+            ("job", listed.job_id),
+            ("files", len(listed.files)),
+        ]
+    )
+    _print_files(listed.files)
+
+
+def _print_files(files: Sequence[ManifestFile]) -> None:
+    from magicfs.report import human_bytes
+
+    if files:
+        write_line("")
+        rows = ((human_bytes(file.size), file.etag, file.key) for file in files)
         print_table(("SIZE", "ETAG", "KEY"), rows)
 
 
@@ -215,6 +237,7 @@ _SHOW: dict[str, Callable[[str, Any], None]] = {
     "pendingset": _show_pending_set,
     "success": _show_success,
     "manifest": _show_manifest,
+    "manifest files": _show_manifest_files,
     "task manifest": show_task_manifest,
     "pointer": _show_pointer,
     "job": show_job,

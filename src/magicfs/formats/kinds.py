@@ -16,7 +16,13 @@ from magicfs.formats.file_task import FILE_TASK_FORMAT, FILE_TASK_SIZE_LIMIT, Ta
 from magicfs.formats.flip_record import FLIP_FORMAT, FlipRecord
 from magicfs.formats.job_location import JOB_LOCATION_FORMAT, JobLocation
 from magicfs.formats.job_object import JOB_FORMAT, JOB_OBJECT_SIZE_LIMIT, JobObject
-from magicfs.formats.manifest import MANIFEST_FORMAT, MANIFEST_SIZE_LIMIT, Manifest
+from magicfs.formats.manifest import (
+    MANIFEST_FILES_FORMAT,
+    MANIFEST_FORMAT,
+    MANIFEST_SIZE_LIMIT,
+    Manifest,
+    ManifestFiles,
+)
 from magicfs.formats.pending import PENDING_SUFFIX, Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PENDINGSET_SUFFIX, PendingSet
 from magicfs.formats.pointer import POINTER_FORMAT, Pointer
@@ -36,6 +42,7 @@ Content = (
     | JobLocation
     | JobObject
     | Manifest
+    | ManifestFiles
     | Mark
     | Pending
     | PendingSet
@@ -83,6 +90,7 @@ def _own(name: str, format_: str, read: Callable[[str, bytes], Content]) -> Kind
 
 _OWN: Final[dict[str, tuple[str, Callable[[str, bytes], Content]]]] = {
     "manifest": (MANIFEST_FORMAT, Manifest.from_bytes),
+    "manifest files": (MANIFEST_FILES_FORMAT, ManifestFiles.from_bytes),
     "pointer": (POINTER_FORMAT, Pointer.from_bytes),
     "job": (JOB_FORMAT, JobObject.from_bytes),
     "deletions": (DELETIONS_FORMAT, deletions.read),

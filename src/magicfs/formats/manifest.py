@@ -1,5 +1,8 @@
 """The manifest of a published job: exactly which files it brought, and what it hid. ``magicfs.manifest/1``.
 
+That of a job of very many files, ``magicfs.manifest/2``, lists them in parts beside it, each of which it
+names with its SHA-256: ``magicfs.manifest-files/1``. So nobody has to hold all of it to write it.
+
 Manifests form a chain, each naming the job published before it; the pointer names the newest.
 ``magicfs.manifests.chain`` says what a reader of the chain sees; ``docs/manifests.md`` describes every field.
 """
@@ -14,9 +17,26 @@ from magicfs.formats.document import parse, render, with_unknown
 from magicfs.formats.fields import Fields, check_format
 from magicfs.formats.limits import MANIFEST_SIZE_LIMIT, within
 
-__all__ = ["MANIFEST_FORMAT", "MANIFEST_SIZE_LIMIT", "Hides", "Manifest", "ManifestFile", "PublishedRun"]
+__all__ = [
+    "FILES_IN_PART",
+    "MANIFEST_FILES_FORMAT",
+    "MANIFEST_FORMAT",
+    "MANIFEST_IN_PARTS_FORMAT",
+    "MANIFEST_SIZE_LIMIT",
+    "FilesPart",
+    "Hides",
+    "Manifest",
+    "ManifestFile",
+    "ManifestFiles",
+    "PublishedRun",
+]
 
 MANIFEST_FORMAT: Final = "magicfs.manifest/1"
+MANIFEST_FILES_FORMAT: Final = "magicfs.manifest-files/1"
+MANIFEST_IN_PARTS_FORMAT: Final = "magicfs.manifest/2"
+
+FILES_IN_PART: Final = 20_000
+"""Most files of one part: some megabytes."""
 
 Hides = Literal["nothing", "all", "keys"]
 
@@ -31,6 +51,43 @@ class ManifestFile:
     checksum: str | None = None  # of the whole file, as ``algorithm:base64``
     write_id: str | None = None  # the upload's, in the object's metadata; None if it has none
     unknown: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesPart:
+    """Where a part of the files of a manifest is listed."""
+
+    name: str  # of the file, in the directory beside the manifest that is called as its job
+    sha256: str  # of its bytes
+    files: int
+    size: int  # bytes of these files
+    unknown: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFiles:
+    """A part of the files of a manifest."""
+
+    job_id: str
+    files: tuple[ManifestFile, ...]  # no two have the same key
+    unknown: Mapping[str, object] = field(default_factory=dict)
+
+    @classmethod
+    def from_bytes(cls, path: str, raw: bytes, *, size_limit: int = MANIFEST_SIZE_LIMIT) -> ManifestFiles:
+        fields = Fields(path, parse(path, raw, size_limit=size_limit))
+        check_format(fields, MANIFEST_FILES_FORMAT)
+        return cls(job_id=fields.required_job_id(), files=_files(fields), unknown=fields.rest())
+
+    def to_bytes(self) -> bytes:
+        """The whole file, one line."""
+        document: dict[str, object] = {
+            "format": MANIFEST_FILES_FORMAT,
+            "jobId": self.job_id,
+            "files": [_document(file) for file in self.files],
+        }
+        raw = render(with_unknown(document, self.unknown))
+        what = f"the list of {len(self.files):,} files of job {self.job_id}"
+        return within(raw, MANIFEST_SIZE_LIMIT, what, "choose shorter names")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +124,10 @@ class Manifest:
     """Replaced ones, relative to the destination; None in other modes."""
     older_files: bool = False
     """Whether visible files were there that no manifest knows, when the chain began."""
-    files: tuple[ManifestFile, ...] = ()  # no two have the same key
+    files: tuple[ManifestFile, ...] = ()
+    """No two have the same key. Of one in parts those of its parts, or none if these were not read."""
+    parts: tuple[FilesPart, ...] = ()
+    """Where the files are listed, if they are not listed in the manifest itself."""
     runs: tuple[PublishedRun, ...] = ()
     """The runs of older manifests, the newest first, in one that sums them up; else none."""
     object_settings: Mapping[str, str] = field(default_factory=dict)
@@ -75,8 +135,14 @@ class Manifest:
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     @property
+    def count(self) -> int:
+        """How many files it lists."""
+        return sum(part.files for part in self.parts) if self.parts else len(self.files)
+
+    @property
     def size(self) -> int:
-        return sum(file.size for file in self.files)
+        """Their bytes."""
+        return sum(one.size for one in self.parts or self.files)
 
     @classmethod
     def from_bytes(cls, path: str, raw: bytes, *, size_limit: int = MANIFEST_SIZE_LIMIT) -> Manifest:
@@ -84,7 +150,12 @@ class Manifest:
 
     @classmethod
     def from_fields(cls, fields: Fields) -> Manifest:
-        check_format(fields, MANIFEST_FORMAT)
+        parts: tuple[FilesPart, ...] = ()
+        if fields.required_text("format") != MANIFEST_FORMAT:
+            check_format(fields, MANIFEST_IN_PARTS_FORMAT)
+            parts = tuple(map(_part, fields.objects("parts")))
+            if not parts:
+                raise fields.error("parts", "empty")
         hides = fields.required_text("hides")
         if hides not in get_args(Hides):
             raise fields.error("hides", f"none of {', '.join(get_args(Hides))}")
@@ -107,7 +178,8 @@ class Manifest:
             deleted=fields.texts("deleted"),
             partitions=fields.texts("partitions") if fields.has("partitions") else None,
             older_files=fields.flag("olderFiles", default=False),
-            files=_files(fields),
+            files=() if parts else _files(fields),
+            parts=parts,
             runs=tuple(map(_run, fields.objects("runs"))) if fields.has("runs") else (),
             object_settings=fields.text_map("objectSettings"),
             unknown=fields.rest(),
@@ -116,7 +188,7 @@ class Manifest:
     def to_bytes(self) -> bytes:
         """The whole file, one line."""
         document: dict[str, object] = {
-            "format": MANIFEST_FORMAT,
+            "format": MANIFEST_IN_PARTS_FORMAT if self.parts else MANIFEST_FORMAT,
             "jobId": self.job_id,
             "runId": self.run_id,
             "bucket": self.bucket,
@@ -129,8 +201,11 @@ class Manifest:
             "deleted": self.deleted,
             "partitions": self.partitions,
             "olderFiles": self.older_files,
-            "files": [_document(file) for file in self.files],
         }
+        if self.parts:
+            document["parts"] = [_part_document(part) for part in self.parts]
+        else:
+            document["files"] = [_document(file) for file in self.files]
         if self.runs:
             document["runs"] = [_run_document(run) for run in self.runs]
         if self.object_settings:
@@ -153,6 +228,29 @@ def _document(file: ManifestFile) -> dict[str, object]:
         "writeId": file.write_id,
     }
     return with_unknown(document, file.unknown)
+
+
+def _part_document(part: FilesPart) -> dict[str, object]:
+    document: dict[str, object] = {
+        "name": part.name,
+        "sha256": part.sha256,
+        "files": part.files,
+        "size": part.size,
+    }
+    return with_unknown(document, part.unknown)
+
+
+def _part(fields: Fields) -> FilesPart:
+    name = fields.required_text("name")
+    if "/" in name or name in {".", ".."}:
+        raise fields.error("name", "no name of a file in the directory of the job")
+    return FilesPart(
+        name=name,
+        sha256=fields.required_text("sha256"),
+        files=fields.required_integer("files", minimum=0),
+        size=fields.required_integer("size", minimum=0),
+        unknown=fields.rest(),
+    )
 
 
 def _run_document(run: PublishedRun) -> dict[str, object]:

@@ -33,6 +33,7 @@ from magicfs.errors import (
 )
 from magicfs.formats.manifest import Manifest
 from magicfs.formats.pointer import Pointer
+from magicfs.manifests.parts import with_files
 from magicfs.manifests.view import ADOPT, COMPACT, View, view_of
 from magicfs.protocol import ids, paths
 from magicfs.protocol.conflict import MANIFESTS
@@ -117,14 +118,21 @@ async def read_pointer(
         ) from error
 
 
-async def read(store: Store, destination: str, job: str, conditions: Conditions) -> Manifest | None:
+async def read(
+    store: Store, destination: str, job: str, conditions: Conditions, *, files: bool = True
+) -> Manifest | None:
     """A job's manifest; None if there is none. One that is not linked yet may still change its ``previous``.
 
-    Raises FormatError if it is malformed or inconsistent.
+    Without ``files``, those that are listed in parts beside it are not read.
+
+    Raises FormatError if it is malformed or inconsistent, or a part of it is, or is gone.
     Raises UsageError if there is no job id.
     """
     entry = await Register(store, manifest_key(destination, job), conditions, lasting=True).read()
-    return None if entry is None else _manifest(store, job, entry)
+    if entry is None:
+        return None
+    manifest = _manifest(store, job, entry)
+    return await with_files(store, destination, manifest) if files and manifest.parts else manifest
 
 
 async def newest_job(store: Store, destination: str, conditions: Conditions) -> str | None:
@@ -135,7 +143,7 @@ async def newest_job(store: Store, destination: str, conditions: Conditions) -> 
     seen = await read_pointer(store, destination, conditions)
     job = seen[0].job_id if seen else None
     while job is not None and job.startswith(f"{COMPACT}-"):
-        manifest = await read(store, destination, job, conditions)
+        manifest = await read(store, destination, job, conditions, files=False)
         if manifest is None or manifest.conflict != COMPACT:
             return job
         job = manifest.previous
@@ -277,7 +285,7 @@ async def _placed(
     before = manifest.previous
     if before is None:
         return manifest
-    is_there = await read(store, destination, before, conditions) is not None
+    is_there = await read(store, destination, before, conditions, files=False) is not None
     return replace(manifest, previous=before if is_there else None, older_files=True)
 
 

@@ -8,6 +8,7 @@ from json import JSONEncoder
 from magicfs.errors import UsageError
 from magicfs.formats.document import render
 from magicfs.formats.limits import MANIFEST_SIZE_LIMIT, ROOM, SUCCESS_SIZE_LIMIT
+from magicfs.manifests.parts import FILES_IN_MANIFEST
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 
@@ -37,7 +38,8 @@ def check_manifests(
     taken a little too large, because ETags are not known yet.
     """
     size = _OTHERS + _size(deleted) + _size(partitions or ())
-    for step in output.steps():
+    # Of many files only the parts are named in which they are listed.
+    for step in output.steps() if output.files <= FILES_IN_MANIFEST else ():
         size += _size_of(step.key) + _FIELDS_OF_FILE + len(step.write_id or "null")
     if size > MANIFEST_SIZE_LIMIT:
         raise UsageError(

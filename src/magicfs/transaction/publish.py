@@ -6,16 +6,16 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import repeat
-from typing import Final
+from typing import Final, TypedDict
 
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectExists, ObjectNotFound, PreconditionFailed, Unavailable
 from magicfs.formats.deletions import OldObject
 from magicfs.formats.job_object import ExtraDestination, JobObject
-from magicfs.formats.manifest import Hides, Manifest, ManifestFile
+from magicfs.formats.manifest import FilesPart, Hides, Manifest, ManifestFile
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData
-from magicfs.manifests import chain
+from magicfs.manifests import chain, parts
 from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_hidden_output, is_replaced
@@ -35,6 +35,11 @@ __all__ = [
     "withdraw_late_success",
     "write_success",
 ]
+
+
+class _FilesOfManifest(TypedDict, total=False):
+    files: tuple[ManifestFile, ...]
+    parts: tuple[FilesPart, ...]
 
 
 _TRIES: Final = 5
@@ -58,8 +63,8 @@ async def publish_manifest(
     """
     etags = await _look_up(engine, output, etags)
     for extra in job.extra_destinations:
-        files = _files_below(output, extra.key, etags)
-        if files:
+        files = await _files_of(engine, output, extra.key, job.job_id, etags)
+        if any(files.values()):
             manifest = _extra_manifest(job, extra, files)
             await chain.publish(engine.store, conditions, extra.key, manifest)
     destination = context.layout.destination
@@ -78,8 +83,8 @@ async def publish_manifest(
         deleted=tuple(paths.relative_to(one.key, destination) for one in removed),
         partitions=replaced,
         older_files=job.older_files and job.pointer is None,
-        files=_files_below(output, destination, etags),
         object_settings=job.object_settings,
+        **await _files_of(engine, output, destination, job.job_id, etags),
     )
     await chain.publish(engine.store, conditions, destination, manifest)
 
@@ -88,11 +93,11 @@ async def republish(engine: Engine, context: JobContext, conditions: Conditions)
     """Link a job's manifest if it was written before; False if it was not."""
     # The destination's own is written last: with it, all are there.
     destination = context.layout.destination
-    manifest = await chain.read(engine.store, destination, context.job, conditions)
+    manifest = await chain.read(engine.store, destination, context.job, conditions, files=False)
     if manifest is None:
         return False
     for extra in context.extra_destinations:
-        other = await chain.read(engine.store, extra, context.job, conditions)
+        other = await chain.read(engine.store, extra, context.job, conditions, files=False)
         if other is not None:
             await chain.publish(engine.store, conditions, extra, other)
     await chain.publish(engine.store, conditions, destination, manifest)
@@ -198,16 +203,28 @@ def _is_named(key: str, destination: str) -> bool:
     return is_replaced(key, destination) or is_hidden_output(key, destination)
 
 
-def _files_below(output: JobOutput, destination: str, etags: ETags) -> tuple[ManifestFile, ...]:
+async def _files_of(
+    engine: Engine, output: JobOutput, destination: str, job: str, etags: ETags
+) -> _FilesOfManifest:
+    """What a manifest says of the files below its destination: they themselves or, if they are many, where
+    they are listed.
+    """
+    files = _files_below(output, destination, etags)
+    if output.files <= parts.FILES_IN_MANIFEST:
+        return {"files": tuple(files)}
+    return {"parts": await parts.write(engine.store, destination, job, files)}
+
+
+def _files_below(output: JobOutput, destination: str, etags: ETags) -> Iterator[ManifestFile]:
     prefix = paths.prefix_of(destination)
-    return tuple(
+    return (
         ManifestFile(key=step.key[len(prefix) :], size=step.length, etag=etag or "", write_id=step.write_id)
         for step, etag in zip(output.steps(), etags, strict=True)
         if step.key.startswith(prefix)
     )
 
 
-def _extra_manifest(job: JobObject, extra: ExtraDestination, files: tuple[ManifestFile, ...]) -> Manifest:
+def _extra_manifest(job: JobObject, extra: ExtraDestination, files: _FilesOfManifest) -> Manifest:
     # Without the run: it is the run of another destination, whose name may mean another one here.
     return Manifest(
         job_id=job.job_id,
@@ -216,8 +233,8 @@ def _extra_manifest(job: JobObject, extra: ExtraDestination, files: tuple[Manife
         conflict="append",
         committed_ms=job.changed_ms,
         older_files=extra.older_files,
-        files=files,
         object_settings=job.object_settings,
+        **files,
     )
 
 

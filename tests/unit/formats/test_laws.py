@@ -48,7 +48,16 @@ from magicfs.formats.job_object import (
     SeenPointer,
 )
 from magicfs.formats.kinds import KINDS, detect, load
-from magicfs.formats.manifest import MANIFEST_FORMAT, Manifest, ManifestFile, PublishedRun
+from magicfs.formats.manifest import (
+    MANIFEST_FILES_FORMAT,
+    MANIFEST_FORMAT,
+    MANIFEST_IN_PARTS_FORMAT,
+    FilesPart,
+    Manifest,
+    ManifestFile,
+    ManifestFiles,
+    PublishedRun,
+)
 from magicfs.formats.pending import EtagFormat, Pending, UploadedPart
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.pointer import POINTER_FORMAT, Pointer
@@ -231,6 +240,17 @@ MANIFEST = Manifest(
         ManifestFile(key="city=東京/part 1.parquet", size=0, etag=""),
     ),
 )
+MANIFEST_IN_PARTS = replace(
+    MANIFEST,
+    files=(),
+    parts=(
+        FilesPart(
+            name="00000-0123456789abcdef.json", sha256="0123456789abcdef" * 4, files=20000, size=8388725
+        ),
+        FilesPart(name="00001-fedcba9876543210.json", sha256="fedcba9876543210" * 4, files=1, size=0),
+    ),
+)
+MANIFEST_FILES = ManifestFiles(job_id=JOB_ID, files=MANIFEST.files)
 SUM = replace(
     MANIFEST,
     run_id=None,
@@ -492,7 +512,7 @@ PUBLISHED = Format(
     value=MANIFEST,
     read=Manifest.from_bytes,
     write=Manifest.to_bytes,
-    made=any_value(Manifest),
+    made=any_value(Manifest).map(lambda one: replace(one, files=(), runs=()) if one.parts else one),
     required=(
         *("format", "jobId", "bucket", "conflict", "committed", "hides", "files"),
         *("files[0].key", "files[0].size"),
@@ -607,6 +627,42 @@ FORMATS = [
         made=None,
         required=(),
         refused={"objectSettings": ["x", ["ACL"]], "objectSettings.ACL": [1, None, True]},
+    ),
+    replace(
+        PUBLISHED,
+        own=MANIFEST_IN_PARTS_FORMAT,
+        golden="magicfs_manifest_2.json",
+        value=MANIFEST_IN_PARTS,
+        made=None,
+        required=(
+            *(one for one in PUBLISHED.required if not one.startswith("files")),
+            *("parts", *(f"parts[0].{field}" for field in ("name", "sha256", "files", "size"))),
+        ),
+        refused={
+            "parts": [[]],
+            "parts[0].name": ["", ".", "..", "a/b"],
+            "parts[0].files": _NO_SIZE,
+            "parts[1].size": _NO_SIZE,
+        },
+        kept=("parts[0]",),
+    ),
+    Format(
+        kind="manifest files",
+        own=MANIFEST_FILES_FORMAT,
+        golden="magicfs_manifest-files_1.json",
+        value=MANIFEST_FILES,
+        read=ManifestFiles.from_bytes,
+        write=ManifestFiles.to_bytes,
+        made=any_value(ManifestFiles),
+        required=("format", "jobId", "files", "files[0].key", "files[0].size"),
+        refused={
+            "jobId": _NO_JOB,
+            "files[0].key": ["", "../other/x"],
+            "files[0].size": _NO_SIZE,
+            "files[1].key": [f"city=Zürich/part-0-000000-{JOB_ID}.parquet"],
+        },
+        kept=("files[0]",),
+        text="job_id",
     ),
     replace(
         PUBLISHED,
@@ -1050,8 +1106,10 @@ def test_another_format_is_refused(one: Format, found: str) -> None:
 
 @each(OWN)
 def test_a_newer_version_asks_for_a_newer_magicfs(one: Format) -> None:
-    newer = str(one.own).replace("/1", "/12")
-    told = rf"{re.escape(newer)}, and this magicfs reads {re.escape(str(one.own))}; use a newer magicfs"
+    name = str(one.own).rpartition("/")[0]
+    newest = max(str(other.own) for other in OWN if str(other.own).rpartition("/")[0] == name)
+    newer = f"{name}/12"
+    told = rf"{re.escape(newer)}, and this magicfs reads {re.escape(newest)}; use a newer magicfs"
     assert_refused(one, "format", newer, told)
     if one.kind is not None:
         assert detect("x.json", changed(one.document, ("format",), newer)) == one.kind

@@ -1,0 +1,98 @@
+"""The files of a manifest that lists them in parts: written before it, read with it.
+
+::
+
+    DEST/_magicfs/<job>.json                       the manifest, which names its parts with their SHA-256
+    DEST/_magicfs/<job>/<number>-<sha256>.json     a part
+
+A part's name tells its content. So of several processes that publish one job, each may write its own: those
+of a manifest are never written over by others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from contextlib import aclosing
+from dataclasses import replace
+from itertools import islice
+
+from magicfs.errors import FormatError, ObjectNotFound
+from magicfs.formats.limits import MANIFEST_SIZE_LIMIT
+from magicfs.formats.manifest import FILES_IN_PART, FilesPart, Manifest, ManifestFile, ManifestFiles
+from magicfs.parallel import in_order
+from magicfs.protocol import paths
+from magicfs.protocol.conflict import MANIFESTS
+from magicfs.stores.port import Store
+
+__all__ = ["FILES_IN_MANIFEST", "with_files", "write"]
+
+FILES_IN_MANIFEST = 50_000
+"""Most files that a manifest lists itself."""
+
+_AT_ONCE = 4
+_NAMED_BY = 16
+
+
+async def write(
+    store: Store, destination: str, job: str, files: Iterable[ManifestFile]
+) -> tuple[FilesPart, ...]:
+    """Write the files of a job down, a part at a time. A second call writes the same again."""
+
+    async def put(one: tuple[FilesPart, bytes]) -> FilesPart:
+        part, raw = one
+        await store.put(_key(destination, job, part), raw)
+        return part
+
+    async with aclosing(in_order(_parts(job, files), put, _AT_ONCE)) as written:
+        return tuple([part async for part in written])
+
+
+def _parts(job: str, files: Iterable[ManifestFile]) -> Iterator[tuple[FilesPart, bytes]]:
+    for number, group in enumerate(_grouped(files)):
+        raw = ManifestFiles(job_id=job, files=group).to_bytes()
+        sha256 = hashlib.sha256(raw).hexdigest()
+        name = f"{number:05d}-{sha256[:_NAMED_BY]}.json"
+        size = sum([one.size for one in group])
+        yield FilesPart(name=name, sha256=sha256, files=len(group), size=size), raw
+
+
+def _grouped(files: Iterable[ManifestFile]) -> Iterator[tuple[ManifestFile, ...]]:
+    source = iter(files)
+    while group := tuple(islice(source, FILES_IN_PART)):
+        yield group
+
+
+async def with_files(store: Store, destination: str, manifest: Manifest) -> Manifest:
+    """A manifest in parts, with the files that they list.
+
+    Raises FormatError if a part is gone, malformed or altered.
+    """
+
+    async def get(part: FilesPart) -> tuple[str, FilesPart, bytes]:
+        key = _key(destination, manifest.job_id, part)
+        path = f"{store.bucket}/{key}"
+        try:
+            return path, part, await store.get(key, size_max=MANIFEST_SIZE_LIMIT + 1)
+        except ObjectNotFound as error:
+            named = f"missing, although the manifest of job {manifest.job_id} names it"
+            raise FormatError(path, "", f"{named}; restore it from a backup") from error
+
+    files: list[ManifestFile] = []
+    seen: set[str] = set()
+    async with aclosing(in_order(manifest.parts, get, _AT_ONCE)) as read:
+        async for path, part, raw in read:
+            if hashlib.sha256(raw).hexdigest() != part.sha256:
+                problem = "was altered since it was written (its SHA-256 differs); restore it from a backup"
+                raise FormatError(path, "", problem)
+            listed = ManifestFiles.from_bytes(path, raw).files
+            files += listed
+            seen.update(one.key for one in listed)
+    if len(seen) < len(files):
+        path = f"{store.bucket}/{paths.join(destination, MANIFESTS, manifest.job_id)}"
+        raise FormatError(path, "files", "two parts list the same file; restore them from a backup")
+    return replace(manifest, files=tuple(files))
+
+
+def _key(destination: str, job: str, part: FilesPart) -> str:
+    return paths.join(destination, MANIFESTS, job, part.name)
