@@ -48,6 +48,7 @@ OF_JOB: Final[dict[str, Any]] = {
     "run_id": "monday",
     "attempt": 1,
     "part_size": 3,
+    "small_files": 5,
     "concurrency": 1,
     "extra_destinations": ["memory://bucket/other"],
     "storage_options": {"use_listings_cache": False},

@@ -8,18 +8,29 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TypedDict
+from typing import Protocol, TypedDict
 
-from magicfs.errors import ObjectNotFound, StoreError, UploadNotFound
+from magicfs.errors import FormatError, ObjectNotFound, StoreError, UploadNotFound
 from magicfs.parallel import drained
-from magicfs.protocol.readback import Found, Outcome, etag_of_parts, resolve, write_id_shown
-from magicfs.protocol.steps import Abort, Batch, Complete, Delete, Rename, Step
+from magicfs.protocol.readback import WRITE_ID, Found, Outcome, etag_of_parts, resolve, write_id_shown
+from magicfs.protocol.steps import Abort, Batch, Complete, Delete, Publication, Put, Rename, Step
 from magicfs.stores import object_settings
 from magicfs.stores.object_settings import ObjectSettings
-from magicfs.stores.port import Part, Store
+from magicfs.stores.port import Part, PutMode, Store
+from magicfs.stores.retrying import checked_again
 from magicfs.stores.stall_timeout import STALL_TIMEOUT_S, StallTimeoutStore
 
-__all__ = ["BatchLists", "BatchResult", "Completed", "Engine", "Event", "Failure", "Observer", "SentPart"]
+__all__ = [
+    "BatchLists",
+    "BatchResult",
+    "Bodies",
+    "Completed",
+    "Engine",
+    "Event",
+    "Failure",
+    "Observer",
+    "SentPart",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +60,16 @@ Completed = Callable[[int, str], None]
 answer had it."""
 
 
+class Bodies(Protocol):
+    """Where the bytes of the files come from that a batch puts."""
+
+    async def body(self, step: Put) -> bytes:
+        """The bytes of a file. FormatError if they are not those that its task wrote."""
+
+    async def check(self) -> None:
+        """Awaited before each file is put, and before that is tried again: raises if it must not be."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A step that was not done: CONFLICT, FAILED or UNKNOWN."""
@@ -71,9 +92,9 @@ class BatchResult:
     """What became of a batch."""
 
     done: int = 0
-    completed: dict[Complete, str] = field(default_factory=dict)
-    """If the engine was asked to keep them: completed steps with the ETag of each object, empty if no answer
-    had it."""
+    completed: dict[Publication, str] = field(default_factory=dict)
+    """If the engine was asked to keep them: files that are visible, by their steps, with the ETag of each
+    object, empty if no answer had it."""
     failures: list[Failure] = field(default_factory=list)
     not_started: list[Step] = field(default_factory=list)
     """Steps that were drawn but not tried; those not even drawn are still in the iterator."""
@@ -144,13 +165,14 @@ class Engine:
         keep: bool = False,
         verify: bool = False,
         completed: Completed | None = None,
+        bodies: Bodies | None = None,
     ) -> BatchResult:
         """Carry a batch out; its steps are drawn as they are started.
 
         The first failure ends it, unless ``stop_on_failure`` is false. ``keep`` returns the completed steps,
         which costs memory for every file; ``completed`` is told of each instead. ``verify`` looks at a
         completed file before it counts: a repeated complete may be answered with success although the object
-        was deleted since, or is another's.
+        was deleted since, or is another's. ``bodies`` has what the batch puts.
         """
         result = BatchResult()
 
@@ -159,10 +181,10 @@ class Engine:
             if stop_on_failure and result.failures:
                 result.not_started.append(step)
                 return False
-            outcome, error, etag = await self._carry_out(step, verify=verify)
+            outcome, error, etag = await self._carry_out(step, verify=verify, bodies=bodies)
             if error is None:
                 result.done += 1
-                if isinstance(step, Complete):
+                if isinstance(step, Complete | Put):
                     if keep:
                         result.completed[step] = etag
                     if completed is not None:
@@ -176,7 +198,9 @@ class Engine:
         await drained(_numbered(batch.steps), one, self.concurrency)
         return result
 
-    async def _carry_out(self, step: Step, *, verify: bool) -> tuple[Outcome, Exception | None, str]:
+    async def _carry_out(
+        self, step: Step, *, verify: bool, bodies: Bodies | None
+    ) -> tuple[Outcome, Exception | None, str]:
         etag = ""
         try:
             match step:
@@ -184,14 +208,19 @@ class Engine:
                     etag = await self._complete(step)
                     if verify:
                         return await self._confirm(step)
+                case Put():
+                    assert bodies is not None
+                    etag = await self._put(step, bodies)
                 case Abort():
                     await self.store.abort_upload(step.key, step.upload_id)
                 case Delete():
                     await self.store.delete(step.keys)
         except StoreError as error:
-            if isinstance(step, Complete):
+            if isinstance(step, Complete | Put):
                 return await self._read_back(step, error)
             return Outcome.UNKNOWN if error.retryable else Outcome.FAILED, error, ""
+        except FormatError as error:  # of what is to be put: nothing was sent
+            return Outcome.FAILED, error, ""
         except Exception as error:  # noqa: BLE001 - reported with the step it belongs to
             return Outcome.UNKNOWN, error, ""
         return Outcome.DONE, None, etag
@@ -205,6 +234,14 @@ class Engine:
         done = await self.store.complete_upload(step.key, step.upload_id, parts, if_absent=step.if_absent)
         return done.etag
 
+    async def _put(self, step: Put, bodies: Bodies) -> str:
+        body = await bodies.body(step)
+        mode = PutMode.CREATE if step.if_absent else PutMode.OVERWRITE
+        await bodies.check()
+        with checked_again(bodies.check):
+            put = await self.store.put(step.key, body, metadata={WRITE_ID: step.write_id}, mode=mode)
+        return put.etag
+
     async def _confirm(self, step: Complete) -> tuple[Outcome, Exception | None, str]:
         gone = UploadNotFound(
             "complete_upload",
@@ -215,12 +252,13 @@ class Engine:
             return Outcome.DONE, None, ""
         return await self._read_back(step, gone)
 
-    async def _read_back(self, step: Complete, error: StoreError) -> tuple[Outcome, Exception | None, str]:
+    async def _read_back(self, step: Publication, error: StoreError) -> tuple[Outcome, Exception | None, str]:
+        upload_id, etags = (step.upload_id, step.etags) if isinstance(step, Complete) else ("", ())
         found: Found | None
         try:
             info = await self.store.head(step.key)
             shown = write_id_shown(
-                info.metadata, info.etag, own=step.write_id, upload_id=step.upload_id, length=step.length
+                info.metadata, info.etag, own=step.write_id, upload_id=upload_id, length=step.length
             )
             found = Found(True, shown, info.size, info.etag)
         except ObjectNotFound:
@@ -228,7 +266,7 @@ class Engine:
         except StoreError as second:
             error.add_note(f"and reading it back failed: {second}")
             found = None
-        etag = etag_of_parts(step.etags) if step.write_id is None else None
+        etag = etag_of_parts(etags) if step.write_id is None else None
         outcome = resolve(error, step.write_id, found, etag)
         if outcome is Outcome.DONE:
             assert found is not None

@@ -15,6 +15,7 @@ from magicfs.formats import deletions
 from magicfs.formats.deletions import OldObject
 from magicfs.formats.flip_record import FlipRecord
 from magicfs.formats.job_object import Chunk, ExtraDestination, JobObject, OldSuccess, SeenPointer
+from magicfs.formats.pending import Body
 from magicfs.protocol.ids import job_id
 from magicfs.protocol.job_state import JobState, diagram
 
@@ -42,12 +43,14 @@ FULL = JobObject(
     extra_destinations=(ExtraDestination("d"),),
     etag_format="object",
     part_size=1,
+    small_files=1,
     own_path="d/__magic/mine",
     numbered_versions=True,
     new="d.new",
 )
 FLIP = FlipRecord(job_id("j"), "d", "d.new", (CHUNK,))
 DOCUMENTS = (FULL.to_bytes(), deletions.write([OldObject("k", "e", 1)]), FLIP.to_bytes())
+BODY = json.dumps(Body("k", 0, "0" * 64).to_document()).encode()
 
 
 def names(value: Any) -> Iterator[str]:
@@ -66,7 +69,7 @@ def told() -> set[str]:
     return {name for row in rows for name in re.findall(r"`(\w+)`", row)}
 
 
-@pytest.mark.parametrize("raw", DOCUMENTS)
+@pytest.mark.parametrize("raw", [*DOCUMENTS, BODY])
 def test_every_field_that_is_written_is_described(raw: bytes) -> None:
     written = set(names(json.loads(raw)))
     assert written
@@ -74,7 +77,7 @@ def test_every_field_that_is_written_is_described(raw: bytes) -> None:
 
 
 def test_every_field_that_is_described_is_written() -> None:
-    written = {name for raw in DOCUMENTS for name in names(json.loads(raw))}
+    written = {name for raw in (*DOCUMENTS, BODY) for name in names(json.loads(raw))}
     described = set(re.findall(r"^\| `(\w+)` \|", JOB_OBJECT, flags=re.MULTILINE))
     assert described
     assert not described - written

@@ -310,6 +310,26 @@ def test_one_part_file_of_memory_tracking_is_three_paid_writes(filesystem: Count
     assert counted[1] - counted[0] == {"create_upload": 1, "put_part": 1, "complete_upload": 1}
 
 
+def test_small_file_is_one_paid_write_and_a_bundle_is_one_more(filesystem: CountingFileSystem) -> None:
+    """From open to visible. The job looks at a bundle, reads it once, and tells once that it goes forward."""
+    make(filesystem, tracking="memory").commit([])
+    counted = []
+    for kept, tasks, files in ((None, 1, 10), (1024, 1, 10), (1024, 1, 11), (1024, 2, 5)):
+        url = f"memory://bucket/{kept}/{tasks}/{files}"
+        job = new(filesystem, url, tracking="memory", small_files=kept).setup()
+        filesystem.since()
+        commits = run_tasks(job, tasks, files)
+        job.commit(commits)
+        counted.append(Counter(filesystem.since()))
+    uploads, ten, eleven, two_tasks = counted
+    assert eleven - ten == {"put": 1}
+    assert uploads - ten == {"create_upload": 10, "put_part": 10, "complete_upload": 10}
+    bundle = Counter({"put": 1, "head": 1, "get": 1})
+    # One version more of the job object: from there on the job only goes forward.
+    assert ten - uploads == plus(bundle, {"put": 10 + 1})
+    assert two_tasks - ten == bundle
+
+
 # -- the table of the documents --------------------------------------------------------------------------
 
 COLUMNS = {

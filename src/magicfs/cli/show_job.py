@@ -48,6 +48,7 @@ def show_job(url: str, job: JobObject) -> None:
             ("may delete in", ", ".join(f"{job.bucket}/{key}" for key in job.also_replace)),
             ("committer", f"{job.committer}, tracking {job.tracking}, layout {job.layout}"),
             ("made in", job.new),
+            ("small files", job.small_files and f"up to {human_bytes(job.small_files)}, in bundles"),
             ("unique names", "yes" if job.unique_names else "no"),
             ("attempt", job.attempt),
             ("driver", job.driver),
@@ -59,7 +60,7 @@ def show_job(url: str, job: JobObject) -> None:
             ("deletes", sum(chunk.files for chunk in job.deletions) or None),
             ("partitions", ", ".join(job.partitions or ())),
             ("equal keys", len(job.equal_keys) or None),
-            ("way back", "none: a file of an equal name is being replaced" if job.irreversible else None),
+            ("way back", _no_way_back(job)),
             (
                 "published before",
                 f"job {job.pointer.job}" if job.pointer else "nothing that a manifest tells",
@@ -74,6 +75,12 @@ def show_job(url: str, job: JobObject) -> None:
         write_line("")
         rows = ((what, str(one.files), human_bytes(one.size), one.sha256, one.key) for what, one in facts)
         print_table(("CHUNK OF", "COUNT", "SIZE", "SHA-256", "KEY"), rows)
+
+
+def _no_way_back(job: JobObject) -> str | None:
+    if not job.irreversible:
+        return None
+    return f"none: {'a file of an equal name is being replaced' if job.equal_keys else 'small files are put'}"
 
 
 def show_deletions(url: str, objects: Sequence[OldObject]) -> None:

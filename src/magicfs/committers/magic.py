@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING
 from magicfs.committers.driven import DRIVEN, DrivenCommitter
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, MagicError, StoreError, UsageError
+from magicfs.filesystem import in_hand
 from magicfs.filesystem.job_settings import known_jobs
 from magicfs.filesystem.tracking import PlaceName, Scope, name_in, tracker
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.task_commit import INLINE_LIMIT, Counters, TaskCommit
 from magicfs.parallel import raise_first
-from magicfs.protocol import paths
+from magicfs.protocol import ids, paths
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
-from magicfs.protocol.magic import PENDING
+from magicfs.protocol.magic import PENDING, PathOwner
 from magicfs.report import JobReport
 from magicfs.stores.interrupt import hold
 from magicfs.transaction import attempt_output, sets
@@ -141,6 +142,7 @@ class MagicCommitter(DrivenCommitter):
 
     async def _written(self, attempt: AttemptId, scope: Scope) -> TaskOutput:
         if self.context.tracking == "memory":
+            await self._bundle_all(attempt, scope)
             opened = sorted(scope.finished.items())
             output = TaskOutput(pendings=[pending for _, pending in opened])
         else:
@@ -169,6 +171,19 @@ class MagicCommitter(DrivenCommitter):
             for path in sorted(scope.dropped - set(scope.open))
         ]
         return output
+
+    async def _bundle_all(self, attempt: AttemptId, scope: Scope) -> None:
+        """Put the small files of an attempt into bundles, which then stand in what is known of them."""
+        if self.context.small_files is None:
+            return
+        owner = PathOwner(
+            self.context.job,
+            ids.task_of_attempt(attempt),
+            attempt,
+            f"{self.engine.store.bucket}/{self._directory(attempt)}",
+        )
+        await in_hand.bundle_all(self.engine.store, self._scope(attempt), owner)
+        scope.finished = tracker().snapshot(self._scope(attempt)).finished
 
     def _merge(
         self, task: TaskId, attempt: AttemptId, output: TaskOutput, counters: Counters | None
@@ -212,7 +227,7 @@ class MagicCommitter(DrivenCommitter):
         scope = self._ended(attempt)
         uploads = {p.upload_id: p for p in (*scope.finished.values(), *scope.replaced, *output.pendings)}
         problems = await attempt_output.abort_uploads(engine, list(uploads.values()))
-        return problems or await attempt_output.delete_keys(engine, output.keys)
+        return problems or await attempt_output.delete_keys(engine, [*output.keys, *scope.bundles])
 
     async def _abort_after(self, error: MagicError, attempt: AttemptId) -> None:
         try:

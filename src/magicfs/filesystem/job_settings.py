@@ -45,6 +45,7 @@ class WriteSettings:
     tracking: Tracking = "store"
     etag_format: EtagFormat = DEFAULT_ETAG_FORMAT
     part_size: int = DEFAULT_PART_SIZE  # bytes of the first parts
+    small_files: int | None = None  # bytes of the largest file that stays in hand; None for none
     object_settings: ObjectSettings = field(default_factory=dict)
     """What objects bear in place of what the filesystem was told, if anything."""
 
@@ -56,6 +57,7 @@ class WriteSettings:
             tracking=cast("Tracking", job.tracking),
             etag_format=cast("EtagFormat", job.etag_format),
             part_size=job.part_size or DEFAULT_PART_SIZE,
+            small_files=job.small_files,
             object_settings=job.object_settings,
         )
 

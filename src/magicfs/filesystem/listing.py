@@ -8,7 +8,7 @@ from typing import Any
 
 from magicfs.errors import FormatError, ObjectNotFound
 from magicfs.filesystem.recording import MARKER_LENGTH, marker_length
-from magicfs.filesystem.tracking import name_in, tracker
+from magicfs.filesystem.tracking import identity_of, name_in, tracker
 from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
 from magicfs.parallel import drained
 from magicfs.protocol import paths
@@ -151,14 +151,10 @@ async def _itself(store: Store, path: MagicPath, remembered: Remembered) -> dict
 def in_memory(path: str, pending: Pending) -> dict[str, Any]:
     """Describe a file that only this process knows, as Hadoop's in-memory tracking does."""
     modified = dt.datetime.fromtimestamp(pending.created_ms / 1000, dt.UTC)
-    return {
-        "name": path,
-        "size": pending.length,
-        "type": "file",
-        "ETag": "pending",
-        "LastModified": modified,
-        PENDING_FLAG: True,
-    }
+    entry = {"name": path, "size": pending.length, "type": "file", "LastModified": modified}
+    if pending.body is not None:  # in hand, so it is a file like others
+        return entry | {"ETag": f'"{pending.body.sha256}"'}
+    return entry | {"ETag": "pending", PENDING_FLAG: True}
 
 
 def directory(path: str) -> dict[str, Any]:
@@ -208,10 +204,11 @@ async def abort_recorded(store: Store, path: MagicPath) -> None:
 
 
 async def abort_remembered(store: Store, path: MagicPath, pending: Pending) -> None:
-    """Forget and abort an upload that only this process knows."""
+    """Forget a file that only this process knows, and abort its upload, if it has one."""
     # Forgotten first: the task must not commit an upload that may be gone.
-    tracker().withdraw(name_in(store, path.scope), path.path, pending.upload_id)
-    await store.abort_upload(pending.destination_key, pending.upload_id)
+    tracker().withdraw(name_in(store, path.scope), path.path, identity_of(pending))
+    if pending.body is None:
+        await store.abort_upload(pending.destination_key, pending.upload_id)
 
 
 async def remove_tree(store: Store, path: MagicPath, remembered: Remembered) -> list[str]:

@@ -10,11 +10,11 @@ from typing import Any
 from fsspec.utils import stringify_path, tokenize
 
 from magicfs.errors import MagicError, ObjectNotFound, UsageError
-from magicfs.filesystem import listing
+from magicfs.filesystem import in_hand, listing
 from magicfs.filesystem.connection import Connection
 from magicfs.filesystem.job_settings import known_jobs
 from magicfs.filesystem.recording import MARKER_LENGTH
-from magicfs.filesystem.tracking import name_in, tracker
+from magicfs.filesystem.tracking import identity_of, name_in, tracker
 from magicfs.formats.pending import Pending
 from magicfs.protocol.final_names import final_key
 from magicfs.protocol.magic import MagicPath
@@ -107,6 +107,8 @@ class Reading(Connection):
     async def _cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any
     ) -> bytes:
+        if (held := await self._bytes_in_hand(path)) is not None:
+            return held[start:end]
         await self._refuse_pending_async(path, "read")
         body: bytes = await self.coroutines._cat_file(
             self._strip_protocol(path), start=start, end=end, **kwargs
@@ -133,6 +135,9 @@ class Reading(Connection):
         return found
 
     async def _get_file(self, rpath: str, lpath: Any, **kwargs: Any) -> None:
+        if (held := await self._bytes_in_hand(rpath)) is not None:
+            await in_hand.save(held, lpath, **kwargs)
+            return
         info = await self._refuse_pending_async(rpath, "read")
         if info["type"] != "directory":  # the wrapped filesystem may not know that it is one
             await self.coroutines._get_file(self._strip_protocol(rpath), lpath, **kwargs)
@@ -187,10 +192,23 @@ class Reading(Connection):
                 pending = await listing.read_pending(self.store(magic.bucket), magic)
             except ObjectNotFound:
                 return None
-        return pending.upload_id
+        return identity_of(pending)
 
     def sign(self, path: str, expiration: int = 100, **kwargs: Any) -> Any:
         return self.fs.sign(self._strip_protocol(path), expiration=expiration, **kwargs)
+
+    def _in_hand(self, path: Any) -> tuple[MagicPath, Pending] | None:
+        """A small file that only its task has yet: its place, and what is known of it."""
+        magic = self._delayed(path)
+        if magic is None or (pending := self._in_memory(magic)) is None or pending.body is None:
+            return None
+        return magic, pending
+
+    async def _bytes_in_hand(self, path: Any) -> bytes | None:
+        if (found := self._in_hand(path)) is None:
+            return None
+        magic, pending = found
+        return await in_hand.read(self.store(magic.bucket), magic, pending)
 
     def _in_memory(self, path: MagicPath) -> Pending | None:
         if not self._is_tracked_in_memory(path):

@@ -12,7 +12,7 @@ from magicfs.filesystem.tracking import PlaceName, name_in, tracker
 from magicfs.filesystem.upload import Uploaded
 from magicfs.formats import hadoop_uri
 from magicfs.formats.document import java_text
-from magicfs.formats.pending import EtagFormat, Pending, UploadedPart
+from magicfs.formats.pending import Body, EtagFormat, Pending, UploadedPart
 from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.protocol.magic import MagicPath
 from magicfs.protocol.readback import WRITE_ID, write_id_shown
@@ -23,6 +23,7 @@ __all__ = [
     "MemoryRecorder",
     "StoreRecorder",
     "described",
+    "described_body",
     "marker_length",
     "shown_of",
     "write_id_of",
@@ -135,8 +136,8 @@ class MemoryRecorder:
             tracker().withdraw(scope, path, earlier.upload_id)
         tracker().finished(scope, path, pending)
 
-    async def withdraw(self, upload_id: str) -> None:
-        tracker().withdraw(self._scope, self.path.path, upload_id)
+    async def withdraw(self, identity: str) -> None:
+        tracker().withdraw(self._scope, self.path.path, identity)
 
     def dropped(self) -> None:
         if self.path.owner is not None:
@@ -162,7 +163,6 @@ def described(store: Store, path: str, uploaded: Uploaded, counters: Mapping[str
     ``path``: ``bucket/key`` that the writer opened, for readers only. ``counters``: what the committer counts
     of it, beside bytes and parts.
     """
-    scheme = _HADOOP_SCHEMES.get(store.name, store.name)
     now_ms = int(time.time() * 1000)
     return Pending(
         created_ms=now_ms,
@@ -173,7 +173,7 @@ def described(store: Store, path: str, uploaded: Uploaded, counters: Mapping[str
         destination_key=uploaded.key,
         parts=tuple(UploadedPart(part.etag, *(part.checksum or ())) for part in uploaded.parts),
         length=uploaded.length,
-        uri=hadoop_uri.encode(f"{scheme}://{path}"),
+        uri=_uri(store, path),
         extra_data={WRITE_ID: uploaded.write_id},
         statistics=Statistics(
             counters={
@@ -188,6 +188,27 @@ def described(store: Store, path: str, uploaded: Uploaded, counters: Mapping[str
             },
         ),
     )
+
+
+def described_body(store: Store, path: str, key: str, write_id: str, body: Body, length: int) -> Pending:
+    """What a pending set says of a small file that has no upload."""
+    now_ms = int(time.time() * 1000)
+    return Pending(
+        created_ms=now_ms,
+        saved_ms=now_ms,
+        date=java_text(now_ms),
+        bucket=store.bucket,
+        destination_key=key,
+        body=body,
+        length=length,
+        uri=_uri(store, path),
+        extra_data={WRITE_ID: write_id},
+        statistics=Statistics(counters={"committer_magic_files_created": 1, "stream_write_bytes": length}),
+    )
+
+
+def _uri(store: Store, path: str) -> str:
+    return hadoop_uri.encode(f"{_HADOOP_SCHEMES.get(store.name, store.name)}://{path}")
 
 
 def _pending(store: Store, path: MagicPath, uploaded: Uploaded) -> Pending:

@@ -9,14 +9,22 @@ are still open, which upload a second write of the same path replaced, and what 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
-from typing import NewType
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, NewType
 
-from magicfs.formats.pending import Pending
+from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
+from magicfs.formats.pending import Body, Pending
+from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores import fork_safety
 from magicfs.stores.port import ObjectInfo, Store
 
-__all__ = ["PlaceName", "Scope", "Tracker", "name_in", "tracker"]
+__all__ = ["BUNDLE_SIZE", "PlaceName", "Scope", "Tracker", "identity_of", "name_in", "tracker"]
+
+BUNDLE_SIZE: Final = BUNDLE_SIZE_LIMIT // 2
+"""Bytes of bodies in hand of one task attempt from which they go to the store as a bundle."""
+_BODIES_MAX: Final = 8 * BUNDLE_SIZE
+"""The same of all attempts of this process."""
 
 
 PlaceName = NewType("PlaceName", str)
@@ -26,6 +34,11 @@ PlaceName = NewType("PlaceName", str)
 def name_in(store: Store, path: str) -> PlaceName:
     """The name of a directory ``bucket/key``: two stores may have buckets of one name."""
     return PlaceName(f"{store.identity}{path.removeprefix(store.bucket)}")
+
+
+def identity_of(pending: Pending) -> str:
+    """What tells a file from another write of its path: its upload, or the write id of a body."""
+    return pending.upload_id or pending.extra_data.get(WRITE_ID, "")
 
 
 @dataclass(slots=True)
@@ -42,6 +55,35 @@ class Scope:
     """Finished uploads that a later write of the same path replaced."""
     dropped: set[str] = field(default_factory=set)
     """Paths of files that were collected unclosed, and not written again."""
+    bodies: dict[str, bytes] = field(default_factory=dict)
+    """By identity, the bodies of small files that are in no bundle yet."""
+    leaving: set[str] = field(default_factory=set)
+    """Identities of those that are on their way into one."""
+    bundles: dict[str, str] = field(default_factory=dict)
+    """Keys of bundles in the store, with their ETags."""
+    bundles_begun: int = 0
+    in_hand: int = 0
+    """Bytes of the bodies that are in no bundle, and not on their way into one."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.open or self.finished or self.replaced or self.dropped or self.bundles_begun)
+
+    def put(self, path: str, pending: Pending) -> None:
+        """A file is finished."""
+        old = self.finished.get(path)
+        if old is not None and identity_of(old) != identity_of(pending):
+            if old.body is None:
+                self.replaced.append(old)
+            self.drop_body(identity_of(old))
+        self.finished[path] = pending
+        self.dropped.discard(path)
+
+    def drop_body(self, identity: str) -> None:
+        """Nobody wants the bytes of a small file any more."""
+        body = self.bodies.pop(identity, b"")
+        if identity not in self.leaving:
+            self.in_hand -= len(body)
 
 
 class Tracker:
@@ -84,21 +126,94 @@ class Tracker:
         """A file's upload is finished; an earlier one of the same path is replaced."""
         with self._lock:
             found = self._scopes.setdefault(scope, Scope())
-            old = found.finished.get(path)
-            if old is not None and old.upload_id != pending.upload_id:
-                found.replaced.append(old)
-            found.finished[path] = pending
+            found.put(path, pending)
             if record is not None:
                 found.records[path] = record
-            found.dropped.discard(path)
 
-    def withdraw(self, scope: PlaceName, path: str, upload_id: str) -> None:
-        """Forget a finished upload, if it is still the one of its path."""
+    def keep(self, scope: PlaceName, path: str, pending: Pending, body: bytes) -> bool:
+        """A small file is finished; an earlier one of the same path is replaced.
+
+        Returns whether so many bodies are in hand that they should leave for a bundle.
+        """
+        with self._lock:
+            found = self._scopes.setdefault(scope, Scope())
+            found.put(path, pending)
+            found.bodies[identity_of(pending)] = body
+            found.in_hand += len(body)
+            if found.in_hand >= BUNDLE_SIZE:
+                return True
+            return sum(one.in_hand for one in self._scopes.values()) >= _BODIES_MAX
+
+    def rename(self, scope: PlaceName, path: str, new_path: str, pending: Pending) -> bool:
+        """Give a small file another path, where ``pending`` is to stand; False if it is gone."""
         with self._lock:
             found = self._scopes.get(scope)
-            if found is not None and path in found.finished and found.finished[path].upload_id == upload_id:
+            old = found.finished.get(path) if found else None
+            if found is None or old is None or identity_of(old) != identity_of(pending):
+                return False
+            del found.finished[path]
+            found.put(new_path, pending)
+            return True
+
+    def body(self, scope: PlaceName, pending: Pending) -> bytes | None:
+        """The bytes of a small file that is in no bundle yet."""
+        with self._lock:
+            found = self._scopes.get(scope)
+            return found.bodies.get(identity_of(pending)) if found else None
+
+    def leave(self, scope: PlaceName) -> tuple[int, dict[str, bytes]]:
+        """Take bodies out of hand, at most as many as fit into a bundle; returns its number and the bodies,
+        which ``arrived`` or ``came_back`` must follow.
+        """
+        with self._lock:
+            found = self._scopes.get(scope, Scope())
+            taken, size = dict[str, bytes](), 0
+            for one, body in found.bodies.items():
+                if one in found.leaving:
+                    continue
+                if taken and size + len(body) > 2 * BUNDLE_SIZE:
+                    break
+                taken[one], size = body, size + len(body)
+            found.leaving |= taken.keys()
+            found.in_hand -= size
+            found.bundles_begun += bool(taken)
+            return found.bundles_begun, taken
+
+    def arrived(self, scope: PlaceName, places: Mapping[str, Body], key: str, etag: str) -> None:
+        """Bodies are in a bundle now, each at its place there."""
+        with self._lock:
+            found = self._scopes.get(scope)
+            if found is None:
+                return
+            found.bundles[key] = etag
+            for path, pending in found.finished.items():
+                if (place := places.get(identity_of(pending))) is not None:
+                    found.finished[path] = replace(pending, body=place)
+            for one in places:
+                found.bodies.pop(one, None)
+            found.leaving -= places.keys()
+
+    def came_back(self, scope: PlaceName, taken: Collection[str]) -> None:
+        """Bodies did not come into a bundle, and are in hand again."""
+        with self._lock:
+            if (found := self._scopes.get(scope)) is not None:
+                found.leaving -= set(taken)
+                found.in_hand += sum(len(found.bodies.get(one, b"")) for one in taken)
+
+    def bundle(self, scope: PlaceName, key: str) -> str:
+        """The ETag of a bundle; empty if this process has not written it."""
+        with self._lock:
+            found = self._scopes.get(scope)
+            return found.bundles.get(key, "") if found else ""
+
+    def withdraw(self, scope: PlaceName, path: str, identity: str) -> None:
+        """Forget a finished file, if it is still the one of its path."""
+        with self._lock:
+            found = self._scopes.get(scope)
+            if found is not None and path in found.finished and identity_of(found.finished[path]) == identity:
                 del found.finished[path]
                 found.records.pop(path, None)
+                found.drop_body(identity)
                 self._drop_if_empty(scope)
 
     def find(self, scope: PlaceName, path: str) -> Pending | None:
@@ -140,8 +255,7 @@ class Tracker:
                 del self._scopes[scope]
 
     def _drop_if_empty(self, scope: PlaceName) -> None:
-        found = self._scopes[scope]
-        if not (found.open or found.finished or found.replaced or found.dropped):
+        if self._scopes[scope].is_empty:
             del self._scopes[scope]
 
 

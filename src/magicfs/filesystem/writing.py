@@ -11,7 +11,7 @@ from typing import Any
 from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 
 from magicfs.errors import UsageError
-from magicfs.filesystem import copying, local_source, wrapped_files
+from magicfs.filesystem import copying, in_hand, local_source, wrapped_files
 from magicfs.filesystem.job_settings import WriteSettings
 from magicfs.filesystem.options import check_choice
 from magicfs.filesystem.reading import Reading
@@ -97,6 +97,8 @@ class Writing(Reading):
             self._check_mode(magic, mode)
             if mode != "rb":
                 return self._new_file(magic, mode, file_options.of_writer(kwargs), autocommit)
+            if (held := run_on(self.loop, self._bytes_in_hand, path)) is not None:
+                return in_hand.Reader(held, self, magic.path)
             self._refuse_pending(path, "read")
         elif mode != "rb":
             self._at_once(path)
@@ -122,6 +124,8 @@ class Writing(Reading):
             return self._as_ours(await self.coroutines.open_async(self._strip_protocol(path), mode, **kwargs))
         self._check_mode(magic, mode)
         if mode == "rb":
+            if (held := await self._bytes_in_hand(path)) is not None:
+                return in_hand.AsyncReader(in_hand.Reader(held, self, magic.path))
             await self._refuse_pending_async(path, "read")
             return self._as_ours(await self.coroutines.open_async(self._strip_protocol(path), mode, **kwargs))
         return await self._start(magic, file_options.of_writer(kwargs), mode)
@@ -174,6 +178,9 @@ class Writing(Reading):
                     callback.relative_update(written)
 
     async def _cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
+        if (held := await self._bytes_in_hand(path1)) is not None:
+            await self._pipe_file(path2, held, **kwargs)
+            return
         await self._refuse_pending_async(path1, "copy")
         source = self._strip_protocol(path1)
         magic = self._delayed(path2)
@@ -194,17 +201,42 @@ class Writing(Reading):
     ) -> None:
         """Move files, by copying and deleting; a second call finds no source.
 
+        Small files that a task has in hand get their new paths at once.
+
         Raises:
             UsageError: The target lies below a magic path: the source would be deleted before the file is
                 published, and both be lost if the job aborts. Nothing was changed.
         """
         if path1 != path2:
+            if run_on(self.loop, self._rename_in_hand, path1, path2):
+                return
             run_on(self.loop, self._refuse_move, path1, path2)
         super().mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
 
     async def _mv_file(self, path1: str, path2: str) -> None:
+        if await self._rename_in_hand(path1, path2):
+            return
         await self._refuse_move(path1, path2)
         await super()._mv_file(path1, path2)
+
+    async def _rename_in_hand(self, path1: Any, path2: Any) -> bool:
+        """Give a small file, or a directory of nothing else, its new path; False for all others."""
+        source, target = (self._delayed(one) if isinstance(one, str) else None for one in (path1, path2))
+        if source is None or target is None or source.scope != target.scope:
+            return False
+        found = self._remembered(source)
+        if not found or any(one.body is None for one in found.values()):
+            return False
+        settings = await self._settings_of(target)
+        moves = []
+        for path, pending in found.items():
+            new = target.below(target.key + path.removeprefix(source.path))
+            moves.append((source.below(path.partition("/")[2]), pending, new))
+        for old, pending, new in moves:
+            key = final_key(new, unique_names=settings.unique_names)
+            paths.check_length(key, "the final key", "shorten the name, or its directories")
+            in_hand.rename(self.store(old.bucket), old, pending, new, key)
+        return True
 
     async def _refuse_move(self, path1: Any, path2: Any) -> None:
         sources, targets = (one if isinstance(one, list) else [one] for one in (path1, path2))
@@ -253,6 +285,10 @@ class Writing(Reading):
         key = final_key(path, unique_names=settings.unique_names)
         file_options.check(options, store.capabilities.upload_options, path.path, store.name)
         paths.check_length(key, "the final key", "shorten the name, or its directories")
+        if in_hand.may_stay(store, path, settings, options):
+            return in_hand.SmallFile(
+                store, path, settings, MemoryRecorder(store, path, exclusive=mode == "xb"), key
+            )
         recorder: Recorder
         if settings.tracking == "memory":
             recorder = MemoryRecorder(store, path, exclusive=mode == "xb")

@@ -110,7 +110,7 @@ class JobObject:
     old_success: OldSuccess | None = None  # the ``_SUCCESS`` before the job
     equal_keys: tuple[str, ...] = ()
     """Old keys that new files replace in place: there is no way back from the first of them."""
-    irreversible: bool = False  # whether replacing those has begun
+    irreversible: bool = False  # whether replacing those has begun, or putting bodies of small files
     reason: str = ""  # why it is aborted or reverted
     extra_destinations: tuple[ExtraDestination, ...] = ()
     """Further directories that the job publishes to; the field is left out if empty."""
@@ -118,6 +118,9 @@ class JobObject:
     """Which generation of Hadoop shall read what tasks leave; the field is left out for the default."""
     part_size: int | None = None
     """Bytes of the first parts of every upload; None for the default, and then the field is left out."""
+    small_files: int | None = None
+    """Bytes of the largest file that its task keeps in a bundle; None if every file is an upload, and then
+    the field is left out."""
     own_path: str | None = None
     """Key of a user's own magic path whose files the job publishes; None for a job of tasks, and then the
     field is left out. Uploads and their records belong to the path, not to the job."""
@@ -176,6 +179,9 @@ class JobObject:
             extra_destinations=_extra_destinations(fields),
             etag_format=_choice(fields, "etagFormat", _ETAGS) if fields.has("etagFormat") else "string",
             part_size=fields.required_integer("partSize", minimum=1) if fields.has("partSize") else None,
+            small_files=fields.required_integer("smallFiles", minimum=1)
+            if fields.has("smallFiles")
+            else None,
             own_path=fields.required_text("ownPath") if fields.has("ownPath") else None,
             also_replace=fields.texts("alsoReplace") if fields.has("alsoReplace") else (),
             new=fields.required_text("new") if fields.has("new") else None,
@@ -225,6 +231,8 @@ class JobObject:
             document["etagFormat"] = self.etag_format
         if self.part_size is not None:
             document["partSize"] = self.part_size
+        if self.small_files is not None:
+            document["smallFiles"] = self.small_files
         if self.own_path is not None:
             document["ownPath"] = self.own_path
         if self.also_replace:

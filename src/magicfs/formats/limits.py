@@ -11,6 +11,7 @@ from typing import Final
 from magicfs.errors import UsageError
 
 __all__ = [
+    "BUNDLE_SIZE_LIMIT",
     "COMMIT_MARKER_SIZE_LIMIT",
     "DELETIONS_SIZE_LIMIT",
     "FILE_JOB_SIZE_LIMIT",
@@ -31,6 +32,8 @@ __all__ = [
 
 _MIB: Final = 1024**2
 
+BUNDLE_SIZE_LIMIT: Final = 16 * _MIB
+"""Bytes of all bodies of small files in one object."""
 COMMIT_MARKER_SIZE_LIMIT: Final = 256 * _MIB
 """Bytes: a job of a million tasks."""
 DELETIONS_SIZE_LIMIT: Final = 8 * _MIB

@@ -14,14 +14,18 @@ written by Hadoop               under                   each of ``etags``
 
 Either of Hadoop's readers fails on the other form, so a writer has to know its reader: ``EtagFormat``.
 magicfs reads both.
+
+In a pending set, ``body`` may stand in place of ``uploadId`` and ``etags``: a small file that has no upload
+yet. Hadoop's readers, and those of magicfs before it knew bundles, refuse a set with such an entry.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import Any, Final, Literal, cast, get_args
+from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
 from magicfs.errors import UsageError
 from magicfs.formats.document import java_text, parse, render, with_unknown
@@ -34,6 +38,7 @@ __all__ = [
     "PENDING_SIZE_LIMIT",
     "PENDING_SUFFIX",
     "PENDING_VERSION",
+    "Body",
     "EtagFormat",
     "Pending",
     "UploadedPart",
@@ -45,6 +50,7 @@ EtagFormat = Literal["string", "object"]
 DEFAULT_ETAG_FORMAT: Final[EtagFormat] = "string"
 PENDING_VERSION: Final = 2
 PENDING_SUFFIX: Final = ".pending"
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 _ETAG_FORMATS: Final = get_args(EtagFormat)
 _TEXTS: Final = (
@@ -86,18 +92,30 @@ class UploadedPart:
         return with_unknown(known, self.unknown)
 
 
+class Body(NamedTuple):
+    """Where the bytes of a small file lie until its job puts them at their key."""
+
+    bundle: str  # key of the object, in the job's bucket; empty while only the task's process has them
+    offset: int  # of its first byte there
+    sha256: str  # of the bytes, in hexadecimal
+
+    def to_document(self) -> dict[str, object]:
+        return {"bundle": self.bundle, "offset": self.offset, "sha256": self.sha256}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """One upload whose parts are all there and which becomes an object when it is completed.
+    """One file that becomes an object when its job commits: an upload whose parts are all there, or a body.
 
     A value: the mappings are never changed in place. Impossible values raise UsageError.
     """
 
-    upload_id: str  # the store's name for the multipart upload
+    upload_id: str = ""  # the store's name for the multipart upload; empty for a file with a body
     bucket: str  # where the object will be; empty for files of a machine
     destination_key: str  # raw text, no leading slash; nothing in it is interpreted, ``..`` included
-    parts: tuple[UploadedPart, ...]  # at least one, in the order of their numbers
+    parts: tuple[UploadedPart, ...] = ()  # at least one, in the order of their numbers; none with a body
     length: int  # bytes of the object
+    body: Body | None = None  # where the bytes of a small file lie; None for an upload
     filename: str | None = None
     """Path of the ``.pending`` file as the file gives it; Hadoop's loader sets it to the one it read."""
     uri: str = ""  # the path that the application opened, as ``hadoop_uri`` encodes it; for readers only
@@ -113,13 +131,15 @@ class Pending:
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.upload_id:
+        if self.body is not None and (self.upload_id or self.parts):
+            raise UsageError("a file is either an upload or a body; pass one of the two")
+        if not self.upload_id and self.body is None:
             raise UsageError("a pending upload needs an upload id; pass what the store returned")
         if not self.destination_key or self.destination_key.startswith("/"):
             raise UsageError(
                 f"{self.destination_key!a} is no destination key; pass a key without a leading slash"
             )
-        if not self.parts:
+        if not self.parts and self.body is None:
             raise UsageError(
                 "an upload without parts cannot be completed; upload one empty part for an empty file"
             )
@@ -138,7 +158,12 @@ class Pending:
     @classmethod
     def from_bytes(cls, path: str, raw: bytes, *, size_limit: int = PENDING_SIZE_LIMIT) -> Pending:
         """Read a ``.pending`` file of any generation."""
-        return cls.from_fields(Fields(path, parse(path, raw, size_limit=size_limit)))
+        fields = Fields(path, parse(path, raw, size_limit=size_limit))
+        if fields.has("body"):
+            raise fields.error(
+                "body", "only an entry of a pending set has one; a file of its own is an upload"
+            )
+        return cls.from_fields(fields)
 
     @classmethod
     def from_fields(cls, fields: Fields) -> Pending:
@@ -148,10 +173,11 @@ class Pending:
             return found
         fields.version(PENDING_VERSION)
         fields.skip("partCount")
+        body = _body(fields)
         return cls(
             filename=fields.nullable_text("filename"),
             uri=fields.text("uri"),
-            upload_id=fields.required_text("uploadId"),
+            upload_id=fields.required_text("uploadId") if body is None else "",
             bucket=fields.bucket(),
             destination_key=_destination_key(fields),
             created_ms=fields.integer("created", minimum=0),
@@ -160,7 +186,8 @@ class Pending:
             job_id=fields.text("jobId"),
             task_id=fields.text("taskId"),
             text=fields.text("text"),
-            parts=_parts(fields),
+            parts=_parts(fields) if body is None else (),
+            body=body,
             extra_data=fields.text_map("extraData"),
             length=fields.required_integer("length", minimum=0),
             statistics=Statistics.from_fields(fields.child("iostatistics")),
@@ -182,11 +209,17 @@ class Pending:
         if etag_format not in _ETAG_FORMATS:
             raise UsageError(f"no etag format {etag_format!r}; use one of {', '.join(get_args(EtagFormat))}")
         as_text = etag_format == "string" and not any(part.checksum for part in self.parts)
+        upload: dict[str, object] = {"uploadId": self.upload_id}
+        etags: dict[str, object] = {
+            "etags": [part.etag if as_text else part.to_document() for part in self.parts]
+        }
+        if self.body is not None:
+            upload, etags = {}, {"body": self.body.to_document()}
         known: dict[str, object] = {
             "version": PENDING_VERSION,
             "filename": self.filename,
             "uri": self.uri,
-            "uploadId": self.upload_id,
+            **upload,
             "bucket": self.bucket,
             "destinationKey": self.destination_key,
             "created": self.created_ms,
@@ -195,7 +228,7 @@ class Pending:
             "jobId": self.job_id,
             "taskId": self.task_id,
             "text": self.text,
-            "etags": [part.etag if as_text else part.to_document() for part in self.parts],
+            **etags,
             "extraData": self.extra_data,
             "length": self.length,
             "iostatistics": self.statistics.to_document(),
@@ -272,6 +305,19 @@ def _destination_key(fields: Fields) -> str:
     if key.startswith("/"):
         raise fields.error("destinationKey", "starts with a slash, which no key of Hadoop's does")
     return key
+
+
+def _body(fields: Fields) -> Body | None:
+    if not fields.has("body"):
+        return None
+    for name in ("uploadId", "etags"):
+        if fields.has(name):
+            raise fields.error(name, "stands beside a body: a file is either an upload or a body")
+    body = fields.child("body")
+    sha256 = body.required_text("sha256")
+    if not _SHA256.fullmatch(sha256):
+        raise body.error("sha256", "no SHA-256 in hexadecimal")
+    return Body(body.required_text("bundle"), body.required_integer("offset", minimum=0), sha256)
 
 
 def _parts(fields: Fields) -> tuple[UploadedPart, ...]:

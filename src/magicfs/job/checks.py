@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 from magicfs.committers.options import CommitterOptions, StagingOptions
 from magicfs.committers.registry import COMMITTERS, committer_info
 from magicfs.errors import UsageError
+from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
 from magicfs.protocol.conflict import CONFLICTS, Conflict
 from magicfs.stores.port import Store
 from magicfs.transaction.context import Rerun
 
-__all__ = ["Publish", "check_choice", "check_committer", "check_publish", "check_rerun"]
+__all__ = ["Publish", "check_choice", "check_committer", "check_publish", "check_rerun", "check_small_files"]
 
 Publish = Literal["files", "flip"]
 """Whether a job's files become visible one after the other, or its whole destination by one rename."""
+
+SMALL_FILES_MAX: Final = BUNDLE_SIZE_LIMIT // 2
+"""Bytes of the largest file that may ride in a bundle."""
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
@@ -56,6 +60,31 @@ def check_committer(
         raise UsageError(
             f"tracking='memory' is for delayed uploads, and committer={committer!r} has "
             f"{traits.writes}; leave it out"
+        )
+
+
+def check_small_files(limit: int | None, committer: str, *, tracking: str, hadoop_sets: bool) -> None:
+    """Raise UsageError for a limit of small files that a job cannot have."""
+    if limit is None:
+        return
+    if committer != "magic":
+        raise UsageError(
+            f"small_files leaves files to a job commit that puts them, which committer={committer!r} has "
+            "not; use committer='magic', or leave small_files out"
+        )
+    if not 1 <= limit <= SMALL_FILES_MAX:
+        raise UsageError(
+            f"small_files={limit} is out of range; choose 1 to {SMALL_FILES_MAX} bytes, or leave it out"
+        )
+    if tracking != "memory":
+        raise UsageError(
+            f"small_files keeps files in the memory of their task, and with tracking={tracking!r} every file "
+            "is recorded in the store when it is closed; use tracking='memory', or leave small_files out"
+        )
+    if hadoop_sets:
+        raise UsageError(
+            "small files have no uploads, and Hadoop could not publish the pending sets that hadoop_sets "
+            "leaves for it; leave one of the two out"
         )
 
 

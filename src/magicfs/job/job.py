@@ -73,6 +73,9 @@ class Job:
             publishes again; ``fail`` raises at setup.
         attempt: Number of the job attempt, from 0; later ones take over the job that an earlier one began.
         part_size: Bytes of the first parts of every upload; by default 8 MiB.
+        small_files: Bytes of the largest file that a task keeps in memory, and in a *bundle* with others,
+            until the job commit puts it at its key: one paid write a file in place of three. Needs
+            ``tracking="memory"``. By default every file is an upload.
         concurrency: Most requests at once, in tasks and in the job commit.
         extra_destinations: URLs of further directories of the bucket, for which tasks write below
             ``task.path_to(url)``. Files are only ever added there, whatever the conflict mode.
@@ -110,6 +113,7 @@ class Job:
         rerun: Rerun = "skip",
         attempt: int = 0,
         part_size: int | None = None,
+        small_files: int | None = None,
         concurrency: int = 32,
         extra_destinations: Sequence[str] = (),
         also_replace: Sequence[str] = (),
@@ -138,6 +142,7 @@ class Job:
             layout=layout,
             attempt=attempt,
             part_size=part_size,
+            small_files=small_files,
             concurrency=concurrency,
             etag_format=etag_format,
             hadoop_sets=hadoop_sets,
@@ -233,12 +238,9 @@ class Job:
         if self._state == "open" and self._is_forked:
             return Task(self.spec, ids.task_id(task))  # as one that was pickled
         self._require_open("task")
+        note = self._attempts.note
         return Task(
-            self.spec,
-            ids.task_id(task),
-            on_commit=self.add,
-            check=self._require_state,
-            on_state=self._attempts.note,
+            self.spec, ids.task_id(task), on_commit=self.add, check=self._require_state, on_state=note
         )
 
     def add(self, commit: TaskCommit) -> None:

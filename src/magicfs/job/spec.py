@@ -15,7 +15,14 @@ from magicfs.committers.work_places import WorkPlace, local_directory, local_ext
 from magicfs.errors import UsageError
 from magicfs.formats.pending import EtagFormat
 from magicfs.job.also_replace import other_keys_of
-from magicfs.job.checks import Publish, check_choice, check_committer, check_publish, check_rerun
+from magicfs.job.checks import (
+    Publish,
+    check_choice,
+    check_committer,
+    check_publish,
+    check_rerun,
+    check_small_files,
+)
 from magicfs.job.extra_destinations import keys_of, place_in
 from magicfs.protocol import flip, ids, paths
 from magicfs.protocol.conflict import CONFLICTS, Conflict, is_reserved
@@ -55,6 +62,7 @@ class JobSpec:
     layout: LayoutName = "__magic_job"  # which of Hadoop's directory layouts
     attempt: int = 0  # number of the job attempt
     part_size: int | None = None  # bytes of the first parts of every upload; None for the default
+    small_files: int | None = None  # bytes of the largest file that a task keeps in a bundle; None for none
     concurrency: int = 32  # most requests at once
     etag_format: EtagFormat = "string"  # which generation of Hadoop shall read the files
     publish: Publish = "files"  # whether files become visible one by one, or the destination as a whole
@@ -82,6 +90,9 @@ class JobSpec:
             run_id=self.run_id,
             tracking=self.tracking,
             hadoop_sets=self.hadoop_sets,
+        )
+        check_small_files(
+            self.small_files, self.committer, tracking=self.tracking, hadoop_sets=self.hadoop_sets
         )
         check_choice("tracking", self.tracking, ("store", "memory"))
         check_choice("etag_format", self.etag_format, get_args(EtagFormat))
@@ -183,6 +194,7 @@ class JobSpec:
             single_driver=self.single_driver,
             options=self.committer_options,
             committer=self.committer,
+            small_files=self.small_files,
             part_size=self.part_size or DEFAULT_PART_SIZE,
             extra_destinations=self._extra_keys(),
             also_replace=other_keys_of(self.also_replace, self.location, self.conflict),
@@ -271,6 +283,7 @@ class JobSpec:
         job_name = name_in(self.store(), f"{bucket}/{layout.job_directory}")
         settings = WriteSettings(
             *(self.unique_names, self.tracking, self.etag_format, self.part_size or DEFAULT_PART_SIZE),
+            small_files=self.small_files,
             object_settings=self.object_settings or {},
         )
         known_jobs().learn(job_name, settings)

@@ -141,12 +141,15 @@ def end_of(state: JobState, decision: Decision) -> End:
     return "finish"
 
 
-def no_way_back(*, irreversible: bool, write_ids: bool) -> str | None:
+def no_way_back(*, irreversible: bool, write_ids: bool, equal_keys: bool = True) -> str | None:
     """Why a job that is committing can only go forward; None if it can be taken back.
 
-    ``irreversible``: whether it has begun to replace files of equal names. ``write_ids``: whether every
-    upload carries one; Hadoop's do not.
+    ``irreversible``: whether it has begun to replace files of equal names, of which ``equal_keys`` says
+    whether there are any, or to put small files. ``write_ids``: whether every upload carries one; Hadoop's do
+    not.
     """
+    if irreversible and not equal_keys:
+        return "small files are being put, and what was sent of them cannot be called back"
     if irreversible:
         return "old files have been replaced by new ones of the same name, and their content is gone"
     if not write_ids:

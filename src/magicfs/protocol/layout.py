@@ -5,6 +5,7 @@
     DEST/__magic_job-<job>/job-<job>/<NN>/tasks/<attempt>/__base/<relative>           marker
     DEST/__magic_job-<job>/job-<job>/<NN>/tasks/<attempt>/__base/<relative>.pending   the upload
     DEST/__magic_job-<job>/job-<job>/<NN>/tasks/<attempt>/__to=<dir>/__base/…         for an extra destination
+    DEST/__magic_job-<job>/job-<job>/<NN>/bundles/<attempt>.<n>                       bodies of small files
     DEST/__magic_job-<job>/job-<job>/<NN>/sets/<attempt>.pendingset                   a committed attempt
     DEST/__magic_job-<job>/job-<job>/<NN>/<task>.pendingset                           its copy for Hadoop
     DEST/__magic_job-<job>/job-<job>/job.json                                         the job object
@@ -27,6 +28,7 @@ from magicfs.protocol.magic import (
     MAGIC,
     MAGIC_JOB,
     PENDING_SET,
+    PathOwner,
     element_to,
 )
 
@@ -37,6 +39,7 @@ __all__ = [
     "SUCCESS",
     "LayoutName",
     "WorkLayout",
+    "bundle_in",
 ]
 
 SUCCESS = "_SUCCESS"
@@ -47,6 +50,7 @@ LayoutName = Literal["__magic_job", "__magic"]
 _JOB = "job-"
 _TASKS = "tasks"
 _SETS = "sets"
+_BUNDLES = "bundles"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,15 @@ class WorkLayout:
         """Where committed task attempts leave their pending sets."""
         return f"{self.attempt_directory}/{_SETS}"
 
+    def bundle_key(self, attempt: AttemptId, number: int) -> str:
+        """One of the objects in which a task attempt leaves the bodies of its small files."""
+        return _bundle_key(self.attempt_directory, attempt, number)
+
+    def is_bundle(self, key: str) -> bool:
+        """Whether a key is one of those, of any attempt of the job."""
+        relative = key.removeprefix(f"{self.job_directory}/")
+        return relative != key and relative.split("/")[1:-1] == [_BUNDLES]
+
     def task_attempt_directory(self, attempt: AttemptId) -> str:
         """What belongs to one task attempt until it commits."""
         return f"{self.attempt_directory}/{_TASKS}/{attempt}"
@@ -133,3 +146,13 @@ class WorkLayout:
     def success_key(self) -> str:
         """The completion marker of the destination."""
         return paths.join(self.destination, SUCCESS)
+
+
+def bundle_in(owner: PathOwner, number: int) -> str:
+    """One of the bundles of the task attempt that a path belongs to."""
+    attempt_directory = owner.directory.partition("/")[2].rsplit("/", 2)[0]
+    return _bundle_key(attempt_directory, owner.attempt, number)
+
+
+def _bundle_key(attempt_directory: str, attempt: AttemptId, number: int) -> str:
+    return f"{attempt_directory}/{_BUNDLES}/{attempt}.{number:05d}"

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["Abort", "Batch", "Complete", "Delete", "Rename", "Step"]
+__all__ = ["Abort", "Batch", "Complete", "Delete", "Publication", "Put", "Rename", "Step"]
 
 
 class Complete(NamedTuple):
@@ -24,6 +24,18 @@ class Complete(NamedTuple):
     checksums: tuple[tuple[str, str] | None, ...] = ()
     """Algorithm and value of each part; empty if the upload was opened without."""
     if_absent: bool = False  # whether it must not replace an object
+
+
+class Put(NamedTuple):
+    """Make a small file visible at its key, whose bytes lie in a bundle."""
+
+    key: str  # the final one
+    length: int  # in bytes
+    write_id: str  # identity in the object's metadata
+    bundle: str  # key of the object that holds the bytes
+    offset: int  # of the first byte there
+    sha256: str  # of the bytes, in hexadecimal
+    if_absent: bool = True  # whether it must not replace an object
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +70,10 @@ class Rename:
     etag: str = ""  # empty if it is not known
 
 
-Step = Complete | Abort | Delete
+Publication = Complete | Put
+"""What makes one file visible."""
+
+Step = Complete | Put | Abort | Delete
 
 
 @dataclass(frozen=True)

@@ -245,4 +245,5 @@ async def _discarded(spec: JobSpec, commits: Sequence[TaskCommit]) -> None:
 
 
 def _uploads(spec: JobSpec, engine: Engine, commits: Iterable[TaskCommit]) -> list[Pending]:
-    return list(output.carried(engine, spec.context, tuple(commits)))
+    carried = output.carried(engine, spec.context, tuple(commits))
+    return [one for one in carried if one.body is None]

@@ -81,6 +81,7 @@ class LocalStore:
         prefers_rename=True,
         exchanges=sys.platform == "linux",
         places_parts=True,
+        puts_files=False,  # there is no place for the write id of what is put
     )
 
     def __init__(self, bucket: str = "") -> None:

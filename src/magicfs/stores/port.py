@@ -78,6 +78,9 @@ class Capabilities:
             on Google Cloud Storage, whose completions have no precondition, it raises ``Unsupported``.
             Nothing rests on that condition on any store: one job publishes because one conditional write
             moves its job object, and no two write one name because names hold the ids of job and task.
+        puts_files: Whether ``put`` makes of a body what an upload without options makes of it, with the same
+            metadata and settings. Where it does not, as for records that an archive must not take, files are
+            always uploads.
     """
 
     multipart: bool = True
@@ -94,6 +97,7 @@ class Capabilities:
     places_parts: bool = False
     upload_days: int | None = None
     completes_if_absent: bool = True
+    puts_files: bool = True
 
 
 @dataclass(frozen=True, slots=True)

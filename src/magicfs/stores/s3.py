@@ -84,6 +84,8 @@ class S3Store:
         self.capabilities = Capabilities(
             parts=PartLimits(equal_sizes=bool(filesystem.fixed_upload_size) or _is_r2(filesystem)),
             upload_options=_UPLOAD_OPTIONS,
+            # What is put is a record, unless records are what files are.
+            puts_files=records == self.object_settings and METADATA not in options,
         )
 
     @property

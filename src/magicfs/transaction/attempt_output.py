@@ -150,7 +150,8 @@ def refuse_others(
 
 async def abort_uploads(engine: Engine, pendings: Sequence[Pending]) -> list[MagicError]:
     """Abort uploads, trying each; returns what could not be aborted."""
-    return await run_all(engine, "abort", [Abort(p.destination_key, p.upload_id) for p in pendings])
+    uploads = [one for one in pendings if one.body is None]
+    return await run_all(engine, "abort", [Abort(p.destination_key, p.upload_id) for p in uploads])
 
 
 async def delete_keys(engine: Engine, keys: Sequence[str]) -> list[MagicError]:

@@ -38,6 +38,7 @@ class JobContext:
     """Whether the caller promises that nobody else moves the job, where the store cannot."""
     options: object = None  # what else the committer was told: a value of its own class of options
     committer: str = "magic"
+    small_files: int | None = None  # bytes of the largest file that a task keeps in a bundle; None for none
     part_size: int = DEFAULT_PART_SIZE  # bytes of the first parts of uploads that the committer itself makes
     extra_destinations: tuple[str, ...] = ()  # further directories of the bucket that tasks write to, as keys
     also_replace: tuple[str, ...] = ()
@@ -103,6 +104,7 @@ class JobContext:
             unique_names=job.unique_names,
             tracking=cast('Literal["store", "memory"]', job.tracking),
             etag_format=cast("EtagFormat", job.etag_format),
+            small_files=job.small_files,
             part_size=job.part_size or DEFAULT_PART_SIZE,
             hadoop_sets=False,
             run_id=job.run_id,

@@ -18,7 +18,7 @@ from magicfs.errors import UsageError
 from magicfs.formats.job_object import Chunk, JobObject
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.readback import Outcome
-from magicfs.protocol.steps import Batch
+from magicfs.protocol.steps import Batch, Complete
 from magicfs.stores.conditions import Conditions
 from magicfs.transaction import facts
 from magicfs.transaction.context import JobContext
@@ -117,7 +117,7 @@ async def complete_remotely(
     for chunk in job.chunks:
         known = reported.etags.get(chunk.key, {})
         for number, (place, step) in enumerate(islice(steps, chunk.files)):
-            if step.key in last:
+            if step.key in last or not isinstance(step, Complete):
                 continue
             if (etag := known.get(number)) is None:
                 left += 1
@@ -151,7 +151,8 @@ async def _collect(
 async def complete_range(
     engine: Engine, context: JobContext, request: CompletionRequest, files: FileRange
 ) -> CompletionResult:
-    """Complete a range of files; those that are replaced in place come last, and are left to the driver.
+    """Complete a range of files; those that are replaced in place come last, as small files do, and are left
+    to the driver.
 
     A second call, at the same time or later, finds the files completed; one that comes after the job was
     moved does nothing. If the job object or the chunk cannot be read, that raises and nothing was done.
@@ -164,7 +165,7 @@ async def complete_range(
     output = await facts.read_chunk(engine, context, files.chunk)
     last = set(version.job.equal_keys)
     chosen = islice(output.steps(if_absent=request.if_absent), files.start, files.stop)
-    wanted = [None if step.key in last else step for step in chosen]
+    wanted = [step if isinstance(step, Complete) and step.key not in last else None for step in chosen]
     steps = [step for step in wanted if step is not None]
     result = await engine.run(Batch("complete", steps), keep=True, verify=request.verify)
     etags = tuple(None if step is None else result.completed.get(step) for step in wanted)

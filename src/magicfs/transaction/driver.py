@@ -323,7 +323,7 @@ class JobTransaction:
         return kind(engine, self._cleanup, context or self.context, record, complete_remotely)
 
     async def _abort_uploads(self, pendings: Sequence[Pending]) -> None:
-        steps = [Abort(pending.destination_key, pending.upload_id) for pending in pendings]
+        steps = [Abort(one.destination_key, one.upload_id) for one in pendings if one.body is None]
         result = await self._cleanup.run(Batch("abort", steps), stop_on_failure=False)
         raise_first([failure.error for failure in result.failures])
 

@@ -28,10 +28,11 @@ from magicfs.formats.job_object import JobObject
 from magicfs.parallel import raise_first
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.protocol.readback import Outcome
-from magicfs.protocol.steps import Batch, Complete
+from magicfs.protocol.steps import Batch, Complete, Publication, Put
 from magicfs.stores.conditions import remove_matching
 from magicfs.stores.interrupt import hold
 from magicfs.transaction import facts, outcome, own_path, publish, revert
+from magicfs.transaction.bundles import Bundles
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.delegate import CompleteRemotely, CompletionRequest, complete_remotely
 from magicfs.transaction.etags import ETags
@@ -162,11 +163,21 @@ class Executor:
         self._etags = etags = ETags(output.files)
         await self._complete_remotely(version, output)
         verify = not self.fresh or self._call is not None
-        result = await self._run(output, lambda n, key: key not in last and not etags.has(n), verify=verify)
-        if result.ok and last:
+
+        def comes_first(place: int, step: Publication) -> bool:
+            return isinstance(step, Complete) and step.key not in last and not etags.has(place)
+
+        result = await self._run(output, comes_first, verify=verify)
+        if result.ok and (last or output.bundles):
             if not job.irreversible:
                 version = await self.record.move(version, JobState.COMMITTING, irreversible=True)
-            result = await self._run(output, lambda _, key: key in last, verify=not self.fresh)
+            bodies = Bundles(self.engine.store, partial(self.record.confirm, version))
+            result = await self._run(
+                output,
+                lambda _, step: isinstance(step, Put) or step.key in last,
+                verify=not self.fresh,
+                bodies=bodies,
+            )
         if not result.ok:
             return await self._failed(version, output, result)
         self._published = output
@@ -185,21 +196,31 @@ class Executor:
         )
 
     async def _run(
-        self, output: JobOutput, wanted: Callable[[int, str], bool], *, verify: bool
+        self,
+        output: JobOutput,
+        wanted: Callable[[int, Publication], bool],
+        *,
+        verify: bool,
+        bodies: Bundles | None = None,
     ) -> BatchResult:
-        """Complete the files that are wanted, by their places in the job and their keys."""
-        etags, places = self._etags, array("Q")
+        """Make the files visible that are wanted, by their places in the job and their steps."""
+        etags, places, conditions = self._etags, array("Q"), self.record.conditions
 
-        def steps() -> Iterator[Complete]:
+        def steps() -> Iterator[Publication]:
             for place, step in enumerate(output.steps(if_absent=self._if_absent)):
-                if wanted(place, step.key):
-                    places.append(place)
+                if not wanted(place, step):
+                    continue
+                places.append(place)
+                if isinstance(step, Put):
+                    yield step._replace(if_absent=conditions.put_if_absent)
+                else:
                     yield step
 
         def completed(number: int, etag: str) -> None:
             etags.put(places[number], etag)
 
-        return await self.engine.run(Batch("complete", steps()), verify=verify, completed=completed)
+        batch = Batch("complete", steps())
+        return await self.engine.run(batch, verify=verify, completed=completed, bodies=bodies)
 
     async def _complete_remotely(self, version: JobVersion, output: JobOutput) -> None:
         """Let other processes complete what they can; their answers are noted."""

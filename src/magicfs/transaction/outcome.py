@@ -71,7 +71,8 @@ def refusal(job: str, state: JobState, wish: Wish) -> CommitDenied:
         advice = "every file of it is visible; run recover to finish it"
     elif wish is not Wish.ABORT:
         advice = (
-            "it has begun to replace files of equal names, whose content is gone; run recover to finish it"
+            "it has begun to replace files of equal names, whose content is gone, or to put small files, "
+            "which cannot be called back; run recover to finish it"
         )
     else:
         advice = "files of it may be visible; run recover to finish it, or recover --rollback to take it back"

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, ProtocolViolation
 from magicfs.filesystem.recording import write_id_of
-from magicfs.formats.pending import Pending
+from magicfs.formats.pending import Body, Pending
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.task_commit import TaskCommit, unpack
-from magicfs.protocol.steps import Abort, Complete
+from magicfs.protocol.steps import Abort, Complete, Publication
 from magicfs.protocol.winners import Attempt, LateKeyCheck, check_attempts, last_committed
 from magicfs.transaction import pack
 from magicfs.transaction.context import JobContext
@@ -42,6 +42,8 @@ class JobOutput:
     tasks: int = 0  # how many tasks wrote them
     files: int = 0  # how many files they hold
     bytes: int = 0
+    bundles: dict[str, int] = field(default_factory=dict)
+    """Keys of the objects that hold bodies of its small files, with how many bytes each has at least."""
     statistics: Statistics = field(default_factory=Statistics)  # sum of what the tasks counted
     oldest_ms: int | None = None
     """When the oldest upload of ours was closed; None if none tells."""
@@ -56,8 +58,12 @@ class JobOutput:
         self._kept.append(pack.pack_steps(files))
         self.files += len(files)
         self.bytes += sum([one.length for one in files])
-        closed = [one.created_ms for one in files if write_id_of(one) is not None]
-        self.without_write_id += len(files) - len(closed)
+        closed = [one.created_ms for one in files if write_id_of(one) is not None and one.body is None]
+        self.without_write_id += sum([write_id_of(one) is None for one in files])
+        for one in files:
+            if one.body is not None:
+                end = one.body.offset + one.length
+                self.bundles[one.body.bundle] = max(end, self.bundles.get(one.body.bundle, 0))
         if any(closed):
             oldest = min(filter(None, closed))
             self.oldest_ms = oldest if self.oldest_ms is None else min(oldest, self.oldest_ms)
@@ -67,12 +73,12 @@ class JobOutput:
         for number in range(len(self.names)):
             yield from pack.unpack(self._kept.read(2 * number))
 
-    def steps(self, *, if_absent: bool = False) -> Iterator[Complete]:
+    def steps(self, *, if_absent: bool = False) -> Iterator[Publication]:
         """The step that makes each file visible, in the same order; takes much less time."""
         for _, steps in self.steps_by_set(if_absent=if_absent):
             yield from steps
 
-    def steps_by_set(self, *, if_absent: bool = False) -> Iterator[tuple[str, list[Complete]]]:
+    def steps_by_set(self, *, if_absent: bool = False) -> Iterator[tuple[str, list[Publication]]]:
         """The name of every set, and the steps of its files."""
         for number, name in enumerate(self.names):
             yield name, pack.unpack_steps(self._kept.read(2 * number + 1), if_absent=if_absent)
@@ -85,7 +91,8 @@ class JobOutput:
 def aborts(output: JobOutput) -> Iterator[Abort]:
     """The steps that discard a job's uploads."""
     for step in output.steps():
-        yield Abort(step.key, step.upload_id)
+        if isinstance(step, Complete):
+            yield Abort(step.key, step.upload_id)
 
 
 def carried(engine: Engine, context: JobContext, commits: Sequence[TaskCommit]) -> Iterator[Pending]:
@@ -233,7 +240,17 @@ def _parsed(name: str, raw: bytes, context: JobContext, keys: LateKeyCheck) -> P
             )
     for pending in one.commits:
         keys.add(pending.bucket, pending.destination_key, name)
+        if pending.body is not None:
+            _check_body(name, pending, pending.body, context)
     return one
+
+
+def _check_body(name: str, pending: Pending, body: Body, context: JobContext) -> None:
+    if not context.layout.is_bundle(body.bundle) or write_id_of(pending) is None:
+        raise CommitFailed(
+            f"{name} names {body.bundle!a} as what holds {pending.destination_key}, which is no bundle of "
+            f"job {context.job}, or gives the file no write id; nothing was published; find out who wrote it"
+        )
 
 
 def _malformed(error: FormatError) -> CommitFailed:

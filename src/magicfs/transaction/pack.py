@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from magicfs.filesystem.recording import write_id_of
 from magicfs.formats.pending import Pending, UploadedPart
-from magicfs.protocol.steps import Complete
+from magicfs.protocol.steps import Complete, Publication, Put
 
 __all__ = ["completing", "pack", "pack_steps", "unpack", "unpack_steps"]
 
@@ -60,18 +60,24 @@ def unpack(raw: bytes) -> list[Pending]:
     ]
 
 
-def pack_steps(files: Iterable[Pending]) -> bytes:
+def pack_steps(files: Sequence[Pending]) -> bytes:
     """What is needed of files to make them visible."""
-    steps = list(map(completing, files))
-    return _packed((len(steps), _columns(steps)))
+    steps, bodies = list(map(completing, files)), [file.body for file in files]
+    return _packed((len(steps), _columns(steps), bodies if any(bodies) else None))
 
 
-def unpack_steps(raw: bytes, *, if_absent: bool = False) -> list[Complete]:
-    """The steps that make the files visible that ``pack_steps`` was given."""
-    count, columns = _unpacked(raw)
+def unpack_steps(raw: bytes, *, if_absent: bool = False) -> list[Publication]:
+    """The steps that make the files visible that ``pack_steps`` was given; ``if_absent`` is about uploads."""
+    count, columns, bodies = _unpacked(raw)
     if columns:
         columns[-1] = (if_absent,)
-    return list(map(Complete._make, _rows(columns, count)))
+    steps = map(Complete._make, _rows(columns, count))
+    if bodies is None:
+        return list(steps)
+    return [
+        step if body is None else Put(step.key, step.length, step.write_id or "", *body)
+        for step, body in zip(steps, bodies, strict=True)
+    ]
 
 
 def _packed(value: object) -> bytes:

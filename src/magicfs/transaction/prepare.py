@@ -24,8 +24,8 @@ from magicfs.protocol.final_names import is_named_by
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.readback import etag_of_parts
 from magicfs.protocol.replacement import OldFile, Replacement, Scope
-from magicfs.protocol.steps import Complete
-from magicfs.transaction import capacity, facts, flip, flip_checks, old_uploads, older_files
+from magicfs.protocol.steps import Complete, Publication
+from magicfs.transaction import bundles, capacity, facts, flip, flip_checks, old_uploads, older_files
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.other_datasets import InTheWay, described, look_again, url_of
 from magicfs.transaction.others import conflicting, find_unfinished_jobs
@@ -66,6 +66,7 @@ async def prepare(
     check_empty(context, output)
     capacity.check_success(context, output)
     await old_uploads.refuse_if_gone(engine, context, output, warnings)
+    await bundles.refuse_if_gone(engine, context, output)
     nonce = new_token()
     changes: dict[str, Any] = {
         "tasks": output.tasks,
@@ -277,9 +278,9 @@ def _may_be_taken(context: JobContext, key: str) -> bool:
     return not (context.uploads_found_by_name and is_named_by(key.rpartition("/")[2], context.job))
 
 
-def _finished(step: Complete) -> str | None:
+def _finished(step: Publication) -> str | None:
     """The ETag by which a file that Hadoop has published is told; None for uploads of ours."""
-    return etag_of_parts(step.etags) if step.write_id is None else None
+    return etag_of_parts(step.etags) if isinstance(step, Complete) and step.write_id is None else None
 
 
 async def _pointer(engine: Engine, context: JobContext, record: JobRecord) -> SeenPointer | None:

@@ -34,7 +34,9 @@ _LOOKS = 3
 
 def no_way_back(job: JobObject, output: JobOutput) -> str | None:
     """Why a job can only go forward; None if it can be taken back."""
-    return job_state.no_way_back(irreversible=job.irreversible, write_ids=not output.without_write_id)
+    return job_state.no_way_back(
+        irreversible=job.irreversible, write_ids=not output.without_write_id, equal_keys=bool(job.equal_keys)
+    )
 
 
 async def revert_files(

@@ -166,6 +166,7 @@ def _check_settings(context: JobContext, job: JobObject) -> None:
     for name, old, new in (
         ("unique_names", job.unique_names, context.unique_names),
         ("tracking", job.tracking, context.tracking),
+        ("small_files", job.small_files, context.small_files),
         ("publish", _published_by(job.new), _published_by(context.new)),
     ):
         if old != new:

@@ -19,7 +19,7 @@ from magicfs.protocol import ids, paths
 from magicfs.protocol.final_names import is_named_by
 from magicfs.protocol.layout import FACTS
 from magicfs.protocol.magic import PENDING, PENDING_SET
-from magicfs.protocol.steps import Abort, Batch
+from magicfs.protocol.steps import Abort, Batch, Complete
 from magicfs.stores.conditions import is_probe
 from magicfs.transaction import job_location
 from magicfs.transaction.attempt_output import TaskOutput, delete_keys, read_pending
@@ -133,7 +133,8 @@ def _is_own(context: JobContext, key: str) -> bool:
 
 async def _abort(engine: Engine, uploads: set[tuple[str, str]], done: set[str], swept: Swept) -> int:
     if swept.published is not None and (found := {upload_id for _, upload_id in uploads} - done):
-        done.update(step.upload_id for step in swept.published.steps() if step.upload_id in found)
+        uploads_done = (step.upload_id for step in swept.published.steps() if isinstance(step, Complete))
+        done.update(found.intersection(uploads_done))
     steps = [Abort(key, upload_id) for key, upload_id in sorted(uploads) if upload_id not in done]
     if steps:
         await swept.may_go_on()
@@ -172,6 +173,7 @@ async def _recorded(engine: Engine, context: JobContext, keys: list[str]) -> set
         (p.destination_key, p.upload_id)
         for p in found
         if p.bucket == bucket
+        and p.body is None
         and p.job_id in {"", context.job}
         # The extra destinations of a job that has ended are not known any more; its names tell.
         and (

@@ -58,7 +58,7 @@ from magicfs.formats.manifest import (
     ManifestFiles,
     PublishedRun,
 )
-from magicfs.formats.pending import EtagFormat, Pending, UploadedPart
+from magicfs.formats.pending import Body, EtagFormat, Pending, UploadedPart
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.pointer import POINTER_FORMAT, Pointer
 from magicfs.formats.statistics import MeanStatistic, Statistics
@@ -141,6 +141,16 @@ def pending_set(etag_format: EtagFormat) -> PendingSet:
         pending(etag_format, NAMES[1], 1, 0, **ids),
     )
     return PendingSet(job_id="5f1e", commits=(large, empty), statistics=STREAM)
+
+
+def with_bodies(value: PendingSet) -> PendingSet:
+    """A pending set of small files: with bodies in a bundle in place of uploads."""
+    key = "trips/__magic_job-5f1e/job-5f1e/00/bundles/attempt-000000-a1.00001"
+    bodies = [Body(key, 7 * number, "0123456789abcdef" * 4) for number, _ in enumerate(value.commits)]
+    commits = zip(value.commits, bodies, strict=True)
+    return replace(
+        value, commits=tuple(replace(one, upload_id="", parts=(), body=body) for one, body in commits)
+    )
 
 
 S3A_SUCCESS = SuccessData(
@@ -325,6 +335,8 @@ JOB_OF_OBJECT_SETTINGS = replace(
 
 JOB_WITH_SETTINGS = replace(JOB, etag_format="object", part_size=5 * 2**20, unknown={})
 
+JOB_OF_SMALL_FILES = replace(JOB, tracking="memory", small_files=64 * 1024, unknown={})
+
 JOB_OF_NUMBERED_VERSIONS = replace(JOB, numbered_versions=True, unknown={})
 
 FLIPPING_JOB = replace(JOB, conflict="replace", new=f".trips.magicfs-{JOB_ID}", unknown={})
@@ -396,6 +408,7 @@ _ATTRIBUTES: dict[str, st.SearchStrategy[Any]] = {
     "JobObject.conflict": st.sampled_from(CONFLICTS),
     "JobObject.etag_format": st.sampled_from(["string", "object"]),
     "JobObject.part_size": st.none() | st.integers(1, 2**40),
+    "JobObject.small_files": st.none() | st.integers(1, 2**40),
     "JobObject.own_path": st.none() | keys(),
     "JobObject.tracking": st.sampled_from(["store", "memory"]),
     "JobObject.layout": st.sampled_from(["__magic_job", "__magic"]),
@@ -404,6 +417,8 @@ _ATTRIBUTES: dict[str, st.SearchStrategy[Any]] = {
     "Manifest.hides": st.just("all"),
     "Manifest.replaced": st.none() | _ids,
     "Pending.destination_key": _key,
+    "Pending.upload_id": _some,
+    "Pending.body": st.none(),
     "Pointer.runs": st.lists(st.tuples(_hostile, _ids), max_size=3, unique_by=lambda one: one[0]).map(tuple),
     "Pointer.forgotten": st.sampled_from(["", "?", "AAAAAA==", "q83vASNFZ4k="]),
     "FileList.files": st.dictionaries(keys(), _numbers, max_size=3).map(lambda found: tuple(found.items())),
@@ -587,6 +602,23 @@ FORMATS = [
         kept=("commits[1]", *_STATISTICS),
     ),
     G3_PENDINGSET,
+    replace(
+        G3_PENDINGSET,
+        golden="magicfs_bodies.pendingset",
+        value=with_bodies(pending_set("object")),
+        made=any_value(PendingSet).map(with_bodies),
+        required=tuple(
+            f"commits[1].{field}"
+            for field in ("bucket", "destinationKey", "length", "body.bundle", "body.offset", "body.sha256")
+        ),
+        refused={
+            "commits[0].body.bundle": [""],
+            "commits[0].body.offset": _NO_SIZE,
+            "commits[0].body.sha256": ["AB" * 32, "ab" * 31, "ab" * 32 + "\n"],
+            "commits[0].body": ["a text", []],
+        },
+        kept=("commits[1]", *_STATISTICS),
+    ),
     SUCCESS,
     replace(
         SUCCESS,
@@ -721,6 +753,15 @@ FORMATS = [
         value=JOB_OF_OBJECT_SETTINGS,
         required=(),
         refused={"objectSettings": ["x", ["ACL"]], "objectSettings.ACL": [1, None, True]},
+        ignored=(),
+        made=None,
+    ),
+    replace(
+        STATE,
+        golden="magicfs_job_1_small_files.json",
+        value=JOB_OF_SMALL_FILES,
+        required=(),
+        refused={"smallFiles": [0, -1, "64 KiB"]},
         ignored=(),
         made=None,
     ),

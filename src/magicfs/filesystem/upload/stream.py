@@ -133,13 +133,16 @@ class Upload:
         await self._recorder.began()
         self._open = True
         try:
-            with held():  # an upload whose id nobody knows can be aborted by nobody
-                self._upload_id = await self._store.create_upload(
-                    self.key, metadata={WRITE_ID: self._write_id}, options=self._options
-                )
+            await self._create_upload()
         except BaseException:
             self._end()
             raise
+
+    async def _create_upload(self) -> None:
+        with held():  # an upload whose id nobody knows can be aborted by nobody
+            self._upload_id = await self._store.create_upload(
+                self.key, metadata={WRITE_ID: self._write_id}, options=self._options
+            )
 
     async def send(self, body: PartBody | PlacedPart) -> None:
         """Hand a part over that others follow; waits while too many are in flight, or memory is short.

@@ -69,6 +69,20 @@ class MetadataExam(Examined):
             described = {name: head.description.get(name) for name in ("ContentType", "CacheControl")}
             assert described == {"ContentType": "text/csv", "CacheControl": "no-store"}
 
+    async def test_put_makes_of_a_body_what_an_upload_makes_of_it(self) -> None:
+        assert self.store.capabilities.puts_files
+        metadata = {"magicfs-write-id": "abc"}
+        await self.store.put(_KEY, b"body", metadata=metadata, mode=PutMode.CREATE)
+        upload = await self.store.create_upload(_COPY, metadata=metadata)
+        part = await self.store.put_part(_COPY, upload, 1, b"body")
+        await self.store.complete_upload(_COPY, upload, [part])
+        put, uploaded = await self.store.head(_KEY), await self.store.head(_COPY)
+        assert (self.peek(_KEY), self.peek(_COPY)) == (b"body", b"body")
+        assert (put.size, put.metadata) == (uploaded.size, uploaded.metadata)
+        assert put.description == uploaded.description, (
+            f"put as {put.description}, uploaded as {uploaded.description}"
+        )
+
     async def test_object_that_says_it_is_compressed_comes_as_it_is(self) -> None:
         body = gzip.compress(b"row\n" * 1000)
         upload = await self.store.create_upload(_KEY, metadata={}, options={"ContentEncoding": "gzip"})

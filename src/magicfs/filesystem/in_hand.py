@@ -1,0 +1,236 @@
+"""Small files in hand: bytes that no upload holds, in the memory of the task's process or in a bundle.
+
+Until its task commits such a file is an ordinary one for the task: it is read, renamed and deleted. Bytes are
+held to a limit; what is more goes into a bundle, from which it can be read as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from fsspec.callbacks import DEFAULT_CALLBACK, Callback
+from fsspec.utils import isfilelike
+
+from magicfs.errors import UsageError
+from magicfs.filesystem.job_settings import WriteSettings
+from magicfs.filesystem.recording import described_body
+from magicfs.filesystem.tracking import PlaceName, name_in, tracker
+from magicfs.filesystem.upload import Recorder, Upload
+from magicfs.filesystem.upload.bodies import size_of
+from magicfs.formats.pending import Body, Pending
+from magicfs.protocol.layout import bundle_in
+from magicfs.protocol.magic import MagicPath, PathOwner
+from magicfs.stores.placing import PlacedPart
+from magicfs.stores.port import PartBody, Store
+
+__all__ = ["AsyncReader", "Reader", "SmallFile", "bundle_all", "may_stay", "read", "rename", "save"]
+
+
+def may_stay(store: Store, path: MagicPath, settings: WriteSettings, options: Mapping[str, Any]) -> bool:
+    """Whether a file stays in hand as long as it is small."""
+    return bool(
+        settings.small_files
+        and settings.tracking == "memory"
+        and path.owner is not None
+        and path.owner.is_ours
+        and not options
+        and store.capabilities.puts_files
+    )
+
+
+class SmallFile(Upload):
+    """A file that has an upload only once it has outgrown the limit."""
+
+    def __init__(
+        self, store: Store, path: MagicPath, settings: WriteSettings, recorder: Recorder, key: str
+    ) -> None:
+        super().__init__(store, key, settings.part_size, recorder)
+        assert path.owner is not None
+        self._magic_path = path
+        self._owner = path.owner
+        self._limit = settings.small_files or 0
+        self._body: bytes | None = None
+        self._kept = False
+
+    async def create(self) -> None:
+        """Begin the file: no request."""
+        await self._recorder.began()
+        self._open = True
+
+    async def send_read(self, read: Callable[[int], Awaitable[bytes]]) -> int:
+        if self._upload_id is not None:
+            return await super().send_read(read)
+        if self._body is not None:  # it was small, so it was all
+            return 0
+        size = self.next_part_size
+        body = await read(min(self._limit + 1, size))
+        if len(body) <= self._limit:
+            self._body = body
+        else:
+            await self.send(body + await read(size - len(body)) if len(body) < size else body)
+        return self._length or len(body)
+
+    async def seal(self, last: PartBody | PlacedPart) -> None:
+        if self._upload_id is not None or size_of(last) > self._limit:
+            await super().seal(last)
+            return
+        async with self._ending:
+            if self._failure is not None:
+                raise self._failure
+            if self._body is None:
+                assert isinstance(last, io.BytesIO | bytes | bytearray | memoryview)
+                self._body = last.getvalue() if isinstance(last, io.BytesIO) else bytes(last)
+
+    async def _launch(self, body: PartBody | PlacedPart, flying: int = 0) -> None:
+        if self._upload_id is None:
+            await self._create_upload()
+        await super()._launch(body, flying)
+
+    async def record(self) -> None:
+        if self._body is None:
+            await super().record()
+            return
+        async with self._ending:
+            if self._failure is not None:
+                raise self._failure
+            scope, path = name_in(self._store, self._magic_path.scope), self._magic_path
+            body = Body("", 0, hashlib.sha256(self._body).hexdigest())
+            pending = described_body(self._store, path.path, self.key, self._write_id, body, len(self._body))
+            self._kept = True
+            if tracker().keep(scope, path.path, pending, self._body):
+                await _bundle(self._store, scope, self._owner)
+            self._end()
+
+    async def abort(self) -> None:
+        if self._kept:
+            await self._recorder.withdraw(self._write_id)
+        await super().abort()
+
+
+async def bundle_all(store: Store, scope: PlaceName, owner: PathOwner) -> None:
+    """Put everything that a task attempt has in hand into bundles."""
+    while await _bundle(store, scope, owner):
+        pass
+
+
+async def _bundle(store: Store, scope: PlaceName, owner: PathOwner) -> bool:
+    """Put what a task attempt has in hand into one bundle; False if it has nothing."""
+    number, taken = tracker().leave(scope)
+    if not taken:
+        return False
+    key, places, offset = bundle_in(owner, number), dict[str, Body](), 0
+    try:
+        for one, body in taken.items():
+            places[one] = Body(key, offset, hashlib.sha256(body).hexdigest())
+            offset += len(body)
+        put = await store.put(key, b"".join(taken.values()))
+        etag = put.etag or (await store.head(key)).etag
+    except BaseException:
+        tracker().came_back(scope, taken)
+        raise
+    tracker().arrived(scope, places, key, etag)
+    return True
+
+
+async def read(store: Store, path: MagicPath, pending: Pending) -> bytes:
+    """The bytes of a small file. ObjectNotFound if it is not there any more."""
+    scope = name_in(store, path.scope)
+    for _ in range(2):  # on its way into a bundle it may leave in between
+        if (body := tracker().body(scope, pending)) is not None:
+            return body
+        pending = tracker().find(scope, path.path) or pending
+        if pending.body is not None and pending.body.bundle:
+            break
+    assert pending.body is not None
+    if not pending.length:
+        return b""
+    place = pending.body
+    etag = tracker().bundle(scope, place.bundle)
+    return await store.get_range(place.bundle, place.offset, pending.length, etag=etag)
+
+
+def rename(store: Store, path: MagicPath, pending: Pending, target: MagicPath, key: str) -> None:
+    """Give a small file another path of its task; a file that has that path is replaced.
+
+    Raises UsageError if it was written or removed meanwhile; nothing was changed.
+    """
+    scope = name_in(store, path.scope)
+    new = replace(pending, destination_key=key)
+    if not tracker().rename(scope, path.path, target.path, new):
+        raise UsageError(f"{path.path} was written anew or removed meanwhile; nothing was renamed; try again")
+
+
+async def save(held: bytes, target: Any, callback: Callback = DEFAULT_CALLBACK, **_: Any) -> None:
+    """Write a small file to a local one: a path, or a file that is open."""
+    callback.set_size(len(held))
+    if isfilelike(target):
+        target.write(held)
+    else:
+        await asyncio.to_thread(Path(target).write_bytes, held)
+    callback.relative_update(len(held))
+
+
+class Reader(io.BytesIO):
+    """A small file in hand, open for reading, with what those ask for who know files of fsspec."""
+
+    mode = "rb"
+
+    def __init__(self, held: bytes, fs: Any, path: str) -> None:
+        super().__init__(held)
+        self.fs, self.path, self.size = fs, path, len(held)
+
+    @property
+    def loc(self) -> int:
+        """As ``tell()``."""
+        return self.tell()
+
+    @property
+    def full_name(self) -> str:
+        """The URL of the path."""
+        return str(self.fs.unstrip_protocol(self.path))
+
+    def info(self) -> dict[str, Any]:
+        """What the filesystem says of the path now."""
+        found: dict[str, Any] = self.fs.info(self.path)
+        return found
+
+    def writable(self) -> bool:
+        return False
+
+    def write(self, _: Any) -> int:
+        raise io.UnsupportedOperation(f"{self.path} is open for reading")
+
+
+class AsyncReader:
+    """The same for coroutines."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self.fs, self.path, self.size, self.mode = reader.fs, reader.path, reader.size, reader.mode
+
+    @property
+    def loc(self) -> int:
+        """How many bytes were read."""
+        return self._reader.tell()
+
+    @property
+    def closed(self) -> bool:
+        return self._reader.closed
+
+    async def read(self, length: int | None = -1) -> bytes:
+        return self._reader.read(length)
+
+    async def close(self) -> None:
+        self._reader.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._reader.close()
