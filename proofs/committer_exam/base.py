@@ -60,6 +60,7 @@ class Examined:
     exact_clock: ClassVar[bool] = False
     left_out: ClassVar[Mapping[str, str]] = {}
     place: Place
+    keeps_small_files: bool
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -124,11 +125,13 @@ class Examined:
     @pytest.fixture(autouse=True)
     def _at_a_place(self) -> Iterator[None]:
         self.place = self.kind_of_place()()
+        self.keeps_small_files = False
         yield
         self.place.close()
 
     def job(self, bench: Bench, destination: str = DESTINATION, **options: Any) -> Job:
         """A job that is set up."""
+        self.keeps_small_files = "small_files" in options
         given = {"committer": self.committer, "conflict": self.conflict, **bench.options(), **options}
         given["committer_options"] = self.place.options() | dict(given.get("committer_options", {}))
         job = Job(f"{bench.url}/{destination}", **given)
@@ -148,7 +151,11 @@ class Examined:
 
     def uploads_of(self, files: int) -> int:
         """How many uploads as many files are that an attempt has written and not committed."""
-        return files if self.place.is_uploaded_at_once else 0
+        return self.waiting(files) if self.place.is_uploaded_at_once else 0
+
+    def waiting(self, files: int) -> int:
+        """How many uploads as many files of a committed task are: none if they ride in a bundle."""
+        return 0 if self.keeps_small_files else files
 
     def untold(self, mode: Mapping[str, Any], files: int) -> int:
         """Of as many uploads of a committed task, how many nobody can find who knows only the store."""
@@ -169,6 +176,7 @@ class Examined:
         Where uploads of one name share a list, whoever publishes the name drops the others: of those that
         had such names some, or all, were gone already.
         """
+        left = self.waiting(left)
         least = left if bench.uploads_apart else left - rivals
         assert least <= aborted <= left
 
@@ -185,7 +193,7 @@ class Examined:
         self.write(task, files)
         if not self.place.is_uploaded_at_once:
             task.commit()
-        return len(files)
+        return self.waiting(len(files))
 
     def run_task(self, job: Job, number: int, *names: str) -> TaskCommit:
         """Run one task that writes the named files, one row each."""

@@ -165,7 +165,7 @@ class ConflictsExam(Examined):
         with pytest.raises(OutputExists, match="nothing was changed"):
             job.commit(job.commits)
         assert self.rows(bench) == {"old": 1}
-        assert len(bench.pending()) == len(NEW)
+        assert len(bench.pending()) == self.waiting(len(NEW))
         job.abort()
         self.assert_ended(bench, old)
 

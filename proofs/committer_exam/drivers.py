@@ -14,10 +14,11 @@ from magicfs.errors import PermissionDenied
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
 from magicfs.job.task import Task
+from magicfs.protocol.paths import is_visible
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.port import Store
 from magicfs.testing.faulty_store import Traffic, faulty
-from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
+from magicfs.testing.store_faults import Actor, Crash, Fault, Kind, Request
 
 __all__ = ["Denying", "Overtaken", "driver_on", "dying", "dying_task"]
 
@@ -85,7 +86,8 @@ def dying(job: Job, commits: Sequence[TaskCommit] | None, operation: str, after:
     Args:
         job: The job, which is set up.
         commits: As for ``Job.commit``.
-        operation: It dies of one of these, by the port's name of it.
+        operation: It dies of one of these, by the port's name of it; ``complete_upload`` stands for all that
+            makes a file visible.
         after: How many of these succeed; it dies before the next is sent.
         key: Beginning of the keys that count.
     """
@@ -104,10 +106,19 @@ def dying_task(job: Job, task: Task, operation: str, after: int) -> None:
     _die(job, operation, after, "", lambda worker: worker.commit_task(task.id, task.attempt_id))
 
 
+class _OfVisible(Fault):
+    """A fault of what makes a file visible: a complete, or the put of a small file."""
+
+    def matches(self, request: Request) -> bool:
+        puts_file = request.operation == "put" and is_visible(request.key, "")
+        return request.operation == "complete_upload" or puts_file
+
+
 def _die(
     job: Job, operation: str, after: int, key: str, call: Callable[[Committer], Awaitable[object]]
 ) -> None:
-    fault = Fault(Kind.CRASH_BEFORE, operation=operation, skip=after, prefix=key)
+    kind = _OfVisible if operation == "complete_upload" else Fault
+    fault = kind(Kind.CRASH_BEFORE, operation=operation, skip=after, prefix=key)
     committer = driver_on(job, faulty(job.spec.store(), Traffic([fault]), Actor("driver")), 1)
 
     async def commit() -> bool:

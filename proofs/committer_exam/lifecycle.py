@@ -50,7 +50,7 @@ class LifecycleExam(Examined):
                 assert task.needs_commit()
                 assert not self.published(bench)
             assert not self.published(bench)
-            assert len(bench.pending(DESTINATION)) == 2 * (number + 1)
+            assert len(bench.pending(DESTINATION)) == self.waiting(2 * (number + 1))
         report = job.commit(job.commits)
         assert (report.tasks, report.files) == (3, 6)
         assert report.bytes == sum(len(body(*file)) for file in files)

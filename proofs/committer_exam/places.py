@@ -97,6 +97,7 @@ class DelayedUploads(Place):
             "store-old-layout": {"layout": "__magic"},
             "memory": {"tracking": "memory"},
             "memory-old-layout": {"tracking": "memory", "layout": "__magic"},
+            "memory-small-files": {"tracking": "memory", "small_files": 64 * 1024},
         }
     )
     bulk = ("store", "memory")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import uuid4
@@ -15,12 +17,15 @@ from proofs.crash.chances import Chances
 from proofs.crash.history import JobFacts
 from proofs.crash.settings import Setting
 from proofs.crash.store_models import KINDS
-from proofs.crash.writing import START, Clock, context_of
+from proofs.crash.writing import SMALL, START, Clock, context_of
 
-__all__ = ["DRIVEN", "DrawnJob", "again", "draw_jobs"]
+__all__ = ["DRIVEN", "DrawnJob", "again", "draw_jobs", "keep_small_files"]
 
 DRIVEN: Final = tuple(name for name, traits in COMMITTERS.items() if traits.driven)
 """Names of the committers whose jobs are driven by a job object, and simulated."""
+
+_SMALL: Final = 0.5
+"""Share of the jobs that track in memory which keep small files."""
 
 _ALONE: Final = frozenset({"races", "drivers"})
 
@@ -88,6 +93,16 @@ def draw_jobs(chances: Chances, committer: str, kind: str = "s3") -> list[DrawnJ
         )
         made.append(DrawnJob(setting, context, facts, files))
     return made
+
+
+def keep_small_files(source: random.Random, jobs: Iterable[DrawnJob]) -> None:
+    """Let some jobs that track in memory keep small files in hand. Of a source of its own: what else is drawn
+    stays as it was.
+    """
+    for job in jobs:
+        small = replace(job.setting, tracking="small")
+        if job.setting.tracking == "memory" and small.possible and source.random() < _SMALL:
+            job.setting, job.context = small, replace(job.context, small_files=SMALL)
 
 
 def _setting(chances: Chances, layout: str, shape: str, store: str, committer: str) -> Setting:

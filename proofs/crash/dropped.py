@@ -1,5 +1,5 @@
-"""Uploads that the store drops, being days old or because somebody writes to their name; and old files that
-somebody writes again.
+"""Uploads that the store drops, being days old or because somebody writes to their name; old files that
+somebody writes again; and bundles of small files that somebody alters.
 
 How a store drops them its model tells. On a model that drops none a job may wait as long as it likes.
 """
@@ -16,9 +16,9 @@ from proofs.crash.scene import Moment, Scene
 from proofs.crash.settings import Setting
 from proofs.crash.store_models import MODELS, plain_store
 
-__all__ = ["KINDS", "overwritten_of", "reproduce", "rewritten_of", "waited_of"]
+__all__ = ["KINDS", "altered_of", "overwritten_of", "reproduce", "rewritten_of", "waited_of"]
 
-KINDS: Final = ("waited", "later", "overwritten", "rewritten")
+KINDS: Final = ("waited", "later", "overwritten", "rewritten", "altered")
 """What reproductions begin with."""
 
 _HOUR_S: Final = 3600.0
@@ -163,6 +163,53 @@ def _old_keys(moment: Moment) -> list[str]:
     return sorted(plan.deletions & moment.world.objects.keys()) if plan is not None else []
 
 
+def altered_of(setting: Setting) -> Grid:
+    """At every moment of the commit let somebody write something else, as long, into the bundles of a job.
+
+    Nothing of that may ever be published. Once the bundles are restored the job must come to its end. Only
+    for jobs with small files.
+    """
+    grid_ = Grid(setting)
+    driver = grid.recorded_job(setting)
+    grid_.requests = driver.scene.traffic.count
+    for moment, cuts in driver.worlds():
+        if moment.history.state != "committing" or not _bundles(moment):
+            continue
+        scene = _altered(driver.scene, moment)
+        number, side = cuts[0]
+        grid_.found(scene.violations, f"altered:{setting.text}:{number}:{side}")
+        grid_.cuts += 1
+    return grid_
+
+
+def _altered(original: Scene, moment: Moment) -> Scene:
+    scene = original.at(moment)
+    if not (bundles := _bundles(moment)):
+        raise ValueError(f"at this moment {scene.setting.text} has no bundle")
+
+    async def play() -> None:
+        store = plain_store(scene.world, scene.setting.store)
+        for key, body in bundles.items():
+            await store.put(key, body[::-1])
+        scene.watch()
+        await scene.recover("forward", "in vain")
+        # It may raise, and no more than that.
+        scene.violations = [one for one in scene.violations if one.letter != "x"]
+        if scene.history.state is not None:
+            for key, body in bundles.items():
+                await store.put(key, body)
+        await grid.finish(scene, "forward")
+
+    scene.stage(play())
+    return scene
+
+
+def _bundles(moment: Moment) -> dict[str, bytes]:
+    """The bundles of small files of a job."""
+    objects = moment.world.objects.items()
+    return {key: bytes(found.body) for key, found in objects if "/bundles/attempt-" in key}
+
+
 def _moments(driver: grid.Recorder) -> Iterator[tuple[Moment, tuple[int, Side]]]:
     """Moments past the commit point at which uploads of the job are pending, and the first cut of each."""
     for moment, cuts in driver.worlds():
@@ -188,5 +235,7 @@ def reproduce(text: str) -> Scene:
             return _overwritten(*grid.at_cut(job, (int(number), side)))
         case "rewritten", [number, ("before" | "after") as side]:
             return _rewritten(*grid.at_cut(job, (int(number), side)))
+        case "altered", [number, ("before" | "after") as side]:
+            return _altered(*grid.at_cut(job, (int(number), side)))
         case _:
             raise ValueError(f"{text!r} reproduces nothing; give the text that a finding was printed with")

@@ -24,6 +24,7 @@ _DROPPED: Final = {
     "waited": "waited_jobs",
     "overwritten": "overwritten_files",
     "rewritten": "rewritten_files",
+    "altered": "altered_bundles",
 }
 
 ACCEPTED: Final = (

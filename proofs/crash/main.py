@@ -84,6 +84,8 @@ def work(unit: _Unit) -> tuple[_Unit, Any]:
             return unit, dropped.overwritten_of(what)
         case "rewritten":
             return unit, dropped.rewritten_of(what)
+        case "altered":
+            return unit, dropped.altered_of(what)
         case "pairs":
             return unit, grid.pairs_of(*what)
         case "mutant":
@@ -145,6 +147,7 @@ def units(committers: Collection[str], *, quick: bool, targets: Targets, first: 
         expiring = list(all_settings())[:: 7 if quick else 1]
         made += [("expired", one) for one in expiring if one.names == "unique"]
         made += [("waited", one) for one in expiring]
+        made += [("altered", one) for one in expiring if one.tracking == "small"]
     if "magic" in committers:
         made += other_stores.sides_on("s3", checks=4 if quick else 1)
         made += seeds_of("company", ("names", "names-"), first, targets.elsewhere // _NAMED)

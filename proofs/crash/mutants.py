@@ -21,6 +21,7 @@ from proofs.crash.settings import Setting
 from proofs.crash.simulation import Simulation
 from proofs.crash.store_models import KINDS
 from proofs.crash.watched import Watched
+from proofs.crash.wrong_bundles import BUNDLE_MUTANTS
 from proofs.crash.wrong_company import COMPANY_MUTANTS
 from proofs.crash.wrong_lines import MUTANTS, WITHOUT_SWAP, Mutant
 from proofs.crash.wrong_places import FAR_MUTANTS
@@ -67,7 +68,7 @@ class Caught:
         return self.finding is not None and not self.elsewhere
 
 
-ALL_MUTANTS: Final = (*MUTANTS, *FAR_MUTANTS, *STAGED_MUTANTS, *COMPANY_MUTANTS)
+ALL_MUTANTS: Final = (*MUTANTS, *FAR_MUTANTS, *STAGED_MUTANTS, *COMPANY_MUTANTS, *BUNDLE_MUTANTS)
 """Of all driven committers."""
 
 _SEEDS = 4000
@@ -187,6 +188,8 @@ def _findings(mutant: Mutant) -> Iterator[Finding | None]:
                 yield from dropped.overwritten_of(job).findings
             case "rewritten":
                 yield from dropped.rewritten_of(job).findings
+            case "altered":
+                yield from dropped.altered_of(job).findings
             case way:
                 before = _before_seeds(_kind_of(mutant))
                 for number in range(_SEEDS):

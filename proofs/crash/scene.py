@@ -267,7 +267,8 @@ class Scene(Watched):
         return open_ and done >= self.job.tasks
 
     def _irreversible(self) -> bool:
-        return self.setting.names == "equal" and self.history.reached("committing")
+        can_be = self.setting.names == "equal" or self.setting.tracking == "small"
+        return can_be and self.history.reached("committing")
 
     async def end(self) -> None:
         """Check the end; after one sweep, where more than a recovery is needed.

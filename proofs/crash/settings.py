@@ -80,8 +80,8 @@ class Setting:
 
     Attributes:
         layout: Which of Hadoop's directory layouts.
-        tracking: Where finished uploads are remembered; for committers that stage, where pending sets go:
-            ``store`` or ``cluster``.
+        tracking: Where finished uploads are remembered; with ``small`` in memory, and small files stay in
+            hand. For committers that stage, where pending sets go: ``store`` or ``cluster``.
         winners: ``handed`` over by the engine, or ``listed``.
         mode: The conflict mode.
         shape: Name of its shape.
@@ -91,7 +91,7 @@ class Setting:
     """
 
     layout: Literal["__magic_job", "__magic"] = "__magic_job"
-    tracking: Literal["store", "memory", "cluster"] = "store"
+    tracking: Literal["store", "memory", "small", "cluster"] = "store"
     winners: Literal["handed", "listed"] = "handed"
     mode: Conflict = "append"
     shape: str = "two"
@@ -103,6 +103,11 @@ class Setting:
     def staged(self) -> bool:
         """Whether tasks write local files."""
         return committer_info(self.committer).writes == "local files"
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether only its process knows what a task has written until it commits."""
+        return self.tracking in {"memory", "small"}
 
     @property
     def numbered(self) -> bool:
@@ -123,9 +128,11 @@ class Setting:
         """Whether such a job can be."""
         if self.mode not in committer_info(self.committer).conflicts:
             return False
-        if self.tracking == ("memory" if self.staged else "cluster"):
+        if self.tracking in (("memory", "small") if self.staged else ("cluster",)):
             return False
-        if self.tracking == "memory" and (self.winners == "listed" or self.names == "equal"):
+        if self.tracking == "small" and self.store == "local":
+            return False  # files keep no write id
+        if self.in_memory and (self.winners == "listed" or self.names == "equal"):
             return False  # nothing lies in the store that could be listed
         if self.names == "equal":
             # Only ``replace`` may replace a name, and three tasks must not write the same one.
@@ -156,7 +163,7 @@ def all_settings(committer: str = "magic", kind: str = "s3") -> Iterator[Setting
     """Every job of a driven committer that can be on a kind of store."""
     for layout, tracking, winners, mode, shape, store, names in product(
         ("__magic_job", "__magic"),
-        ("store", "memory", "cluster"),
+        ("store", "memory", "small", "cluster"),
         ("handed", "listed"),
         CONFLICTS,
         SHAPES,

@@ -26,7 +26,7 @@ from magicfs.testing.store_faults import Fault, Kind, Request
 from proofs.crash import days
 from proofs.crash.chances import Chances
 from proofs.crash.company import MAINTENANCE, Maintenance, interrupted, is_company, near_limits
-from proofs.crash.drawing import DRIVEN, DrawnJob, again, draw_jobs
+from proofs.crash.drawing import DRIVEN, DrawnJob, again, draw_jobs, keep_small_files
 from proofs.crash.history import Facts
 from proofs.crash.invariants import Violation
 from proofs.crash.names import draw_names, lay_names
@@ -103,6 +103,7 @@ class Simulation(Watched):
             raise ValueError(f"{kind!r} is none of {', '.join(KINDS)}, the stores that there are models of")
         chances = Chances.of(seed, rest.partition("-")[0] if "-" in rest else "")
         jobs = draw_jobs(chances, committer, kind)
+        keep_small_files(random.Random(f"small {seed}"), jobs)  # noqa: S311 - no secret
         before = before_of(jobs[0].setting)
         # Of a source of its own: what else is drawn stays as it was.
         source = random.Random(f"names {seed}")  # noqa: S311 - no secret

@@ -10,6 +10,8 @@ from magicfs.committers.base import Committer
 from magicfs.committers.options import CommitterOptions, NoOptions, StagingOptions
 from magicfs.committers.staging import attempts
 from magicfs.committers.work_places import local_directory
+from magicfs.filesystem.in_hand import SmallFile
+from magicfs.filesystem.job_settings import WriteSettings
 from magicfs.filesystem.recording import MemoryRecorder, StoreRecorder
 from magicfs.filesystem.upload import AsyncDelayedFile, Recorder, Upload
 from magicfs.formats.pending import DEFAULT_ETAG_FORMAT
@@ -25,13 +27,16 @@ from proofs.crash.processes import Process
 from proofs.crash.settings import Setting
 from proofs.crash.snapshots import BUCKET
 
-__all__ = ["DESTINATION", "START", "Clock", "committer_of", "context_of", "write_attempt"]
+__all__ = ["DESTINATION", "SMALL", "START", "Clock", "committer_of", "context_of", "write_attempt"]
 
 DESTINATION: Final = "dataset 1+#%/ü"
 """A name that has broken clients; beside it lies one that only differs by what follows."""
 
 START: Final = 1_780_000_000.0
 """When scenes begin, in seconds since the epoch."""
+SMALL: Final = 100
+"""Bytes of the largest file that stays in hand, where any does: of two files of a task the second is larger.
+"""
 _PART_SIZE: Final = 1 << 20
 
 
@@ -54,7 +59,8 @@ def context_of(setting: Setting, job: JobId) -> JobContext:
         layout=WorkLayout(DESTINATION, job, 0, setting.layout),
         conflict=setting.mode,
         unique_names=setting.names == "unique",
-        tracking="memory" if setting.tracking == "memory" else "store",
+        tracking="memory" if setting.in_memory else "store",
+        small_files=SMALL if setting.tracking == "small" else None,
         etag_format=DEFAULT_ETAG_FORMAT,
         options=_options(setting),
         committer=setting.committer,
@@ -95,7 +101,12 @@ async def write_attempt(
         if context.tracking == "memory":
             recorder = MemoryRecorder(worker.store, path)
         wrote[key] = f"{attempt} wrote {name}".encode()
-        async with await AsyncDelayedFile(Upload(worker.store, key, _PART_SIZE, recorder)).open() as file:
+        upload = Upload(worker.store, key, _PART_SIZE, recorder)
+        if context.small_files is not None:
+            settings = WriteSettings(tracking="memory", part_size=_PART_SIZE, small_files=context.small_files)
+            upload = SmallFile(worker.store, path, settings, recorder, key)
+            wrote[key] += b" at length" * 10 * name.endswith("part-1.bin")
+        async with await AsyncDelayedFile(upload).open() as file:
             await file.write(wrote[key])
     return wrote
 

@@ -26,8 +26,9 @@ class Mutant:
         line: What it says.
         instead: What it says instead.
         jobs: Settings in which it is hunted.
-        way: How: ``singles``, ``expired``; ``waited``, ``overwritten`` or ``rewritten`` (see ``dropped``); by
-            seeds of simulations in a company (see ``Chances``); by seeds of two destinations, ``elsewhere``.
+        way: How: ``singles``, ``expired``; ``waited``, ``overwritten``, ``rewritten`` or ``altered`` (see
+            ``dropped``); by seeds of simulations in a company (see ``Chances``); by seeds of two
+            destinations, ``elsewhere``.
     """
 
     name: str

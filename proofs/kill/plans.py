@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 from proofs.kill.phases import DRIVER
-from proofs.kill.victim import SLOTS, Conflict
+from proofs.kill.victim import SLOTS, Conflict, Tracking
 
 __all__ = [
     "EVERY_SHAPE",
@@ -34,6 +34,7 @@ _ABORTS_ON_LOSS = 0.3
 _HURRIES = 0.5
 _LISTINGS = 0.4
 _STORE_TRACKING = 0.6
+_SMALL = 0.5
 # Of kills while workers live: a worker alone, the driver alone, the whole machine.
 _VICTIMS = ("worker", "driver", "all")
 _VICTIM_WEIGHTS = (6, 1, 3)
@@ -45,11 +46,11 @@ class Shape:
 
     Attributes:
         conflict: The conflict mode.
-        tracking: Where unfinished work is recorded.
+        tracking: Where unfinished work is recorded; ``small``: in memory, and small files ride in bundles.
     """
 
     conflict: Conflict
-    tracking: Literal["store", "memory"]
+    tracking: Tracking
 
     def __str__(self) -> str:
         return f"{self.conflict}/{self.tracking}"
@@ -57,7 +58,7 @@ class Shape:
 
 EVERY_SHAPE = tuple(
     Shape(conflict, tracking)
-    for tracking in ("store", "memory")
+    for tracking in get_args(Tracking)
     for conflict in ("fail", "append", "replace", "replace_partitions")
 )
 """In an order in which one destination can take them all."""
@@ -126,11 +127,14 @@ def plan(seed: int, number: int, *, fresh: bool) -> Plan:
     name = f"{seed}/{number}"
     chance = random.Random(name)  # noqa: S311  a run must be repeatable
     conflict = chance.choices(_REPLACING, _WEIGHTS)[0]
-    tracking = "store" if chance.random() < _STORE_TRACKING else "memory"
+    tracking: Tracking = "store" if chance.random() < _STORE_TRACKING else "memory"
+    # Of a source of its own: what else is drawn stays as it was.
+    if tracking == "memory" and random.Random(f"{name}/small").random() < _SMALL:  # noqa: S311
+        tracking = "small"
     listing = chance.random() < _LISTINGS and tracking == "store"
-    return Plan(
+    made = Plan(
         number=number,
-        shape=Shape("fail" if fresh else conflict, "store" if tracking == "store" else "memory"),
+        shape=Shape("fail" if fresh else conflict, tracking),
         winners="listing" if listing else "engine",
         on_loss="abort" if chance.random() < _ABORTS_ON_LOSS else "retry",
         fraction=chance.random(),
@@ -141,6 +145,8 @@ def plan(seed: int, number: int, *, fresh: bool) -> Plan:
         again=chance.random() < _RECOVERIES_CUT,
         seed=name,
     )
+    # Once a small file may have been put there is no way back.
+    return replace(made, wish="finish") if tracking == "small" else made
 
 
 def undisturbed(shape: Shape, name: str) -> Plan:

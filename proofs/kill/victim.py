@@ -34,8 +34,11 @@ WORKERS = SLOTS + 1
 _DAY = pyarrow.dataset.HivePartitioning(pa.schema({"day": pa.string()}))
 
 Conflict = Literal["fail", "append", "replace", "replace_partitions"]
+Tracking = Literal["store", "memory", "small"]
 Files = Mapping[str, Sequence[str]]
 """The rows of one task, by day."""
+_SMALL = 64 * 1024
+"""Bytes of the largest file that rides in a bundle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class Order:
         url: The destination.
         storage_options: How to reach the store; secrets are in the environment.
         conflict: The conflict mode.
-        tracking: Where unfinished work is recorded.
+        tracking: Where unfinished work is recorded; ``small``: in memory, and small files ride in bundles.
         winners: Whether the driver hands the commits of its tasks over, or has them listed.
         on_loss: Whether a task whose worker is lost is tried again, or ends the job.
         format: What the files are.
@@ -56,7 +59,7 @@ class Order:
     url: str
     storage_options: Mapping[str, Any]
     conflict: Conflict
-    tracking: Literal["store", "memory"]
+    tracking: Tracking
     winners: Literal["engine", "listing"]
     on_loss: Literal["retry", "abort"]
     format: Literal["parquet", "text"]
@@ -97,7 +100,8 @@ def drive(order: Order, environment: Mapping[str, str], log: str, control: Conne
         job = magicfs.Job(
             order.url,
             conflict=order.conflict,
-            tracking=order.tracking,
+            tracking="store" if order.tracking == "store" else "memory",
+            small_files=_SMALL if order.tracking == "small" else None,
             storage_options=order.storage_options,
         )
         with job:

@@ -1,0 +1,72 @@
+"""Mutants of what is done with small files: bundles, and the bodies that are put at their keys."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from proofs.crash.settings import Setting
+from proofs.crash.wrong_lines import Mutant
+
+__all__ = ["BUNDLE_MUTANTS"]
+
+_JOBS: Final = (
+    Setting(mode="replace", tracking="small"),
+    Setting(shape="three", tracking="small"),
+)
+
+BUNDLE_MUTANTS: Final = (
+    Mutant(
+        "small files are put before the commit point",
+        "a",
+        "magicfs.transaction.prepare",
+        "await bundles.refuse_if_gone(engine, context, output)",
+        "from magicfs.protocol.steps import Batch, Put; "
+        "steps = [one for one in output.steps() if isinstance(one, Put)]; "
+        'await engine.run(Batch("put", steps), '
+        "bodies=bundles.Bundles(engine.store, lambda: asyncio.sleep(0)))",
+        _JOBS,
+    ),
+    Mutant(
+        "what a bundle holds is not compared",
+        "c",
+        "magicfs.transaction.bundles",
+        "if len(body) != step.length or hashlib.sha256(body).hexdigest() != step.sha256:",
+        "if len(body) != step.length:",
+        _JOBS,
+        "altered",
+    ),
+    Mutant(
+        "the lost reply of a put is not read back",
+        "b",
+        "magicfs.engine",
+        "return await self._read_back(step, error)",
+        "return await self._read_back(step, error) if isinstance(step, Complete) else "
+        '(Outcome.UNKNOWN if error.retryable else Outcome.FAILED, error, "")',
+        _JOBS,
+    ),
+    Mutant(
+        "bundles go before their files are put",
+        "b",
+        "magicfs.transaction.execute",
+        "bodies = Bundles(self.engine.store, partial(self.record.confirm, version))",
+        "bodies = Bundles(self.engine.store, partial(self.record.confirm, version)); "
+        "await self.engine.store.delete(list(output.bundles))",
+        _JOBS,
+    ),
+    Mutant(
+        "bodies lie in a bundle one byte further than they are said to",
+        "b",
+        "magicfs.filesystem.in_hand",
+        'put = await store.put(key, b"".join(taken.values()))',
+        'put = await store.put(key, b"?" + b"".join(taken.values()))',
+        _JOBS,
+    ),
+    Mutant(
+        "small files of a bundle beside uploads are forgotten",
+        "b",
+        "magicfs.transaction.execute",
+        "if result.ok and (last or output.bundles):",
+        "if result.ok and last:",
+        _JOBS,
+    ),
+)
