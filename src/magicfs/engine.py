@@ -14,7 +14,7 @@ from magicfs.errors import FormatError, ObjectNotFound, StoreError, UploadNotFou
 from magicfs.parallel import drained
 from magicfs.protocol.readback import WRITE_ID, Found, Outcome, etag_of_parts, resolve, write_id_shown
 from magicfs.protocol.steps import Abort, Batch, Complete, Delete, Publication, Put, Rename, Step
-from magicfs.stores import object_settings
+from magicfs.stores import object_settings, pace
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Part, PutMode, Store
 from magicfs.stores.retrying import checked_again
@@ -135,6 +135,8 @@ async def _numbered_later(steps: AsyncIterable[Step]) -> AsyncIterator[tuple[int
 class Engine:
     """Runs batches of steps against one store, with at most ``concurrency`` requests at once.
 
+    If that is ``pace.START`` it is only where a batch starts: the store's pace says how it goes on.
+
     The observer is called on the loop with every finished step; it must be quick and must not raise.
     """
 
@@ -195,7 +197,7 @@ class Engine:
                 self._observer(Event(batch.name, step, outcome))
             return error is None or not stop_on_failure
 
-        await drained(_numbered(batch.steps), one, self.concurrency)
+        await drained(_numbered(batch.steps), one, pace.limit_of(self.store, self.concurrency))
         return result
 
     async def _carry_out(

@@ -166,11 +166,16 @@ class Unsupported(StoreError):
 
 
 class Unavailable(StoreError):
-    """The store is throttling, failing or out of reach."""
+    """The store is throttling, failing or out of reach.
+
+    Attributes:
+        throttled: Whether it said that there were too many requests.
+    """
 
     default_hint = "try again later"
     code = errno.EAGAIN
     retryable = True
+    throttled = False
 
 
 class CommitError(MagicError):

@@ -18,9 +18,20 @@ from collections.abc import (
     Iterable,
     Sequence,
 )
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-__all__ = ["at_once", "drained", "gathered", "in_order", "raise_first"]
+__all__ = ["Slots", "at_once", "drained", "gathered", "in_order", "raise_first"]
+
+
+class Slots(Protocol):
+    """Places for what runs at once, which others may share."""
+
+    async def acquire(self) -> object:
+        """Wait for one."""
+
+    def release(self) -> None:
+        """Give it back."""
+
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -29,9 +40,9 @@ _Result = TypeVar("_Result")
 async def drained(
     items: Iterable[_Item] | AsyncIterable[_Item],
     work: Callable[[_Item], Awaitable[bool]],
-    concurrency: int,
+    concurrency: int | Slots,
 ) -> None:
-    """Apply ``work`` to items as they come, at most ``concurrency`` at once.
+    """Apply ``work`` to items as they come, at most ``concurrency`` at once, or as many as there are slots.
 
     Stops drawing items once ``work`` has returned False or raised, or drawing has raised; waits for what is
     in flight; then raises the first exception, others attached to it as notes. Only a caller that is itself
@@ -40,7 +51,7 @@ async def drained(
     running: set[asyncio.Future[bool]] = set()
     errors: list[BaseException] = []
     source = aiter(items) if isinstance(items, AsyncIterable) else _one_by_one(items)
-    slots = asyncio.Semaphore(concurrency)
+    slots = asyncio.Semaphore(concurrency) if isinstance(concurrency, int) else concurrency
     stopped = False
 
     def ended(future: asyncio.Future[bool]) -> None:
@@ -55,15 +66,21 @@ async def drained(
     try:
         while True:
             await slots.acquire()
-            if stopped:
-                break
             try:
+                if stopped:
+                    slots.release()
+                    break
                 item = await anext(source)
             except StopAsyncIteration:
+                slots.release()
                 break
             except Exception as error:  # noqa: BLE001 - raised below, after draining
+                slots.release()
                 errors.append(error)
                 break
+            except asyncio.CancelledError:
+                slots.release()
+                raise
             started = asyncio.ensure_future(work(item))
             running.add(started)
             started.add_done_callback(ended)

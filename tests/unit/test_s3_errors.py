@@ -86,6 +86,8 @@ def test_answer_of_the_store_becomes_the_error_of_the_port(
     assert str(status) in str(error)
     assert (code or str(status)) in str(error)
     assert error.retryable is (kind is Unavailable)
+    too_many = {"SlowDown", "ServiceUnavailable", "TooManyRequests"}
+    assert getattr(error, "throttled", False) is (code in too_many)
 
 
 def test_code_in_a_body_of_200_counts_although_the_status_says_nothing() -> None:

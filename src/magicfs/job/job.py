@@ -76,7 +76,9 @@ class Job:
         small_files: Bytes of the largest file that a task keeps in memory, and in a *bundle* with others,
             until the job commit puts it at its key: one paid write a file in place of three. Needs
             ``tracking="memory"``. By default every file is an upload.
-        concurrency: Most requests at once, in tasks and in the job commit.
+        concurrency: Most requests at once, in tasks and in the job commit. With the default the job commit
+            only starts so: it sends more at once as long as that is faster, and fewer where the store
+            throttles.
         extra_destinations: URLs of further directories of the bucket, for which tasks write below
             ``task.path_to(url)``. Files are only ever added there, whatever the conflict mode.
         also_replace: URLs of other datasets below the destination or above it, one by one, whose files this

@@ -169,7 +169,10 @@ def _answered(error: Exception, operation: str, path: str) -> StoreError:
     hint = _HINTS.get(code, "")
     if kind is PermissionDenied and not hint:
         hint = _CREDENTIALS
-    return kind(operation, path, f"{told or 'no message'} ({status} {code})", hint=hint)
+    known = kind(operation, path, f"{told or 'no message'} ({status} {code})", hint=hint)
+    if isinstance(known, Unavailable) and status in {"429", "503"}:
+        known.throttled = True
+    return known
 
 
 def _sign_in_errors() -> tuple[type[Exception], ...]:

@@ -100,7 +100,10 @@ def refused(answer: Answer, operation: str, path: str) -> StoreError:
     if kind is ObjectNotFound and operation in _OF_UPLOADS and not is_about_the_bucket(answer):
         kind, told = UploadNotFound, _LIFECYCLE
     problem = f"{told or 'no message'} ({answer.status} {reason})".replace(" )", ")")
-    return kind(operation, path, problem, hint=_hint(kind, answer, reason, told))
+    error = kind(operation, path, problem, hint=_hint(kind, answer, reason, told))
+    if isinstance(error, Unavailable) and answer.status in {429, 503}:
+        error.throttled = True
+    return error
 
 
 def is_about_the_bucket(answer: Answer) -> bool:

@@ -81,6 +81,7 @@ class Capabilities:
         puts_files: Whether ``put`` makes of a body what an upload without options makes of it, with the same
             metadata and settings. Where it does not, as for records that an archive must not take, files are
             always uploads.
+        requests_max: Most requests at once that the store's client carries; more would wait for a connection.
     """
 
     multipart: bool = True
@@ -98,6 +99,7 @@ class Capabilities:
     upload_days: int | None = None
     completes_if_absent: bool = True
     puts_files: bool = True
+    requests_max: int = 32
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, Unavailable
+from magicfs.stores import pace
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.port import Body, ObjectInfo, PutMode, Store, Update
 
@@ -159,9 +160,17 @@ class RetryingStore(DelegatingStore):
         if row is None:  # of a tree in which a rename is one step: a second one would meet the first
             return await request()
         try:
-            return await request()
+            return await self._asked(request)
         except row.errors as error:
             return await self._again(row, request, error)
+
+    async def _asked(self, request: Callable[[], Awaitable[_T]]) -> _T:
+        try:
+            return await request()
+        except Unavailable as error:
+            if error.throttled:
+                pace.report(self)
+            raise
 
     async def _again(self, row: Retry, request: Callable[[], Awaitable[_T]], first: StoreError) -> _T:
         """Make a request again after its first attempt failed."""
@@ -175,7 +184,7 @@ class RetryingStore(DelegatingStore):
             if (check := _CHECK.get()) is not None:
                 with checked_again(None):  # its own requests are made again without it
                     await check()
-            return await request()
+            return await self._asked(request)
 
         def wait(state: RetryCallState) -> float:
             return row.pause_s(state.attempt_number, self._share())

@@ -30,6 +30,7 @@ from magicfs.stores import object_settings, s3_copy, s3_errors
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.pages import Pages
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
+from magicfs.stores.s3_client import connections_of
 from magicfs.stores.s3_requests import sdk
 from magicfs.stores.s3_requests.line import Engine, Line, line_to
 from magicfs.stores.s3_requests.own import OwnRequests
@@ -86,6 +87,7 @@ class S3Store:
             upload_options=_UPLOAD_OPTIONS,
             # What is put is a record, unless records are what files are.
             puts_files=records == self.object_settings and METADATA not in options,
+            requests_max=connections_of(filesystem),
         )
 
     @property

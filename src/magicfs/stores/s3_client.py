@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from magicfs.stores.pace import REQUESTS_MAX, START
 from magicfs.stores.retrying import RETRIES, Retry
 
 if TYPE_CHECKING:
     from s3fs import S3FileSystem
 
-__all__ = ["CONNECTIONS", "is_session_class", "retries_of", "without_retries"]
+__all__ = ["CONNECTIONS", "connections_of", "is_session_class", "retries_of", "without_retries"]
 
-CONNECTIONS = 64
+CONNECTIONS = REQUESTS_MAX
 """Most connections at once, unless the filesystem's own ``max_pool_connections`` says otherwise."""
 
 _PLACE = "_magicfs_sibling"
@@ -44,6 +45,13 @@ def without_retries(filesystem: S3FileSystem, options: dict[str, Any]) -> S3File
         # while it is held.
         sibling = filesystem.__dict__.setdefault(_PLACE, made)
     return sibling
+
+
+def connections_of(filesystem: S3FileSystem) -> int:
+    """Most requests at once that get a connection each."""
+    if filesystem.asynchronous:
+        return START  # its owner's own connections
+    return int((filesystem.config_kwargs or {}).get("max_pool_connections") or CONNECTIONS)
 
 
 def retries_of(filesystem: S3FileSystem) -> Mapping[str, Retry]:

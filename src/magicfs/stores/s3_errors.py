@@ -81,6 +81,7 @@ _KINDS: dict[str, type[StoreError]] = {
     "408": Unavailable,
     "429": Unavailable,
 }
+_THROTTLED = frozenset({"SlowDown", "Throttling", "ThrottlingException"})
 _HINTS = {
     # A HEAD has no body that could say more.
     "400": "check that the credentials are not expired, and the region; if the object is encrypted with a "
@@ -158,6 +159,10 @@ def _answered(response: Mapping[str, Any], operation: str, path: str) -> StoreEr
         kind = ObjectNotFound if code == "NoSuchBucket" else UploadNotFound
     told = _LIFECYCLE if kind is UploadNotFound else str(answer.get("Message") or "").strip()
     problem = f"{told or 'no message'} ({status} {code})"
+    if kind is Unavailable and (code in _THROTTLED or status in {"429", "503"}):
+        error = Unavailable(operation, path, problem)
+        error.throttled = True
+        return error
     if "Server Side Encryption" in told:  # of codes that mean other things as well
         return kind(operation, path, problem, hint=GIVE_CUSTOMER_KEY)
     by_status = "" if status == "400" else _HINTS.get(status, "")

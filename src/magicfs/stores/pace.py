@@ -1,0 +1,159 @@
+"""How many requests are in flight: as many as make a commit faster, and no more than the store lets pass.
+
+A store far away needs hundreds at once to be kept busy, one that throttles takes few, and nobody knows
+beforehand. So a pace starts with ``START`` and doubles after every round of so many answers, as long as that
+makes answers come faster. Where it does not, the last step is taken back, and a smaller one is tried now and
+then. A round in which the store throttled cuts the pace to what passed; from then on it grows by small steps
+until the store throttles again. Requests that wait to be made again count as being in flight: so the pauses
+of ``stores.retrying`` and this pace slow down the same requests.
+
+All engines of a loop that have the same bucket share one pace, first come, first served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import weakref
+from collections import deque
+from typing import Final
+
+from magicfs.stores.port import Store
+
+__all__ = ["REQUESTS_MAX", "START", "Pace", "limit_of", "report"]
+
+START: Final = 32
+"""Requests at once, to begin with; and the number that ``Job(concurrency=…)`` has by default."""
+
+REQUESTS_MAX: Final = 600
+"""Most requests at once to a store: 3,500 a second, which are answered after 150 ms, are 525."""
+
+_GROWN: Final = 1.15
+"""How much faster answers have to come after the pace was doubled, so that it may be doubled again."""
+_PROBED: Final = 1.03
+"""The same after a smaller step."""
+_STEP: Final = 8
+"""A small step is one of so many parts of the pace."""
+_CUT: Final = 0.9
+_PAUSE_ROUNDS: Final = 8
+
+
+class Pace:
+    """Slots for requests, as many as the store takes; ``parallel.drained`` acquires and releases them."""
+
+    def __init__(self, limit_max: int) -> None:
+        self.limit = min(START, limit_max)
+        self._limit_max = limit_max
+        self._in_flight = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._before = self.limit
+        self._best = 0.0
+        self._is_doubling = True
+        self._has_throttled = False
+        self._rests = 0
+        self._begin()
+
+    async def acquire(self) -> None:
+        """Wait for a slot."""
+        if self._in_flight < self.limit and not self._waiting:
+            self._in_flight += 1
+            return
+        self._was_full = True
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._in_flight -= 1
+                self._let_go()
+            raise
+
+    def release(self) -> None:
+        """Give a slot back: its request was answered."""
+        self._in_flight -= 1
+        self._answered += 1
+        self._look()
+        self._let_go()
+
+    def throttled(self) -> None:
+        """The store has refused a request because there were too many."""
+        self._answered += 1
+        self._refused += 1
+        self._look()
+
+    def _let_go(self) -> None:
+        while self._waiting and self._in_flight < self.limit:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self._in_flight += 1
+                turn.set_result(None)
+
+    def _begin(self) -> None:
+        self._answered = 0
+        self._refused = 0
+        self._was_full = bool(self._waiting)
+        self._began: float | None = None
+
+    def _look(self) -> None:
+        """At the end of a round: decide how wide the next one is."""
+        now = asyncio.get_running_loop().time()
+        if self._began is None:
+            self._began = now
+        if self._answered <= self.limit:
+            return
+        passed = self._answered - self._refused
+        rate = passed / max(now - self._began, 1e-6)
+        if self._refused:
+            self._set(int(self.limit * passed / self._answered * _CUT))
+            self._has_throttled = True
+        elif self._was_full:
+            self._grow(rate)
+        self._begin()
+
+    def _grow(self, rate: float) -> None:
+        step = max(1, self.limit // _STEP)
+        if self._has_throttled:  # it says itself when it is too much
+            self._set(self.limit + step)
+            return
+        needed = _GROWN if self._is_doubling else _PROBED
+        if self._rests:
+            self._rests -= 1
+            self._best = max(self._best, rate)
+        elif rate >= self._best * needed:
+            self._best, self._before = rate, self.limit
+            self._set(2 * self.limit if self._is_doubling else self.limit + step)
+        else:  # the last step was of no use
+            self._set(self._before)
+            self._best, self._is_doubling, self._rests = rate, False, _PAUSE_ROUNDS
+
+    def _set(self, limit: int) -> None:
+        self.limit = max(1, min(limit, self._limit_max))
+        self._let_go()
+
+
+_Loop = asyncio.AbstractEventLoop
+_paces: weakref.WeakKeyDictionary[_Loop, dict[str, Pace]] = weakref.WeakKeyDictionary()
+_KEPT_MAX: Final = 1000
+
+
+def limit_of(store: Store, concurrency: int) -> Pace | int:
+    """What bounds requests to a store at once: its pace, or a number that somebody has chosen."""
+    if concurrency != START:
+        return concurrency
+    paces = _paces.setdefault(asyncio.get_running_loop(), {})
+    if store.identity not in paces:
+        if len(paces) >= _KEPT_MAX:
+            paces.clear()
+        # A connection is a file, and a program has others.
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        most = store.capabilities.requests_max
+        paces[store.identity] = Pace(max(START, min(most, files // 2) if files > 0 else most))
+    return paces[store.identity]
+
+
+def report(store: Store) -> None:
+    """Tell the pace of a store, if it has one, that a request was refused because there were too many."""
+    paces = _paces.get(asyncio.get_running_loop())
+    if paces is not None and (pace := paces.get(store.identity)) is not None:
+        pace.throttled()
