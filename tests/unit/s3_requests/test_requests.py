@@ -231,6 +231,7 @@ _OF_THE_MOMENT = {"authorization", "x-amz-date"}
 _OURS = {"host", "accept-encoding", "content-length"}
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES)
 @given(asked=_ASKED)
 def test_requests_are_those_of_aiobotocore(pair: Pair, asked: tuple[str, dict[str, Any]]) -> None:

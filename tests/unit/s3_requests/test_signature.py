@@ -8,6 +8,7 @@ import hashlib
 from types import SimpleNamespace
 from urllib.parse import quote
 
+import pytest
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import ReadOnlyCredentials
@@ -46,6 +47,7 @@ _CREDENTIALS = st.builds(ReadOnlyCredentials, _TOKENS.filter(bool), _TEXT, st.on
 _CLOCKS = st.floats(0, dt.datetime(2200, 1, 1, tzinfo=dt.UTC).timestamp(), allow_nan=False)
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES)
 @given(
     secure=st.booleans(),
