@@ -35,6 +35,7 @@ ACCEPTED: Final = (
     "tasks that outlive their job: what they leave waits for a sweep of that job",
     "committers that stage: after a dead driver local files and the cluster's directory wait for job.abort()",
     "unique_names=False with a cluster_directory: so do uploads, which only its pending sets name",
+    "small files: a put that the store carries out after a later job has deleted the file brings it back",
     "stores whose uploads are not apart: uploads under the name of an object are listed nowhere, and expire",
     "stores whose uploads are not apart: whoever writes to a name drops its other uploads",
 )
