@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -311,6 +313,17 @@ def test_a_tiny_group_is_measured_from_end_to_end(
     assert told["machine"]["cores"] >= 1
     assert told["sides"][0][:3] == ["files", "magicfs", "whole"]
     assert all(seconds > 0 for side in told["sides"] for seconds in side[3:5])
+
+
+@pytest.mark.process
+def test_a_profile_tells_shares_of_packages_and_functions() -> None:
+    command = [sys.executable, "-m", "benchmarks.loop_profile", "store", "--files", "5", "--top", "3"]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    packages, functions = shown.stdout.strip().split("\n\n")
+    shares = dict(re.findall(r"^\| ([\w ]+) \| ([\d.]+)% \|$", packages, flags=re.MULTILINE))
+    assert float(shares["magicfs"]) > 0
+    assert sum(map(float, shares.values())) == pytest.approx(100, abs=2)
+    assert len(functions.splitlines()) == 2 + 3
 
 
 def test_a_request_that_fell_back_fails_the_run(
