@@ -28,7 +28,7 @@ from magicfs.stores.object_tree import ObjectTree
 from magicfs.stores.port import Capabilities, ObjectInfo
 from magicfs.stores.tree_port import Tree
 
-__all__ = ["BUCKET", "READS", "Budget", "LatencyStore", "Rates", "Server"]
+__all__ = ["BUCKET", "READS", "Budget", "LatencyStore", "Rates", "Server", "SlowDown", "Tally"]
 
 BUCKET: Final = "bucket"
 """The bucket of every server."""
@@ -74,6 +74,12 @@ class Rates:
         slow, fast = self.copy_mb_s
         # The mean of 1/rate where the rate is drawn evenly, near enough for a range as small as this.
         return self.object_mb * (1 / slow + 4 * 2 / (slow + fast) + 1 / fast) / 6
+
+
+class SlowDown(Unavailable):
+    """The prefix takes no more for now."""
+
+    throttled = True
 
 
 class Budget:
@@ -173,7 +179,7 @@ class Server:
         """Let a request through, in its time.
 
         Raises:
-            Unavailable: The prefix takes no more for now.
+            SlowDown: The prefix takes no more for now.
         """
         rates, tally, time = self.rates, self.tally, asyncio.get_running_loop().time
         sent = time()
@@ -186,7 +192,7 @@ class Server:
             if not budget.take(time(), keys):
                 tally.refused += 1
                 await asyncio.sleep(way_s)
-                raise Unavailable(operation, f"{BUCKET}/{key}", "503 SlowDown: reduce your request rate")
+                raise SlowDown(operation, f"{BUCKET}/{key}", "503 SlowDown: reduce your request rate")
             tally.counts[operation] += 1
             tally.more_keys += keys - 1
             if operation == "copy":

@@ -7,16 +7,20 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from benchmarks import hadoop, hadoop_jars
 from benchmarks.figures import Figure
+from benchmarks.groups import measure_of
 from benchmarks.hadoop import Results
 from benchmarks.hadoop_spark import OURS, QUICK, SHAPES, WRITERS
 from benchmarks.hadoop_turns import Seconds, Turns, check_and_clear, processor_s
+from benchmarks.session import Session
 from benchmarks.targets import of_run
 from magicfs.testing.servers import Ministack
 
@@ -152,6 +156,35 @@ def test_shapes_are_those_of_the_table() -> None:
     }
     assert QUICK.keys() == SHAPES.keys()
     assert all(one.rows % max(one.values, 1) == 0 for one in (*SHAPES.values(), *QUICK.values()))
+
+
+def test_group_hands_figures_sides_and_fallbacks_to_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def run(directory: Path, **how: Any) -> Results:
+        asked.update(how, directory=directory)
+        return replace(results(), fallbacks={"PutObject": 2})
+
+    monkeypatch.setattr(hadoop, "run", run)
+    session = Session(rounds=4, quick=True, quiet=True)
+    found = measure_of("hadoop")(session)
+    assert found == results().figures
+    assert (asked["quick"], asked["rounds"]) == (True, 4)
+    assert not asked["directory"].exists()
+    assert session.fallbacks == {"PutObject": 2}
+    assert session.versions["hadoop"] == "3.5.0"
+    assert {one.group for one in session.sides} == {
+        *("directly, 1000 files", "directly, 5000 files", "Spark, first write"),
+        *(f"Spark, {name}" for name in SHAPES),
+    }
+
+
+def test_jars_are_kept_in_the_environment_of_tox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOX_ENV_DIR", str(tmp_path / "bench-hadoop"))
+    with hadoop.scratch() as directory:
+        assert directory.parent == tmp_path / "bench-hadoop" / "tmp"
+        assert directory.is_dir()
+    assert not directory.exists()
 
 
 # -- jars ------------------------------------------------------------------------------------------------

@@ -8,17 +8,20 @@ import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from benchmarks import latency, latency_study
+from benchmarks import latency, latency_study, page
+from benchmarks.groups import measure_of
 from benchmarks.latency_job import BY_NAME, SUBJECTS, play
 from benchmarks.latency_plot import Curve, Plot
 from benchmarks.latency_requests import Line, PhaseModel, learn
 from benchmarks.latency_store import Budget, LatencyStore, Rates, Server
 from benchmarks.latency_study import FAR, Sizes
+from benchmarks.session import Session
 from magicfs.errors import Unavailable
 from magicfs.job.job import Job
 from magicfs.stores.conditions import Conditions, assume
@@ -289,6 +292,29 @@ def test_comparison_has_figures_curves_and_plots_of_all(monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
+def test_groups_hand_figures_and_pictures_to_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(latency_study, "SUBJECTS", [BY_NAME["stocator"]])
+    monkeypatch.setattr("benchmarks.groups.latency.QUICK", SMALL)
+    monkeypatch.setattr("benchmarks.groups.latency_full.QUICK", SMALL)
+    monkeypatch.setattr(Session, "size", lambda *_: 100)
+    session = Session(quick=True, quiet=True)
+    found = {**measure_of("latency")(session), **measure_of("latency-full")(session)}
+    assert {"latency_vs_limit", "throttled_vs_passed", "latency_apart", "latency_apart_full"} <= found.keys()
+    assert "latency-job-150" in session.pictures
+    assert "latency-job-150-full" in session.pictures
+    path = tmp_path / "page.md"
+    path.write_text("<!-- bench: written by the run -->\n<!-- bench: end -->\n")
+    about = {"cores": 2, "cpu": "", "memory_gb": 1, "system": "", "python": "", "load": 0}
+    told = {"quick": True, "remarks": {}, "machine": about, "versions": {}, "fallbacks": {}}
+    told |= {"date": "", "whole_s": 1}
+    page.write(path, "bench", found, told, pictures=session.pictures)
+    assert "![Whole job, 150 ms a request, 100 files of 8 MB a task](page/latency-job-150.svg)" in (
+        path.read_text()
+    )
+    ET.fromstring((tmp_path / "page" / "latency-job-150.svg").read_text())
+
+
+@pytest.mark.slow
 def test_code_that_is_far_from_what_is_told_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(latency_study, "SUBJECTS", [BY_NAME["stocator"]])
     monkeypatch.setattr(latency_study, "_APART_MOST", -1.0)
@@ -304,4 +330,6 @@ def test_rows_of_the_table_end_with_a_line_of_json(capsys: pytest.CaptureFixture
         parts = [told[f"{name}_{part}_s"] for part in ("before", "completes", "after")]
         assert sum(parts) == pytest.approx(told[f"{name}_s"], abs=0.01)
         assert told[name] == pytest.approx(told[f"{name}_s"] / (300 / limit), rel=0.01)
+        completes = told[f"{name}_completes_s"] / (300 / limit)
+        assert told[f"{name}_completes"] == pytest.approx(completes, rel=0.01)
         assert told[f"{name}_most_at_once"] == 16
