@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -170,7 +171,7 @@ def test_slots_are_given_back_whatever_ends_their_user() -> None:
 
 def test_a_store_is_asked_for_no_more_than_its_client_carries(monkeypatch: pytest.MonkeyPatch) -> None:
     async def most(files: int) -> int:
-        monkeypatch.setattr(pace.resource, "getrlimit", lambda _: (files, files))
+        monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
         far = FarStore(World(create_buckets=True).store("bucket"), a_second=1, throttles=False)
         slots = pace.limit_of(far, START)
         assert isinstance(slots, Pace)

@@ -13,7 +13,6 @@ All engines of a loop that have the same bucket share one pace, first come, firs
 from __future__ import annotations
 
 import asyncio
-import resource
 import weakref
 from collections import deque
 from typing import Final
@@ -145,11 +144,19 @@ def limit_of(store: Store, concurrency: int) -> Pace | int:
     if store.identity not in paces:
         if len(paces) >= _KEPT_MAX:
             paces.clear()
-        # A connection is a file, and a program has others.
-        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        most = store.capabilities.requests_max
-        paces[store.identity] = Pace(max(START, min(most, files // 2) if files > 0 else most))
+        most = min(store.capabilities.requests_max, _connections_max())
+        paces[store.identity] = Pace(max(START, most))
     return paces[store.identity]
+
+
+def _connections_max() -> int:
+    """Half of the files that this process may open: a connection is one, and a program has others."""
+    try:
+        import resource  # POSIX alone has it
+    except ImportError:
+        return REQUESTS_MAX
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return files // 2 if files > 0 else REQUESTS_MAX
 
 
 def report(store: Store) -> None:
