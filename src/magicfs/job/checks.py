@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Literal, get_args
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from magicfs.committers.options import CommitterOptions, StagingOptions
 from magicfs.committers.registry import COMMITTERS, committer_info
 from magicfs.errors import UsageError
 from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
 from magicfs.protocol.conflict import CONFLICTS, Conflict
+from magicfs.protocol.ids import JobId
 from magicfs.stores.port import Store
 from magicfs.transaction.context import Rerun
 
-__all__ = ["Publish", "check_choice", "check_committer", "check_publish", "check_rerun", "check_small_files"]
+if TYPE_CHECKING:
+    from fsspec.spec import AbstractFileSystem
+
+__all__ = [
+    "Publish",
+    "check_choice",
+    "check_committer",
+    "check_filesystem",
+    "check_manifest",
+    "check_publish",
+    "check_rerun",
+    "check_small_files",
+]
 
 Publish = Literal["files", "flip"]
 """Whether a job's files become visible one after the other, or its whole destination by one rename."""
@@ -26,6 +39,27 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise UsageError for an argument that is none of the choices."""
     if value not in choices:
         raise UsageError(f"{name}={value!r} is unknown; choose one of {', '.join(choices)}")
+
+
+def check_filesystem(storage_options: Mapping[str, Any], filesystem: AbstractFileSystem | None) -> None:
+    """Raise UsageError for two ways to the store, or a filesystem that delays uploads already."""
+    if filesystem is None:
+        return
+    if storage_options:
+        raise UsageError("give either filesystem or storage_options, not both")
+    from magicfs.filesystem import MagicFileSystem
+
+    if isinstance(filesystem, MagicFileSystem):
+        raise UsageError(
+            "filesystem is a MagicFileSystem already; give the one that it wraps (its attribute fs)"
+        )
+
+
+def check_manifest(destination: str, job: JobId) -> None:
+    """Raise UsageError for a job whose manifest could have no name of its own."""
+    from magicfs.manifests.chain import manifest_key
+
+    manifest_key(destination, job)
 
 
 def check_committer(

@@ -19,6 +19,8 @@ from magicfs.job.checks import (
     Publish,
     check_choice,
     check_committer,
+    check_filesystem,
+    check_manifest,
     check_publish,
     check_rerun,
     check_small_files,
@@ -82,7 +84,7 @@ class JobSpec:
     """What the job's objects bear; None for what its filesystem was told where the job was made."""
 
     def __post_init__(self) -> None:
-        _one_way_to_the_store(self.storage_options, self.filesystem)
+        check_filesystem(self.storage_options, self.filesystem)
         check_committer(
             self.committer,
             self.committer_options,
@@ -103,14 +105,13 @@ class JobSpec:
         check_rerun(self.rerun, self.run_id, self.conflict)
         if not 1 <= self.concurrency <= CONCURRENCY_MAX:
             raise UsageError(f"concurrency={self.concurrency} is out of range; choose 1 to {CONCURRENCY_MAX}")
-        _refuse_magic(self.filesystem)
         if is_reserved(self.location.key):
             raise UsageError(
                 f"{self.location.url} lies where jobs keep their work or their manifests, and may be removed "
                 "with them; nothing was changed; choose a directory none of whose names begins with __magic, "
                 "_magicfs or _temporary"
             )
-        _check_manifest(self.location.key, self.job)
+        check_manifest(self.location.key, self.job)
         context = self.context
         if self.tracking == "memory" and not context.uploads_found_by_name:
             raise UsageError(
@@ -334,7 +335,7 @@ def choose_committer(
     """The committer that was asked for; for ``auto`` the best that the store can carry, and why."""
     if name != "auto":
         return name, ""
-    _one_way_to_the_store(storage_options, filesystem)
+    check_filesystem(storage_options, filesystem)
     wrapped = filesystem or resolve.filesystem(location.scheme, storage_options)
     best, reason = registry.best_for(resolve.open_store(wrapped, location.bucket))
     logging.getLogger("magicfs").info("%s: committer %s, because %s", location.url, best, reason)
@@ -360,25 +361,3 @@ def location_of(url: str, *, any_scheme: bool = False) -> paths.Location:
         known = ", ".join(sorted(resolve.SCHEMES))
         raise UsageError(f"{url!r}: magicfs has no store for {scheme}://, only {known}")
     return paths.parse_url(resolve.split(url)[0])
-
-
-def _refuse_magic(filesystem: AbstractFileSystem | None) -> None:
-    if filesystem is None:
-        return
-    from magicfs.filesystem import MagicFileSystem
-
-    if isinstance(filesystem, MagicFileSystem):
-        raise UsageError(
-            "filesystem is a MagicFileSystem already; give the one that it wraps (its attribute fs)"
-        )
-
-
-def _check_manifest(destination: str, job: JobId) -> None:
-    from magicfs.manifests.chain import manifest_key
-
-    manifest_key(destination, job)
-
-
-def _one_way_to_the_store(storage_options: Mapping[str, Any], filesystem: AbstractFileSystem | None) -> None:
-    if filesystem is not None and storage_options:
-        raise UsageError("give either filesystem or storage_options, not both")
