@@ -103,8 +103,9 @@ async def answering(wire: Wire) -> None:
 
 @contextlib.asynccontextmanager
 async def asking(**told: object) -> AsyncIterator[HttpClient]:
-    """A client with short times."""
-    options = {"connections_max": 8, "connect_timeout_s": 5.0, "read_timeout_s": 5.0, **told}
+    """A client that closes a connection for a reason, and not because it was idle."""
+    times = {"connect_timeout_s": 60.0, "read_timeout_s": 60.0, "keepalive_s": 3600.0}
+    options = {"connections_max": 8, **times, **told}
     client = HttpClient(**options)  # type: ignore[arg-type]
     try:
         yield client

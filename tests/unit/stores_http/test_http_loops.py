@@ -203,9 +203,16 @@ PROGRAMS = {
         client = HttpClient(connections_max=4, connect_timeout_s=20, read_timeout_s=20)
         sync(get_loop(), use, client)
         before = set(client._pools[get_loop()]._all)
+        sockets = [os.fstat(one._number) for one in before]
         child = os.fork()
         if child == 0:
             gc.collect()
+            assert all(one._socket.fileno() == -1 for one in before), "the child holds them open"
+            for number in range(3, 100):
+                try:
+                    assert os.fstat(number) not in sockets
+                except OSError:
+                    pass
             sync(get_loop(), use, client)
             client.close()
             del client

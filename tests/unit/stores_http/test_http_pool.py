@@ -126,7 +126,7 @@ def test_a_connection_idle_for_too_long_is_not_used_though_nobody_has_closed_it_
         async with serving(answering) as served, asking() as client:
             await client.ask(served.address, "GET", "/", HOST)
             [kept] = pool_of(client)._all
-            kept.idle_since -= 13
+            kept.idle_since -= 3601
             await client.ask(served.address, "GET", "/", HOST)
             assert kept.is_closed
             assert len(served.wires) == 2
@@ -179,6 +179,23 @@ def test_a_cancelled_request_leaves_its_connection_to_nobody(phase: str) -> None
             check(pool_of(client))
 
     reached: asyncio.Event
+    asyncio.run(scenario())
+
+
+def test_an_answer_that_comes_with_the_cancellation_does_not_save_its_connection() -> None:
+    async def scenario() -> None:
+        async with serving(Wire.silence) as served, asking() as client:
+            asked = asyncio.create_task(client.ask(served.address, "GET", "/", HOST))
+            await until(lambda: served.wires and any(one.is_busy for one in pool_of(client)._all))
+            [one] = pool_of(client)._all
+            served.wires[0].writer.write(OK)
+            asked.cancel()
+            one._on_readable()  # before the task has its turn
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+            assert one.is_closed
+            check(pool_of(client))
+
     asyncio.run(scenario())
 
 

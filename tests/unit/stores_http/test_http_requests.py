@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import pickle
+import socket
 
 import pytest
 
@@ -186,6 +187,25 @@ def test_an_answer_before_the_request_was_wholly_sent_counts() -> None:
                 body.write(b"it can be used again")
                 body.truncate()
                 body.write(b"x" * 2**24)
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_counts_though_nothing_more_can_be_sent() -> None:
+    async def play(wire: Wire) -> None:
+        wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await asyncio.sleep(3600)
+
+    async def scenario() -> None:
+        async with serving(play) as served, asking() as client:
+            asked = asyncio.create_task(client.ask(served.address, "PUT", "/", HOST, b"x" * 2**26))
+            await until(lambda: served.wires and any(one._sent for one in pool_of(client)._all))
+            [one] = pool_of(client)._all
+            served.wires[0].writer.write(OK)
+            one._socket.shutdown(socket.SHUT_WR)
+            one._on_writable()  # before it is known that there is something to read
+            assert await asked == HI
+            assert one.is_closed
 
     asyncio.run(scenario())
 
