@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from magicfs.stores.http import Address, Answer, NotConnected
+from magicfs.stores.http import Address, Answer, HttpClient, NotConnected, dial
+from magicfs.stores.http.dial import Dialer
 from tests.unit.stores_http.play import answering, asking, pool_of, serving, until
 
 pytestmark = pytest.mark.process
@@ -103,6 +104,31 @@ def test_an_address_that_hangs_holds_nobody_up(monkeypatch: pytest.MonkeyPatch, 
     gc.collect()
 
 
+def test_of_two_addresses_that_answer_at_once_one_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[socket.socket] = []
+
+    async def scenario() -> None:
+        gate = asyncio.Event()
+
+        async def reach(dialer: Dialer, place: object) -> socket.socket:
+            await gate.wait()
+            made.append(socket.socket())
+            return made[-1]
+
+        monkeypatch.setattr(Dialer, "_reach", reach)
+        monkeypatch.setattr(dial, "_HEAD_START_S", 0.01)
+        async with asking() as client:
+            known(monkeypatch, *[(socket.AF_INET, ("127.0.0.1", 1))] * 2)
+            asked = asyncio.create_task(pool_of(client)._dialer._connect("name", 80))
+            await asyncio.sleep(0.1)
+            gate.set()
+            won = await asked
+            assert sorted(one.fileno() == -1 for one in made) == [False, True]
+            won.close()
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("how", ["times out", "is cancelled"])
 def test_who_hangs_altogether_is_given_up(monkeypatch: pytest.MonkeyPatch, hanging: int, how: str) -> None:
     async def scenario() -> None:
@@ -124,14 +150,30 @@ def test_who_hangs_altogether_is_given_up(monkeypatch: pytest.MonkeyPatch, hangi
     gc.collect()
 
 
+def test_a_loop_that_ends_while_a_connection_is_opened_says_nothing(hanging: int) -> None:
+    client = HttpClient(connections_max=1, connect_timeout_s=60, read_timeout_s=60)
+    address = Address("http", "127.0.0.1", hanging)
+    loop = asyncio.new_event_loop()
+    asked = [loop.create_task(client.ask(address, "GET", "/", HOST)) for _ in range(3)]
+    loop.run_until_complete(asyncio.sleep(0.1))
+    loop.close()
+    client.close()
+    for task in asked:
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # whoever closes a loop so is told
+    del asked, task
+    gc.collect()
+
+
 def test_why_no_address_was_reached_is_told(monkeypatch: pytest.MonkeyPatch, refusing: int) -> None:
     async def scenario() -> None:
         async with asking() as client:
-            known(monkeypatch, *[(socket.AF_INET, (f"127.0.0.{n}", refusing)) for n in (1, 2)])
-            with pytest.raises(NotConnected) as caught:
-                await client.ask(Address("http", "name", 80), "GET", "/", HOST)
+            asked = known(monkeypatch, *[(socket.AF_INET, (f"127.0.0.{n}", refusing)) for n in (1, 2)])
             one, two = (f"Connect call failed ('127.0.0.{n}', {refusing})" for n in (1, 2))
-            assert str(caught.value) == f"no connection to name:80: {one}; {two}"
+            for _ in range(2):
+                with pytest.raises(NotConnected) as caught:
+                    await client.ask(Address("http", "name", 80), "GET", "/", HOST)
+                assert str(caught.value) == f"no connection to name:80: {one}; {two}"
+            assert asked == ["name", "name"], "the server may have moved"
 
     asyncio.run(scenario())
     gc.collect()

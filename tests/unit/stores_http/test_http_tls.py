@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from magicfs.stores.http import Address, Answer, NoAnswer, NotConnected
+from magicfs.stores.http.trust import Trust
 from tests.unit.stores_http.certificates import Authority, authority
 from tests.unit.stores_http.play import OK, Wire, answering, asking, pool_of, serving, until
 
@@ -148,6 +149,16 @@ def test_the_context_is_made_once_and_when_it_is_needed(
             assert len(made) == 1
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("verify", [True, False])
+@pytest.mark.parametrize("of_proxy", [True, False])
+def test_what_is_checked_of_certificates(*, verify: bool, of_proxy: bool) -> None:
+    context = Trust(verify, None).context(of_proxy=of_proxy)
+    assert context.verify_mode == (ssl.CERT_REQUIRED if verify else ssl.CERT_NONE)
+    assert context.check_hostname is verify
+    assert not context.verify_flags & ssl.VERIFY_X509_STRICT, "authorities of many users are not so strict"
+    assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
 
 
 def test_large_bodies_go_both_ways(signer: Authority, server: ssl.SSLContext) -> None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import io
-import threading
-import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from magicfs.stores.fork_safety import after_fork_in_child
 from magicfs.stores.http.address import Address
@@ -25,8 +22,6 @@ Body = bytes | bytearray | memoryview | io.BytesIO
 
 _JOINED = 64 * 1024
 """Of a body so much goes out with the head: copying it takes less time than a second call would."""
-
-_EXIT_S = 1.0  # most that the end of the process waits for a loop
 
 _Pools = dict[asyncio.AbstractEventLoop, Pool]
 
@@ -184,38 +179,18 @@ def _bytes_of(body: Body) -> memoryview:
 
 
 def _close(pools: _Pools) -> None:
+    """Close each pool where its loop runs; with a loop that has gone only the sockets are closed."""
     for loop, pool in list(pools.items()):
         pools.pop(loop, None)
-        _on(loop, pool, pool.close)
-
-
-def _on(loop: asyncio.AbstractEventLoop, pool: Pool, action: Callable[[], None]) -> None:
-    """Do it where the loop runs; with a loop that has gone only the sockets are closed."""
-    if loop.is_closed():
-        pool.abandon()
-    elif not loop.is_running() or asyncio._get_running_loop() is loop:  # noqa: SLF001
-        action()
-    else:
-        try:
-            loop.call_soon_threadsafe(action)
-        except RuntimeError:  # closed meanwhile
+        if loop.is_closed():
             pool.abandon()
-
-
-def _at_exit() -> None:
-    """Keep nothing open: what the interpreter finds open at its end, it warns of."""
-    until = time.monotonic() + _EXIT_S
-    for client in list(_clients):
-        for loop, pool in list(client._pools.items()):  # noqa: SLF001
-            done = threading.Event()
-
-            def end(pool: Pool = pool, done: threading.Event = done) -> None:
-                pool.end()
-                done.set()
-
-            _on(loop, pool, end)
-            if loop.is_running():
-                done.wait(max(until - time.monotonic(), 0))
+        elif not loop.is_running() or asyncio._get_running_loop() is loop:  # noqa: SLF001
+            pool.close()
+        else:
+            try:
+                loop.call_soon_threadsafe(pool.close)
+            except RuntimeError:  # closed meanwhile
+                pool.abandon()
 
 
 def _in_child() -> None:
@@ -223,5 +198,4 @@ def _in_child() -> None:
         client._forget()  # noqa: SLF001
 
 
-atexit.register(_at_exit)
 after_fork_in_child(_in_child)

@@ -55,7 +55,6 @@ class Pool:
         self._ticks_max = settings.read_timeout_s / self._tick_s
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
-        self._is_ending = False
 
     def idle(self, address: Address) -> Connection | None:
         """A kept connection, the one last used, which is no longer idle now."""
@@ -98,8 +97,6 @@ class Pool:
             else:
                 self._waiters.appendleft(waiting)
                 connection.close()  # makes place for a new one
-        elif self._is_ending:
-            connection.close()
         else:
             self._idle.setdefault(connection.address, []).append(connection)
 
@@ -110,13 +107,6 @@ class Pool:
             waiting[1].set_exception(_closed_before(waiting[0]))
         for one in list(self._all):
             one.fail("the client was closed")
-
-    def end(self) -> None:
-        """Keep no connection from now on; requests may still be made."""
-        self._is_ending = True
-        for stack in list(self._idle.values()):
-            for one in list(stack):
-                one.close()
 
     def abandon(self) -> None:
         """Close the sockets alone: the loop is closed, or another process's."""
