@@ -87,6 +87,8 @@ def over_wire(inner: Store, clock: Callable[[], float] | None = None) -> S3Store
         fixed_upload_size=False,
         endpoint_url=f"http://{_HOST}",
         client_kwargs={},
+        config_kwargs={},
+        asynchronous=False,
         kwargs={},
     )
     route = Route(Address("http", _HOST, 80), _HOST, f"/{inner.bucket}", Scope("us-east-1", "s3"))

@@ -18,7 +18,7 @@ from s3fs import S3FileSystem
 from magicfs.errors import PermissionDenied, StoreError
 from magicfs.stores.http import Answer
 from magicfs.stores.port import PartBody
-from magicfs.stores.s3_client import without_retries
+from magicfs.stores.s3_client import CONNECTIONS, without_retries
 from magicfs.stores.s3_requests import line as lines
 from magicfs.stores.s3_requests import own
 from tests.unit.s3_requests.play import BUCKET, run, scripted
@@ -36,7 +36,10 @@ class _Key(NamedTuple):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({}, {"connections_max": 64, "connect_timeout_s": 5, "read_timeout_s": 15, "keepalive_s": 12}),
+        (
+            {},
+            {"connections_max": CONNECTIONS, "connect_timeout_s": 5, "read_timeout_s": 15, "keepalive_s": 12},
+        ),
         ({}, {"verify": get_cert_path(True), "client_cert": None, "proxies": {}}),
         ({"client_kwargs": {"verify": False}}, {"verify": False}),
         ({"client_kwargs": {"verify": "/ca.pem"}}, {"verify": "/ca.pem"}),
