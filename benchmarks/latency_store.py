@@ -25,6 +25,7 @@ from magicfs.stores.conditions import Conditions, assume
 from magicfs.stores.delegating import DelegatingStore, DelegatingTree, Steps
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.object_tree import ObjectTree
+from magicfs.stores.pace import REQUESTS_MAX
 from magicfs.stores.port import Capabilities, ObjectInfo
 from magicfs.stores.tree_port import Tree
 
@@ -224,8 +225,8 @@ class LatencyStore(DelegatingStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Those of the memory store; where files are renamed, of a store with folders."""
-        found = self.inner.capabilities
+        """Those of the memory store, and a client as that of S3; where files are renamed, of folders."""
+        found = replace(self.inner.capabilities, requests_max=REQUESTS_MAX)
         return replace(found, rename="atomic") if self.server.renames else found
 
     def tree(self) -> Tree:
