@@ -180,3 +180,17 @@ def test_options_of_one_file_are_looked_at_each_time() -> None:
     with pytest.raises(StoreError, match="Invalid type for parameter ContentType"):
         run(store.create_upload("k", metadata={"a": "b"}, options={"ContentType": 5}))
     assert [asked.headers["content-type"] for asked in script.asked] == ["text/a", "text/b"]
+
+
+def test_nothing_shows_a_customers_key_or_a_secret() -> None:
+    store, line, script = scripted(_DONE)
+    key = b"0123456789abcdef0123456789abcdef"
+    customer = {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": key}
+    asks = own.OwnRequests(line, BUCKET, customer)
+    run(asks.ask("put_object", customer, {"Key": "k", "Body": b"", "Metadata": {}}))
+    coded = base64.b64encode(key).decode()
+    assert script.asked[0].headers["x-amz-server-side-encryption-customer-key"] == coded
+    [kind] = asks._kinds.values()
+    shown = repr((store, line, asks, kind, kind.operation.draft({"SSECustomerKey": coded}), line.signer))
+    assert coded not in shown
+    assert "secret" not in shown

@@ -37,9 +37,9 @@ class Reading(NamedTuple):
     kind: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Draft:
-    """A request before it is signed; of a bucket, wherever that is.
+    """A request before it is signed; of a bucket, wherever that is. A customer's key may be in it.
 
     Attributes:
         key: Encoded; empty for a request about the bucket.

@@ -32,9 +32,12 @@ _REGION: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _USUAL_ARGUMENTS: Final = frozenset({"Metadata", KEY})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class _Kind:
-    """What all requests of one operation with arguments of the same names have in common."""
+    """What all requests of one operation with arguments of the same names have in common.
+
+    A customer's key may be in it.
+    """
 
     operation: Operation
     made: Mapping[str, Any]
