@@ -25,6 +25,7 @@ from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory import MemoryStore
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Store
+from magicfs.transaction import record
 from proofs.scenes.memory_scene import BUCKET, MemoryScene
 
 URL = f"memory://{BUCKET}/sales"
@@ -446,6 +447,30 @@ def test_a_recovery_puts_what_a_dead_driver_has_not(lands: bool) -> None:
             scene.run(_recover(scene, job, rollback=True))
         scene.run(_recover(scene, job))
     assert published(scene, job) == FILES
+    assert magic_objects(scene) == []
+
+
+def test_a_driver_that_stood_still_brings_back_no_file_that_is_deleted_since(monkeypatch: Any) -> None:
+    """Another process has finished the job meanwhile, and somebody has deleted what it published."""
+    monkeypatch.setattr(record, "_HEARD_S", 0.0)  # as if it had stood still before each request
+    stood_still: list[str] = []
+
+    class Standing(DelegatingStore):
+        async def get(self, key: str, **options: Any) -> bytes:
+            body = await super().get(key, **options)
+            if "/bundles/" in key and not stood_still:
+                stood_still.append(key)
+                await _recover(scene, job)
+                visible = [info.key async for info in self.inner.list("sales/") if "/_" not in info.key]
+                await self.inner.delete(visible)
+            return body
+
+    scene = MemoryScene(Standing)
+    job = job_on(scene)
+    commit = committed(job, 0, {f"{number}.csv": b"row" for number in range(5)})
+    job.commit([commit])  # it hears that another process has finished it
+    assert stood_still
+    assert published(scene, job) == {}
     assert magic_objects(scene) == []
 
 

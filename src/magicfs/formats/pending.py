@@ -59,6 +59,8 @@ _TEXTS: Final = (
 )
 _OTHERS: Final = ("etags", "extraData", "length", "iostatistics")
 _NAMES: Final = frozenset((*_TEXTS, *_OTHERS, "partCount"))
+_NAMES_OF_SMALL: Final = _NAMES - {"uploadId", "etags"} | {"body"}
+_NAMES_OF_BODY: Final = frozenset(("bundle", "offset", "sha256"))
 _PART_NAMES: Final = frozenset(("etag", "checksumAlgorithm", "checksum"))
 _texts = itemgetter(*_TEXTS)
 _others = itemgetter(*_OTHERS)
@@ -168,8 +170,12 @@ class Pending:
     @classmethod
     def from_fields(cls, fields: Fields) -> Pending:
         """Read the JSON object. ``partCount`` is ignored, as in Hadoop; no parts are a FormatError."""
-        plain = fields.plain(_NAMES)
-        if plain is not None and (found := _plain(plain)) is not None:
+        found = None
+        if (plain := fields.plain(_NAMES)) is not None:
+            found = _plain(plain)
+        elif (plain := fields.plain(_NAMES_OF_SMALL)) is not None:
+            found = _plain_small(plain)
+        if found is not None:
             return found
         fields.version(PENDING_VERSION)
         fields.skip("partCount")
@@ -237,7 +243,24 @@ class Pending:
         return with_unknown(known, self.unknown)
 
 
-def _plain(members: Mapping[str, Any]) -> Pending | None:
+def _plain_small(members: Mapping[str, Any]) -> Pending | None:
+    """The same as ``_plain`` of a file with a body."""
+    found = members["body"]
+    if type(found) is not dict or found.keys() != _NAMES_OF_BODY:
+        return None
+    bundle, offset, sha256 = found["bundle"], found["offset"], found["sha256"]
+    is_plain = (
+        type(bundle) is type(sha256) is str
+        and bundle
+        and type(offset) is int
+        and 0 <= offset <= LONG_MAX
+        and _SHA256.fullmatch(sha256)
+    )
+    upload = {"uploadId": "none", "etags": ["none"]}  # as if it had one
+    return _plain({**members, **upload}, Body(bundle, offset, sha256)) if is_plain else None
+
+
+def _plain(members: Mapping[str, Any], body: Body | None = None) -> Pending | None:
     """The upload in an object as magicfs writes it, several times as fast; None if anything is unusual.
 
     What is unusual is read field by field, which also tells what is wrong with it.
@@ -269,7 +292,7 @@ def _plain(members: Mapping[str, Any]) -> Pending | None:
     return Pending(
         filename=filename,
         uri=uri,
-        upload_id=upload_id,
+        upload_id=upload_id if body is None else "",
         bucket=bucket,
         destination_key=key,
         created_ms=created,
@@ -278,7 +301,8 @@ def _plain(members: Mapping[str, Any]) -> Pending | None:
         job_id=job,
         task_id=task,
         text=text,
-        parts=cast("tuple[UploadedPart, ...]", tuple(parts)),
+        parts=cast("tuple[UploadedPart, ...]", tuple(parts)) if body is None else (),
+        body=body,
         extra_data=extra,
         length=length,
         statistics=_EMPTY,

@@ -8,12 +8,10 @@ again.
 from __future__ import annotations
 
 import logging
-from array import array
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 
-from magicfs.engine import BatchLists, BatchResult, Engine, Failure
+from magicfs.engine import BatchResult, Engine, Failure
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
@@ -28,7 +26,7 @@ from magicfs.formats.job_object import JobObject
 from magicfs.parallel import raise_first
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.protocol.readback import Outcome
-from magicfs.protocol.steps import Batch, Complete, Publication, Put
+from magicfs.protocol.steps import Complete, Publication, Put
 from magicfs.stores.conditions import remove_matching
 from magicfs.stores.interrupt import hold
 from magicfs.transaction import facts, outcome, own_path, publish, revert
@@ -40,6 +38,7 @@ from magicfs.transaction.outcome import JobEnd, JobOutcome
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobMoved, JobRecord, JobVersion, new_token
 from magicfs.transaction.sweep import sweep
+from magicfs.transaction.visible import Wanted, lists_of, make_visible
 
 __all__ = ["Executor"]
 
@@ -196,31 +195,14 @@ class Executor:
         )
 
     async def _run(
-        self,
-        output: JobOutput,
-        wanted: Callable[[int, Publication], bool],
-        *,
-        verify: bool,
-        bodies: Bundles | None = None,
+        self, output: JobOutput, wanted: Wanted, *, verify: bool, bodies: Bundles | None = None
     ) -> BatchResult:
-        """Make the files visible that are wanted, by their places in the job and their steps."""
-        etags, places, conditions = self._etags, array("Q"), self.record.conditions
-
-        def steps() -> Iterator[Publication]:
-            for place, step in enumerate(output.steps(if_absent=self._if_absent)):
-                if not wanted(place, step):
-                    continue
-                places.append(place)
-                if isinstance(step, Put):
-                    yield step._replace(if_absent=conditions.put_if_absent)
-                else:
-                    yield step
-
-        def completed(number: int, etag: str) -> None:
-            etags.put(places[number], etag)
-
-        batch = Batch("complete", steps())
-        return await self.engine.run(batch, verify=verify, completed=completed, bodies=bodies)
+        return await make_visible(
+            *(self.engine, self.record.conditions, output, self._etags, wanted),
+            if_absent=self._if_absent,
+            verify=verify,
+            bodies=bodies,
+        )
 
     async def _complete_remotely(self, version: JobVersion, output: JobOutput) -> None:
         """Let other processes complete what they can; their answers are noted."""
@@ -257,7 +239,7 @@ class Executor:
         return version
 
     async def _failed(self, version: JobVersion, output: JobOutput, result: BatchResult) -> JobVersion:
-        lists = self._lists(output, result)
+        lists = lists_of(output, self._etags, result)
         done, failed = lists["done"], lists["failed"]
         undecided = next((one for one in result.failures if not self._is_definite(one)), None)
         if undecided is not None:
@@ -281,16 +263,6 @@ class Executor:
             ) from first
         self._done.failure, self._done.lists = first, lists
         return await self.record.move(version, JobState.REVERTING, reason=str(first))
-
-    def _lists(self, output: JobOutput, result: BatchResult) -> BatchLists:
-        failed = [failure.step.key for failure in result.failures]
-        lists, tried = BatchLists(done=[], failed=failed, not_started=[]), set(failed)
-        for key, etag in zip(output.final_keys(), self._etags, strict=True):
-            if etag is not None:
-                lists["done"].append(key)
-            elif key not in tried:
-                lists["not_started"].append(key)
-        return lists
 
     def _is_definite(self, failure: Failure) -> bool:
         """Whether a file is known not to come; a recovery that may not write proves nothing."""
