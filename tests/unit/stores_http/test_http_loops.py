@@ -262,7 +262,7 @@ def test_a_process_ends_without_a_word(server: Standing, name: str) -> None:
     """
     text = textwrap.dedent(program) + textwrap.dedent(PROGRAMS[name])
     done = subprocess.run(
-        [sys.executable, "-X", "dev", "-W", "error", "-W", "ignore::DeprecationWarning", "-c", text],
+        [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", text],
         capture_output=True,
         text=True,
         timeout=120,
