@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import tempfile
 import threading
 import time
@@ -78,6 +79,17 @@ def succeed(job: Job, proxy: FaultProxy) -> None:
         for number in range(3):
             with job.task(number) as task:
                 write(task)
+
+
+def start_all_threads_of_the_loop() -> None:
+    """The loop keeps a few threads, which hash bodies among other things, and starts them one by one."""
+    number = min(32, (os.cpu_count() or 1) + 4)  # as ``ThreadPoolExecutor`` counts
+    barrier = threading.Barrier(number)
+
+    async def meet() -> None:
+        await asyncio.gather(*(asyncio.to_thread(barrier.wait, 60) for _ in range(number)))
+
+    fsspec.asyn.sync(fsspec.asyn.get_loop(), meet)
 
 
 def map_threads(job: Job, proxy: FaultProxy) -> None:
@@ -156,6 +168,7 @@ def test_job_leaves_nothing_in_its_process_however_it_ends(
             )
 
         succeed(job(), proxy)  # starts what is started once for a process, such as fsspec's own thread
+        start_all_threads_of_the_loop()
         threads = set(threading.enumerate())
         known = set(tracker()._scopes)  # of other tests, which leave files open on purpose
         for _ in range(2):
