@@ -43,6 +43,14 @@ class JobFacts:
     accepted: list[set[str]] | None = None
     committer: str = "magic"
 
+    def has_uploads(self, plan: Plan | None, small: int | None) -> bool:
+        """Whether any file that is published was an upload: files of at most ``small`` bytes were none."""
+        return (
+            small is None
+            or plan is None
+            or any(len(self.outputs[attempt][key]) > small for key, attempt in plan.files.items())
+        )
+
     @property
     def stem(self) -> str:
         """The key of the job object without its suffix."""

@@ -132,7 +132,8 @@ class Scene(Watched):
             if late.surprising:
                 self.surprised("a late worker", late)
         if not outcome.died:
-            upload_days = MODELS[self.setting.store].upload_days
+            has_uploads = self.job.has_uploads(self.history.plan, self.context.small_files)
+            upload_days = MODELS[self.setting.store].upload_days if has_uploads else None
             if isinstance(outcome.error, CommitFailed) and days.is_going(self.wait_h, upload_days):
                 return outcome
             self.surprised("the driver", outcome)

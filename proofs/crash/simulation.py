@@ -255,10 +255,12 @@ class Simulation(Watched):
         """Whether a job that has waited ended as it must, if nobody else has begun or ended it."""
         if not hours or self._skew or job.context.job in self._helped:
             return
+        history = self.histories[job.context.job]
+        has_uploads = job.facts.has_uploads(history.plan, job.context.small_files)
         wrong = days.complaint(
             hours,
-            MODELS[job.setting.store].upload_days,
-            committing=self.histories[job.context.job].reached("committing"),
+            MODELS[job.setting.store].upload_days if has_uploads else None,
+            committing=history.reached("committing"),
             warnings=report.warnings if report is not None else None,
         )
         if wrong:
