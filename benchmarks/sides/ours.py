@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
@@ -126,7 +125,6 @@ class Ours:
 
 def _tracked(tracking: Tracking) -> dict[str, Any]:
     """The arguments of a job."""
-    if tracking != "bundles":
-        return {"tracking": tracking}
-    known = inspect.signature(magicfs.Job).parameters
-    return {"tracking": "memory"} | ({"small_files": _BUNDLED_BYTES} if "small_files" in known else {})
+    if tracking == "bundles":
+        return {"tracking": "memory", "small_files": _BUNDLED_BYTES}
+    return {"tracking": tracking}
