@@ -99,7 +99,24 @@ def test_a_driver_that_dies_amid_the_parts_is_finished_by_a_recovery(skip: int) 
     fault = Fault(Kind.CRASH_AFTER, operation="put", prefix="sales/_magicfs/", skip=skip)
     assert scene.commit(job, commits, fault) is None
     scene.recover()
-    manifest, _ = manifest_of(scene, job)
+    manifest, listed = manifest_of(scene, job)
     assert manifest.count == 7
+    assert listed == [f"sales/_magicfs/{job.id}/{part.name}" for part in manifest.parts]
     assert verify(scene).ok
     assert scene.work() == []
+
+
+def test_parts_that_a_dead_process_left_go_and_no_others() -> None:
+    scene = JobScene()
+    before = published(scene)
+    job = scene.job("append")
+    commits = scene.wrote(job, FILES)
+    left, others = (f"_magicfs/{name}/00000-0123456789abcdef.json" for name in (job.id, f"{job.id}0"))
+    scene.put(left, b"{}")
+    scene.put(others, b"{}")
+    job.commit(commits)
+    manifest, listed = manifest_of(scene, job)
+    assert listed == [f"sales/_magicfs/{job.id}/{part.name}" for part in manifest.parts]
+    assert f"sales/{others}" in scene.objects()
+    assert len(manifest_of(scene, before)[1]) == 3
+    assert verify(scene).ok

@@ -25,7 +25,7 @@ from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS
 from magicfs.stores.port import Store
 
-__all__ = ["FILES_IN_MANIFEST", "with_files", "write"]
+__all__ = ["FILES_IN_MANIFEST", "delete_others", "with_files", "write"]
 
 FILES_IN_MANIFEST = 50_000
 """Most files that a manifest lists itself."""
@@ -46,6 +46,20 @@ async def write(
 
     async with aclosing(in_order(_parts(job, files), put, _AT_ONCE)) as written:
         return tuple([part async for part in written])
+
+
+async def delete_others(store: Store, destination: str, manifest: Manifest) -> None:
+    """Delete the parts that were written for a manifest that is not the one that stands.
+
+    ``manifest`` stands: whoever publishes the job from now on keeps its parts. A process that died, or that
+    was slower, has left others. A second call does nothing.
+    """
+    named = {_key(destination, manifest.job_id, part) for part in manifest.parts}
+    directory = paths.join(destination, MANIFESTS, manifest.job_id)
+    others = [one.key async for one in store.list(paths.prefix_of(directory)) if one.key not in named]
+    at_once = store.capabilities.bulk_delete_max
+    for start in range(0, len(others), at_once):
+        await store.delete(others[start : start + at_once])
 
 
 def _parts(job: str, files: Iterable[ManifestFile]) -> Iterator[tuple[FilesPart, bytes]]:

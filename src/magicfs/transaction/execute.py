@@ -316,6 +316,7 @@ class Executor:
         done.deleted = len(old) - len(left)
         done.warnings += [f"{key} was written anew by somebody else and stays" for key in left]
         self._success = await publish.write_success(self.cleaner, context, conditions, job, done.output)
+        await publish.delete_parts_left(self.cleaner, context, conditions, done.output)
 
     async def _revert(self, version: JobVersion) -> JobOutcome:
         self._done.end = JobEnd.REVERTED

@@ -29,6 +29,7 @@ from magicfs.transaction.output import JobOutput
 
 __all__ = [
     "delete_old",
+    "delete_parts_left",
     "job_statistics",
     "publish_manifest",
     "republish",
@@ -87,6 +88,18 @@ async def publish_manifest(
         **await _files_of(engine, output, destination, job.job_id, etags),
     )
     await chain.publish(engine.store, conditions, destination, manifest)
+
+
+async def delete_parts_left(
+    engine: Engine, context: JobContext, conditions: Conditions, output: JobOutput
+) -> None:
+    """Delete parts of manifests that nobody reads, once the manifests themselves stand."""
+    if output.files <= parts.FILES_IN_MANIFEST:
+        return
+    for destination in (context.layout.destination, *context.extra_destinations):
+        manifest = await chain.read(engine.store, destination, context.job, conditions, files=False)
+        if manifest is not None and manifest.parts:
+            await parts.delete_others(engine.store, destination, manifest)
 
 
 async def republish(engine: Engine, context: JobContext, conditions: Conditions) -> bool:

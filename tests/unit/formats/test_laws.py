@@ -421,6 +421,7 @@ _ATTRIBUTES: dict[str, st.SearchStrategy[Any]] = {
     "Pending.body": st.none(),
     "Pointer.runs": st.lists(st.tuples(_hostile, _ids), max_size=3, unique_by=lambda one: one[0]).map(tuple),
     "Pointer.forgotten": st.sampled_from(["", "?", "AAAAAA==", "q83vASNFZ4k="]),
+    "FilesPart.name": _ids,
     "FileList.files": st.dictionaries(keys(), _numbers, max_size=3).map(lambda found: tuple(found.items())),
 }
 _UNIQUE = {Pending: "destination_key", ManifestFile: "key", FileEntry: "destination"}
