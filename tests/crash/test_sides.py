@@ -83,7 +83,7 @@ def test_a_check_meets_the_store_that_is_asked_for(store: str) -> None:
     [scene] = seen
     assert scene.filesystem.store("bucket").capabilities.upload_days == MODELS[KINDS[store][0]].upload_days
     first, second = (asyncio.run(scene.filesystem.store("bucket").put("a", b"same")).etag for _ in range(2))
-    assert (first == second) == (store == "s3")
+    assert (first == second) == (store in {"s3", "wire"})  # both are S3: equal bytes have equal ETags
     probed = asyncio.run(conditions_of(scene.filesystem.store("bucket"), "x"))
     assert probed == scene.conditions == MODELS[KINDS[store][0]].honoured
 
