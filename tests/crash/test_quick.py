@@ -19,6 +19,7 @@ from proofs.crash.mutants import ALL_MUTANTS
 from proofs.crash.patching import changed_functions, patched
 from proofs.crash.settings import Setting, all_settings
 from proofs.crash.simulation import Simulation
+from proofs.crash.wrong_bundles import BUNDLE_MUTANTS
 from proofs.crash.wrong_company import COMPANY_MUTANTS
 from proofs.crash.wrong_lines import MUTANTS, Mutant
 from proofs.crash.wrong_places import FAR_MUTANTS
@@ -73,7 +74,7 @@ def test_everything_quickly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 def test_some_committers_are_asked_for() -> None:
-    assert mutants_of(["magic"]) == [*MUTANTS, *FAR_MUTANTS, *COMPANY_MUTANTS]
+    assert mutants_of(["magic"]) == [*MUTANTS, *FAR_MUTANTS, *COMPANY_MUTANTS, *BUNDLE_MUTANTS]
     assert mutants_of(["file-v1"]) == []
     some = units(["direct"], quick=True, targets=Targets(0, 0, 0, 0), first=0)
     assert {(kind, what[0]) for kind, what in some} == {("classic", "direct")}

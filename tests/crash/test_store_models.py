@@ -49,7 +49,7 @@ def upload(store: MemoryStore, key: str, body: bytes = b"x") -> tuple[str, Any]:
     return upload_id, now(store.put_part(key, upload_id, 1, body))
 
 
-@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("kind", [kind for kind in OTHERS if kind != "wire"])  # which is S3
 def test_equal_bytes_have_another_etag_each_time(kind: str) -> None:
     _, store = world_and_store(kind)
     first = now(store.put("a", b"same"))

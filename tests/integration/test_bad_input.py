@@ -204,6 +204,7 @@ def test_pending_file_that_may_not_be_read_fails_its_task(place: Place) -> None:
     job = place.job().setup()
     task = job.task(0).setup()
     write(task, "good.txt", "bad.txt")
+    forget_files(task)
     denied = Rule("GetObject", Action.ERROR, match=r"bad\.txt\.pending", status=403, code="AccessDenied")
     place.proxy.add(denied)
     with pytest.raises(PermissionDenied, match=r"bad\.txt\.pending.*check the credentials"):

@@ -44,7 +44,7 @@ TRIALS = Counter(
     }
 )
 TASK_COMMIT = {
-    "store": Counter({"List Blobs": 1, "Get Blob": 2, "Put Blob": 1, "Delete Blob": 4}),
+    "store": Counter({"List Blobs": 1, "Put Blob": 1, "Delete Blob": 4}),
     "memory": Counter[str](),
 }
 COMMIT = Counter(

@@ -136,12 +136,12 @@ def play(mode: str, *, jobs: int = 1, known: bool = True, **options: Any) -> tup
 
 # The first job at a destination, and a later one: requests in a row of its setup and of its commit.
 FIRST = {
-    "fail": (5, 24),
-    "append": (5, 20),
-    "replace": (5, 24),
-    "replace_partitions": (5, 24),
+    "fail": (6, 24),
+    "append": (6, 20),
+    "replace": (6, 24),
+    "replace_partitions": (6, 24),
 }
-LATER = {"append": (5, 24), "replace": (6, 34), "replace_partitions": (6, 34)}
+LATER = {"append": (6, 24), "replace": (7, 34), "replace_partitions": (7, 34)}
 
 
 @pytest.mark.parametrize("tracking", ["store", "memory"])
@@ -160,14 +160,15 @@ def test_requests_in_a_row_of_a_later_job(mode: str) -> None:
 
 
 def test_setup_looks_at_everything_at_once() -> None:
-    """What could refuse the job; the job object, and its move; who else is there, and what they say."""
+    """What could refuse the job; the job object, and its move; its manifest; who else is there, and what they say."""
     _, far = play("append")
-    rows = [sorted(operation for tick, operation in far.log if tick == row) for row in range(5)]
+    rows = [sorted(operation for tick, operation in far.log if tick == row) for row in range(6)]
     assert rows == [
         ["head", "list", "list"],
         ["put"],
         ["put"],
-        ["head", "list_directories", "list_uploads"],
+        ["head"],
+        ["list_directories", "list_uploads"],
         ["get"],
     ]
 

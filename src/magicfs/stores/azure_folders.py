@@ -5,6 +5,8 @@ There directories are real, a rename is one step, and what is renamed keeps its 
 
 from __future__ import annotations
 
+import asyncio
+import weakref
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
@@ -25,6 +27,7 @@ from magicfs.stores.tree_port import Entry
 __all__ = ["AzureFolders"]
 
 _known: dict[str, bool] = {}
+_turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
 
 
 class AzureFolders:
@@ -35,9 +38,10 @@ class AzureFolders:
 
     async def exist(self) -> bool:
         account = self._requests.identity.rpartition("/")[0]
-        if account not in _known:
-            _known[account] = await self._account_has_folders()
-        return _known[account]
+        async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+            if account not in _known:
+                _known[account] = await self._account_has_folders()
+            return _known[account]
 
     async def _account_has_folders(self) -> bool:
         try:

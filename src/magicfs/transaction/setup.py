@@ -213,13 +213,12 @@ async def look_around(
     A job looks after its object is set: of two that start at once at least one sees the other. Uploads are
     left out where the job has a run: earlier jobs of it may be aborted before.
     """
-    looks: list[Coroutine[Any, Any, Any]] = [
-        _is_published(engine, context),
-        find_unfinished_jobs(engine, context.layout.destination),
-    ]
+    # Not beside the others: where a flip is two renames, a listing between them shows no job at all.
+    is_published = await _is_published(engine, context)
+    looks: list[Coroutine[Any, Any, Any]] = [find_unfinished_jobs(engine, context.layout.destination)]
     if context.run_id is None:
         looks.append(pending_uploads(engine, context))
-    is_published, others, *uploads = await at_once(*looks)
+    others, *uploads = await at_once(*looks)
     return is_published, others, uploads[0] if uploads else ()
 
 
