@@ -111,8 +111,11 @@ def _mutant_on(kind: str, mutant: Mutant) -> Mutant | None:
 
 
 def _moved(setting: Setting, kind: str) -> Setting | None:
-    """The same job on another store; None for one that tries what its own store lacks."""
-    return replace(setting, store=KINDS[kind][0]) if setting.store == KINDS["s3"][0] else None
+    """The same job on another store; None for one that tries what its own store lacks, or cannot be there."""
+    if setting.store != KINDS["s3"][0]:
+        return None
+    moved = replace(setting, store=KINDS[kind][0])
+    return moved if moved.possible else None
 
 
 def _cuts(kind: str, committer: str, *, quick: bool, first: int) -> Iterator[_Unit]:

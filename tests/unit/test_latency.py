@@ -160,7 +160,7 @@ def test_requests_in_a_row_of_a_later_job(mode: str) -> None:
 
 
 def test_setup_looks_at_everything_at_once() -> None:
-    """What could refuse the job; the job object, and its move; its manifest; who else is there, and what they say."""
+    """What could refuse the job; its object, and its move; its manifest; who else is there; what they say."""
     _, far = play("append")
     rows = [sorted(operation for tick, operation in far.log if tick == row) for row in range(6)]
     assert rows == [
