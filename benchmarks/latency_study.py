@@ -76,6 +76,11 @@ class Run:
         """How far the whole job is from what was told, as a share of that."""
         return self.played.total_s / self.told.total_s - 1
 
+    @property
+    def refused(self) -> int:
+        """How many requests the store had no room for."""
+        return self.played.work.tally.refused + self.played.commit.tally.refused
+
 
 @dataclass
 class Study:
@@ -192,12 +197,14 @@ def study(sizes: Sizes) -> Study:
                 run = Run(subject.name, latency_s, played, told)
                 found.runs.append(run)
                 _say(run)
-    worst = max(found.runs, key=lambda run: abs(run.apart), default=None)
+    # Where the store refuses, requests are made again at moments that no arithmetic tells.
+    smooth = [run for run in found.runs if not run.refused]
+    worst = max(smooth, key=lambda run: abs(run.apart), default=None)
     if worst is not None and abs(worst.apart) > _APART_MOST:
         raise RuntimeError(
             f"{worst.committer}, {worst.played.files} files at {worst.latency_s} s: the code took "
-            f"{worst.played.total_s:.1f} s and {worst.told.total_s:.1f} s are told from its requests; more "
-            "than refusals can explain, so benchmarks/latency_requests.py misses something"
+            f"{worst.played.total_s:.1f} s and {worst.told.total_s:.1f} s are told from its requests, and "
+            "none was refused: benchmarks/latency_requests.py misses something"
         )
     return found
 
@@ -208,7 +215,7 @@ def _say(run: Run) -> None:
         f"{run.committer}, {played.tasks} tasks, {played.files} files, {run.latency_s * 1000:.0f} ms: "
         f"job commit {played.commit.seconds:.1f} s (told {told.commit_s:.1f}), "
         f"whole job {played.total_s:.1f} s "
-        f"(told {told.total_s:.1f}), {played.work.tally.refused + played.commit.tally.refused} refused, "
+        f"(told {told.total_s:.1f}), {run.refused} refused, "
         f"{played.failed} attempts failed",
         file=sys.stderr,
         flush=True,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,7 +24,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command. Exit code 1 if a request of magicfs fell back to aiobotocore."""
+    """The command. Exit code 1 if a request of magicfs fell back to aiobotocore, or a group failed."""
     parser = _parser()
     given = parser.parse_args(arguments)
     if given.write is not None and given.group:
@@ -32,9 +33,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     about = machine.describe()
     figures: dict[str, Figure] = {}
     started = time.monotonic()
+    failed = []
     for name in given.group or groups_of(given.run):
-        with session.timed(name):
-            figures |= measure_of(name)(session)
+        try:
+            with session.timed(name):
+                figures |= measure_of(name)(session)
+        except Exception as error:  # noqa: BLE001 - what the others have measured is told all the same
+            session.say(traceback.format_exc())
+            session.remarks[name] = f"failed: {error}"
+            failed.append(name)
     targets = [target for target in of_run(given.run) if not given.group or target.name in figures]
     session.say(as_text(targets, figures))
     for name, why in session.remarks.items():
@@ -50,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "seconds": {name: round(seconds, 1) for name, seconds in session.seconds.items()},
         "whole_s": round(time.monotonic() - started, 1),
         "fallbacks": session.fallbacks,
+        "failed": failed,
         "remarks": session.remarks,
         "met": {t.name: t.is_met(figures[t.name].value) for t in targets if t.name in figures},
         "spread": {name: [_short(one.low), _short(one.high)] for name, one in figures.items()},
@@ -63,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.write is not None:
         page.write(given.write, given.run, figures, told, session.sides, session.pictures)
     print(json.dumps(told, separators=(",", ":"), ensure_ascii=False))
-    return 1 if session.fallbacks and not given.allow_fallbacks else 0
+    return 1 if failed or (session.fallbacks and not given.allow_fallbacks) else 0
 
 
 def _parser() -> argparse.ArgumentParser:

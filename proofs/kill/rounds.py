@@ -149,7 +149,8 @@ class Round:
         if result is not None and state == "none" and not self.seen.server_killed:
             self._judge.compare(self._judge.old, f"a job that said it failed ({result.said})")
             return
-        completes = any(one.phase is Phase.COMPLETE for one in proxy.sightings)
+        # Small files are put, not completed; then the manifest tells that they were.
+        completes = any(one.phase in {Phase.COMPLETE, Phase.MANIFEST} for one in proxy.sightings)
         with self._proxy(NO_DELAYS) as direct:
             expected = self._recovery.run(direct, completes=completes)
         self._judge.compare(expected, f"the recovery of a job that was {state}")
