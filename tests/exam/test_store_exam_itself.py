@@ -373,8 +373,8 @@ def test_part_of_the_exam_cannot_be_left_out_in_silence() -> None:
         Shorter().test_store_is_asked_what_it_says_that_it_can_do()
 
 
-def deviating(monkeypatch: pytest.MonkeyPatch, test: str, seen: str) -> None:
-    row = Deviation(f"test_{test}", "tried", "does it otherwise", seen)
+def deviating(monkeypatch: pytest.MonkeyPatch, test: str, seen: str, always: bool = True) -> None:
+    row = Deviation(f"test_{test}", "tried", "does it otherwise", seen, always)
     monkeypatch.setattr("magicfs.testing.store_exam.base.DEVIATIONS", {"tried": (row,)})
 
 
@@ -387,6 +387,14 @@ def test_stated_deviation_that_is_gone_fails(monkeypatch: pytest.MonkeyPatch) ->
     deviating(monkeypatch, "second_put_if_absent_meets_its_own_object", "DID NOT RAISE")
     with pytest.raises(pytest.fail.Exception, match="tried passes now: remove the row"):
         exam_of(MemoryStore, "tried").test_second_put_if_absent_meets_its_own_object()
+
+
+@pytest.mark.parametrize("kind", [MemoryStore, ForgetsConditions])
+def test_deviation_that_is_there_at_times_passes_either_way(
+    monkeypatch: pytest.MonkeyPatch, kind: Any
+) -> None:
+    deviating(monkeypatch, "second_put_if_absent_meets_its_own_object", "DID NOT RAISE", always=False)
+    exam_of(kind, "tried").test_second_put_if_absent_meets_its_own_object()
 
 
 def test_stated_deviation_that_looks_otherwise_fails_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
