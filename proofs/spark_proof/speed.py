@@ -247,7 +247,7 @@ class _Plain:
         from pyspark import TaskContext
         from s3fs import S3FileSystem
 
-        from magicfs.spark.partition_writer import FileName, PartitionWriter
+        from magicfs.tables.partition_writer import FileName, PartitionWriter
 
         filesystem = S3FileSystem(**self.storage)
         name = FileName(f"part-{TaskContext.get().partitionId():05d}", ".snappy.parquet")

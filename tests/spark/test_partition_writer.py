@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import magicfs
 from magicfs.errors import UsageError
-from magicfs.spark.partition_names import HIVE_DEFAULT_PARTITION
-from magicfs.spark.partition_writer import FileName, PartitionWriter
+from magicfs.tables.partition_names import HIVE_DEFAULT_PARTITION
+from magicfs.tables.partition_writer import FileName, PartitionWriter
 
 NAME = FileName("part-00003", ".snappy.parquet")
 

@@ -19,10 +19,10 @@ import magicfs
 from magicfs.demo.session import PANDAS_WARNING
 from magicfs.errors import UsageError
 from magicfs.spark import schema
-from magicfs.spark.formats import FORMATS, FileSettings, open_writer
 from magicfs.spark.options import build
 from magicfs.spark.writers import COMMIT_SCHEMA, collect_commits, commit_batch, current_task
 from magicfs.spark.writing import task_files
+from magicfs.tables.formats import FORMATS, FileSettings, open_writer
 
 pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")
 

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magicfs.errors import UsageError
-from magicfs.spark import formats
-from magicfs.spark.formats import FORMATS, FileSettings, open_writer
-from magicfs.spark.text_lines import json_lines
+from magicfs.tables import formats
+from magicfs.tables.formats import FORMATS, FileSettings, open_writer
+from magicfs.tables.text_lines import json_lines
 
 ENTRY = st.fixed_dictionaries({"text": st.none() | st.text(), "number": st.none() | st.integers(-9, 9)})
 ROWS = st.lists(

@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import types as t
 
 from magicfs.errors import UsageError
-from magicfs.spark.formats import FORMATS
 from magicfs.spark.options import OPTIONS, parse
 from magicfs.spark.schema import check
+from magicfs.tables.formats import FORMATS
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/spark.md").read_text()
 INT, TEXT = t.IntegerType(), t.StringType()

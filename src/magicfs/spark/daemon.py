@@ -14,7 +14,7 @@ import pyspark.daemon
 __all__ = ["preload"]
 
 _OF_TASKS = (
-    *("magicfs.spark.datasource", "magicfs.spark.partition_writer", "magicfs.spark.schema"),
+    *("magicfs.spark.datasource", "magicfs.tables.partition_writer", "magicfs.spark.schema"),
     *("magicfs.filesystem.chained", "magicfs.committers.magic", "magicfs.manifests.chain"),
     *("pyarrow.parquet", "pyarrow.compute"),
 )

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args
 from magicfs.errors import UsageError
 from magicfs.job.spec import Publish
 from magicfs.protocol.conflict import CONFLICTS, Conflict
-from magicfs.spark.formats import FORMATS
+from magicfs.tables.formats import FORMATS
 
 __all__ = ["OPTIONS", "LateWriters", "WriteOptions", "build", "parse"]
 

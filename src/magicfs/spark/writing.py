@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from magicfs.spark.partition_writer import OutputFile, PartitionWriter
+    from magicfs.tables.partition_writer import OutputFile, PartitionWriter
 
 __all__ = [
     "COMMIT_TRIES",
@@ -215,7 +215,8 @@ def write_partition(
     from pyspark import TaskContext
 
     # What a task needs is imported before the heap is frozen.
-    from magicfs.spark import partition_writer, schema  # noqa: F401
+    from magicfs.spark import schema  # noqa: F401
+    from magicfs.tables import partition_writer  # noqa: F401
 
     freeze_heap()
     with current_task(spec, storage_options=chosen.storage_options) as task:
@@ -234,7 +235,7 @@ def task_files(chosen: WriteOptions, frame: StructType, task: Task, partition_id
     frame's partition.
     """
     from magicfs.spark import schema
-    from magicfs.spark.partition_writer import FileName, PartitionWriter
+    from magicfs.tables.partition_writer import FileName, PartitionWriter
 
     filesystem, path = task.filesystem, task.path
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from magicfs.errors import UsageError
 from magicfs.protocol import paths
-from magicfs.spark.partition_names import (
+from magicfs.tables.partition_names import (
     HIVE_DEFAULT_PARTITION,
     PartitionValue,
     directory,

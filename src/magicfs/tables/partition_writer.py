@@ -1,4 +1,4 @@
-"""From Arrow record batches to files, one or more for each partition value. Knows nothing of Spark."""
+"""From Arrow record batches to files, one or more for each partition value."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Self
 
 import pyarrow as pa
 
-from magicfs.spark.formats import FORMATS, FileSettings, open_writer
-from magicfs.spark.output_files import FileName, Finishers, OpenFile, OutputFile
+from magicfs.tables.formats import FORMATS, FileSettings, open_writer
+from magicfs.tables.output_files import FileName, Finishers, OpenFile, OutputFile
 
 __all__ = ["BUFFER_BYTES", "FileName", "OutputFile", "PartitionWriter"]
 
@@ -248,7 +248,7 @@ class PartitionWriter:
         """Hand the rows that are held together to their partitions."""
         if not self._whole:
             return
-        from magicfs.spark import partition_split
+        from magicfs.tables import partition_split
 
         whole = pa.Table.from_batches(self._whole, self._whole[0].schema)
         self._whole, self._whole_bytes = [], 0
@@ -260,7 +260,7 @@ class PartitionWriter:
 
     def _file_schema(self, schema: pa.Schema) -> pa.Schema:
         if self._partition_by:
-            from magicfs.spark import partition_split
+            from magicfs.tables import partition_split
 
             for name in self._partition_by:
                 partition_split.check_column(schema, name)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from magicfs.errors import UsageError
-from magicfs.spark import partition_names
+from magicfs.tables import partition_names
 
 __all__ = ["check_column", "split"]
 

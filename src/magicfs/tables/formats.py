@@ -1,4 +1,4 @@
-"""The formats of files, each as pyarrow writes it. Knows nothing of Spark but its names of codecs.
+"""The formats of files, each as pyarrow writes it, with Spark's names of the codecs.
 
 A worker of Spark is a new process, whose first file waits for what is imported: so each format brings its own
 when it is used, and ``pyarrow.compute``, which takes longest, comes where values are computed.
@@ -220,7 +220,7 @@ def _csv_lines(table: pa.Table) -> Any:
             f"column {table.column_names[0]} is the only one and holds null, which CSV makes an empty "
             "line, and readers skip those; write another column too, replace nulls, or choose 'json'"
         )
-    from magicfs.spark import text_lines
+    from magicfs.tables import text_lines
 
     return _csv_text(text_lines.csv_values(table), header=False)
 
@@ -234,7 +234,7 @@ def _csv_text(table: pa.Table, *, header: bool) -> Any:
 
 
 def _json(sink: Sink, _schema: pa.Schema, settings: FileSettings) -> _Text:
-    from magicfs.spark import text_lines
+    from magicfs.tables import text_lines
 
     return _Text(sink, settings, text_lines.json_lines)
 
@@ -255,7 +255,7 @@ def _check_days(kind: Format, name: str, array: pa.Array[Any]) -> None:
         for one in cast("pa.StructArray", array).flatten():
             _check_days(kind, name, one)
     elif pa.types.is_map(type_):
-        from magicfs.spark import text_lines
+        from magicfs.tables import text_lines
 
         _check_days(kind, name, array.cast(text_lines.entries_type(cast("pa.MapType[Any, Any]", type_))))
     elif pa.types.is_list(type_) or pa.types.is_large_list(type_):

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from magicfs.spark.formats import FileWriter
+from magicfs.tables.formats import FileWriter
 
 __all__ = ["FileName", "Finishers", "OpenFile", "OutputFile"]
 
