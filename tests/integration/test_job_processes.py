@@ -47,6 +47,18 @@ def die_in_task_2(task):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def die_once(task):
+    file = task.filesystem.open(f"{task.path}/part-0.txt", "wb")
+    file.write(f"{task.id}\\n".encode())
+    file.flush()
+    try:
+        open(Path(__file__).with_name(f"died-{task.job_id}"), "x").close()
+    except FileExistsError:
+        file.close()
+    else:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 def commit(task):
     with task:
         write(task)
@@ -150,4 +162,28 @@ def test_process_that_dies_in_mid_task_leaves_nothing_behind(
     ):
         job.map(writers.die_in_task_2, range(4), executor=mortal, retries=1)
     assert published(ministack, job) == []
+    assert_nothing_left(ministack, job)
+
+
+def test_pool_that_a_dead_process_broke_gives_way_to_a_new_one(
+    ministack: Server,
+    make: Callable[..., Job],
+    method: multiprocessing.context.BaseContext,
+    writers: ModuleType,
+) -> None:
+    pools: list[ProcessPoolExecutor] = []
+
+    def new_pool() -> ProcessPoolExecutor:
+        pools.append(ProcessPoolExecutor(2, mp_context=method))
+        return pools[-1]
+
+    with make(tracking="memory") as job:
+        assert [one.task_id for one in job.map(writers.die_once, range(4), executor=new_pool)] == [
+            f"{number:06d}" for number in range(4)
+        ]
+    assert len(pools) == 2
+    for pool in pools:
+        with pytest.raises(RuntimeError):  # they are shut down
+            pool.submit(len, "")
+    assert published(ministack, job) == EVERY_ROW
     assert_nothing_left(ministack, job)

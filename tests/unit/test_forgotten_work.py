@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import traceback
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -187,6 +187,34 @@ def test_map_runs_a_function_again_whose_own_block_raised(scene: JobScene) -> No
                 raise ZeroDivisionError
 
     with ThreadPoolExecutor(1) as pool, scene.job() as job:
+        job.map(fails_once, [0], executor=pool)
+    assert (len(set(seen)), job.report.files) == (2, 1)
+
+
+class TakesEqualCallsForOne(ThreadPoolExecutor):
+    """As Dask's client does: by the content of the arguments."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.calls: dict[str, Future[Any]] = {}
+
+    def submit(self, function: Any, *arguments: Any) -> Future[Any]:  # type: ignore[override]
+        call = repr((function, arguments))
+        if call not in self.calls:
+            self.calls[call] = super().submit(function, *arguments)
+        return self.calls[call]
+
+
+def test_map_runs_a_task_again_where_equal_calls_are_one(scene: JobScene) -> None:
+    seen: list[str] = []
+
+    def fails_once(task: Task) -> None:
+        seen.append(task.attempt_id)
+        write(task)
+        if len(seen) == 1:
+            raise ZeroDivisionError
+
+    with TakesEqualCallsForOne() as pool, scene.job() as job:
         job.map(fails_once, [0], executor=pool)
     assert (len(set(seen)), job.report.files) == (2, 1)
 

@@ -19,6 +19,7 @@ from magicfs.job.commit import NO_REPORT, JobState, commit_call, described, stat
 from magicfs.job.found import log_found
 from magicfs.job.map import run_tasks
 from magicfs.job.open_attempts import OpenAttempts
+from magicfs.job.pools import Submits
 from magicfs.job.spec import JobSpec, Publish, choose_committer, destination_of
 from magicfs.job.task import Task
 from magicfs.protocol import ids
@@ -29,8 +30,6 @@ from magicfs.stores.interrupt import Call, run_on
 from magicfs.transaction.context import JobSetup, Rerun
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from fsspec.spec import AbstractFileSystem
 
     from magicfs.job.workers import Completer
@@ -390,7 +389,7 @@ class Job:
         function: Callable[[Task], Any],
         tasks: Iterable[int | str],
         *,
-        executor: Executor,
+        executor: Submits | Callable[[], Submits],
         retries: int = 3,
     ) -> list[TaskCommit]:
         """Run a function once per task on an executor, with retries; returns the winners' commits.
@@ -400,7 +399,8 @@ class Job:
         Args:
             function: Writes through the task it is given; must pickle for process pools.
             tasks: Numbers or names, each once.
-            executor: Anything with ``submit``, such as a process pool, Dask's or Ray's.
+            executor: Anything with ``submit``, such as a process pool or Dask's client; or a function
+                that makes a pool, to be called again when a dead process has broken the last one.
             retries: How often a failed task is tried again, in a new attempt.
 
         Raises:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import secrets
 import traceback
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import BrokenExecutor, Future
 from dataclasses import dataclass
 from typing import Any
 
 from magicfs.errors import CommitFailed, ProtocolViolation, UsageError
 from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.pools import Pools, Submits
 from magicfs.job.spec import JobSpec
 from magicfs.job.task import Task, not_repeatable
 from magicfs.protocol import ids
@@ -26,19 +29,23 @@ class _Failed:
     committing: bool  # whether it failed in its commit
 
 
+_Future = Future[TaskCommit | _Failed]
+
+
 def run_tasks(
     spec: JobSpec,
     function: Callable[[Task], Any],
     tasks: Iterable[int | str],
     *,
-    executor: Executor,
+    executor: Submits | Callable[[], Submits],
     retries: int,
 ) -> list[TaskCommit]:
-    """Run every task, each failed one again in a new attempt, and return the winners' commits.
+    """Run every task, each failed one again in a new attempt, and return the winners' commits, by task.
 
     Where the committer cannot repeat a task commit, a task is run again only if its attempt reports that it
     failed before it began to commit. Tasks are numbers or names, each once. ``executor`` is anything with
-    ``submit``. ``retries`` says how often a failed task is tried again.
+    ``submit``, or what makes one: then a new one takes the place of one that is broken. ``retries`` says how
+    often a failed task is tried again.
 
     Raises UsageError if a task is named twice; CommitFailed if a task commit failed, or its process was lost
     and may have been committing, and the committer cannot repeat it; else what a task raised in its last
@@ -49,58 +56,68 @@ def run_tasks(
         raise UsageError("name each task once, and give retries of 0 or more")
     repeatable = spec.make_committer().is_task_commit_repeatable
     run = _run_attempt if repeatable else _run_and_tell
+    with Pools(executor) as pools:
 
-    def submit(name: TaskId) -> Future[TaskCommit | _Failed]:
-        # Not job.task(name): in threads it would hand its commit over by itself, and the caller again.
-        return executor.submit(run, Task(spec, name), function)
+        def submit(name: TaskId) -> _Future:
+            # Not job.task(name): in threads it would hand its commit over by itself, and the caller again.
+            # The last argument is there for executors that take equal calls for one, as Dask's does: they
+            # would answer the second attempt with the first one's error.
+            return pools.submit(run, Task(spec, name), function, secrets.token_hex(6))
 
-    submitted = [(name, submit(name)) for name in names]
-    try:
-        commits, failures = _gathered(spec, submitted, submit, retries, repeatable=repeatable)
-    except BaseException:  # an interruption: nothing is begun any more
-        for _, future in submitted:
-            future.cancel()
-        raise
+        waiting: deque[tuple[TaskId, _Future, int]] = deque()
+        try:
+            waiting.extend((name, submit(name), retries) for name in names)
+            commits, failures = _gathered(spec, waiting, submit, pools, repeatable=repeatable)
+        except BaseException:  # an interruption: nothing is begun any more
+            for _, future, _ in waiting:
+                future.cancel()
+            raise
     if failures:
         raise _summary(failures, repeatable=repeatable)
-    return commits
+    return [commits[name] for name in names]
 
 
 def _gathered(
     spec: JobSpec,
-    submitted: Sequence[tuple[TaskId, Future[TaskCommit | _Failed]]],
-    submit: Callable[[TaskId], Future[TaskCommit | _Failed]],
-    retries: int,
+    waiting: deque[tuple[TaskId, _Future, int]],
+    submit: Callable[[TaskId], _Future],
+    pools: Pools,
     *,
     repeatable: bool,
-) -> tuple[list[TaskCommit], list[Exception]]:
-    """Wait for all tasks, running failed ones again; returns the winners' commits, and why others failed."""
-    commits: list[TaskCommit] = []
+) -> tuple[dict[TaskId, TaskCommit], list[Exception]]:
+    """Wait for all tasks, running failed ones again; returns the winners' commits, and why others failed.
+
+    A task that is run again goes to the end of those that are waited for: where a process pool breaks, all
+    its tasks fail at once, and must not run one after the other.
+    """
+    commits: dict[TaskId, TaskCommit] = {}
     failures: list[Exception] = []
-    for name, first in submitted:
-        future = first
-        for left in range(retries, -1, -1):
-            outcome = _outcome(future, spec, name, repeatable=repeatable)
-            if isinstance(outcome, TaskCommit):
-                commits.append(outcome)
-                break
-            error, again = outcome
-            if not left or not again:
-                failures.append(error)
-                break
-            future = submit(name)
+    while waiting:
+        name, future, left = waiting[0]
+        outcome = _outcome(future, spec, name, repeatable=repeatable)
+        waiting.popleft()
+        if isinstance(outcome, TaskCommit):
+            commits[name] = outcome
+            continue
+        error, again = outcome
+        if isinstance(error, BrokenExecutor):
+            again = again and pools.replace_broken(future)
+        if left and again:
+            waiting.append((name, submit(name), left - 1))
+        else:
+            failures.append(error)
     return commits, failures
 
 
 def _outcome(
-    future: Future[TaskCommit | _Failed], spec: JobSpec, name: TaskId, *, repeatable: bool
+    future: _Future, spec: JobSpec, name: TaskId, *, repeatable: bool
 ) -> TaskCommit | tuple[Exception, bool]:
     """What became of an attempt: its commit, or its error and whether the task may be run again."""
     try:
         result = future.result()
     except Exception as error:  # noqa: BLE001 - any failure of a task is retried
         if repeatable:
-            return error, not isinstance(error, BrokenExecutor)
+            return error, True
         # The attempt would have reported; so nobody knows how far it came.
         failure = not_repeatable(spec.committer, name, f"its process was lost ({error!r})")
         failure.__cause__ = error
@@ -127,7 +144,7 @@ def _summary(failures: list[Exception], *, repeatable: bool) -> Exception:
     return fatal
 
 
-def _run_attempt(task: Task, function: Callable[[Task], Any]) -> TaskCommit:
+def _run_attempt(task: Task, function: Callable[[Task], Any], _attempt: str) -> TaskCommit:
     with task.lent():
         function(task)
     commit = task.committed
@@ -136,10 +153,10 @@ def _run_attempt(task: Task, function: Callable[[Task], Any]) -> TaskCommit:
     return commit
 
 
-def _run_and_tell(task: Task, function: Callable[[Task], Any]) -> TaskCommit | _Failed:
+def _run_and_tell(task: Task, function: Callable[[Task], Any], attempt: str) -> TaskCommit | _Failed:
     """The same, but what fails is returned: what the executor raises then is not the attempt's."""
     try:
-        return _run_attempt(task, function)
+        return _run_attempt(task, function, attempt)
     except Exception as error:  # noqa: BLE001 - told to the driver
         error.add_note(traceback.format_exc())
         return _Failed(error, task.began_commit)
