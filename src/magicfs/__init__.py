@@ -54,7 +54,14 @@ _HOMES = {
     "stocator_files": "magicfs.datasets.stocator",
     "verify": "magicfs.datasets.verify",
 }
-_ROOMS = {"errors", "spark", "testing"}
+_ROOMS = {
+    "dask": "magicfs.engines.dask",
+    "daft": "magicfs.engines.daft",
+    "errors": "magicfs.errors",
+    "ray": "magicfs.engines.ray",
+    "spark": "magicfs.spark",
+    "testing": "magicfs.testing",
+}
 
 __all__ = [
     "Job",
@@ -82,7 +89,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
-        return import_module(f"magicfs.{name}")
+        return import_module(_ROOMS[name])
     if name not in _HOMES:
         raise AttributeError(f"module 'magicfs' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

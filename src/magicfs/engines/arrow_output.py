@@ -1,0 +1,84 @@
+"""What a task of an engine does with its rows: Arrow batches in, files of the task out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from magicfs.errors import UsageError
+from magicfs.formats.statistics import ROWS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from magicfs.job.task import Task
+
+__all__ = ["ArrowOutput"]
+
+_OPEN_FILES_MAX: Final = 1024
+"""Partitions of one task, as pyarrow's own limit is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowOutput:
+    """How the files of a dataset are written, the same in every task. Pickles."""
+
+    partition_by: tuple[str, ...] = ()  # columns whose values become directories, outermost first
+    file_format: str = "parquet"  # as pyarrow.dataset names it
+
+    @classmethod
+    def of(cls, partition_by: str | Sequence[str], file_format: str) -> ArrowOutput:
+        """From what a caller said; a single column may be named alone."""
+        columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+        if len(set(columns)) < len(columns):
+            raise UsageError(f"partition_by={list(columns)!r} names a column twice; name each once")
+        return cls(columns, file_format)
+
+    def write(self, task: Task, tables: Iterable[pa.Table]) -> int:
+        """Write tables of one schema below the path of a task that is set up; returns the number of rows.
+
+        Memory holds about one table and the open row groups, however many tables there are. Without any rows
+        no file is written. Raises UsageError if a partition column is missing.
+        """
+        import pyarrow as pa
+        import pyarrow.dataset
+
+        filled = (table for table in tables if table.num_rows)
+        first = next(filled, None)
+        if first is None:
+            return 0
+        schema, rows = first.schema, 0
+        self.check(schema)
+
+        def batches() -> Iterator[Any]:
+            nonlocal rows
+            table = first
+            while table is not None:
+                rows += table.num_rows
+                yield from table.cast(schema).to_batches()
+                table = next(filled, None)
+
+        pyarrow.dataset.write_dataset(
+            pa.RecordBatchReader.from_batches(schema, batches()),
+            task.path,
+            filesystem=task.filesystem,
+            format=self.file_format,
+            partitioning=pyarrow.dataset.partitioning(
+                pa.schema([schema.field(name) for name in self.partition_by]), flavor="hive"
+            ),
+            basename_template=f"part-{{i}}.{self.file_format}",
+            existing_data_behavior="overwrite_or_ignore",
+            max_partitions=_OPEN_FILES_MAX,
+        )
+        task.count(ROWS, rows)
+        return rows
+
+    def check(self, schema: pa.Schema) -> None:
+        """Raise UsageError if a partition column is missing, or nothing else is left."""
+        if missing := [name for name in self.partition_by if name not in schema.names]:
+            raise UsageError(
+                f"partition_by names {', '.join(missing)}, and the data has only {', '.join(schema.names)}"
+            )
+        if self.partition_by and len(self.partition_by) == len(schema.names):
+            raise UsageError("partition_by names every column; leave one for the files")

@@ -1,0 +1,136 @@
+"""Dask: ``magicfs.dask.to_parquet``, on a cluster or on any local scheduler.
+
+::
+
+    report = magicfs.dask.to_parquet(ddf, "s3://bucket/sales", partition_by="day", conflict="replace")
+
+For functions of your own, ``job.map(function, range(100), executor=client)`` takes Dask's client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from magicfs.engines.arrow_output import ArrowOutput
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.job import Job
+from magicfs.job.task import Task
+from magicfs.protocol.conflict import Conflict
+from magicfs.report import JobReport, ProgressCallback
+
+try:
+    import dask
+    from dask.base import get_scheduler
+except ImportError as error:
+    raise ImportError("magicfs.dask needs Dask: pip install 'magicfs[dask]'") from error
+
+if TYPE_CHECKING:
+    from dask.dataframe import DataFrame
+
+__all__ = ["to_parquet"]
+
+
+def to_parquet(
+    ddf: DataFrame,
+    url: str,
+    *,
+    partition_by: str | Sequence[str] = (),
+    conflict: Conflict = "fail",
+    write_index: bool = True,
+    run_id: str | None = None,
+    retries: int = 3,
+    storage_options: Mapping[str, Any] | None = None,
+    progress: ProgressCallback | None = None,
+    client: Any = None,
+    **job: Any,
+) -> JobReport:
+    """Publish a Dask frame as Parquet, all or nothing: each of its partitions is a task.
+
+    On a cluster, a partition that raised or lost its worker is run again by Dask, and leaves no trace of its
+    first attempt. If the write fails, all partitions that have begun are waited for, and nothing is visible.
+    A second call writes again, as ``conflict`` says; with the same ``run_id`` it publishes nothing, computes
+    nothing and returns a report that is ``published_before``.
+
+    Args:
+        ddf: The frame.
+        url: The destination directory, such as ``s3://bucket/sales``.
+        partition_by: Columns whose values become directories, outermost first.
+        conflict: What to do about data that is there: ``fail``, ``append``, ``replace`` or
+            ``replace_partitions``.
+        write_index: Whether the index is written, too.
+        run_id: Name of the run, such as a scheduler's: however often it is run, it is published once.
+        retries: How often the cluster runs a partition again that has failed; local schedulers run it once.
+        storage_options: Options of the store's filesystem. Secrets among them stay in this process: workers
+            take theirs from the environment, a profile or a role.
+        progress: Called with a ``Progress`` while the files become visible.
+        client: Dask's client; by default the scheduler that Dask would use.
+        **job: What else ``magicfs.Job`` takes.
+
+    Returns:
+        What was published.
+
+    Raises:
+        UsageError: A partition column is missing; nothing was changed.
+        MagicError: As ``Job.setup`` and ``Job.commit``.
+        Exception: What a partition raised last.
+    """
+    output = ArrowOutput.of(partition_by, "parquet")
+    output.check(_schema(ddf, write_index=write_index))
+    made = Job(
+        *(url,),
+        conflict=conflict,
+        run_id=run_id,
+        storage_options=storage_options,
+        progress=progress,
+        **{"tracking": "memory", **job},
+    )
+    with made:
+        if made.found.published is not None and made.spec.rerun == "skip":
+            return made.commit(())
+        if client is None:
+            client = getattr(get_scheduler(collections=[ddf]), "__self__", None)
+        parts = ddf.to_delayed()
+        write = dask.delayed(_write, pure=False)
+        if hasattr(client, "submit"):
+            writes = [write(part, _Tasks(made, n), output, write_index) for n, part in enumerate(parts)]
+            return made.commit(_on_cluster(client, writes, retries))
+        # In threads of this process a task knows its job, and what runs on after an error is not committed.
+        writes = [write(part, made.task(n), output, write_index) for n, part in enumerate(parts)]
+        return made.commit(dask.compute(*writes))
+
+
+class _Tasks:
+    """Makes a task for each attempt: a cluster in this process runs the same object again."""
+
+    def __init__(self, job: Job, number: int) -> None:
+        self._spec, self._id = job.spec, job.task(number).id
+
+    def __call__(self) -> Task:
+        return Task(self._spec, self._id)
+
+
+def _on_cluster(client: Any, writes: Sequence[Any], retries: int) -> list[TaskCommit]:
+    """Compute on a cluster. Raises what a partition raised, once no partition is being written any more."""
+    from distributed import wait
+
+    futures = client.compute(list(writes), retries=retries)
+    wait(futures)
+    commits: list[TaskCommit] = client.gather(futures)
+    return commits
+
+
+def _write(frame: Any, task: Task | _Tasks, output: ArrowOutput, write_index: bool) -> TaskCommit:
+    import pyarrow as pa
+
+    with task if isinstance(task, Task) else task() as open_task:
+        output.write(open_task, [pa.Table.from_pandas(frame, preserve_index=write_index)])
+    commit = open_task.committed
+    assert commit is not None
+    return commit
+
+
+def _schema(ddf: DataFrame, *, write_index: bool) -> Any:
+    import pyarrow as pa
+
+    return pa.Schema.from_pandas(ddf._meta, preserve_index=write_index)  # noqa: SLF001 - Dask's word for it

@@ -1,0 +1,166 @@
+"""Ray: ``magicfs.ray.write_parquet``, the ``MagicDatasink`` behind it, and an executor for ``Job.map``.
+
+::
+
+    report = magicfs.ray.write_parquet(ds, "s3://bucket/sales", partition_by="day", conflict="replace")
+    job.map(function, range(100), executor=magicfs.ray.RayExecutor())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from magicfs.engines.arrow_output import ArrowOutput
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.job import Job
+from magicfs.job.task import Task
+from magicfs.protocol import ids
+from magicfs.protocol.conflict import Conflict
+from magicfs.report import JobReport, ProgressCallback
+
+try:
+    import ray
+    from ray.data import Datasink
+    from ray.data.block import BlockAccessor
+except ImportError as error:
+    raise ImportError("magicfs.ray needs Ray Data: pip install 'magicfs[ray]'") from error
+
+if TYPE_CHECKING:
+    from ray.data import Dataset
+    from ray.data._internal.execution.interfaces import TaskContext
+    from ray.data.datasource import WriteResult
+
+__all__ = ["MagicDatasink", "RayExecutor", "write_parquet"]
+
+
+class MagicDatasink(Datasink):
+    """Publishes what ``ds.write_datasink`` writes, all or nothing, as files.
+
+    One sink is one job: it is used once. Ray runs a write task again whose worker died; a task that raised,
+    only with ``ray_remote_args={"retry_exceptions": True}``.
+
+    Args:
+        url: The destination directory, such as ``s3://bucket/sales``.
+        partition_by: Columns whose values become directories, outermost first.
+        file_format: As pyarrow names it: ``parquet``, ``csv``, ``feather`` or ``orc``.
+        **job: What ``magicfs.Job`` takes; ``tracking`` is ``memory`` if it is not given.
+
+    Attributes:
+        job: The job; its ``report`` says what was published.
+    """
+
+    def __init__(
+        self, url: str, *, partition_by: str | Sequence[str] = (), file_format: str = "parquet", **job: Any
+    ) -> None:
+        self.job = Job(url, **{"tracking": "memory", **job})
+        self._output = ArrowOutput.of(partition_by, file_format)
+
+    def on_write_start(self, schema: Any = None) -> None:  # noqa: ARG002 - Ray's
+        """Set the job up, unless it is."""
+        self.job.setup()
+
+    def write(self, blocks: Iterable[Any], ctx: TaskContext) -> TaskCommit:
+        """Write one task's blocks, in a worker; returns its commit."""
+        with Task(self.job.spec, ids.task_id(ctx.task_idx)) as task:
+            self._output.write(task, _tables(blocks))
+        commit = task.committed
+        assert commit is not None
+        return commit
+
+    def on_write_complete(self, write_result: WriteResult[TaskCommit]) -> None:
+        """Publish what the tasks returned that Ray has accepted."""
+        self.job.setup()  # Ray does not call on_write_start if there is no block
+        self.job.commit(write_result.write_returns)
+
+    def on_write_failed(self, error: Exception) -> None:
+        """Abort the job, unless it has ended or is past the point where it can be."""
+        self.job.__exit__(type(error), error, None)
+
+    def get_name(self) -> str:
+        """The name of the write tasks."""
+        return "Magic"
+
+
+def write_parquet(
+    ds: Dataset,
+    url: str,
+    *,
+    partition_by: str | Sequence[str] = (),
+    conflict: Conflict = "fail",
+    run_id: str | None = None,
+    retries: int = 3,
+    concurrency: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    progress: ProgressCallback | None = None,
+    **job: Any,
+) -> JobReport:
+    """Publish a dataset of Ray Data as Parquet, all or nothing.
+
+    A write task that raised or lost its worker is run again by Ray, and leaves no trace of its first attempt.
+    A second call writes again, as ``conflict`` says; with the same ``run_id`` it publishes nothing, computes
+    nothing and returns a report that is ``published_before``.
+
+    Args:
+        ds: The dataset.
+        url: The destination directory, such as ``s3://bucket/sales``.
+        partition_by: Columns whose values become directories, outermost first.
+        conflict: What to do about data that is there: ``fail``, ``append``, ``replace`` or
+            ``replace_partitions``.
+        run_id: Name of the run, such as a scheduler's: however often it is run, it is published once.
+        retries: How often Ray runs a write task again that has failed.
+        concurrency: Most write tasks at once; Ray decides by default.
+        storage_options: Options of the store's filesystem. Secrets among them stay in this process: workers
+            take theirs from the environment, a profile or a role.
+        progress: Called with a ``Progress`` while the files become visible; Ray shows its own before.
+        **job: What else ``magicfs.Job`` takes.
+
+    Returns:
+        What was published.
+
+    Raises:
+        MagicError: As ``Job.setup`` and ``Job.commit``.
+        Exception: What Ray raises for a task that failed.
+    """
+    sink = MagicDatasink(
+        url,
+        partition_by=partition_by,
+        conflict=conflict,
+        run_id=run_id,
+        storage_options=storage_options,
+        progress=progress,
+        **job,
+    )
+    with sink.job as made:
+        if made.found.published is not None and made.spec.rerun == "skip":
+            return made.commit(())
+        again = {"max_retries": retries, "retry_exceptions": True}
+        ds.write_datasink(sink, ray_remote_args=again, concurrency=concurrency)
+    return made.report
+
+
+class RayExecutor:
+    """Runs the tasks of ``Job.map`` as tasks of Ray, which runs one again whose worker died.
+
+    Args:
+        **options: What ``ray.remote`` takes, such as ``num_cpus`` or ``max_retries``.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._run = ray.remote(_run)
+        if options:
+            self._run = self._run.options(**options)
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        """Run a call in a worker."""
+        future: Future[Any] = self._run.remote(function, *arguments).future()
+        return future
+
+
+def _run(function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)
+
+
+def _tables(blocks: Iterable[Any]) -> Iterator[Any]:
+    return (BlockAccessor.for_block(block).to_arrow() for block in blocks)
