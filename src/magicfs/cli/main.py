@@ -38,6 +38,7 @@ __all__ = ["COMMANDS", "exit_code", "main"]
 
 COMMANDS = (
     "demo",
+    "job",
     "pending",
     "recover",
     "commit",

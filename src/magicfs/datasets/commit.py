@@ -16,6 +16,7 @@ from fsspec.spec import AbstractFileSystem
 from magicfs.datasets.connection import on_destination
 from magicfs.datasets.listed_jobs import find
 from magicfs.engine import Engine
+from magicfs.errors import ProtocolViolation
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
 from magicfs.protocol import paths
 from magicfs.protocol.layout import WorkLayout
@@ -67,6 +68,7 @@ def commit(
     *,
     driver_is_dead: bool = False,
     allow_empty: bool = False,
+    tasks: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> JobReport:
@@ -82,12 +84,14 @@ def commit(
             committer, whose drivers know no job object and so cannot be kept from committing or aborting at
             the same time. They are published as ``conflict="append"``.
         allow_empty: Let a job that has no files replace what is there, that is, delete it.
+        tasks: How many tasks must have committed, if that is known.
         storage_options: Options of the wrapped filesystem, as for fsspec.
         filesystem: The fsspec filesystem to use, in place of ``storage_options``.
 
     Raises:
         UsageError: No such job, no committed task, a job with ``tracking="memory"``, or a job of Hadoop's
             and ``driver_is_dead`` is not given. Nothing was changed.
+        ProtocolViolation: There are not as many committed tasks as there must be. Nothing was changed.
         OutputExists: The conflict mode forbids to publish onto what is there; no file was changed.
         CommitDenied: The job has ended or is being taken back, or another process was faster.
         CommitFailed: A pending set is malformed, and nothing was changed; or a file could not be
@@ -96,7 +100,7 @@ def commit(
         FormatError: The job object is malformed; nothing was changed.
         StoreError: The store refused or failed; call again.
     """
-    how = {"job": job, "driver_is_dead": driver_is_dead, "allow_empty": allow_empty}
+    how = {"job": job, "driver_is_dead": driver_is_dead, "allow_empty": allow_empty, "tasks": tasks}
     report: JobReport = on_destination(commit_listed, url, storage_options, filesystem, **how)
     return report
 
@@ -138,10 +142,21 @@ async def preview_listed(
 
 
 async def commit_listed(
-    engine: Engine, location: Location, job: str, *, driver_is_dead: bool = False, allow_empty: bool = False
+    engine: Engine,
+    location: Location,
+    job: str,
+    *,
+    driver_is_dead: bool = False,
+    allow_empty: bool = False,
+    tasks: int | None = None,
 ) -> JobReport:
     """``commit``, on the store's loop."""
     found = await find(engine, location, job, driver_is_dead=driver_is_dead, allow_empty=allow_empty)
+    if tasks is not None and found.output is not None and found.output.tasks != tasks:
+        raise ProtocolViolation(
+            f"{found.output.tasks} tasks of job {job} are committed and {tasks} are expected; nothing was "
+            "changed; run the others, then commit again"
+        )
     transaction = JobTransaction(engine, found.context)
     is_hadoops = found.job is None
     driver = None if found.output is None else await transaction.take_over(may_create=is_hadoops)
