@@ -144,7 +144,7 @@ class Days:
 
 def by_url(job: Job, task: Task, **options: Any) -> None:
     """What pandas does with a URL."""
-    wrapped = {"memory": {"world": job.spec.wrapped().world}} if task.url().startswith("magic::") else {}
+    wrapped = {"memory": {"world": job.spec.wrapped().world}} if task.url().startswith("magic+") else {}
     with fsspec.open(task.url("a.csv"), "wb", **wrapped, **options) as file:
         file.write(b"row\n")
 

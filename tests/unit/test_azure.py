@@ -27,7 +27,7 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.protocol.readback import WRITE_ID
-from magicfs.stores import azure_blocks, azure_errors, azure_metadata, resolve
+from magicfs.stores import azure_blocks, azure_errors, azure_metadata, resolve, urls
 from magicfs.testing import strategies
 from magicfs.testing.azure_operations import azure_operation
 
@@ -236,13 +236,13 @@ def test_no_signature_is_in_a_message() -> None:
     ],
 )
 def test_a_url_may_name_the_account(url: str, plain: str, options: dict[str, str]) -> None:
-    assert resolve.split(url) == (plain, options)
-    assert resolve.split(url, {"anon": True}) == (plain, {"anon": True, **options})
+    assert urls.split(url) == (plain, options)
+    assert urls.split(url, {"anon": True}) == (plain, {"anon": True, **options})
 
 
 def test_a_url_and_options_that_name_two_accounts_are_refused() -> None:
     with pytest.raises(UsageError, match="give one of them"):
-        resolve.split("abfs://c@a.dfs.core.windows.net/x", {"account_name": "b"})
+        urls.split("abfs://c@a.dfs.core.windows.net/x", {"account_name": "b"})
 
 
 def test_what_carries_a_secret_is_left_out() -> None:

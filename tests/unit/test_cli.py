@@ -135,11 +135,11 @@ class TestExitCodes:
 
     def test_url_without_a_scheme_exits_2(self, capsys):
         assert cli.main(["pending", "bucket/sales"]) == 2
-        assert "s3://bucket/key" in capsys.readouterr().err
+        assert "write 's3://bucket/sales'" in capsys.readouterr().err
 
     def test_scheme_that_cannot_delay_uploads_exits_2(self, capsys):
-        assert cli.main(["pending", "http://bucket/sales"]) == 2
-        assert "cannot delay" in capsys.readouterr().err
+        assert cli.main(["pending", "ftp://bucket/sales"]) == 2
+        assert "no store for ftp://" in capsys.readouterr().err
 
     def test_message_with_control_characters_is_escaped(self, capsys):
         assert cli.main(["pending", "no\x1b[31mscheme"]) == 2

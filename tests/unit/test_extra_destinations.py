@@ -126,7 +126,7 @@ def test_url_to_leads_pandas_there(scene: JobScene) -> None:
     task = Task(job.spec, job.task(0).id).setup()
     url = task.url_to(f"{EXTRA}/deep", "table one.csv")
     if job.spec.committer == "magic":
-        assert url.startswith("magic::memory://")
+        assert url.startswith("magic+memory://")
     else:
         filesystem, path = url_to_fs(url)
         filesystem.pipe_file(path, b"csv")

@@ -488,7 +488,7 @@ def test_part_size_that_s3_would_refuse_is_refused_before_any_request(size: int)
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("bucket/sales", "has no scheme; write it as s3://bucket/key"),
+        ("bucket/sales", "has no scheme; write 's3://bucket/sales'"),
         ("memory://", "has no bucket"),
         ("magic::memory://bucket/sales", "is a chained URL; give the plain URL of the destination"),
         ("memory://bucket/a/../b", "contains a '.' or '..' element"),
@@ -831,7 +831,7 @@ def test_task_says_where_to_write_in_every_way(url: str, tmp_path: Path) -> None
     job = make(url).setup()
     task = job.task(3).setup(suffix="77")
     assert task.attempt_id == "attempt-000003-77"
-    assert task.url("d=1/a b.txt") == f"magic::memory://{task.path}/d=1/a b.txt"
+    assert task.url("d=1/a b.txt") == f"magic+memory://{task.path}/d=1/a b.txt"
     assert task.storage_options == {"tracking": "store", "unique_names": True}
     task.filesystem.pipe_file(f"{task.path}/a.txt", b"x")
     import fsspec

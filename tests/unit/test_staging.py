@@ -75,7 +75,7 @@ def test_attempt_writes_in_a_local_directory_named_by_job_and_attempt(scene: Sta
     assert Path(task.path) == scene.directory / f"{job.id}-{task.attempt_id}"
     assert Path(task.path).is_dir()
     assert Path(task.path).stat().st_mode & 0o777 == 0o700
-    assert task.url("d=1/x.csv") == f"file://{task.path}/d=1/x.csv"
+    assert task.url("d=1/x.csv") == f"{task.path}/d=1/x.csv"
     task.abort()
 
 

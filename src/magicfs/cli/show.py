@@ -60,13 +60,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _read(url: str, options: dict[str, object]) -> bytes:
     from magicfs.formats.kinds import SIZE_LIMIT
-    from magicfs.protocol import paths
-    from magicfs.stores import resolve
+    from magicfs.stores import urls
 
     if "://" not in url or url.startswith("file://"):
         return _read_local(Path(url.removeprefix("file://")), SIZE_LIMIT + 1)
-    url, options = resolve.split(url, options)
-    location = paths.parse_url(url)
+    url, options = urls.split(url, options)
+    location = urls.location_of(url)
     if not location.key:
         raise UsageError(f"{url} is a bucket; give the URL of a file in it")
     return on_store(location, options, lambda store: store.get(location.key, size_max=SIZE_LIMIT + 1))

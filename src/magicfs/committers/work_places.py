@@ -19,7 +19,7 @@ class WorkPlace:
     """A directory whose relative paths become the destination's."""
 
     path: str  # without a scheme, as ``filesystem`` takes it
-    prefix: str  # what stands before ``path`` in a URL, such as ``magic::s3://``
+    prefix: str  # what stands before ``path`` in a URL, such as ``magic+s3://``
     filesystem: Callable[[], AbstractFileSystem]  # the same for all attempts of a process where it can be
     storage_options: dict[str, Any] | None  # what fsspec needs beside the URL; None if no URL leads here
     prepare: Callable[[], None] = lambda: None  # makes the directory, if it must be there before a write
@@ -27,10 +27,12 @@ class WorkPlace:
     is_local: bool = False  # whether its URLs are of files, which programs open that make no directories
 
     def url(self, name: str = "") -> str:
-        """The URL of a file of a relative name, or of the directory; of files of this machine it is made."""
+        """What leads to a file of a relative name, or to the directory, which is made on this machine."""
         if self.is_local and name and ".." not in name.split("/"):
             Path(self.path, name).parent.mkdir(parents=True, exist_ok=True)
-        return f"{self.prefix}{self.path}" + (f"/{name}" if name else "")
+        # Every program takes a path, and pandas writes no CSV to a URL of a file.
+        prefix = "" if self.is_local and not self.storage_options else self.prefix
+        return f"{prefix}{self.path}" + (f"/{name}" if name else "")
 
 
 def local_directory(work_directory: str | None, job: str, attempt: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import Any, get_args
 
 from fsspec.spec import AbstractFileSystem
@@ -38,7 +39,7 @@ _ROUNDS = 100
 
 
 def abort(
-    url: str,
+    url: str | PathLike[str],
     *,
     job: str | None = None,
     driver_is_dead: bool = False,

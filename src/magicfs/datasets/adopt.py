@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any
 from uuid import uuid4
 
@@ -28,7 +29,7 @@ __all__ = ["adopt", "adopt_files"]
 
 
 def adopt(
-    url: str,
+    url: str | PathLike[str],
     *,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,

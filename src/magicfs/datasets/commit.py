@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
+from os import PathLike
 from typing import Any, Final
 
 from fsspec.spec import AbstractFileSystem
@@ -63,7 +64,7 @@ class ListedJob:
 
 
 def commit(
-    url: str,
+    url: str | PathLike[str],
     job: str,
     *,
     driver_is_dead: bool = False,
@@ -106,7 +107,7 @@ def commit(
 
 
 def preview_commit(
-    url: str,
+    url: str | PathLike[str],
     job: str,
     *,
     driver_is_dead: bool = False,

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from os import PathLike
 from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
@@ -48,7 +49,7 @@ class CompactReport:
         runs: How many published runs it names.
     """
 
-    url: str
+    url: str | PathLike[str]
     manifest: str | None
     manifests: int = 0
     files: int = 0
@@ -61,7 +62,7 @@ class CompactReport:
 
 
 def compact(
-    url: str,
+    url: str | PathLike[str],
     *,
     dry_run: bool = False,
     storage_options: Mapping[str, Any] | None = None,

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound, UsageError
-from magicfs.job.spec import location_of
 from magicfs.manifests.chain import manifest_key
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
-from magicfs.stores import resolve
+from magicfs.stores import resolve, urls
 from magicfs.stores.interrupt import run_on
 from magicfs.transaction.context import JobContext
 
@@ -53,7 +53,7 @@ class Destination:
 
 
 def open_destination(
-    url: str,
+    url: str | PathLike[str],
     storage_options: Mapping[str, Any] | None,
     filesystem: AbstractFileSystem | None,
     *,
@@ -62,21 +62,22 @@ def open_destination(
     """The way from a URL to its store. ``for_reading`` shows no listing that the filesystem has cached."""
     if filesystem is not None and storage_options:
         raise UsageError("give either filesystem or storage_options, not both")
-    url, options = resolve.split(url, storage_options)
-    location = location_of(url, any_scheme=filesystem is not None)
+    url, options = urls.split(url, storage_options)
+    location = urls.location_of(url, any_scheme=filesystem is not None)
     if filesystem is None:
         uncached = {"use_listings_cache": False} if for_reading else {}
         filesystem = resolve.filesystem(location.scheme, {**options, **uncached})
     elif for_reading:
         resolve.check(filesystem)
         filesystem.invalidate_cache()  # by path, s3fs keeps what it knows of directories below
+    resolve.check_leads(location, filesystem)
     engine = Engine(resolve.open_store(filesystem, location.bucket), _CONCURRENCY)
     return Destination(location, filesystem, engine)
 
 
 def on_destination(
     work: Callable[..., Coroutine[Any, Any, _T]],
-    url: str,
+    url: str | PathLike[str],
     storage_options: Mapping[str, Any] | None,
     filesystem: AbstractFileSystem | None,
     **how: Any,

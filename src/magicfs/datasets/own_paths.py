@@ -105,7 +105,7 @@ def publish(
     are being written at the same time belong to the next call.
 
     Args:
-        path: A file or directory, with its scheme; the ``magic::`` of a chained URL may be there or not.
+        path: A file or directory, with its scheme; ``magic+`` or ``magic::`` may stand before it.
         conflict: As for ``Job``. ``append`` refuses a name that is taken.
         dry_run: Change nothing; report what would be published.
         storage_options: Options of the wrapped filesystem, as for fsspec.
@@ -162,7 +162,7 @@ def _on_path(
     filesystem: AbstractFileSystem | None,
     **how: Any,
 ) -> PathReport:
-    url = path.removeprefix("magic::")
+    url = path.removeprefix("magic::").removeprefix("magic+")
     if isinstance(filesystem, MagicFileSystem):
         filesystem = filesystem.fs
     if filesystem is not None and "://" not in url:

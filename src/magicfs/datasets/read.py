@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from fsspec.spec import AbstractFileSystem
@@ -29,7 +30,7 @@ __all__ = ["current_view", "dataset", "files_of_dataset", "read_manifest"]
 
 
 def read_manifest(
-    url: str,
+    url: str | PathLike[str],
     job: str | None = None,
     *,
     storage_options: Mapping[str, Any] | None = None,
@@ -54,7 +55,7 @@ def read_manifest(
 
 
 def dataset(
-    url: str,
+    url: str | PathLike[str],
     *,
     last: bool = False,
     schema: Any = None,

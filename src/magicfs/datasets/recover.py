@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any
 
 from fsspec.spec import AbstractFileSystem
@@ -30,7 +31,7 @@ __all__ = ["finish_job", "recover", "recover_jobs"]
 
 
 def recover(
-    url: str,
+    url: str | PathLike[str],
     *,
     job: str | None = None,
     rollback: bool = False,

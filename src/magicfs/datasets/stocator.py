@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any
 
 from fsspec.spec import AbstractFileSystem
@@ -22,7 +23,7 @@ __all__ = ["stocator_files"]
 
 
 def stocator_files(
-    url: str,
+    url: str | PathLike[str],
     *,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any
 
 from fsspec.spec import AbstractFileSystem
@@ -24,7 +25,7 @@ __all__ = ["verify", "verify_files"]
 
 
 def verify(
-    url: str,
+    url: str | PathLike[str],
     *,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,

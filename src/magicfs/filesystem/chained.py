@@ -1,7 +1,8 @@
-"""``magic::s3`` and its relatives as protocols of their own.
+"""``magic+s3`` and its relatives as protocols of their own, and ``magic::s3`` for those who ask by that name.
 
 FSSpec takes a chained URL apart, except where it asks for a filesystem by protocol alone: in
-``fsspec.filesystem`` and ``fsspec.generic``, for ``rsync``.
+``fsspec.filesystem`` and ``fsspec.generic``, for ``rsync``. Whoever looks for ``scheme://``, such as pandas
+before 3.0 and ``urllib``, takes ``magic+s3://`` only.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 import fsspec
 
 from magicfs.filesystem.face import MagicFileSystem
+from magicfs.stores import urls
 
 __all__ = [
     "MagicAbfs",
@@ -26,70 +28,80 @@ __all__ = [
 ]
 
 
-class MagicS3(MagicFileSystem):
+class _OfOneProtocol(MagicFileSystem):
+    """One whose URLs are of the wrapped filesystem, with ``magic+`` before them."""
+
+    @staticmethod
+    def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
+        # What the URL names beside a bucket, such as the account.
+        named = urls.split(path.removeprefix("magic+"))[1]
+        return {"target_options": named} if named else {}
+
+
+class MagicS3(_OfOneProtocol):
     """``MagicFileSystem`` around s3fs: what ``fsspec.filesystem("magic::s3")`` makes."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(target_protocol="s3", **kwargs)
 
 
-class MagicS3A(MagicFileSystem):
+class MagicS3A(_OfOneProtocol):
     """The same by Hadoop's name, ``magic::s3a``."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(target_protocol="s3a", **kwargs)
 
 
-class MagicGS(MagicFileSystem):
+class MagicGS(_OfOneProtocol):
     """``MagicFileSystem`` around gcsfs: ``magic::gs``."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(target_protocol="gs", **kwargs)
 
 
-class MagicGCS(MagicFileSystem):
+class MagicGCS(_OfOneProtocol):
     """The same by gcsfs's other name, ``magic::gcs``."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(target_protocol="gcs", **kwargs)
 
 
-class MagicAbfs(MagicFileSystem):
+class MagicAbfs(_OfOneProtocol):
     """``MagicFileSystem`` around adlfs: ``magic::abfs``."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(target_protocol="abfs", **kwargs)
 
 
-class MagicAbfss(MagicFileSystem):
+class MagicAbfss(_OfOneProtocol):
     """The same by another name, ``magic::abfss``."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(target_protocol="abfss", **kwargs)
 
 
-class MagicAz(MagicFileSystem):
+class MagicAz(_OfOneProtocol):
     """The same by another name, ``magic::az``."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(target_protocol="az", **kwargs)
 
 
-class MagicMemory(MagicFileSystem):
+class MagicMemory(_OfOneProtocol):
     """``MagicFileSystem`` around the objects of this process: ``magic::memory``."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(target_protocol="memory", **kwargs)
 
 
-class MagicFile(MagicFileSystem):
+class MagicFile(_OfOneProtocol):
     """``MagicFileSystem`` around files of this machine: ``magic::file``."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(target_protocol="file", **kwargs)
 
 
-class MagicLocal(MagicFileSystem):
+class MagicLocal(_OfOneProtocol):
     """The same by fsspec's other name, ``magic::local``."""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -98,16 +110,17 @@ class MagicLocal(MagicFileSystem):
 
 # Where the package is not installed, its entry points are not known.
 _KINDS = {
-    "magic::s3": MagicS3,
-    "magic::s3a": MagicS3A,
-    "magic::gs": MagicGS,
-    "magic::gcs": MagicGCS,
-    "magic::abfs": MagicAbfs,
-    "magic::abfss": MagicAbfss,
-    "magic::az": MagicAz,
-    "magic::memory": MagicMemory,
-    "magic::file": MagicFile,
-    "magic::local": MagicLocal,
+    "s3": MagicS3,
+    "s3a": MagicS3A,
+    "gs": MagicGS,
+    "gcs": MagicGCS,
+    "abfs": MagicAbfs,
+    "abfss": MagicAbfss,
+    "az": MagicAz,
+    "memory": MagicMemory,
+    "file": MagicFile,
+    "local": MagicLocal,
 }
 for _name, _kind in _KINDS.items():
-    fsspec.register_implementation(_name, _kind, clobber=True)
+    for _before in ("magic+", "magic::"):
+        fsspec.register_implementation(f"{_before}{_name}", _kind, clobber=True)

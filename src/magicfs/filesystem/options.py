@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from secrets import token_hex
 from typing import Any
@@ -58,6 +59,9 @@ def split(
         else:
             unknown[name] = value
     if unknown:
+        if unknown == {"anon": True} and isinstance(refused := sys.exception(), PermissionError):
+            # pandas tries whatever was refused once more without credentials, and would hide why.
+            raise refused
         shown = protocol or "s3"
         nested = ", ".join(f"{name!r}: …" for name in sorted(unknown))
         raise UsageError(
@@ -77,7 +81,7 @@ def wrapped(
     if fs is not None and protocol is not None:
         raise UsageError("give either fs or target_protocol, not both")
     if fs is None and protocol is None:
-        raise UsageError("magic:// wraps another filesystem; write magic::s3://bucket/key, or give fs=")
+        raise UsageError("magic:// wraps another filesystem; write magic+s3://bucket/key, or give fs=")
     if protocol is not None:
         extra = {"asynchronous": True} if asynchronous else {}
         return resolve.filesystem(protocol, {**options, **extra})

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from fsspec.utils import stringify_path
 
-from magicfs.stores import resolve
+from magicfs.stores import resolve, urls
 
 __all__ = ["either", "has_buckets", "parent", "stripped"]
 
@@ -41,10 +41,10 @@ def stripped(path: Any, buckets: bool) -> Any:
     """A path, or a list of them, without scheme and without slashes at its ends, but the first of files."""
     if isinstance(path, list):
         return [stripped(one, buckets) for one in path]
-    text = stringify_path(path).removeprefix("magic::").removeprefix("magic://")
+    text = stringify_path(path).removeprefix("magic::").removeprefix("magic://").removeprefix("magic+")
     scheme, separator, _ = text.partition("://")
     if separator and scheme in resolve.SCHEMES:
-        text = resolve.split(text)[0].partition("://")[2]
+        text = urls.split(text)[0].partition("://")[2]
         buckets = buckets and resolve.scheme_has_buckets(scheme)
     if buckets:
         return text.strip("/")

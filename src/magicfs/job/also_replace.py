@@ -8,7 +8,7 @@ from magicfs.errors import UsageError
 from magicfs.protocol import magic, paths
 from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.paths import Location
-from magicfs.stores import resolve
+from magicfs.stores.urls import in_one_bucket, location_of
 
 __all__ = ["other_keys_of"]
 
@@ -29,8 +29,8 @@ def other_keys_of(urls: Sequence[str], location: Location, conflict: Conflict) -
         )
     keys = []
     for url in urls:
-        place = paths.parse_url(resolve.split(url)[0])
-        if (place.scheme, place.bucket) != (location.scheme, location.bucket):
+        place = location_of(url, any_scheme=True)
+        if not in_one_bucket(place, location):
             raise UsageError(
                 f"also_replace names {url!r}, which lies outside {location.scheme}://{location.bucket}; "
                 "the job deletes nothing there; leave it out"

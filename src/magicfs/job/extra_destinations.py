@@ -8,7 +8,7 @@ from magicfs.committers.registry import committer_info
 from magicfs.errors import UsageError
 from magicfs.protocol import conflict, paths
 from magicfs.protocol.paths import Location
-from magicfs.stores import resolve
+from magicfs.stores.urls import in_one_bucket, location_of
 
 __all__ = ["keys_of", "place_in"]
 
@@ -37,8 +37,8 @@ def keys_of(
         )
     keys: list[str] = []
     for url in urls:
-        place = paths.parse_url(resolve.split(url)[0])
-        if (place.scheme, place.bucket) != (location.scheme, location.bucket):
+        place = location_of(url, any_scheme=True)
+        if not in_one_bucket(place, location):
             raise UsageError(
                 f"extra destination {url!r} lies outside {location.scheme}://{location.bucket}; uploads of "
                 "one job lie in one bucket; use a job for each bucket"
@@ -62,8 +62,8 @@ def place_in(url: str, location: Location, extra: Sequence[str]) -> tuple[int, s
     """Which extra destination a directory lies in, and where in it: a relative path, possibly empty. Raises
     UsageError if it lies in none of them.
     """
-    place = paths.parse_url(resolve.split(url)[0])
-    if (place.scheme, place.bucket) == (location.scheme, location.bucket):
+    place = location_of(url, any_scheme=True)
+    if in_one_bucket(place, location):
         for number, one in enumerate(extra):
             if place.key == one:
                 return number, ""

@@ -50,7 +50,8 @@ class Job:
     aborted then, or waited for if it is past its commit point.
 
     Args:
-        url: The destination directory, such as ``s3://bucket/sales``.
+        url: The destination directory, such as ``s3://bucket/sales``, or a path of ``pathlib`` or
+            ``upath``.
         committer: Name of the committer; ``"auto"`` takes the best that the store can carry, and
             ``spec.reason`` and the log ``magicfs`` say why.
         committer_options: Options of that committer by name: see ``magicfs.committers.options``.
@@ -101,7 +102,7 @@ class Job:
 
     def __init__(
         self,
-        url: str,
+        url: str | os.PathLike[str],
         *,
         committer: str = "magic",
         committer_options: Mapping[str, Any] | None = None,

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from magicfs.committers import registry
@@ -34,6 +35,7 @@ from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.stores import object_settings, resolve
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Store
+from magicfs.stores.urls import location_of, split
 from magicfs.transaction.context import JobContext, Rerun
 
 if TYPE_CHECKING:
@@ -215,7 +217,7 @@ class JobSpec:
                 path = f"{bucket}/{self.work_layout.work_directory(attempt)}"
                 nested = {scheme: options} if options else {}
                 chained = None if options is None else self.magic_options() | nested
-                return WorkPlace(path, f"magic::{scheme}://", self.magic_filesystem, chained)
+                return WorkPlace(path, f"magic+{scheme}://", self.magic_filesystem, chained)
             case "local files":
                 from magicfs.committers.staging import attempts
 
@@ -343,21 +345,14 @@ def choose_committer(
 
 
 def destination_of(
-    url: str, storage_options: Mapping[str, Any] | None, filesystem: AbstractFileSystem | None
+    url: str | PathLike[str],
+    storage_options: Mapping[str, Any] | None,
+    filesystem: AbstractFileSystem | None,
 ) -> tuple[paths.Location, dict[str, Any]]:
     """Where a job's URL leads, and the options of the filesystem, with those that the URL itself names."""
-    plain, named = resolve.split(url, storage_options)
+    plain, named = split(url, storage_options)
     location = location_of(plain, any_scheme=filesystem is not None)
-    return location, named if filesystem is None else dict(storage_options or {})
-
-
-def location_of(url: str, *, any_scheme: bool = False) -> paths.Location:
-    """Take the URL of a destination, such as ``s3://bucket/sales``, apart; raises UsageError if it is none.
-
-    ``any_scheme``: the scheme is only a name, for the filesystem is known.
-    """
-    scheme, separator, _ = url.partition("://")
-    if separator and not any_scheme and "::" not in scheme and scheme not in resolve.SCHEMES:
-        known = ", ".join(sorted(resolve.SCHEMES))
-        raise UsageError(f"{url!r}: magicfs has no store for {scheme}://, only {known}")
-    return paths.parse_url(resolve.split(url)[0])
+    if filesystem is None:
+        return location, named
+    resolve.check_leads(location, filesystem)
+    return location, dict(storage_options or {})

@@ -93,7 +93,8 @@ class Task:
     def url(self, name: str = "") -> str:
         """A URL for a file of the given relative name, to go with ``storage_options``.
 
-        Where it names a file of this machine, its directory is made: pandas and others make none.
+        A file of this machine is named by its plain path, and its directory is made: pandas and others make
+        none.
         """
         return self._place().url(name)
 

@@ -74,24 +74,24 @@ def parse_url(url: str) -> Location:
         raise UsageError(f"{url!r} is a chained URL; give the plain URL of the destination")
     if scheme in _WITHOUT_BUCKETS:
         return Location(scheme, "", _absolute(url, path))
-    location = parse_path(path)
+    location = parse_path(path, before=f"{scheme}://")
     return Location(scheme, location.bucket, location.key)
 
 
 def _absolute(url: str, path: str) -> str:
     names = elements(path)
     if not path.startswith("/"):
-        raise UsageError(f"{url!r} has no absolute path; write it as file:///directory/name")
+        raise UsageError(f"{url!r} has no absolute path; write it as 'file:///{path}'")
     if not names:
         raise UsageError(f"{url!r} is the root of the machine; name a directory in it")
     _refuse_dots(url, names)
     return "/".join(names)
 
 
-def parse_path(path: str, *, has_buckets: bool = True) -> Location:
+def parse_path(path: str, *, has_buckets: bool = True, before: str = "") -> Location:
     """Split ``bucket/key``, or ``/key`` where there are no buckets; nothing is decoded.
 
-    Slashes at the end are dropped.
+    Slashes at the end are dropped. ``before`` is what stood before the path, for messages.
 
     So that one directory has one spelling: raises UsageError for no bucket, for an element that is ``.`` or
     ``..`` (stores take them literally, local filesystems do not) or empty (stores take ``a//b`` for another
@@ -99,18 +99,19 @@ def parse_path(path: str, *, has_buckets: bool = True) -> Location:
     """
     bucket, _, key = path.partition("/")
     key = key.rstrip("/")
+    path = before + path
     if not bucket and has_buckets:
-        raise UsageError(f"{path!r} has no bucket; write it as bucket/key")
+        raise UsageError(f"{path!r} has no bucket; write it as '{before}bucket/key'")
     names = key.split("/") if key else []
     _refuse_dots(path, names)
     if not all(names):
-        spelled = join(bucket, *names) if bucket else f"/{join(*names)}"
+        spelled = before + (join(bucket, *names) if bucket else f"/{join(*names)}")
         raise UsageError(
             f"{path!r} has two slashes in a row; write it as {spelled!r}, for tools disagree "
             "whether the two are one place"
         )
     if _VERSION in key:
-        raise UsageError(f"{path!r} names a version with {_VERSION!r}; leave it out, or choose another name")
+        raise UsageError(f"{path!r} names a version with {_VERSION!r}; write {path.partition(_VERSION)[0]!r}")
     return Location("", bucket, key)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from magicfs.errors import UsageError
+from magicfs.protocol.paths import Location
 from magicfs.stores import backends, fork_safety
 from magicfs.stores.backends import BACKENDS, IRREPLACEABLE, Backend, is_secret
 from magicfs.stores.port import Store
@@ -21,6 +22,7 @@ __all__ = [
     "advice_for",
     "aliases",
     "check",
+    "check_leads",
     "filesystem",
     "has_buckets",
     "loop_of",
@@ -29,29 +31,12 @@ __all__ = [
     "protocol_of",
     "scheme_has_buckets",
     "secrets_of",
-    "split",
     "with_secrets",
     "without_secrets",
 ]
 
 SCHEMES = frozenset[str]().union(*(one.schemes for one in BACKENDS))
 """Schemes of the filesystems that have a store, and so can be wrapped."""
-
-
-def split(url: str, options: Mapping[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-    """A URL with the bucket alone, and the options with what else the URL names, such as an account.
-
-    Raises UsageError if the options name another.
-    """
-    given = dict(options or {})
-    backend = backends.of_scheme(url.partition("://")[0])
-    plain, named = backend.split(url) if backend is not None else (url, {})
-    for name, value in named.items():
-        if given.get(name) not in {None, value}:
-            raise UsageError(
-                f"{url} names {name}={value!r}, and the options name {given[name]!r}; give one of them"
-            )
-    return plain, given | named
 
 
 def filesystem(protocol: str, options: Mapping[str, Any]) -> AbstractFileSystem:
@@ -117,6 +102,15 @@ def scheme_has_buckets(scheme: str) -> bool:
     """Whether the first element of a path is a bucket; True for an unknown scheme."""
     backend = backends.of_scheme(scheme)
     return backend is None or backend.has_buckets
+
+
+def check_leads(location: Location, filesystem: AbstractFileSystem) -> None:
+    """Raise UsageError for a URL of files of this machine and a filesystem of buckets, or the reverse."""
+    if bool(location.bucket) != has_buckets(filesystem):
+        raise UsageError(
+            f"{location.url} does not lead to where the filesystem {_protocols(filesystem)[0]!r} is; write "
+            "the URL of the store that it reaches, such as s3://bucket/sales, or leave filesystem out"
+        )
 
 
 def has_buckets(filesystem: AbstractFileSystem) -> bool:

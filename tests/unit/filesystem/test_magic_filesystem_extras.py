@@ -203,23 +203,26 @@ def test_json_of_a_secret_that_cannot_be_left_out_is_refused() -> None:
 # -- protocols -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("protocol", "kind"), [("magic::s3", MagicS3), ("magic::s3a", MagicS3A), ("magic::memory", MagicMemory)]
-)
-def test_chained_protocols_name_filesystems(protocol: str, kind: type) -> None:
-    options = {} if protocol == "magic::memory" else {"s3": OPTIONS}
+@pytest.mark.parametrize(("name", "kind"), [("s3", MagicS3), ("s3a", MagicS3A), ("memory", MagicMemory)])
+@pytest.mark.parametrize("before", ["magic::", "magic+"])
+def test_protocols_with_magic_before_them_name_filesystems(before: str, name: str, kind: type) -> None:
+    protocol = f"{before}{name}"
+    options = {} if name == "memory" else {"s3": OPTIONS}
     fs = fsspec.filesystem(protocol, **options)
     assert type(fs) is kind
     assert isinstance(fs, MagicFileSystem)
-    assert type(fs.fs) is (MemoryFileSystem if protocol == "magic::memory" else S3FileSystem)
+    assert type(fs.fs) is (MemoryFileSystem if name == "memory" else S3FileSystem)
     assert AbstractFileSystem.from_json(fs.to_json()).storage_options.keys() >= options.keys()
-    assert type(fsspec.core.url_to_fs(f"{protocol}://{PENDING_PATH}", **options)[0]) is MagicFileSystem
+    found, path = fsspec.core.url_to_fs(f"{protocol}://{PENDING_PATH}", **options)
+    assert (type(found), path.lstrip("/")) == (MagicFileSystem if before == "magic::" else kind, PENDING_PATH)
+    assert type(found.fs) is type(fs.fs)
 
 
 @pytest.mark.process  # the SDK asks the machine for its name
-@pytest.mark.parametrize("protocol", ["magic::abfs", "magic::abfss", "magic::az"])
-def test_chained_protocols_name_filesystems_of_azure(protocol: str) -> None:
-    name = protocol.removeprefix("magic::")
+@pytest.mark.parametrize("name", ["abfs", "abfss", "az"])
+@pytest.mark.parametrize("before", ["magic::", "magic+"])
+def test_protocols_with_magic_before_them_name_filesystems_of_azure(before: str, name: str) -> None:
+    protocol = f"{before}{name}"
     options = {name: {"account_name": "account", "account_key": "a2V5"}}
     fs = fsspec.filesystem(protocol, **options)
     assert isinstance(fs, MagicFileSystem)
@@ -227,7 +230,8 @@ def test_chained_protocols_name_filesystems_of_azure(protocol: str) -> None:
     assert "a2V5" not in fs.to_json()
     url = f"{protocol}://container@account.dfs.core.windows.net/a é/x"
     found, path = fsspec.core.url_to_fs(url, **{name: {"account_key": "a2V5"}})
-    assert (type(found), found.fs.account_name, path) == (MagicFileSystem, "account", "container/a é/x")
+    assert isinstance(found, MagicFileSystem)
+    assert (found.fs.account_name, path) == ("account", "container/a é/x")
 
 
 @pytest.fixture

@@ -194,7 +194,7 @@ def test_part_size_that_the_store_would_refuse_is_refused_before_the_upload() ->
     "make", [lambda: fsspec.filesystem("magic"), lambda: url_to_fs(f"magic://{MAGIC}/a")]
 )
 def test_magic_alone_is_refused_and_says_how_to_write_it(make: Any) -> None:
-    with pytest.raises(UsageError, match="magic::s3://bucket/key"):
+    with pytest.raises(UsageError, match=r"magic[+]s3://bucket/key"):
         make()
 
 
@@ -241,3 +241,15 @@ def test_magic_around_magic_is_refused(scene: MemoryScene) -> None:
 def test_ordinary_urls_of_the_wrapped_protocols_are_not_ours() -> None:
     assert not isinstance(url_to_fs("memory://bucket/a")[0], MagicFileSystem)
     assert not isinstance(url_to_fs("s3://bucket/a")[0], MagicFileSystem)
+
+
+def test_pandas_second_try_without_credentials_does_not_hide_why_the_first_was_refused() -> None:
+    refused = PermissionError("the credentials do not work")
+    with pytest.raises(PermissionError) as caught:
+        try:
+            raise refused
+        except PermissionError:
+            url_to_fs(f"magic+s3://{MAGIC}/a", s3=dict(NESTED), anon=True)
+    assert caught.value is refused
+    with pytest.raises(UsageError, match="unknown option anon"):
+        url_to_fs(f"magic+s3://{MAGIC}/a", s3=dict(NESTED), anon=True)

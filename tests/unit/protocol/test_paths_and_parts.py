@@ -72,7 +72,7 @@ def test_bare_path_without_a_bucket_is_refused_as_ever() -> None:
 
 
 def test_two_slashes_in_a_row_are_refused_with_the_one_spelling() -> None:
-    with pytest.raises(UsageError, match="write it as 'b/a/k'"):
+    with pytest.raises(UsageError, match="write it as 's3://b/a/k'"):
         paths.parse_url("s3://b//a///k/")
     assert paths.parse_url("s3://b/a/k//") == paths.parse_url("s3://b/a/k")
 
