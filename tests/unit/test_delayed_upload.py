@@ -26,6 +26,8 @@ KEY = "dest/é %+#/part 1.bin"
 class Recorded:
     """Remembers what was recorded, and fails on demand."""
 
+    wants_copies = False
+
     def __init__(self) -> None:
         self.uploads: list[Uploaded] = []
         self.open = 0

@@ -77,6 +77,8 @@ class Slow(MemoryStore):
 class Recorded:
     """Keeps what was recorded."""
 
+    wants_copies = False
+
     def __init__(self) -> None:
         self.uploads: list[Any] = []
 

@@ -1,7 +1,8 @@
-"""Small files in hand: bytes that no upload holds, in the memory of the task's process or in a bundle.
+"""Files in hand: those whose bytes the task that wrote them can still read.
 
-Until its task commits such a file is an ordinary one for the task: it is read, renamed and deleted. Bytes are
-held to a limit; what is more goes into a bundle, from which it can be read as well.
+Until its task commits such a file is an ordinary one for the task: it is read, renamed and deleted. Small
+ones of a job that asks for it have no upload: their bytes are in memory or in a bundle. Of others that were
+uploaded as one part copies are kept, as long as there is memory.
 """
 
 from __future__ import annotations
@@ -17,19 +18,32 @@ from typing import Any, Self
 from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 from fsspec.utils import isfilelike
 
-from magicfs.errors import UsageError
+from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.filesystem.job_settings import WriteSettings
 from magicfs.filesystem.recording import described_body
 from magicfs.filesystem.tracking import PlaceName, name_in, tracker
 from magicfs.filesystem.upload import Recorder, Upload
 from magicfs.filesystem.upload.bodies import size_of
+from magicfs.filesystem.upload.copies import Copy, copy_size_max, copy_sizes_max
 from magicfs.formats.pending import Body, Pending
 from magicfs.protocol.layout import bundle_in
 from magicfs.protocol.magic import MagicPath, PathOwner
 from magicfs.stores.placing import PlacedPart
 from magicfs.stores.port import PartBody, Store
 
-__all__ = ["AsyncReader", "Reader", "SmallFile", "bundle_all", "may_stay", "read", "rename", "save"]
+__all__ = [
+    "AsyncReader",
+    "Reader",
+    "SmallFile",
+    "bundle_all",
+    "copy_of",
+    "is_copied",
+    "may_stay",
+    "read",
+    "rename",
+    "save",
+    "way_out",
+]
 
 
 def may_stay(store: Store, path: MagicPath, settings: WriteSettings, options: Mapping[str, Any]) -> bool:
@@ -153,6 +167,41 @@ async def read(store: Store, path: MagicPath, pending: Pending) -> bytes:
     place = pending.body
     etag = tracker().bundle(scope, place.bundle)
     return await store.get_range(place.bundle, place.offset, pending.length, etag=etag)
+
+
+async def copy_of(store: Store, path: MagicPath) -> Copy | None:
+    """The copy of a file that was uploaded; None if there is none, or another process wrote the path anew.
+
+    One HEAD where the store knows what lies at the path.
+    """
+    found = tracker().copy(name_in(store, path.scope), path.path)
+    if found is None:
+        return None
+    copy, record = found
+    if record is not None:
+        try:
+            now = await store.head(path.pending_key)
+        except ObjectNotFound:
+            return None
+        if (now.size, now.etag) != (record.size, record.etag or now.etag):
+            return None
+    return copy
+
+
+def is_copied(store: Store, path: MagicPath) -> bool:
+    """Whether a copy of a file is kept now; no request."""
+    found = tracker().copy(name_in(store, path.scope), path.path)
+    return found is not None and found[0].is_there
+
+
+def way_out() -> str:
+    """What to do about a file that is not in hand."""
+    one, all_ = (size / 2**20 for size in (copy_size_max(), copy_sizes_max()))
+    return (
+        f"a task can read and rename only what it has itself written, and kept: files of one part and up to "
+        f"{one:g} MiB, {all_:g} MiB together; write a larger one under its final name at once, and keep what "
+        "shall be read again in a file of your own"
+    )
 
 
 def rename(store: Store, path: MagicPath, pending: Pending, target: MagicPath, key: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -67,6 +67,7 @@ class Reading(Connection):
             found: list[Any] = await self.coroutines._ls(self._strip_protocol(path), detail=detail, **kwargs)
             return found
         entries = await listing.children(self.store(magic.bucket), magic, self._remembered(magic))
+        self._with_sizes(magic, entries)
         return entries if detail else [entry["name"] for entry in entries]
 
     async def _walk(
@@ -102,6 +103,7 @@ class Reading(Connection):
         found = await listing.descendants(
             store, magic, self._remembered(magic), maxdepth=maxdepth, withdirs=withdirs, prefix=prefix
         )
+        self._with_sizes(magic, found.values())
         return {name: found[name] for name in sorted(found)} if kwargs.get("detail") else sorted(found)
 
     async def _cat_file(
@@ -197,18 +199,25 @@ class Reading(Connection):
     def sign(self, path: str, expiration: int = 100, **kwargs: Any) -> Any:
         return self.fs.sign(self._strip_protocol(path), expiration=expiration, **kwargs)
 
-    def _in_hand(self, path: Any) -> tuple[MagicPath, Pending] | None:
-        """A small file that only its task has yet: its place, and what is known of it."""
-        magic = self._delayed(path)
-        if magic is None or (pending := self._in_memory(magic)) is None or pending.body is None:
-            return None
-        return magic, pending
-
     async def _bytes_in_hand(self, path: Any) -> bytes | None:
-        if (found := self._in_hand(path)) is None:
+        """The bytes of a small file that its task has written here; None for all others."""
+        magic = self._delayed(path)
+        if magic is None:
             return None
-        magic, pending = found
-        return await in_hand.read(self.store(magic.bucket), magic, pending)
+        store = self.store(magic.bucket)
+        if (pending := self._in_memory(magic)) is not None and pending.body is not None:
+            return await in_hand.read(store, magic, pending)
+        copy = await in_hand.copy_of(store, magic)
+        return copy.read() if copy is not None else None
+
+    def _with_sizes(self, path: MagicPath, entries: Iterable[dict[str, Any]]) -> None:
+        """Give markers of files that this process has finished the sizes of their uploads."""
+        found = [entry for entry in entries if not entry["size"] and entry["type"] == "file"]
+        name = name_in(self.store(path.bucket), path.path)
+        for files in tracker().below(name, path.path) if found else ():
+            for entry in found:
+                if (pending := files.get(entry["name"])) is not None:
+                    entry["size"] = pending.length
 
     def _in_memory(self, path: MagicPath) -> Pending | None:
         if not self._is_tracked_in_memory(path):
@@ -251,7 +260,7 @@ class Reading(Connection):
                 settings = await self._settings_of(magic)
             raise UsageError(
                 f"{magic.path} is pending and cannot be {_PAST[verb]} before its job commits; "
-                f"it will be {final_key(magic, unique_names=settings.unique_names)}"
+                f"it will be {final_key(magic, unique_names=settings.unique_names)}; {in_hand.way_out()}"
             )
         return info
 

@@ -72,6 +72,10 @@ class StoreRecorder:
     def _scope(self) -> PlaceName:
         return name_in(self.store, self.path.scope)
 
+    @property
+    def wants_copies(self) -> bool:
+        return _is_of_task(self.path)
+
     async def began(self) -> None:
         if self.exclusive:
             try:
@@ -87,7 +91,7 @@ class StoreRecorder:
         await self._put_marker(pending)
         record = await self.store.put(self.path.pending_key, pending.to_bytes(self.etag_format))
         if self.path.owner is not None:
-            tracker().finished(self._scope, self.path.path, pending, record)
+            tracker().finished(self._scope, self.path.path, pending, record, uploaded.copy)
 
     async def _put_marker(self, pending: Pending) -> None:
         metadata = {MARKER_LENGTH: str(pending.length)}
@@ -125,6 +129,10 @@ class MemoryRecorder:
     def _scope(self) -> PlaceName:
         return name_in(self.store, self.path.scope)
 
+    @property
+    def wants_copies(self) -> bool:
+        return _is_of_task(self.path)
+
     async def began(self) -> None:
         _open(self._scope, self.path, self.exclusive)
 
@@ -134,7 +142,7 @@ class MemoryRecorder:
         if is_ones_own(self.path) and (earlier := tracker().find(scope, path)) is not None:
             await abort_earlier(self.store, self.path, earlier, pending)
             tracker().withdraw(scope, path, earlier.upload_id)
-        tracker().finished(scope, path, pending)
+        tracker().finished(scope, path, pending, copy=uploaded.copy)
 
     async def withdraw(self, identity: str) -> None:
         tracker().withdraw(self._scope, self.path.path, identity)
@@ -145,6 +153,11 @@ class MemoryRecorder:
 
     def ended(self) -> None:
         tracker().closed(self._scope, self.path.path)
+
+
+def _is_of_task(path: MagicPath) -> bool:
+    # What nobody commits would never be forgotten.
+    return path.owner is not None and path.owner.is_ours
 
 
 def _open(scope: PlaceName, path: MagicPath, exclusive: bool) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NewType
 
+from magicfs.filesystem.upload.copies import Copy
 from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
 from magicfs.formats.pending import Body, Pending
 from magicfs.protocol.readback import WRITE_ID
@@ -62,6 +63,8 @@ class Scope:
     bundles: dict[str, str] = field(default_factory=dict)
     """Keys of bundles in the store, with their ETags."""
     bundles_begun: int = 0
+    copies: dict[str, Copy] = field(default_factory=dict)
+    """By identity, the bytes of small files that have uploads, as far as they are kept."""
     in_hand: int = 0
     """Bytes of the bodies that are in no bundle, and not on their way into one."""
 
@@ -76,6 +79,7 @@ class Scope:
             if old.body is None:
                 self.replaced.append(old)
             self.drop_body(identity_of(old))
+            self.copies.pop(identity_of(old), None)
         self.finished[path] = pending
         self.dropped.discard(path)
 
@@ -121,7 +125,12 @@ class Tracker:
             self._scopes.setdefault(scope, Scope()).dropped.add(path)
 
     def finished(
-        self, scope: PlaceName, path: str, pending: Pending, record: ObjectInfo | None = None
+        self,
+        scope: PlaceName,
+        path: str,
+        pending: Pending,
+        record: ObjectInfo | None = None,
+        copy: Copy | None = None,
     ) -> None:
         """A file's upload is finished; an earlier one of the same path is replaced."""
         with self._lock:
@@ -129,6 +138,17 @@ class Tracker:
             found.put(path, pending)
             if record is not None:
                 found.records[path] = record
+            if copy is not None:
+                found.copies[identity_of(pending)] = copy
+
+    def copy(self, scope: PlaceName, path: str) -> tuple[Copy, ObjectInfo | None] | None:
+        """The bytes of a small file that has an upload, and the object of its ``.pending``, if it has one."""
+        with self._lock:
+            found = self._scopes.get(scope)
+            pending = found.finished.get(path) if found else None
+            if found is None or pending is None or (copy := found.copies.get(identity_of(pending))) is None:
+                return None
+            return copy, found.records.get(path)
 
     def keep(self, scope: PlaceName, path: str, pending: Pending, body: bytes) -> bool:
         """A small file is finished; an earlier one of the same path is replaced.
@@ -213,6 +233,7 @@ class Tracker:
             if found is not None and path in found.finished and identity_of(found.finished[path]) == identity:
                 del found.finished[path]
                 found.records.pop(path, None)
+                found.copies.pop(identity, None)
                 found.drop_body(identity)
                 self._drop_if_empty(scope)
 

@@ -16,7 +16,9 @@ from magicfs.filesystem.job_settings import WriteSettings
 from magicfs.filesystem.options import check_choice
 from magicfs.filesystem.reading import Reading
 from magicfs.filesystem.recording import MemoryRecorder, StoreRecorder
+from magicfs.filesystem.tracking import name_in, tracker
 from magicfs.filesystem.upload import AsyncDelayedFile, DelayedFile, Recorder, Upload
+from magicfs.formats.pending import Pending
 from magicfs.protocol import file_options, paths
 from magicfs.protocol.file_options import CONTENT_TYPE
 from magicfs.protocol.final_names import final_key
@@ -179,6 +181,8 @@ class Writing(Reading):
 
     async def _cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
         if (held := await self._bytes_in_hand(path1)) is not None:
+            if self._delayed(path2) is not None:
+                kwargs = copying.options_of_copy(self._options_in_hand(path1), kwargs)
             await self._pipe_file(path2, held, **kwargs)
             return
         await self._refuse_pending_async(path1, "copy")
@@ -201,11 +205,13 @@ class Writing(Reading):
     ) -> None:
         """Move files, by copying and deleting; a second call finds no source.
 
-        Small files that a task has in hand get their new paths at once.
+        What a task has itself written and not committed yet gets its new path while it is small; a file that
+        has the new path is replaced.
 
         Raises:
-            UsageError: The target lies below a magic path: the source would be deleted before the file is
-                published, and both be lost if the job aborts. Nothing was changed.
+            UsageError: The target lies below a magic path, and the source is nothing that the task has in
+                hand: it would be deleted before the file is published, and both be lost if the job aborts.
+                Nothing was changed.
         """
         if path1 != path2:
             if run_on(self.loop, self._rename_in_hand, path1, path2):
@@ -220,23 +226,56 @@ class Writing(Reading):
         await super()._mv_file(path1, path2)
 
     async def _rename_in_hand(self, path1: Any, path2: Any) -> bool:
-        """Give a small file, or a directory of nothing else, its new path; False for all others."""
+        """Give a file in hand, or a directory of nothing else, its new path; False for all others."""
         source, target = (self._delayed(one) if isinstance(one, str) else None for one in (path1, path2))
         if source is None or target is None or source.scope != target.scope:
             return False
-        found = self._remembered(source)
-        if not found or any(one.body is None for one in found.values()):
+        if source.path == target.path:
+            return await self._exists(source.path)
+        store = self.store(source.bucket)
+        found: dict[str, Pending | None] = dict(self._remembered(source))
+        if not found and source.owner is not None:
+            found = dict.fromkeys(await self._find(source.path))
+        moves = [
+            (source.below(path.partition("/")[2]), target.below(target.key + path.removeprefix(source.path)))
+            for path in found
+        ]
+        has_body = [one is not None and one.body is not None for one in found.values()]
+        if not moves or not all(
+            body or in_hand.is_copied(store, old) for (old, _), body in zip(moves, has_body, strict=True)
+        ):
             return False
         settings = await self._settings_of(target)
-        moves = []
-        for path, pending in found.items():
-            new = target.below(target.key + path.removeprefix(source.path))
-            moves.append((source.below(path.partition("/")[2]), pending, new))
-        for old, pending, new in moves:
-            key = final_key(new, unique_names=settings.unique_names)
+        keys = [final_key(new, unique_names=settings.unique_names) for _, new in moves]
+        for key in keys:
             paths.check_length(key, "the final key", "shorten the name, or its directories")
-            in_hand.rename(self.store(old.bucket), old, pending, new, key)
+        for (old, new), key in zip(moves, keys, strict=True):
+            pending = found[old.path]
+            if pending is not None and pending.body is not None:
+                in_hand.rename(store, old, pending, new, key)
+            else:
+                await self._upload_anew(old, new, settings)
         return True
+
+    async def _upload_anew(self, old: MagicPath, new: MagicPath, settings: WriteSettings) -> None:
+        """Give a file that was uploaded another path: an upload cannot be given another key."""
+        copy = await in_hand.copy_of(self.store(old.bucket), old)
+        if copy is None or (held := copy.read()) is None:
+            raise UsageError(
+                f"{old.path} cannot be renamed to {new.path}: it is not in hand any more; nothing changed; "
+                f"{in_hand.way_out()}"
+            )
+        upload = self._upload(new, settings, copy.options, "wb")
+        async with await AsyncDelayedFile(upload, fs=self, path=new.path).open() as file:
+            await file.write_all(held)
+        await self._rm_file(old.path)
+
+    def _options_in_hand(self, path: str) -> Mapping[str, Any]:
+        """What an uploaded file in hand was opened with."""
+        magic = self._delayed(path)
+        assert magic is not None
+        found = tracker().copy(name_in(self.store(magic.bucket), magic.scope), magic.path)
+        return found[0].options if found is not None else {}
 
     async def _refuse_move(self, path1: Any, path2: Any) -> None:
         sources, targets = (one if isinstance(one, list) else [one] for one in (path1, path2))

@@ -103,7 +103,8 @@ class OpenUpload:
         """
         if local_placed.PlacedFile.opened >= local_placed.open_max() or not self._claim(1):
             return None
-        return local_placed.PlacedFile(os.open(self.directory / DATA, os.O_WRONLY | os.O_CLOEXEC), path)
+        file = self.directory / DATA
+        return local_placed.PlacedFile(os.open(file, os.O_WRONLY | os.O_CLOEXEC), path, file)
 
     def put_placed(self, size: int) -> Part:
         """Keep what was written to ``place``'s file as part 1; FileNotFoundError if the upload is gone."""

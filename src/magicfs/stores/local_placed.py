@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
+from pathlib import Path
 
 from magicfs.errors import UsageError
 from magicfs.stores import local_files
@@ -24,9 +26,10 @@ class PlacedFile:
     opened = 0
     """How many of this process are open: each has a descriptor."""
 
-    def __init__(self, descriptor: int, path: str) -> None:
+    def __init__(self, descriptor: int, path: str, file: Path) -> None:
         PlacedFile.opened += 1
         self._descriptor = descriptor
+        self._file = file
         self._path = path
         self._pid = os.getpid()
         self._small = bytearray()
@@ -60,6 +63,10 @@ class PlacedFile:
         self.flush()
         with local_files.translated("put_part", self._path):
             os.close(os.dup(self._descriptor))
+
+    def reader(self) -> Callable[[], bytes]:
+        """What reads all of it back, until its upload ends."""
+        return self._file.read_bytes
 
     def flush(self) -> None:
         """Write what was held back. A second call does nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol, TypeGuard
 
 from magicfs.stores.port import Part, Store
@@ -18,6 +19,12 @@ class PlacedPart(Protocol):
 
     def write(self, data: memoryview) -> None:
         """Add bytes at the end; blocks as a file does. StoreError as ``put_part`` raises it."""
+
+    def reader(self) -> Callable[[], bytes]:
+        """What reads all of it back once it is put, until its upload ends; then it raises OSError.
+
+        It holds nothing open.
+        """
 
 
 class PlacingStore(Store, Protocol):

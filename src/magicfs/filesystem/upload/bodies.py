@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Protocol
 
+from magicfs.filesystem.upload.copies import make_room
 from magicfs.filesystem.upload.memory import Share
 from magicfs.stores.placing import PlacedPart
 from magicfs.stores.port import Body, PartBody
 
-__all__ = ["Buffer", "PlacedBuffer", "Sizes", "Spares", "bytes_of", "size_of"]
+__all__ = ["Buffer", "PlacedBuffer", "Sizes", "Spares", "bytes_of", "content_of", "size_of"]
 
 
 class Sizes(Protocol):
@@ -102,6 +103,8 @@ class Buffer:
                 yield self.take()
 
     def _is_wanted(self, filled: int) -> bool:
+        if self._share.memory.is_short:
+            make_room()
         return self._share.memory.is_short and filled >= self._sizes.next_part_size_min
 
     def take(self) -> io.BytesIO:
@@ -125,3 +128,13 @@ def size_of(body: PartBody | PlacedPart) -> int:
     if isinstance(body, io.BytesIO):
         return body.getbuffer().nbytes
     return memoryview(body).nbytes if isinstance(body, bytes | bytearray | memoryview) else body.size
+
+
+def content_of(body: PartBody | PlacedPart) -> bytes | io.BytesIO | Callable[[], bytes]:
+    """The bytes of a body that was sent, or what reads them from where they were placed.
+
+    Only what its owner may change is copied.
+    """
+    if isinstance(body, bytes | io.BytesIO):
+        return body
+    return bytes(body) if isinstance(body, bytearray | memoryview) else body.reader()

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from magicfs.errors import UsageError
-from magicfs.filesystem.upload.bodies import Buffer, PlacedBuffer, Spares, bytes_of, size_of
+from magicfs.filesystem.upload.bodies import Buffer, PlacedBuffer, Spares, bytes_of, content_of, size_of
+from magicfs.filesystem.upload.copies import Copy, copy_size_max, make_room
 from magicfs.filesystem.upload.memory import Share
 from magicfs.protocol.parts import part_size, part_size_min
 from magicfs.protocol.readback import WRITE_ID
@@ -34,10 +35,15 @@ class Uploaded:
     write_id: str  # what identifies it in the object's metadata
     parts: tuple[Part, ...]
     length: int  # size in bytes
+    copy: Copy | None = None  # the bytes, if the recorder wants them and they are few
 
 
 class Recorder(Protocol):
     """Remembers the uploads that are behind a path."""
+
+    @property
+    def wants_copies(self) -> bool:
+        """Whether the bytes of small files are wanted."""
 
     async def began(self) -> None:
         """A file is open. ObjectExists if it shall be the only one of its path, and is not."""
@@ -84,6 +90,8 @@ class Upload:
         self._parts: list[Part] = []
         self._in_flight: set[asyncio.Task[None]] = set()
         self._landed: asyncio.Future[None] | None = None
+        self._first: PartBody | PlacedPart | None = None  # the only part so far, if a copy may be wanted
+        self._copy: Copy | None = None
         self._spares = Spares()
         self._share = Share()
         self._slots = asyncio.Semaphore(PARTS_IN_FLIGHT)
@@ -107,10 +115,13 @@ class Upload:
     @property
     def must_wait(self) -> bool:
         """Whether a writer should wait for ``room`` before it writes: all files hold too much memory."""
+        if self._share.memory.is_short:
+            make_room()
         return self._share.memory.must_wait
 
     async def room(self) -> None:
         """Wait until a writer may take more memory."""
+        make_room()
         await self._share.memory.room()
 
     def buffer(self) -> Buffer:
@@ -159,6 +170,7 @@ class Upload:
         ``read`` is given a number of bytes, and returns so many but at the end.
         """
         size = self.next_part_size
+        make_room()
         await self.room()
         self._share.hold(size)
         self._share.fly(size)  # reading comes to its end without any writer's doing, too
@@ -198,6 +210,7 @@ class Upload:
             raise
         if not flying:
             self._share.fly(held)
+        self._first = body if not self._sent and self._recorder.wants_copies else None
         self._sent += 1
         self._length += size
         task = asyncio.ensure_future(self._put_part(self._sent, body))
@@ -222,6 +235,9 @@ class Upload:
             await self._drain()
             if self._failure is not None:
                 raise self._failure
+            first, self._first = self._first, None
+            if first is not None and size_of(first) <= copy_size_max():
+                self._copy = Copy(content_of(first), self._options)
 
     async def record(self) -> None:
         """Make the sealed upload known to the task commit. A second call records it again.
@@ -235,7 +251,7 @@ class Upload:
             self._recording = True
             parts = tuple(sorted(self._parts, key=lambda part: part.number))
             await self._recorder.record(
-                Uploaded(self.key, self._upload_id, self._write_id, parts, self._length)
+                Uploaded(self.key, self._upload_id, self._write_id, parts, self._length, self._copy)
             )
             self._end()
 
@@ -285,6 +301,7 @@ class Upload:
             self._landed.set_result(None)
 
     def _end(self) -> None:
+        self._first = self._copy = None
         self._spares.clear()
         self._share.end()
         if self._open:
