@@ -76,8 +76,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "delete first",
         "b",
         _EXECUTION,
-        "self._done.output = output = await self._read_back(job)",
-        "self._done.output = output = await self._read_back(job); "
+        "output, *success = await at_once(self._read_back(job), *looks)",
+        "output, *success = await at_once(self._read_back(job), *looks); "
         "await publish.delete_old(self.cleaner, self.record.conditions, "
         "await facts.read_deletions(self.cleaner, self.context, job), output, "
         "partial(self.record.confirm, version))",
@@ -96,7 +96,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "the old _SUCCESS stays while files appear",
         "f",
         _EXECUTION,
-        "version = await self._hide_success(version)",
+        "version = await old_success.hide(self.engine, self.context, self.record, version, *success)",
         "pass",
         _REPLACE,
     ),
@@ -236,7 +236,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "the pointer is not read again",
         "b",
         _PREPARING,
-        "if not in_the_way and await _pointer(engine, context, record) != found.pointer:",
+        "if not in_the_way and pointer != found.pointer:",
         "if False:",
         (_job(),),
         "rivals",

@@ -22,8 +22,8 @@ STAGED_MUTANTS: Final[tuple[Mutant, ...]] = (
         "a stager deletes first",
         "b",
         "magicfs.transaction.execute",
-        "self._done.output = output = await self._read_back(job)",
-        "self._done.output = output = await self._read_back(job); "
+        "output, *success = await at_once(self._read_back(job), *looks)",
+        "output, *success = await at_once(self._read_back(job), *looks); "
         "await publish.delete_old(self.cleaner, self.record.conditions, "
         "await facts.read_deletions(self.cleaner, self.context, job), output, "
         "partial(self.record.confirm, version))",

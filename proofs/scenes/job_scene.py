@@ -22,9 +22,9 @@ from magicfs.stores.conditions import Conditions
 from magicfs.stores.memory import World
 from magicfs.stores.memory_filesystem import MemoryFileSystem
 from magicfs.stores.port import Store
+from magicfs.stores.register import Register
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault
-from magicfs.transaction.record import JobRecord
 
 __all__ = ["BUCKET", "Files", "JobScene"]
 
@@ -208,9 +208,9 @@ class JobScene:
         return sorted([(info.key, info.upload_id) async for info in self.plain.list_uploads("")])
 
     async def _job_object(self, job: magicfs.Job) -> JobObject | None:
-        layout = job.spec.work_layout
-        held = await JobRecord(self.plain, layout, self.conditions).read()
-        return None if held is None else held.job
+        key = job.spec.work_layout.job_object_key
+        entry = await Register(self.plain, key, self.conditions).read()  # one request after the other
+        return None if entry is None else JobObject.from_bytes(key, entry.body)
 
     async def _manifest_files(self) -> set[str]:
         view = await chain.view(self.plain, self.destination, self.conditions)

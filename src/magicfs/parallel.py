@@ -120,6 +120,8 @@ async def at_once(*looks: Coroutine[Any, Any, Any]) -> list[Any]:
     All of them are waited for. Then what the first of them in this order has raised is raised, as if they had
     come one after another: which answer was faster decides nothing.
     """
+    if len(looks) == 1:  # no task for it
+        return [await looks[0]]
     found = await asyncio.gather(*looks, return_exceptions=True)
     for one in found:
         if isinstance(one, BaseException):

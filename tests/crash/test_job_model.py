@@ -11,7 +11,7 @@ import pytest
 from magicfs.manifests import chain
 from magicfs.protocol.job_state import NEXT, JobState
 from magicfs.stores.register import Entry, Register
-from magicfs.transaction import execute, publish, revert
+from magicfs.transaction import execute, facts, old_success, publish, revert
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobRecord, JobVersion
 from proofs import job_model
@@ -160,15 +160,17 @@ def test_code_without_compare_and_swap_is_noticed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_code_that_deletes_too_early_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    hide = execute.Executor._hide_success
+    hide = old_success.hide
 
-    async def delete_first(self: execute.Executor, version: JobVersion) -> JobVersion:
-        old = await execute.facts.read_deletions(self.engine, self.context, version.job)
-        check = functools.partial(self.record.confirm, version)
-        await publish.delete_old(self.engine, self.record.conditions, old, JobOutput(), check)
-        return await hide(self, version)
+    async def delete_first(
+        engine: Any, context: Any, record: JobRecord, version: JobVersion, etag: str | None
+    ) -> JobVersion:
+        old = await facts.read_deletions(engine, context, version.job)
+        check = functools.partial(record.confirm, version)
+        await publish.delete_old(engine, record.conditions, old, JobOutput(), check)
+        return await hide(engine, context, record, version, etag)
 
-    monkeypatch.setattr(execute.Executor, "_hide_success", delete_first)
+    monkeypatch.setattr(old_success, "hide", delete_first)
     assert any(WRONG["delete_last"] in str(one.violation) for one in replayed("delete_last"))
 
 

@@ -26,7 +26,6 @@ SETUP = Counter(
         "List Blobs": 3,
         "List Blobs, uncommitted too": 1,
         "Get Blob Properties": 2,
-        "Get Blob": 1,
         "Put Blob": 2,
     }
 )

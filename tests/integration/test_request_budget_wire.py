@@ -23,7 +23,7 @@ FILE = Counter({"CreateMultipartUpload": 1, "UploadPart": 1})
 RECORDS = {"store": Counter({"PutObject": 2}), "memory": Counter[str]()}
 # What pyarrow asks before it writes, once a call: is the base directory empty?
 PROBE_OF_WRITE_DATASET = Counter({"ListObjectsV2": 2, "HeadObject": 1})
-LOOKS = Counter({"ListObjectsV2": 3, "HeadObject": 2, "GetObject": 1, "ListMultipartUploads": 1})
+LOOKS = Counter({"ListObjectsV2": 3, "HeadObject": 2, "ListMultipartUploads": 1})
 SETUP = LOOKS + Counter({"PutObject": 2})
 # What the store honours, once for each bucket in a process.
 TRIALS = Counter(

@@ -134,14 +134,19 @@ def play(mode: str, *, jobs: int = 1, known: bool = True, **options: Any) -> tup
     return far.taken, far
 
 
+def rows_of(far: Far, first: int, end: int) -> list[list[str]]:
+    """The requests of each tick, from the first to the end."""
+    return [sorted(operation for tick, operation in far.log if tick == row) for row in range(first, end)]
+
+
 # The first job at a destination, and a later one: requests in a row of its setup and of its commit.
 FIRST = {
-    "fail": (6, 24),
-    "append": (6, 20),
-    "replace": (6, 24),
-    "replace_partitions": (6, 24),
+    "fail": (4, 16),
+    "append": (4, 13),
+    "replace": (4, 16),
+    "replace_partitions": (4, 16),
 }
-LATER = {"append": (6, 24), "replace": (7, 34), "replace_partitions": (7, 34)}
+LATER = {"append": (4, 15), "replace": (5, 20), "replace_partitions": (5, 20)}
 
 
 @pytest.mark.parametrize("tracking", ["store", "memory"])
@@ -160,16 +165,41 @@ def test_requests_in_a_row_of_a_later_job(mode: str) -> None:
 
 
 def test_setup_looks_at_everything_at_once() -> None:
-    """What could refuse the job; its object, and its move; its manifest; who else is there; what they say."""
-    _, far = play("append")
-    rows = [sorted(operation for tick, operation in far.log if tick == row) for row in range(6)]
-    assert rows == [
+    """What could refuse the job; its object; its move, beside a look for its manifest; who else is there."""
+    taken, far = play("append")
+    assert rows_of(far, 0, taken["setup"]) == [
         ["head", "list", "list"],
         ["put"],
-        ["put"],
-        ["head"],
+        ["head", "put"],
         ["list_directories", "list_uploads"],
-        ["get"],
+    ]
+
+
+def test_commit_looks_at_what_comes_next_beside_what_is_done_now() -> None:
+    """What must wait for its forerunner, and does: the swaps, the reading back, the files, what follows."""
+    taken, far = play("replace", jobs=2)
+    last = max(tick for tick, _ in far.log) + 1
+    assert rows_of(far, last - taken["commit"], last) == [
+        ["get", "head"],  # the job object
+        ["head", "head", "put"],  # _SUCCESS and the pointer, beside the facts
+        ["get", "get"],
+        ["list", "put"],  # the scope, after the pointer; the copy of _SUCCESS
+        ["put"],  # what will be deleted
+        ["put"],  # prepared
+        ["list_directories", "list_directories"],  # other jobs here, and above
+        ["get", "head"],  # the pointer, after the jobs
+        ["put"],  # committing
+        ["get", "head"],  # the facts are read back, beside _SUCCESS
+        ["delete_all_matching"],  # which goes once they are good
+        ["complete_upload"] * 12,
+        ["get", "get", "head", "put"],  # completed, beside the pointer and what will be deleted
+        ["list", "put"],  # the manifest, beside the work
+        ["list_uploads", "put"],  # the pointer
+        ["delete_all_matching"],
+        ["put"],  # _SUCCESS
+        ["delete"],
+        ["list"],
+        ["delete_all_matching"],
     ]
 
 

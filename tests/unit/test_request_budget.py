@@ -25,7 +25,7 @@ PAGE = 1000
 JOB_ID = str(UUID(int=7))
 DOCUMENT = Path(__file__).parents[2] / "docs" / "architecture.md"
 
-SETUP = Counter({"list": 3, "head": 2, "put": 2, "get": 1, "list_uploads": 1})
+SETUP = Counter({"list": 3, "head": 2, "put": 2, "list_uploads": 1})
 """Two places of table formats and the magic directories; a file at the destination, and the manifest of the
 job; the job object, twice; that of every unfinished job, ours included."""
 

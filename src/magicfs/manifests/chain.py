@@ -46,6 +46,7 @@ __all__ = [
     "COMPACT",
     "POINTER",
     "READING",
+    "Seen",
     "View",
     "chain",
     "link",
@@ -65,6 +66,9 @@ POINTER: Final = "current"
 READING: Final = Conditions(put_if_match=False)
 """For readers, who need not know what the store honours: finds pointer and manifests, numbered or not."""
 
+
+Seen = tuple[Pointer, Entry]
+"""The pointer, and the version of it that was read."""
 
 _BROKEN: Final = (
     "restore it from a backup, for only it says which files that job published; or publish all of the data "
@@ -96,13 +100,15 @@ def manifest_key(destination: str, job: str) -> str:
 
 
 async def read_pointer(
-    store: Store, destination: str, conditions: Conditions
-) -> tuple[Pointer, Entry] | None:
+    store: Store, destination: str, conditions: Conditions, *, expected: bool = False
+) -> Seen | None:
     """The pointer and its version; None before the first job was published.
+
+    ``expected``: whether there most likely is one, as for ``Register.read``.
 
     Raises FormatError if it is malformed or inconsistent.
     """
-    entry = await Register(store, pointer_key(destination), conditions, lasting=True).read()
+    entry = await Register(store, pointer_key(destination), conditions, lasting=True).read(expected=expected)
     if entry is None:
         return None
     try:
@@ -222,7 +228,14 @@ async def view(store: Store, destination: str, conditions: Conditions) -> View |
     return await view_of(chain(store, destination, conditions, hidden="none"))
 
 
-async def publish(store: Store, conditions: Conditions, destination: str, manifest: Manifest) -> bool:
+async def publish(
+    store: Store,
+    conditions: Conditions,
+    destination: str,
+    manifest: Manifest,
+    *,
+    looked: tuple[Seen | None] | None = None,
+) -> bool:
     """Write a job's manifest and link it at the head of the chain.
 
     Calling it again, from any process, changes nothing. Any number of executors of one job and of others may
@@ -230,6 +243,7 @@ async def publish(store: Store, conditions: Conditions, destination: str, manife
     the pointer afterwards, has not found the job in the chain between the pointer and that ``previous``, and
     replaces exactly the version that it read: so a manifest that is linked never changes. The ``previous``
     that is given counts only where there is no pointer: the job that it named when this one looked.
+    ``looked`` has what the pointer was shortly before, so that the first try need not read it.
 
     Returns True if this call moved the pointer, False if the job was linked before.
 
@@ -243,7 +257,10 @@ async def publish(store: Store, conditions: Conditions, destination: str, manife
     for attempt in range(_TRIES):
         # The first try takes it for new: a write that fails says so, and costs no more than a read.
         there = await own.read() if attempt else None
-        seen = await read_pointer(store, destination, conditions)
+        if attempt or looked is None:
+            seen = await read_pointer(store, destination, conditions)
+        else:
+            (seen,) = looked
         if seen is not None and seen[0].job_id == job:
             return False
         try:
@@ -273,7 +290,7 @@ async def _placed(
     destination: str,
     conditions: Conditions,
     manifest: Manifest,
-    seen: tuple[Pointer, Entry] | None,
+    seen: Seen | None,
 ) -> Manifest:
     """A manifest right above the job that the pointer names, or above none.
 
@@ -290,7 +307,7 @@ async def _placed(
 
 
 async def link(
-    store: Store, conditions: Conditions, destination: str, manifest: Manifest, seen: tuple[Pointer, Entry]
+    store: Store, conditions: Conditions, destination: str, manifest: Manifest, seen: Seen
 ) -> bool:
     """Write a manifest and link it right above the job that the pointer named, or not at all.
 
@@ -321,7 +338,7 @@ async def link(
     return True
 
 
-async def _move(head: Register, seen: tuple[Pointer, Entry] | None, manifest: Manifest) -> None:
+async def _move(head: Register, seen: Seen | None, manifest: Manifest) -> None:
     nonce, now_ms = uuid4().hex, int(time.time() * 1000)
     pointer, entry = seen or (Pointer(job_id=manifest.job_id, nonce=nonce, changed_ms=now_ms), None)
     moved = pointer.moved(manifest.job_id, manifest.run_id, nonce, now_ms)

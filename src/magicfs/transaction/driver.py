@@ -64,8 +64,10 @@ class JobTransaction:
         await setup.check_destination(engine, context)
         # A job that has ended looks like one that never was; only its first attempt may begin it.
         may_create = context.layout.attempt == 0 or context.is_inner
-        record, version = await setup.claim(engine, context, may_create=may_create)
+        record, version, published = await setup.claim(engine, context, may_create=may_create)
         try:
+            if await setup.is_published(engine, context) if published is None else published:
+                await setup.refuse_published(context, record, version)
             return await self._look_around(record, version)
         except (asyncio.CancelledError, StoreError) as error:
             # One that was taken over stays for the next driver. A silent store is not asked more.
@@ -77,9 +79,7 @@ class JobTransaction:
     async def _look_around(self, record: JobRecord, version: JobVersion) -> JobSetup:
         """What is at the destination of a job that has just been claimed."""
         engine, context = self.engine, self.context
-        is_published, others, uploads = await setup.look_around(engine, context)
-        if is_published:
-            await setup.refuse_published(context, record, version)
+        others, uploads = await setup.look_around(engine, context)
         if earlier := [one for one in of_run(others, context) if one.flips]:
             # Whatever becomes of it, it takes along what lies at the destination: this job's object, too.
             await record.remove(version)

@@ -23,26 +23,24 @@ from magicfs.errors import (
     Unsupported,
 )
 from magicfs.formats.job_object import JobObject
-from magicfs.parallel import raise_first
+from magicfs.parallel import at_once, raise_first
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.protocol.readback import Outcome
 from magicfs.protocol.steps import Complete, Publication, Put
-from magicfs.stores.conditions import remove_matching
 from magicfs.stores.interrupt import hold
-from magicfs.transaction import facts, outcome, own_path, publish, revert
+from magicfs.transaction import facts, old_success, outcome, own_path, publish, revert
 from magicfs.transaction.bundles import Bundles
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.delegate import CompleteRemotely, CompletionRequest, complete_remotely
 from magicfs.transaction.etags import ETags
 from magicfs.transaction.outcome import JobEnd, JobOutcome
 from magicfs.transaction.output import JobOutput
-from magicfs.transaction.record import JobMoved, JobRecord, JobVersion, new_token
-from magicfs.transaction.sweep import sweep
+from magicfs.transaction.record import JobMoved, JobRecord, JobVersion
+from magicfs.transaction.sweep import Looked, look, sweep
 from magicfs.transaction.visible import Wanted, lists_of, make_visible
 
 __all__ = ["Executor"]
 
-_LOOKS = 3
 _LOG = logging.getLogger("magicfs")
 
 
@@ -75,6 +73,7 @@ class Executor:
         self._published: JobOutput | None = None  # whose files this process has seen completed
         self._etags = ETags()
         self._success: str | None = None  # the ETag of the _SUCCESS that this process wrote
+        self._ahead = publish.Ahead()
         self._done = JobOutcome()
 
     def begin(self, version: JobVersion, output: JobOutput) -> None:
@@ -155,9 +154,11 @@ class Executor:
 
     async def _complete(self, version: JobVersion) -> JobVersion:
         job = version.job
-        self._done.output = output = await self._read_back(job)
-        if not job.irreversible:
-            version = await self._hide_success(version)
+        looks = [] if job.irreversible else [old_success.seen(self.engine, self.context)]
+        output, *success = await at_once(self._read_back(job), *looks)
+        self._done.output = output
+        if success:
+            version = await old_success.hide(self.engine, self.context, self.record, version, *success)
         last = set(job.equal_keys)
         self._etags = etags = ETags(output.files)
         await self._complete_remotely(version, output)
@@ -180,7 +181,11 @@ class Executor:
         if not result.ok:
             return await self._failed(version, output, result)
         self._published = output
-        return await self.record.move(version, JobState.COMPLETED)
+        completed, self._ahead = await at_once(
+            self.record.move(version, JobState.COMPLETED),
+            publish.look_ahead(self.cleaner, self.context, self.record.conditions, version.job),
+        )
+        return completed  # type: ignore[no-any-return]
 
     async def _read_back(self, job: JobObject) -> JobOutput:
         return await facts.read_output(self.engine, self.context, job, self._written)
@@ -213,30 +218,6 @@ class Executor:
         if not await self._is_unmoved(version):
             raise JobMoved(f"job {self.context.job} was moved by another process meanwhile")
         self._done.warnings += warnings
-
-    async def _hide_success(self, version: JobVersion) -> JobVersion:
-        """Delete the ``_SUCCESS`` that is there: its readers wait until the job has ended.
-
-        One that another job has written since this one looked is written down first, so that taking the job
-        back can restore it.
-        """
-        store, key = self.engine.store, self.context.layout.success_key
-        for _ in range(_LOOKS):
-            try:
-                etag = (await store.head(key)).etag
-            except ObjectNotFound:
-                break
-            if version.job.old_success is None or version.job.old_success.etag != etag:
-                seen = await facts.copy_success(self.engine, self.context, new_token())
-                if seen is None:
-                    break
-                version, etag = (
-                    await self.record.move(version, JobState.COMMITTING, old_success=seen),
-                    seen.etag,
-                )
-            if not await remove_matching(store, self.record.conditions, [(key, etag)], 1):
-                break
-        return version
 
     async def _failed(self, version: JobVersion, output: JobOutput, result: BatchResult) -> JobVersion:
         lists = lists_of(output, self._etags, result)
@@ -277,7 +258,8 @@ class Executor:
         done = self._done
         done.end = JobEnd.PUBLISHED
         try:
-            await self._settle(version)
+            # What the cleanup begins with is looked at meanwhile.
+            _, looked = await at_once(self._settle(version), look(self.cleaner, self.context))
         except Exception as error:
             gone = isinstance(error, ObjectNotFound) and not await self._is_unmoved(version)
             if gone or isinstance(error, JobMoved):
@@ -288,7 +270,7 @@ class Executor:
             _LOG.warning("%s", unfinished)
             return done
         left = await own_path.delete_records(self.cleaner, self.context, done.output)
-        left += await self._end(version)
+        left += await self._end(version, looked=looked)
         done.is_unfinished = bool(left)
         done.warnings += [f"the files are published but cleaning up failed: {one}" for one in left]
         if done.unlisted is not None:
@@ -304,13 +286,19 @@ class Executor:
         try:
             if job.chunks and not done.output.files:
                 done.output = await facts.read_output(self.cleaner, context, job)
-            old = await facts.read_deletions(self.cleaner, context, job)
+            ahead, self._ahead = self._ahead, publish.Ahead()
+            old = ahead.old
+            if old is None:
+                old = await facts.read_deletions(self.cleaner, context, job)
         except ObjectNotFound:
             # Facts go after everything else: if the manifest is there, only cleaning up was left.
             if not await publish.republish(self.cleaner, context, conditions):
                 raise
             return
-        await publish.publish_manifest(self.cleaner, context, conditions, job, done.output, old, self._etags)
+        await publish.publish_manifest(
+            *(self.cleaner, context, conditions, job, done.output, old, self._etags),
+            looked=ahead.pointer,
+        )
         check = partial(self.record.confirm, version)
         left = await publish.delete_old(self.cleaner, conditions, old, done.output, check)
         done.deleted = len(old) - len(left)
@@ -341,7 +329,12 @@ class Executor:
         return self._done
 
     async def _end(
-        self, version: JobVersion, *, read_documents: bool = False, look_again: JobOutput | None = None
+        self,
+        version: JobVersion,
+        *,
+        read_documents: bool = False,
+        look_again: JobOutput | None = None,
+        looked: Looked | None = None,
     ) -> list[MagicError]:
         """Remove the job's work, and its object last; returns what could not be done."""
         try:
@@ -352,6 +345,7 @@ class Executor:
                 published=self._published,
                 read_documents=read_documents,
                 check=partial(self.record.confirm, version, may_have_ended=True),
+                looked=looked,
             )
             self._done.aborted += swept.aborted
             self._done.unlisted = swept.unlisted

@@ -72,15 +72,18 @@ class OtherJob:
         return self.layout.job
 
 
-async def find_unfinished_jobs(engine: Engine, destination: str, *, visitors: bool = False) -> list[OtherJob]:
+async def find_unfinished_jobs(
+    engine: Engine, destination: str, *, visitors: bool = False, but: JobId | None = None
+) -> list[OtherJob]:
     """Every job that has set itself up under a destination and has not ended, the oldest first.
 
     With ``visitors`` also those of which the directory is an extra destination. What lies in the directories
-    of jobs is not listed: it may be much.
+    of jobs is not listed: it may be much. The object of one job, ``but``, is not read: its own process knows
+    what it says.
     """
     prefix = paths.prefix_of(destination) + MAGIC
     directories = [one async for one in engine.store.list_directories(prefix)]
-    return await unfinished_among(engine, destination, directories, visitors=visitors)
+    return await unfinished_among(engine, destination, directories, visitors=visitors, but=but)
 
 
 async def unfinished_among(
@@ -90,10 +93,12 @@ async def unfinished_among(
     *,
     visitors: bool,
     gone: list[str] | None = None,
+    but: JobId | None = None,
 ) -> list[OtherJob]:
     """The unfinished jobs whose directories are among those that a listing of a directory shows.
 
     ``gone`` is told the directories in which there is none: their jobs may have ended since the listing.
+    ``but`` is left out.
     """
     prefix = paths.prefix_of(directory)
     shared = f"{prefix}{MAGIC}/"
@@ -106,6 +111,8 @@ async def unfinished_among(
     async def look(place: str) -> bool:
         magic, _, job = place.removeprefix(prefix).rstrip("/").partition("/")
         layout = layout_of(directory, magic, job)
+        if layout is not None and layout.job == but:
+            return True
         one = None if layout is None else await read_unfinished(engine, layout)
         if one is None and layout is not None and visitors:
             one = await follow(engine, layout)

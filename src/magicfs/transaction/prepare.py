@@ -18,7 +18,7 @@ from magicfs.errors import CommitDenied, FormatError, OutputExists, Unavailable,
 from magicfs.formats.deletions import OldObject
 from magicfs.formats.job_object import ExtraDestination, SeenPointer
 from magicfs.manifests.chain import chain, read_pointer, view_of
-from magicfs.parallel import drained
+from magicfs.parallel import at_once, drained
 from magicfs.protocol import conflict, paths
 from magicfs.protocol.final_names import is_named_by
 from magicfs.protocol.job_state import JobState
@@ -28,7 +28,7 @@ from magicfs.protocol.steps import Complete, Publication
 from magicfs.transaction import bundles, capacity, facts, flip, flip_checks, old_uploads, older_files
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.other_datasets import InTheWay, described, look_again, url_of
-from magicfs.transaction.others import conflicting, find_unfinished_jobs
+from magicfs.transaction.others import OtherJob, conflicting, find_unfinished_jobs
 from magicfs.transaction.outcome import undecided
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobRecord, JobVersion, new_token
@@ -65,20 +65,27 @@ async def prepare(
     """
     check_empty(context, output)
     capacity.check_success(context, output)
-    await old_uploads.refuse_if_gone(engine, context, output, warnings)
-    await bundles.refuse_if_gone(engine, context, output)
+    if version.job.state is JobState.PREPARED and context.conflict != "append":
+        version = await record.move(version, JobState.OPEN)
     nonce = new_token()
+    _, _, chunks, old_success, extra, found = await at_once(
+        old_uploads.refuse_if_gone(engine, context, output, warnings),
+        bundles.refuse_if_gone(engine, context, output),
+        facts.write_output(engine, context, nonce, output),
+        facts.copy_success(engine, context, nonce),
+        _extra_destinations(engine, context, record),
+        _look(engine, context, record, output),
+    )
     changes: dict[str, Any] = {
         "tasks": output.tasks,
         "files": output.files,
         "size": output.bytes,
-        "chunks": await facts.write_output(engine, context, nonce, output),
-        "old_success": await facts.copy_success(engine, context, nonce),
+        "chunks": chunks,
+        "old_success": old_success,
     }
     if context.extra_destinations:
-        changes["extra_destinations"] = await _extra_destinations(engine, context, record)
+        changes["extra_destinations"] = extra
     if context.conflict == "append":
-        found = await _look(engine, context, record, output)
         _refuse_equal(context, found.replacement.equal_keys)
         capacity.check_manifests(context, output)
         changes |= {"pointer": found.pointer, "older_files": found.replacement.older_files}
@@ -87,7 +94,8 @@ async def prepare(
     for attempt in range(_TRIES):
         if attempt:
             await asyncio.sleep(_PAUSE_S * 2**attempt * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
-        version, in_the_way = await _announce_and_look(engine, context, record, version, output, since)
+            found = await _look(engine, context, record, output)
+        version, in_the_way = await _announce_and_look(engine, context, record, version, output, found, since)
         if not in_the_way:
             warnings += in_the_way.warnings
             if context.new is not None:
@@ -146,15 +154,13 @@ async def _announce_and_look(
     record: JobRecord,
     version: JobVersion,
     output: JobOutput,
+    found: _Found,
     since: float | None,
 ) -> tuple[JobVersion, InTheWay]:
     """Announce what will be replaced, then look for others; returns who or what is in the way.
 
     ``since``: when this commit began, or earlier, by the store's clock.
     """
-    if version.job.state is JobState.PREPARED:
-        version = await record.move(version, JobState.OPEN)
-    found = await _look(engine, context, record, output)
     if context.conflict == "fail":
         _refuse_data(context, found.replacement.deleted)
     nonce, partitions = new_token(), found.replacement.scope.partitions
@@ -177,8 +183,10 @@ async def _announce_and_look(
         older_files=found.replacement.older_files,
         equal_keys=tuple(found.replacement.equal_keys),
     )
-    others = await find_unfinished_jobs(engine, context.layout.destination, visitors=True)
-    in_the_way = await look_again(engine, context, found.replacement, since, listed_all=found.listed_all)
+    (others, pointer), in_the_way = await at_once(
+        _others_and_pointer(engine, context, record, expected=found.pointer is not None),
+        look_again(engine, context, found.replacement, since, listed_all=found.listed_all),
+    )
     rivals = conflicting(others, context.job, partitions)
     if context.new is not None:
         rivals = flip_checks.rivals(context, others)
@@ -186,9 +194,19 @@ async def _announce_and_look(
         in_the_way.to_recover += [context.url for _ in rivals[:1]]
     in_the_way.jobs += [described(one) for one in rivals]
     in_the_way.to_recover += [url_of(context, one) for one in rivals if one.visits is not None]
-    if not in_the_way and await _pointer(engine, context, record) != found.pointer:
+    if not in_the_way and pointer != found.pointer:
         in_the_way.jobs.append("another job was published in the meantime")
     return version, in_the_way
+
+
+async def _others_and_pointer(
+    engine: Engine, context: JobContext, record: JobRecord, *, expected: bool
+) -> tuple[list[OtherJob], SeenPointer | None]:
+    """Who else is there, and then the pointer: a job that has ended in between has moved it."""
+    # A flip wants to see this job's own object, too, which another flip would have taken along.
+    but = context.job if context.new is None else None
+    others = await find_unfinished_jobs(engine, context.layout.destination, visitors=True, but=but)
+    return others, await _pointer(engine, context, record, expected=expected)
 
 
 def _deleted(context: JobContext, replacement: Replacement) -> list[OldObject]:
@@ -283,8 +301,11 @@ def _finished(step: Publication) -> str | None:
     return etag_of_parts(step.etags) if isinstance(step, Complete) and step.write_id is None else None
 
 
-async def _pointer(engine: Engine, context: JobContext, record: JobRecord) -> SeenPointer | None:
-    seen = await read_pointer(engine.store, context.layout.destination, record.conditions)
+async def _pointer(
+    engine: Engine, context: JobContext, record: JobRecord, *, expected: bool = False
+) -> SeenPointer | None:
+    destination = context.layout.destination
+    seen = await read_pointer(engine.store, destination, record.conditions, expected=expected)
     if seen is None:
         return None
     pointer, entry = seen

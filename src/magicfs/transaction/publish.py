@@ -5,32 +5,43 @@ from __future__ import annotations
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import repeat
 from typing import Final, TypedDict
 
 from magicfs.engine import Engine
-from magicfs.errors import FormatError, ObjectExists, ObjectNotFound, PreconditionFailed, Unavailable
+from magicfs.errors import (
+    FormatError,
+    MagicError,
+    ObjectExists,
+    ObjectNotFound,
+    PreconditionFailed,
+    Unavailable,
+)
 from magicfs.formats.deletions import OldObject
 from magicfs.formats.job_object import ExtraDestination, JobObject
 from magicfs.formats.manifest import FilesPart, Hides, Manifest, ManifestFile
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData
 from magicfs.manifests import chain, parts
-from magicfs.parallel import drained
+from magicfs.parallel import at_once, drained
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_hidden_output, is_replaced
 from magicfs.protocol.deletion import Purpose, may_delete
 from magicfs.protocol.job_state import CHANGES_FILES
 from magicfs.stores.conditions import Conditions, remove_matching
+from magicfs.transaction import facts
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.etags import ETags
 from magicfs.transaction.others import find_unfinished_jobs
 from magicfs.transaction.output import JobOutput
 
 __all__ = [
+    "Ahead",
     "delete_old",
     "delete_parts_left",
     "job_statistics",
+    "look_ahead",
     "publish_manifest",
     "republish",
     "withdraw_late_success",
@@ -47,6 +58,29 @@ _TRIES: Final = 5
 _HIDES: Final[Mapping[str, Hides]] = {"replace": "all", "replace_partitions": "keys"}
 
 
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What publishing begins with, read beside the swap to ``completed``; None where that was not done, or
+    could not be.
+    """
+
+    pointer: tuple[chain.Seen | None] | None = None
+    old: list[OldObject] | None = None
+
+
+async def look_ahead(engine: Engine, context: JobContext, conditions: Conditions, job: JobObject) -> Ahead:
+    """Read what publishing begins with. Whatever is wrong with it shows again when it is needed."""
+    expected = job.pointer is not None
+    try:
+        pointer, old = await at_once(
+            chain.read_pointer(engine.store, context.layout.destination, conditions, expected=expected),
+            facts.read_deletions(engine, context, job),
+        )
+    except MagicError:
+        return Ahead()
+    return Ahead((pointer,), old)
+
+
 async def publish_manifest(
     engine: Engine,
     context: JobContext,
@@ -55,12 +89,14 @@ async def publish_manifest(
     output: JobOutput,
     old: Sequence[OldObject],
     etags: ETags,
+    looked: tuple[chain.Seen | None] | None = None,
 ) -> None:
     """Write the job's manifest and move the pointer to it. Calling it again, from any process, changes
     nothing.
 
     Extra destinations get manifests of their own before, each with the job's files there. ``etags`` are those
-    of files whose completion this process saw; the others are looked at.
+    of files whose completion this process saw; the others are looked at. ``looked`` is as for
+    ``chain.publish``.
     """
     etags = await _look_up(engine, output, etags)
     for extra in job.extra_destinations:
@@ -87,7 +123,7 @@ async def publish_manifest(
         object_settings=job.object_settings,
         **await _files_of(engine, output, destination, job.job_id, etags),
     )
-    await chain.publish(engine.store, conditions, destination, manifest)
+    await chain.publish(engine.store, conditions, destination, manifest, looked=looked)
 
 
 async def delete_parts_left(

@@ -73,7 +73,7 @@ class JobRecord:
         refused.
         """
         moment = _moment()
-        entry = await self._register.read()
+        entry = await self._register.read(expected=True)
         self._heard = moment
         if entry is None:
             return None

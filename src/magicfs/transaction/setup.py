@@ -27,6 +27,7 @@ from magicfs.protocol import conflict, paths
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.stores import object_settings
 from magicfs.stores.conditions import Conditions, conditions_of, remembered
+from magicfs.stores.interrupt import held
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.object_tree import tree_of
 from magicfs.transaction import job_location, other_datasets
@@ -41,6 +42,7 @@ __all__ = [
     "check_destination",
     "check_place",
     "claim",
+    "is_published",
     "look_around",
     "pending_uploads",
     "refuse_data_of_other_runs",
@@ -53,8 +55,12 @@ _LOOKED_AT = 1000
 
 async def claim(
     engine: Engine, context: JobContext, *, may_create: bool = True
-) -> tuple[JobRecord, JobVersion]:
+) -> tuple[JobRecord, JobVersion, bool | None]:
     """Create the job object, or take it over from another driver, and find out what the store honours.
+
+    Also tells whether the job is published already; None if that could not be seen. It is looked at beside
+    the move: a job that was published had no object any more when this one was created, and its manifest
+    stood before.
 
     Either way the object is moved once before anybody works under it, to another driver's token. A late copy
     of the request that created it may arrive after the job has ended; because of this swap it then has no
@@ -72,7 +78,7 @@ async def claim(
         with suppress(ObjectExists):
             created = await record.create(opened(context, engine), tried=known is not None)
     try:
-        return record, await _claimed(engine, context, record, created, tried=known is not None)
+        return record, *await _claimed(engine, context, record, created, tried=known is not None)
     except asyncio.CancelledError:
         if created is not None:
             with suppress(MagicError):
@@ -113,8 +119,10 @@ def _refused(context: JobContext, error: StoreError, left: Sequence[str]) -> Sto
 
 async def _claimed(
     engine: Engine, context: JobContext, record: JobRecord, created: JobVersion | None, *, tried: bool
-) -> JobVersion:
-    """The job object in its driver's hands: the one that was created, or one that is there."""
+) -> tuple[JobVersion, bool | None]:
+    """The job object in its driver's hands: the one that was created, or one that is there. And whether the
+    job is published already.
+    """
     store, layout = engine.store, context.layout
     version = created or _to_take_over(context, await record.read())
     _check_extra_destinations(context, version.job)
@@ -133,10 +141,19 @@ async def _claimed(
         )
     if context.extra_destinations:
         await _put_job_location(engine, context, record, created)
-    if created is not None:
-        return await record.move(created, JobState.OPEN, driver=new_token())
-    news = taking_over(opened(context, engine), version.job)
-    return await record.move(version, JobState.OPEN, **news)
+    news: dict[str, Any] = {"driver": new_token()}
+    if created is None:
+        news = taking_over(opened(context, engine), version.job)
+
+    async def look() -> bool | None:
+        try:
+            return await is_published(engine, context)
+        except StoreError:
+            return None
+
+    with held():  # whoever undoes a setup has to know the version that is there
+        moved, published = await at_once(record.move(version, JobState.OPEN, **news), look())
+    return moved, published
 
 
 async def _put_job_location(
@@ -207,22 +224,25 @@ def _to_take_over(context: JobContext, version: JobVersion | None) -> JobVersion
 
 async def look_around(
     engine: Engine, context: JobContext
-) -> tuple[bool, list[OtherJob], tuple[FoundUpload, ...] | None]:
-    """Whether the job is published already, which unfinished jobs there are, and which uploads.
+) -> tuple[list[OtherJob], tuple[FoundUpload, ...] | None]:
+    """Which unfinished jobs there are, and which uploads.
 
     A job looks after its object is set: of two that start at once at least one sees the other. Uploads are
     left out where the job has a run: earlier jobs of it may be aborted before.
     """
-    # Not beside the others: where a flip is two renames, a listing between them shows no job at all.
-    is_published = await _is_published(engine, context)
-    looks: list[Coroutine[Any, Any, Any]] = [find_unfinished_jobs(engine, context.layout.destination)]
+    # Where a flip takes the objects of others along, whether this job still has its own is looked at, too.
+    but = None if await tree_of(engine.store).is_atomic() else context.job
+    looks: list[Coroutine[Any, Any, Any]] = [
+        find_unfinished_jobs(engine, context.layout.destination, but=but)
+    ]
     if context.run_id is None:
         looks.append(pending_uploads(engine, context))
     others, *uploads = await at_once(*looks)
-    return is_published, others, uploads[0] if uploads else ()
+    return others, uploads[0] if uploads else ()
 
 
-async def _is_published(engine: Engine, context: JobContext) -> bool:
+async def is_published(engine: Engine, context: JobContext) -> bool:
+    """Whether the job has a manifest."""
     try:
         await engine.store.head(chain.manifest_key(context.layout.destination, context.job))
     except ObjectNotFound:

@@ -26,9 +26,34 @@ from magicfs.transaction.attempt_output import TaskOutput, delete_keys, read_pen
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 
-__all__ = ["SweepPlan", "Swept", "plan_sweep", "sweep"]
+__all__ = ["Looked", "SweepPlan", "Swept", "look", "plan_sweep", "sweep"]
 
 _ROUNDS = 3
+
+
+_Upload = tuple[str, str]
+"""Its key and its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a job leaves, as of before its last steps: what the first round of its sweep works on."""
+
+    keys: list[str]  # of work objects
+    uploads: dict[str, tuple[int, set[_Upload]]]  # by where they were listed: how many, and the job's own
+
+
+async def look(engine: Engine, context: JobContext) -> Looked | None:
+    """Look at what a sweep will remove, beside the last steps of a job; None if that cannot be seen.
+
+    Work objects are listed first, as in a sweep: an upload whose record is among them is pending before.
+    """
+    try:
+        keys, _ = await _work(engine, context)
+        prefixes = [paths.prefix_of(destination) for destination in context.destinations]
+        return Looked(keys, {prefix: await _listed(engine, context, prefix) for prefix in prefixes})
+    except MagicError:
+        return None
 
 
 @dataclass(slots=True)
@@ -58,6 +83,7 @@ async def sweep(
     published: JobOutput | None = None,
     read_documents: bool = False,
     check: Callable[[], Awaitable[None]] | None = None,
+    looked: Looked | None = None,
 ) -> Swept:
     """Abort every upload of the job that is still pending, then delete its work objects but the job object.
 
@@ -66,30 +92,37 @@ async def sweep(
     ``settled``, and those of the files in ``published``, are completed or aborted already. With
     ``read_documents`` the job's own files are read for upload ids even where final names carry the job's id:
     some servers list only one page of uploads. ``check`` is awaited before anything goes, and stops the sweep
-    by raising: who stood still may find a job of this id that was set up once the old one had ended.
+    by raising: who stood still may find a job of this id that was set up once the old one had ended. With
+    ``looked`` the first round removes what was seen then. Whether the job has ended is always looked at now.
     """
     swept = Swept(check=check, published=published)
     done = set(settled)
     apart, was_probe = engine.store.capabilities.uploads_apart, False
     for number in range(_ROUNDS):
-        keys, ended = await _work(engine, context)
-        swept.ended = swept.ended or ended
+        if looked is None:
+            keys, ended = await _work(engine, context)
+            swept.ended = swept.ended or ended
+        else:
+            keys = looked.keys
         if number and not keys and (apart or not was_probe):
             break
         # Where uploads are not apart, that of a probe shows only when the probe's object is gone.
         was_probe = any(map(is_probe, keys))
         try:
             if swept.unlisted is None:
-                await _abort_listed(engine, context, done, swept)
+                await _abort_listed(engine, context, done, swept, looked)
         except (PermissionDenied, Unsupported) as error:
             # Not everybody may list uploads (HADOOP-17547); what is on record can be aborted all the same.
             swept.unlisted = error
         if read_documents or swept.unlisted or not context.uploads_found_by_name:
             await _abort(engine, await _recorded(engine, context, keys), done, swept)
         if swept.problems:
+            if looked is not None:
+                _, swept.ended = await _work(engine, context)
             break
         await swept.may_go_on()
         swept.problems += await delete_keys(engine, keys)
+        looked = None
     if not swept.problems:
         await swept.may_go_on()
         swept.problems += await delete_keys(engine, job_location.keys_of(context))
@@ -104,24 +137,28 @@ async def _work(engine: Engine, context: JobContext) -> tuple[list[str], bool]:
     return keys, len(keys) == len(listed)
 
 
-async def _abort_listed(engine: Engine, context: JobContext, done: set[str], swept: Swept) -> None:
-    for destination in context.destinations:
-        await _abort_below(engine, context, paths.prefix_of(destination), done, swept)
-
-
-async def _abort_below(
-    engine: Engine, context: JobContext, prefix: str, done: set[str], swept: Swept
+async def _abort_listed(
+    engine: Engine, context: JobContext, done: set[str], swept: Swept, looked: Looked | None
 ) -> None:
-    while True:
-        listed, ours = 0, set()
-        async for upload in engine.store.list_uploads(prefix):
-            listed += 1
-            if _is_own(context, upload.key):
-                ours.add((upload.key, upload.upload_id))
-        aborted = await _abort(engine, ours, done, swept)
-        # One page may be all that a server lists, whatever it holds.
-        if not aborted or listed < engine.store.capabilities.list_page_max:
-            return
+    for destination in context.destinations:
+        prefix = paths.prefix_of(destination)
+        seen = None if looked is None else looked.uploads[prefix]
+        while True:
+            listed, ours = seen or await _listed(engine, context, prefix)
+            aborted, seen = await _abort(engine, ours, done, swept), None
+            # One page may be all that a server lists, whatever it holds.
+            if not aborted or listed < engine.store.capabilities.list_page_max:
+                break
+
+
+async def _listed(engine: Engine, context: JobContext, prefix: str) -> tuple[int, set[_Upload]]:
+    """How many uploads a listing shows, and which of them are the job's own."""
+    listed, ours = 0, set()
+    async for upload in engine.store.list_uploads(prefix):
+        listed += 1
+        if _is_own(context, upload.key):
+            ours.add((upload.key, upload.upload_id))
+    return listed, ours
 
 
 def _is_own(context: JobContext, key: str) -> bool:
@@ -131,7 +168,7 @@ def _is_own(context: JobContext, key: str) -> bool:
     return ids.is_random(context.job) and is_named_by(key.rpartition("/")[2], context.job)
 
 
-async def _abort(engine: Engine, uploads: set[tuple[str, str]], done: set[str], swept: Swept) -> int:
+async def _abort(engine: Engine, uploads: set[_Upload], done: set[str], swept: Swept) -> int:
     if swept.published is not None and (found := {upload_id for _, upload_id in uploads} - done):
         uploads_done = (step.upload_id for step in swept.published.steps() if isinstance(step, Complete))
         done.update(found.intersection(uploads_done))
@@ -145,7 +182,7 @@ async def _abort(engine: Engine, uploads: set[tuple[str, str]], done: set[str], 
     return result.done
 
 
-async def _recorded(engine: Engine, context: JobContext, keys: list[str]) -> set[tuple[str, str]]:
+async def _recorded(engine: Engine, context: JobContext, keys: list[str]) -> set[_Upload]:
     """Key and id of every upload that the job's own files name; a malformed one names none.
 
     A job that publishes a user's own path has no uploads of its own.
@@ -188,8 +225,8 @@ class SweepPlan:
     """What a sweep of a job would remove."""
 
     context: JobContext
-    uploads: set[tuple[str, str]]  # keys and ids of those that are pending at the job's destination
-    recorded: set[tuple[str, str]]  # of those that the job's files name, wherever, and perhaps gone
+    uploads: set[_Upload]  # keys and ids of those that are pending at the job's destination
+    recorded: set[_Upload]  # of those that the job's files name, wherever, and perhaps gone
     keys: list[str]  # of work objects
 
     async def carry_out(self, engine: Engine) -> list[MagicError]:
