@@ -90,12 +90,19 @@ def _s3_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
     return RetryingStore(S3Store(sibling, bucket), retries=retries_of(filesystem))
 
 
+def _s3_filesystem(scheme: str, options: Mapping[str, Any]) -> AbstractFileSystem:
+    from magicfs.stores import s3_options
+
+    s3_options.check(options)
+    return _of_fsspec(scheme, options)
+
+
 _CUSTOMER_KEYS = frozenset({"SSECustomerKey", "CopySourceSSECustomerKey"})
 
 S3 = Backend(
     schemes=frozenset({"s3", "s3a"}),
     open=_s3_store,
-    make=_of_fsspec,
+    make=_s3_filesystem,
     extra="s3",
     # Those that s3fs hands on to its client included.
     secrets=_CUSTOMER_KEYS

@@ -16,9 +16,13 @@ from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from magicfs.errors import MagicError
+
 __all__ = ["Call", "held", "hold", "run_on"]
 
 _T = TypeVar("_T")
+
+_LOGGER = logging.getLogger("magicfs")
 
 _CALL: contextvars.ContextVar[_Stop | None] = contextvars.ContextVar("magicfs_call", default=None)
 _WAIT_S = 1.0
@@ -49,7 +53,7 @@ class _Stop:
         """Stop it as soon as nothing is held."""
         self._wanted = True
         if self._holds and self.task is not None and self._waiting:
-            logging.getLogger("magicfs").warning("%s", self._waiting)
+            _LOGGER.warning("%s", self._waiting)
         self._stop_if_free()
 
     def _stop_if_free(self) -> None:
@@ -110,8 +114,10 @@ class Call(Generic[_T]):
         return self._error if self.ended else None
 
     def result(self) -> _T:
-        """What it returned; raises what it raised."""
+        """What it returned; raises what it raised, an error of magicfs without the way that led to it."""
         if self._error is not None:
+            if isinstance(self._error, MagicError):
+                _tell_briefly(self._error)
             raise self._error
         return self._results[0]
 
@@ -193,6 +199,17 @@ def hold() -> None:
     """From here on to its end, the call is not stopped any more."""
     if (call := _CALL.get()) is not None:
         call.hold()
+
+
+def _tell_briefly(error: MagicError) -> None:
+    """Leave the caller's lines and the messages in a traceback; the log has all of it."""
+    _LOGGER.debug("%s", error, exc_info=error)
+    one: BaseException | None = error
+    while one is not None and one.__traceback__ is not None:
+        one.__traceback__ = None
+        if one.__cause__ is not None:
+            one.__suppress_context__ = True
+        one = one.__cause__ or one.__context__
 
 
 def _wait(ended: threading.Event) -> None:

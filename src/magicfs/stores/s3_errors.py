@@ -157,6 +157,8 @@ def _answered(response: Mapping[str, Any], operation: str, path: str) -> StoreEr
     kind = kind_of(code, status)
     if kind is ObjectNotFound and operation in {"put_part", "complete_upload", "abort_upload"}:
         kind = ObjectNotFound if code == "NoSuchBucket" else UploadNotFound
+    if code == "NoSuchBucket":
+        path = path.partition("/")[0]  # the key is one that the caller may never have named
     told = _LIFECYCLE if kind is UploadNotFound else str(answer.get("Message") or "").strip()
     problem = f"{told or 'no message'} ({status} {code})"
     if kind is Unavailable and (code in _THROTTLED or status in {"429", "503"}):

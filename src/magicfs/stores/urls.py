@@ -48,6 +48,8 @@ def split(
     what is neither text nor path, and if the options name another account.
     """
     text, carried = _spelled(url)
+    if options is not None and not isinstance(options, Mapping):
+        raise UsageError(f"storage_options={options!r} is no dictionary; write {{'name': value}}")
     given = carried | dict(options or {})
     backend = backends.of_scheme(text.partition("://")[0])
     plain, named = backend.split(text) if backend is not None else (text, {})

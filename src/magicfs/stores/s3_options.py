@@ -1,0 +1,72 @@
+"""Options of s3fs, looked at before the first request: botocore's words for a wrong one lead to no line."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from magicfs.errors import UsageError
+
+__all__ = ["check"]
+
+_OF_EVERY_FILESYSTEM = frozenset(
+    {"batch_size", "listings_expiry_time", "max_paths", "skip_instance_cache", "use_listings_cache"}
+)
+
+_MEANT = {
+    "aws_access_key_id": "key",
+    "aws_secret_access_key": "secret",
+    "aws_session_token": "token",
+    "access_key": "key",
+    "secret_key": "secret",
+    "profile_name": "profile",
+    "region": "client_kwargs={'region_name': …}",
+    "region_name": "client_kwargs={'region_name': …}",
+    "endpoint": "endpoint_url",
+    "endpoint_override": "endpoint_url",
+}
+"""How boto3, pyarrow, Polars and DuckDB call what s3fs calls otherwise."""
+
+
+def check(options: Mapping[str, Any]) -> None:
+    """Raise UsageError for an option that s3fs, or what it hands it on to, does not know, and for an endpoint
+    that is no URL. ImportError if s3fs is missing.
+    """
+    from aiobotocore.config import AioConfig
+    from aiobotocore.session import AioSession
+    from s3fs import S3FileSystem
+
+    known = _names(S3FileSystem.__init__) | _names(AioSession.__init__) | _OF_EVERY_FILESYSTEM
+    _check_names("", options, known)
+    of_client = options.get("client_kwargs")
+    _check_names("client_kwargs", of_client, _names(AioSession._create_client))  # noqa: SLF001 - nowhere else
+    of_config = _names(AioConfig.__init__) | frozenset(AioConfig.OPTION_DEFAULTS)
+    _check_names("config_kwargs", options.get("config_kwargs"), of_config)
+    inner = of_client if isinstance(of_client, Mapping) else {}
+    for endpoint in (options.get("endpoint_url"), inner.get("endpoint_url")):
+        if isinstance(endpoint, str) and not endpoint.startswith(("http://", "https://")):
+            raise UsageError(
+                f"endpoint_url={endpoint!r} is no URL; write 'http://{endpoint}' or 'https://{endpoint}'"
+            )
+
+
+def _names(function: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(inspect.signature(function).parameters) - {"self", "kwargs"}
+
+
+def _check_names(where: str, given: Any, known: Collection[str]) -> None:
+    if given is None:
+        return
+    if not isinstance(given, Mapping):
+        raise UsageError(f"{where}={given!r} is no dictionary; write {where}={{'name': value}}")
+    for name in given:
+        if name not in known:
+            near = (
+                [_MEANT[name]]
+                if not where and name in _MEANT
+                else get_close_matches(str(name), known, 1, 0.7)
+            )
+            meant = f"write {near[0]}" if near else f"it knows {', '.join(sorted(known))}"
+            raise UsageError(f"s3fs knows no option {name!r}{f' in {where}' if where else ''}; {meant}")

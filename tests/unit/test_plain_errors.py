@@ -1,0 +1,86 @@
+"""One wrong line is answered by one screen, in words that lead to the line."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from s3fs import S3FileSystem
+
+import magicfs
+from magicfs.errors import MagicError, UsageError
+
+SCREEN = 40
+PLAIN = {"key": "k", "secret": "s"}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"endpont_url": "http://h"}, "knows no option 'endpont_url'; write endpoint_url"),
+        ({"aws_access_key_id": "k"}, "knows no option 'aws_access_key_id'; write key"),
+        ({"region": "eu"}, "knows no option 'region'; write client_kwargs={'region_name': …}"),
+        ({"bogus": 1}, "knows no option 'bogus'; it knows anon, "),
+        ({"client_kwargs": {"regionname": "x"}}, "'regionname' in client_kwargs; write region_name"),
+        ({"client_kwargs": "eu"}, "client_kwargs='eu' is no dictionary"),
+        ({"config_kwargs": {"max_pool_connection": 3}}, "write max_pool_connections"),
+        ({"endpoint_url": "localhost:9000"}, "is no URL; write 'http://localhost:9000' or 'https://"),
+        ({"client_kwargs": {"endpoint_url": "h"}}, "endpoint_url='h' is no URL"),
+        ("http://localhost", "storage_options='http://localhost' is no dictionary"),
+    ],
+)
+@pytest.mark.parametrize("call", [magicfs.Job, magicfs.verify])
+def test_wrong_options_are_named_before_any_request(
+    call: Callable[..., Any], options: Any, told: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        call("s3://bucket/sales", storage_options=options)
+    assert told in str(caught.value)
+
+
+def test_options_that_s3fs_takes_are_taken() -> None:
+    options = {
+        **PLAIN,
+        "endpoint_url": "http://127.0.0.1:9",
+        "client_kwargs": {"region_name": "eu", "verify": False},
+        "config_kwargs": {"s3": {"addressing_style": "path"}, "connector_args": {"keepalive_timeout": 1}},
+        "skip_instance_cache": True,
+        "use_listings_cache": False,
+        "profile": None,
+    }
+    assert isinstance(magicfs.Job("s3://bucket/sales", storage_options=options).spec.wrapped(), S3FileSystem)
+
+
+def lines(error: BaseException) -> int:
+    return len("".join(traceback.format_exception(error)).splitlines())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: magicfs.Job(f"memory://nowhere/{'x' * 1100}").setup(),
+        lambda: magicfs.verify("memory://nowhere/sales"),
+        lambda: magicfs.recover("memory://nowhere/sales", rollback=True),
+        lambda: magicfs.MagicFileSystem(target_protocol="memory").cat_file("nowhere/x/__magic/y"),
+    ],
+)
+def test_the_traceback_of_a_refusal_fits_one_screen_and_the_log_has_the_rest(
+    call: Callable[[], object], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "magicfs")
+    with pytest.raises((MagicError, OSError)) as caught:
+        call()
+    assert lines(caught.value) <= SCREEN
+    assert any(one.exc_info for one in caplog.records)
+
+
+def test_a_cause_is_still_told_without_the_way_to_it() -> None:
+    options = {**PLAIN, "endpoint_url": "http://127.0.0.1:9", "client_kwargs": {"region_name": "x"}}
+    options["config_kwargs"] = {"retries": {"total_max_attempts": 1}}
+    with pytest.raises(magicfs.errors.Unavailable, match="check that the endpoint is right") as caught:
+        magicfs.Job("s3://bucket/sales", storage_options=options).setup()
+    assert caught.value.__cause__ is not None
+    assert lines(caught.value) <= SCREEN
