@@ -233,6 +233,28 @@ def test_a_files_own_name_decides_whether_it_is_left_out_as_in_hadoop(
     assert job.report.statistics.counters["committer_files_left_out"] == len(LEFT_OUT)
 
 
+def test_files_with_hidden_names_are_published_where_they_are_data(
+    scene: StagedScene, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = scene.job(unique_names=False, committer_options={**scene.options, "hidden_files": "data"})
+    commit = attempt(job, LEFT_OUT | PUBLISHED).commit()
+    assert finals(scene) == sorted(LEFT_OUT | PUBLISHED)
+    assert job.commit([commit]).warnings == ()
+    assert not [one for one in caplog.records if one.levelname == "WARNING"]
+    task = (
+        scene.job(conflict="append", committer_options={**scene.options, "hidden_files": "data"})
+        .task(1)
+        .setup()
+    )
+    with (Path(task.path) / ".metadata").open("wb"), pytest.raises(CommitFailed, match="still open"):
+        task.commit()
+
+
+def test_hidden_files_are_data_or_skipped() -> None:
+    with pytest.raises(UsageError, match="hidden_files='drop' is unknown; choose one of skip, data"):
+        StagingOptions(hidden_files="drop")  # type: ignore[arg-type]
+
+
 def test_an_attempt_whose_files_are_all_left_out_is_committed_so_that_somebody_hears_of_it(
     scene: StagedScene,
 ) -> None:

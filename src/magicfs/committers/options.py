@@ -51,6 +51,8 @@ class StagingOptions:
         cluster_storage_options: Options of that filesystem, as for fsspec.
         cluster_user: What the directory of one user's jobs there is called; by default after the one who
             makes the job.
+        hidden_files: Whether files whose names begin with ``_`` or a dot are left out, with a warning, as by
+            Hadoop's committers (``"skip"``), or published as all others (``"data"``).
     """
 
     work_directory: str | None = None
@@ -58,6 +60,7 @@ class StagingOptions:
     cluster_storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     # Found out once: a task's process may belong to another user, and must find the same directory.
     cluster_user: str = field(default_factory=_user)
+    hidden_files: Literal["skip", "data"] = "skip"
 
     def __post_init__(self) -> None:
         if find_spec("fcntl") is None:
@@ -66,6 +69,8 @@ class StagingOptions:
                 "cannot do (Python has no module fcntl here); use committer='magic', or run the job on Linux "
                 "or macOS; nothing was changed"
             )
+        if self.hidden_files not in ("skip", "data"):
+            raise UsageError(f"hidden_files={self.hidden_files!r} is unknown; choose one of skip, data")
         if self.work_directory is not None and not self.work_directory.startswith("/"):
             raise UsageError(
                 f"work_directory={self.work_directory!r} is no absolute path of a local directory; "

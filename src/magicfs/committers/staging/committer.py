@@ -159,7 +159,8 @@ class StagingCommitter(DrivenCommitter):
     ) -> TaskCommit:
         """Upload what an attempt wrote, and persist the uploads as one set; nothing becomes visible.
 
-        A second call returns what the first persisted. Files with hidden names are left out, with a warning.
+        A second call returns what the first persisted. Files with hidden names are left out, with a warning,
+        unless the options say that they are data.
         Raises OutputExists, with nothing uploaded, if a partition holds data (``partitioned`` with
         ``conflict="fail"``); CommitFailed also if the attempt's directory is not on this machine, a file
         changed meanwhile, or the disk is full, so that files may be short. After both CommitFailed and
@@ -253,7 +254,12 @@ class StagingCommitter(DrivenCommitter):
     async def _read(self, attempt: AttemptId) -> dict[str, LocalOutput]:
         """What lies in an attempt's directory, by destination."""
         try:
-            return await asyncio.to_thread(read_all, self._directory(attempt), self.context.destinations)
+            return await asyncio.to_thread(
+                read_all,
+                self._directory(attempt),
+                self.context.destinations,
+                with_hidden=self._options.hidden_files == "data",
+            )
         except OSError as error:
             raise CommitFailed(
                 f"the local files of attempt {attempt} cannot be listed: {error}; run its task again"
@@ -313,4 +319,7 @@ def _not_removed(error: OSError) -> StoreError:
 
 def _left_out(number: int) -> str:
     files = "1 local file was" if number == 1 else f"{number} local files were"
-    return f"{files} left out, for readers skip names that begin with _ or a dot; rename what is data"
+    return (
+        f"{files} left out, for readers skip names that begin with _ or a dot; rename what is data, or give "
+        "the job committer_options={'hidden_files': 'data'}"
+    )

@@ -43,36 +43,39 @@ class LocalOutput:
     left_out: list[str] = field(default_factory=list)  # hidden files, which no reader wants, by name
 
 
-def read_output(directory: str, others: Collection[str] = ()) -> LocalOutput:
+def read_output(directory: str, others: Collection[str] = (), *, with_hidden: bool = False) -> LocalOutput:
     """List an attempt's directory, whatever its depth, but for ``others``, which are names in it.
 
-    Files with hidden names are left out, as by Hadoop's ``StagingCommitter``; the names of directories do not
-    count, for ``HIDDEN_FILE_FILTER`` looks at a file's own name. A symbolic link counts as the file that it
-    leads to, if that lies in the directory, too; other links, directories behind links and special files are
-    problems, for leaving them out would lose data.
+    Without ``with_hidden`` files with hidden names are left out, as by Hadoop's ``StagingCommitter``; the
+    names of directories do not count, for ``HIDDEN_FILE_FILTER`` looks at a file's own name. A symbolic link
+    counts as the file that it leads to, if that lies in the directory, too; other links, directories behind
+    links and special files are problems, for leaving them out would lose data.
     """
     root = os.path.realpath(directory)
     output = LocalOutput()
-    _read(root, others, output)
+    _read(root, others, output, with_hidden=with_hidden)
     output.files.sort(key=lambda one: one.relative)
     output.left_out.sort()
     return output
 
 
-def read_all(directory: str, destinations: Sequence[str]) -> dict[str, LocalOutput]:
+def read_all(
+    directory: str, destinations: Sequence[str], *, with_hidden: bool = False
+) -> dict[str, LocalOutput]:
     """What an attempt's directory holds for each of its job's destinations, the extra ones last."""
     main, *extra = destinations
     places = {one: local_extra(directory, number) for number, one in enumerate(extra)}
-    found = {main: _read_checked(directory, {Path(place).name for place in places.values()})}
-    return found | {one: _read_checked(place) for one, place in places.items() if Path(place).is_dir()}
+    found = {main: _read_checked(directory, {Path(one).name for one in places.values()}, with_hidden)}
+    there = {one: place for one, place in places.items() if Path(place).is_dir()}
+    return found | {one: _read_checked(place, (), with_hidden) for one, place in there.items()}
 
 
-def _read_checked(directory: str, others: Collection[str] = ()) -> LocalOutput:
+def _read_checked(directory: str, others: Collection[str], with_hidden: bool) -> LocalOutput:
     """As ``read_output``; files that are open, or short because the disk is full, are problems, too."""
-    output = read_output(directory, others)
+    output = read_output(directory, others, with_hidden=with_hidden)
     output.problems += [
         f"{name!a} is still open for writing; close every file before the task commits"
-        for name in open_for_writing(directory)
+        for name in open_for_writing(directory, with_hidden=with_hidden)
         if name.partition("/")[0] not in others
     ]
     if (why := has_room(directory)) is not None:
@@ -82,7 +85,7 @@ def _read_checked(directory: str, others: Collection[str] = ()) -> LocalOutput:
     return output
 
 
-def _read(root: str, others: Collection[str], output: LocalOutput) -> None:
+def _read(root: str, others: Collection[str], output: LocalOutput, *, with_hidden: bool) -> None:
     waiting: list[tuple[str, tuple[str, ...]]] = [(root, ())]
     while waiting:
         directory, above = waiting.pop()
@@ -94,7 +97,7 @@ def _read(root: str, others: Collection[str], output: LocalOutput) -> None:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append((entry.path, relative))
                     continue
-                if paths.is_hidden(entry.name):
+                if paths.is_hidden(entry.name) and not with_hidden:
                     output.left_out.append("/".join(relative))
                     continue
                 problem = _take(root, entry, relative, output)
@@ -144,14 +147,14 @@ def has_room(directory: str) -> OSError | None:
     return None
 
 
-def open_for_writing(directory: str) -> list[str]:
+def open_for_writing(directory: str, *, with_hidden: bool = False) -> list[str]:
     """Names of files below a directory that this process has open for writing: what it holds may be short.
 
     Only Linux says so; elsewhere, and of other processes, nothing is known.
     """
     root = Path(os.path.realpath(directory))
     below = {path.relative_to(root) for path in _written_below(root)}
-    return sorted(str(path) for path in below if not paths.is_hidden(path.name))
+    return sorted(str(path) for path in below if with_hidden or not paths.is_hidden(path.name))
 
 
 def _written_below(root: Path) -> Iterator[Path]:
