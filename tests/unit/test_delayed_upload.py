@@ -16,7 +16,7 @@ from fsspec.asyn import get_loop, sync
 
 from magicfs.errors import StoreError, Unavailable, UsageError
 from magicfs.filesystem.upload import PARTS_IN_FLIGHT, AsyncDelayedFile, DelayedFile, Upload, Uploaded
-from magicfs.protocol.parts import PartLimits
+from magicfs.protocol.parts import DEFAULT_PART_SIZE, PartLimits
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody
 
@@ -146,6 +146,20 @@ def test_parts_travel_at_once_but_never_more_than_allowed(store: Watched, record
         file.write(bytes(1000))
     assert 1 < store.most_in_flight <= PARTS_IN_FLIGHT
     assert [part.number for part in recorded.uploads[0].parts] == list(range(1, 101))
+
+
+def test_first_part_is_on_its_way_before_the_file_is_closed(recorded: Recorded) -> None:
+    store = make_store(size_min=5 * 2**20)
+    sent = threading.Event()
+    store.before_part = lambda _number: sent.set()
+    body = random.Random(1).randbytes(7 * 2**20)
+    with open_file(store, recorded, part_size=DEFAULT_PART_SIZE) as file:
+        for start in range(0, len(body), 2**16):
+            file.write(body[start : start + 2**16])
+        assert sent.wait(10)
+    (uploaded,) = recorded.uploads
+    assert len(uploaded.parts) == 2
+    assert complete(store, uploaded) == body
 
 
 def test_parts_grow_so_that_their_number_suffices(recorded: Recorded) -> None:

@@ -72,7 +72,8 @@ class Job:
             what the tasks write, and report and log say so; ``replace``, with ``conflict="replace"`` only,
             publishes again; ``fail`` raises at setup.
         attempt: Number of the job attempt, from 0; later ones take over the job that an earlier one began.
-        part_size: Bytes of the first parts of every upload; by default 8 MiB.
+        part_size: Bytes of the first parts of every upload; by default 8 MiB, and the very first part of a
+            file that is streamed sets out as soon as it has 5 MiB.
         small_files: Bytes of the largest file that a task keeps in memory, and in a *bundle* with others,
             until the job commit puts it at its key: one paid write a file in place of three. Needs
             ``tracking="memory"``. By default every file is an upload.

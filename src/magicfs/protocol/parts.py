@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 from magicfs.errors import UsageError
 
-__all__ = ["DEFAULT_PART_SIZE", "PartLimits", "even_part_size", "part_size", "part_size_min"]
+__all__ = [
+    "DEFAULT_PART_SIZE",
+    "PartLimits",
+    "even_part_size",
+    "part_size",
+    "part_size_early",
+    "part_size_min",
+]
 
 # A stream holds a few parts in memory and users open many files; S3 gains little from larger parts.
 DEFAULT_PART_SIZE = 8 * 2**20
@@ -51,6 +58,17 @@ def part_size(number: int, first: int, limits: PartLimits) -> int:
         return first
     doublings = (number - 1) * _STEPS // limits.count_max
     return min(first << doublings, limits.size_max)
+
+
+def part_size_early(number: int, first: int, limits: PartLimits) -> int:
+    """Size in bytes from which part ``number`` of a stream is sent, although it may be filled further.
+
+    The first one sets out early where nobody has chosen a size: most files are a few parts at most, and the
+    store would have nothing to do until they are closed, all at once.
+    """
+    if number > 1 or first != DEFAULT_PART_SIZE or limits.equal_sizes:
+        return part_size(number, first, limits)
+    return min(first, max(limits.size_min, first // 2))
 
 
 def part_size_min(number: int, first: int, limits: PartLimits) -> int:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from magicfs.errors import UsageError
 from magicfs.protocol import paths
-from magicfs.protocol.parts import DEFAULT_PART_SIZE, PartLimits, part_size
+from magicfs.protocol.parts import DEFAULT_PART_SIZE, PartLimits, part_size, part_size_early
 
 NAME = st.text(st.characters(codec="utf-8", exclude_characters="/"), min_size=1, max_size=10).filter(
     lambda name: name not in {".", ".."}
@@ -130,6 +130,26 @@ def test_parts_never_shrink_and_never_exceed_the_largest(first: int, number: int
     size = part_size(number, first, limits)
     assert first <= size <= limits.size_max
     assert number == 1 or part_size(number - 1, first, limits) <= size
+
+
+MIB = 2**20
+
+
+@pytest.mark.parametrize(
+    ("number", "first", "limits", "early"),
+    [
+        (1, DEFAULT_PART_SIZE, PartLimits(), 5 * MIB),
+        (1, DEFAULT_PART_SIZE, PartLimits(size_min=1), 4 * MIB),
+        (1, DEFAULT_PART_SIZE, PartLimits(size_min=20 * MIB), DEFAULT_PART_SIZE),
+        (2, DEFAULT_PART_SIZE, PartLimits(), DEFAULT_PART_SIZE),
+        (1, 16 * MIB, PartLimits(), 16 * MIB),  # somebody's choice
+        (1, DEFAULT_PART_SIZE, PartLimits(equal_sizes=True), DEFAULT_PART_SIZE),
+    ],
+)
+def test_first_part_sets_out_early_where_nobody_chose_a_size(
+    number: int, first: int, limits: PartLimits, early: int
+) -> None:
+    assert part_size_early(number, first, limits) == early
 
 
 def test_one_part_too_many_is_refused_with_the_way_out() -> None:

@@ -23,6 +23,10 @@ class Sizes(Protocol):
         """How many bytes the next part should have."""
 
     @property
+    def next_part_size_early(self) -> int:
+        """From how many bytes on the next part should set out."""
+
+    @property
     def next_part_size_min(self) -> int:
         """How many bytes the next part must have, if others follow."""
 
@@ -83,6 +87,7 @@ class Buffer:
         self._spares = spares
         self._filling: io.BytesIO | None = None
         self._target = 0
+        self._early = 0
         self._held = 0  # what the memory of the body is counted as
 
     def add(self, data: Body) -> Iterator[io.BytesIO]:
@@ -91,6 +96,7 @@ class Buffer:
         while len(view):
             if self._filling is None:  # only now: the last part that the store takes may be the last one
                 self._target = self._sizes.next_part_size
+                self._early = self._sizes.next_part_size_early
                 self._filling, self._held = self._spares.pop()
             room = self._target - self._filling.tell()
             self._filling.write(view[:room])
@@ -99,7 +105,7 @@ class Buffer:
             if filled > self._held:
                 self._share.hold(filled - self._held)
                 self._held = filled
-            if filled == self._target or self._is_wanted(filled):
+            if filled >= self._early or self._is_wanted(filled):
                 yield self.take()
 
     def _is_wanted(self, filled: int) -> bool:

@@ -14,7 +14,7 @@ from magicfs.errors import UsageError
 from magicfs.filesystem.upload.bodies import Buffer, PlacedBuffer, Spares, bytes_of, content_of, size_of
 from magicfs.filesystem.upload.copies import Copy, copy_size_max, make_room
 from magicfs.filesystem.upload.memory import Share
-from magicfs.protocol.parts import part_size, part_size_min
+from magicfs.protocol.parts import part_size, part_size_early, part_size_min
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores.interrupt import held
 from magicfs.stores.placing import PlacedPart, can_place
@@ -106,6 +106,11 @@ class Upload:
     def next_part_size(self) -> int:
         """How many bytes the next part should have."""
         return part_size(self._sent + 1, self._first_part_size, self._limits)
+
+    @property
+    def next_part_size_early(self) -> int:
+        """From how many bytes on it sets out, although it may have more."""
+        return part_size_early(self._sent + 1, self._first_part_size, self._limits)
 
     @property
     def next_part_size_min(self) -> int:
