@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import resource
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
@@ -11,8 +12,11 @@ from typing import Any, TypeVar
 import pytest
 
 from magicfs.engine import Engine
-from magicfs.errors import Unavailable
+from magicfs.errors import ObjectNotFound, Unavailable
+from magicfs.filesystem.recording import StoreRecorder
+from magicfs.filesystem.upload import AsyncDelayedFile, Upload
 from magicfs.parallel import drained
+from magicfs.protocol.magic import locate
 from magicfs.protocol.steps import Abort, Batch, Complete
 from magicfs.stores import pace
 from magicfs.stores.delegating import DelegatingStore
@@ -115,6 +119,66 @@ def test_more_in_flight_is_not_held_where_it_is_of_no_use() -> None:
     assert far.most < 4 * START
 
 
+@pytest.mark.parametrize(("latency_s", "first"), [(0.15, 262), (0.01, START)])
+def test_a_store_that_is_known_to_be_far_away_is_asked_for_more_from_the_start(
+    latency_s: float, first: int
+) -> None:
+    async def whole() -> tuple[int, float]:
+        plain = World(create_buckets=True).store("bucket")
+        steps = await uploads(plain, 10_000)
+        far = FarStore(plain, a_second=LIMIT, throttles=False, latency_s=latency_s)
+        store = RetryingStore(far, share=lambda: 0.5)
+        for key in ("d/00000", "d/00001"):
+            with pytest.raises(ObjectNotFound):
+                await store.head(key)
+        running = asyncio.ensure_future(Engine(store, START).run(Batch("complete", steps)))
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await asyncio.sleep(latency_s / 2)
+        most = far.most
+        assert (await running).ok
+        return most, loop.time() - began
+
+    most, seconds = virtual_time.run(whole())
+    assert most == first
+    assert seconds < 1.15 * 10_000 / LIMIT
+
+
+def uploaded_s(files: int, at_once: int, **how: Any) -> tuple[float, FarStore]:
+    """Virtual seconds in which so many files are written and recorded."""
+
+    async def whole() -> tuple[float, FarStore]:
+        far = FarStore(World(create_buckets=True).store("bucket"), **how)
+        store = RetryingStore(far, share=random.Random(7).random)
+
+        async def write(number: int) -> bool:
+            path = locate(f"bucket/d/__magic/job/task/__base/part %+#{number}.é")
+            upload = Upload(store, f"d/part %+#{number}.é", 5 * 1024**2, StoreRecorder(store, path, "object"))
+            async with await AsyncDelayedFile(upload).open() as file:
+                await file.write(b"x")
+            return True
+
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await drained(range(files), write, at_once)
+        return loop.time() - began, far
+
+    return virtual_time.run(whole())
+
+
+@pytest.mark.parametrize(("files", "at_once", "a_second"), [(400, 128, 100), (1000, 500, 300)])
+def test_uploads_to_a_store_that_throttles_all_arrive(files: int, at_once: int, a_second: int) -> None:
+    seconds, far = uploaded_s(files, at_once, a_second=a_second, throttles=True)
+    requests = 4 * files  # create, part, marker, record
+    assert seconds < 1.3 * requests / a_second
+    assert 0 < far.refused < requests / 2
+
+
+def test_uploads_are_bounded_only_where_a_store_throttles() -> None:
+    _, far = uploaded_s(600, 150, a_second=LIMIT, throttles=False)
+    assert far.most == 150
+
+
 @pytest.mark.parametrize("concurrency", [1, 7, 64])
 def test_a_number_that_somebody_has_chosen_is_a_bound(concurrency: int) -> None:
     _, far = completed_s(700, concurrency, a_second=LIMIT, throttles=False)
@@ -162,7 +226,7 @@ def test_slots_are_given_back_whatever_ends_their_user() -> None:
             for user in users:
                 user.cancel()
             await asyncio.wait(users)
-        assert slots._in_flight == 0
+        assert slots.in_flight == 0
         assert not [one for one in slots._waiting if not one.done()]
         await asyncio.wait_for(slots.acquire(), 1)
 

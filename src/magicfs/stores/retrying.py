@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, Unavailable
@@ -34,6 +35,13 @@ class Retry:
     first_s: float
     longest_s: float
     errors: tuple[type[StoreError], ...] = (Unavailable,)
+    throttled: int | None = None
+    """As ``attempts``, where the store has said that there are too many requests; None for the same."""
+
+    def attempts_after(self, error: BaseException | None) -> int:
+        """How many attempts there are in all, given how the last one failed."""
+        is_throttled = isinstance(error, Unavailable) and error.throttled
+        return self.throttled if is_throttled and self.throttled is not None else self.attempts
 
     def pause_s(self, failed: int, share: float) -> float:
         """Seconds to wait after so many failed attempts; the share, 0 to 1, is drawn for every pause."""
@@ -42,12 +50,14 @@ class Retry:
 
 
 _USUAL = Retry(attempts=6, first_s=0.2, longest_s=5.0)
+# The store works, and will take this one, too; the pace sees to it that others do not push in.
+_UPLOAD = Retry(attempts=6, first_s=0.2, longest_s=5.0, throttled=20)
 # What a job's outcome hangs on.
 _PATIENT = Retry(attempts=8, first_s=0.2, longest_s=5.0)
 
 RETRIES: Mapping[str, Retry] = {
-    "create_upload": _USUAL,
-    "put_part": _USUAL,
+    "create_upload": _UPLOAD,
+    "put_part": _UPLOAD,
     "complete_upload": _PATIENT,
     "abort_upload": _USUAL,
     "list_uploads": _USUAL,
@@ -70,6 +80,10 @@ RETRIES: Mapping[str, Retry] = {
     "delete_tree": _USUAL,
 }
 """By operation of the port. A listing's attempts are those for one page."""
+
+
+_PACED = frozenset({"create_upload", "put_part", "put"})
+"""By which files are uploaded: the pace of the store says how many are under way at once."""
 
 
 _CHECK: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("magicfs_checked_again", default=None)
@@ -159,10 +173,32 @@ class RetryingStore(DelegatingStore):
         row = self._retries.get(operation)
         if row is None:  # of a tree in which a rename is one step: a second one would meet the first
             return await request()
+        if operation not in _PACED:
+            return await self._tried(row, request if operation != "head" else partial(self._timed, request))
+        slots = pace.uploads_of(self)
+        await slots.acquire()
+        try:
+            return await self._tried(row, request)
+        finally:
+            slots.release()
+
+    async def _tried(self, row: Retry, request: Callable[[], Awaitable[_T]]) -> _T:
         try:
             return await self._asked(request)
         except row.errors as error:
             return await self._again(row, request, error)
+
+    async def _timed(self, request: Callable[[], Awaitable[_T]]) -> _T:
+        """A small request, whose answer tells how far away the store is."""
+        time = asyncio.get_running_loop().time
+        began = time()
+        try:
+            found = await request()
+        except ObjectNotFound:
+            pace.answered(self, time() - began)
+            raise
+        pace.answered(self, time() - began)
+        return found
 
     async def _asked(self, request: Callable[[], Awaitable[_T]]) -> _T:
         try:
@@ -174,7 +210,7 @@ class RetryingStore(DelegatingStore):
 
     async def _again(self, row: Retry, request: Callable[[], Awaitable[_T]], first: StoreError) -> _T:
         """Make a request again after its first attempt failed."""
-        from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
+        from tenacity import AsyncRetrying, retry_if_exception_type
 
         failed = [first]
 
@@ -189,9 +225,13 @@ class RetryingStore(DelegatingStore):
         def wait(state: RetryCallState) -> float:
             return row.pause_s(state.attempt_number, self._share())
 
+        def stop(state: RetryCallState) -> bool:
+            error = state.outcome.exception() if state.outcome is not None else None
+            return state.attempt_number >= row.attempts_after(error)
+
         repeated = AsyncRetrying(
             sleep=asyncio.sleep,
-            stop=stop_after_attempt(row.attempts),
+            stop=stop,
             wait=wait,
             retry=retry_if_exception_type(row.errors),
             reraise=True,

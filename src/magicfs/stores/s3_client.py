@@ -63,7 +63,7 @@ def retries_of(filesystem: S3FileSystem) -> Mapping[str, Retry]:
         attempts = int(chosen["max_attempts"]) + 1  # botocore does not count the first one here
     else:
         return RETRIES
-    return {operation: replace(row, attempts=attempts) for operation, row in RETRIES.items()}
+    return {operation: replace(row, attempts=attempts, throttled=None) for operation, row in RETRIES.items()}
 
 
 def is_session_class(cls: type[Any]) -> bool:
