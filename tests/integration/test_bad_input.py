@@ -315,7 +315,7 @@ def test_store_that_knows_no_multipart_uploads_is_told_at_the_first_file(place: 
 
 FAULTS = {
     "500": Rule("UploadPart", Action.ERROR, status=500, code="InternalError", match="part-0"),
-    "503": Rule("UploadPart", Action.ERROR, status=503, code="SlowDown", match="part-0"),
+    "408": Rule("UploadPart", Action.ERROR, status=408, code="RequestTimeout", match="part-0"),
     "507": Rule("UploadPart", Action.ERROR, status=507, code="InsufficientStorage", match="part-0"),
     "reset": Rule("UploadPart", Action.RESET, match="part-0"),
     "400": Rule("UploadPart", Action.ERROR, status=400, code="InvalidDigest", match="part-0"),
@@ -340,7 +340,7 @@ def test_store_that_fails_in_mid_write_fails_the_task_and_leaves_nothing(place: 
 @pytest.mark.parametrize("operation", ["CreateMultipartUpload", "UploadPart", "PutObject"])
 def test_task_is_run_again_once_the_store_is_back(place: Place, operation: str) -> None:
     job = place.job().setup()
-    place.proxy.add(Rule(operation, Action.ERROR, status=503, code="SlowDown"))
+    place.proxy.add(Rule(operation, Action.ERROR, status=500, code="InternalError"))
     with pytest.raises(Unavailable), job.task(0) as task:
         write(task, "part-0.txt")
     place.proxy.clear()

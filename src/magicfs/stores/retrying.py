@@ -54,6 +54,7 @@ _USUAL = Retry(attempts=6, first_s=0.2, longest_s=5.0)
 _UPLOAD = Retry(attempts=6, first_s=0.2, longest_s=5.0, throttled=20)
 # What a job's outcome hangs on.
 _PATIENT = Retry(attempts=8, first_s=0.2, longest_s=5.0)
+_PUT = Retry(attempts=8, first_s=0.2, longest_s=5.0, throttled=20)  # both
 
 RETRIES: Mapping[str, Retry] = {
     "create_upload": _UPLOAD,
@@ -61,7 +62,7 @@ RETRIES: Mapping[str, Retry] = {
     "complete_upload": _PATIENT,
     "abort_upload": _USUAL,
     "list_uploads": _USUAL,
-    "put": _PATIENT,
+    "put": _PUT,
     "copy": _PATIENT,
     "get": _USUAL,
     "get_range": _USUAL,
