@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from magicfs.job.task import Task as Task
     from magicfs.report import JobReport as JobReport
     from magicfs.report import VerifyReport as VerifyReport
+    from magicfs.tables.write import write as write
 
 _HOMES = {
     "Job": "magicfs.job.job",
@@ -53,6 +54,7 @@ _HOMES = {
     "recover": "magicfs.datasets",
     "stocator_files": "magicfs.datasets.stocator",
     "verify": "magicfs.datasets.verify",
+    "write": "magicfs.tables.write",
 }
 _ROOMS = {
     "dask": "magicfs.engines.dask",
@@ -84,6 +86,7 @@ __all__ = [
     "recover",
     "stocator_files",
     "verify",
+    "write",
 ]
 
 

@@ -11,13 +11,25 @@ import re
 from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from typing import Literal
 
 from magicfs.errors import UsageError
 
-__all__ = ["HIVE_DEFAULT_PARTITION", "PartitionValue", "directory", "escape", "text_of", "unescape"]
+__all__ = [
+    "HIVE_DEFAULT_PARTITION",
+    "PartitionValue",
+    "Partitioning",
+    "directory",
+    "escape",
+    "text_of",
+    "unescape",
+]
 
 HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """The value of a partition whose rows hold null, or empty text, in its column."""
+
+Partitioning = Literal["hive", "directory"]
+"""Whether directories bear the names of the columns: ``month=1``, or ``1`` alone."""
 
 PartitionValue = str | int | bool | Decimal | date | datetime | None
 
@@ -36,11 +48,14 @@ def unescape(text: str) -> str:
     return _CODE.sub(lambda match: chr(int(match[1], 16)), text)
 
 
-def directory(names: Sequence[str], values: Sequence[PartitionValue]) -> str:
-    """The relative directory of one partition, such as ``month=1/carrier=AA``. Raises UsageError for a value
-    that no store can have in a key.
+def directory(
+    names: Sequence[str], values: Sequence[PartitionValue], partitioning: Partitioning = "hive"
+) -> str:
+    """The relative directory of one partition, such as ``month=1/carrier=AA``; as ``directory``, ``1/AA``.
+    Raises UsageError for a value that no store can have in a key, or no directory without its column's name.
     """
-    return "/".join(_element(name, text_of(value)) for name, value in zip(names, values, strict=True))
+    element = _element if partitioning == "hive" else _bare_element
+    return "/".join(element(name, text_of(value)) for name, value in zip(names, values, strict=True))
 
 
 def text_of(value: PartitionValue) -> str | None:
@@ -66,9 +81,24 @@ def text_of(value: PartitionValue) -> str | None:
 
 
 def _element(name: str, text: str | None) -> str:
-    if text is not None and "\0" in text:
+    return f"{escape(name)}={_escaped(name, text) if text else HIVE_DEFAULT_PARTITION}"
+
+
+def _bare_element(name: str, text: str | None) -> str:
+    if not text:
+        raise UsageError(
+            f"a value of partition column {name!r} is {'null' if text is None else 'empty'}, which no "
+            "directory tells without its column's name; fill it, or use partitioning='hive'"
+        )
+    escaped = _escaped(name, text)
+    # Readers take names that begin so for hidden, and `..` for a way up.
+    return f"%{ord(escaped[0]):02X}{escaped[1:]}" if escaped[0] in "_." else escaped
+
+
+def _escaped(name: str, text: str) -> str:
+    if "\0" in text:
         raise UsageError(
             f"a value of partition column {name!r} holds the character U+0000, which no key may; "
             "replace it, or partition by another column"
         )
-    return f"{escape(name)}={escape(text) if text else HIVE_DEFAULT_PARTITION}"
+    return escape(text)

@@ -16,7 +16,11 @@ __all__ = ["check_column", "split"]
 
 
 def split(
-    batch: pa.RecordBatch, partition_by: Sequence[str], *, input_sorted: bool = False
+    batch: pa.RecordBatch,
+    partition_by: Sequence[str],
+    *,
+    input_sorted: bool = False,
+    partitioning: partition_names.Partitioning = "hive",
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of each partition that a batch touches, without the partition columns.
 
@@ -24,25 +28,26 @@ def split(
     """
     columns = [_Column.of(name, batch.column(name)) for name in partition_by]
     rows = batch.select([one for one in batch.schema.names if one not in partition_by])
+
+    def directory(row: int) -> str:
+        values = [column.value(row) for column in columns]
+        return partition_names.directory(partition_by, values, partitioning)
+
     codes = _combined(columns)
     if codes is None:
-        yield _directory(partition_by, columns, 0), rows
+        yield directory(0), rows
         return
     order = None if input_sorted else pc.array_sort_indices(codes)
     start = 0
     runs: Any = pc.call_function("run_end_encode", [codes if order is None else codes.take(order)])
     for end in runs.run_ends.to_pylist():
         if order is None:
-            yield _directory(partition_by, columns, start), rows.slice(start, end - start)
+            yield directory(start), rows.slice(start, end - start)
         else:
             chosen = order.slice(start, end - start)
             # Taken for each partition by itself: slices of one large copy would keep all of it in memory.
-            yield _directory(partition_by, columns, chosen[0].as_py()), rows.take(chosen)
+            yield directory(chosen[0].as_py()), rows.take(chosen)
         start = end
-
-
-def _directory(names: Sequence[str], columns: Sequence[_Column], row: int) -> str:
-    return partition_names.directory(names, [column.value(row) for column in columns])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import pyarrow as pa
 
-from magicfs.tables.formats import FORMATS, FileSettings, open_writer
+from magicfs.tables.formats import FORMATS, FileSettings, FileWriter, open_writer
 from magicfs.tables.output_files import FileName, Finishers, OpenFile, OutputFile
+from magicfs.tables.partition_names import Partitioning
 
 __all__ = ["BUFFER_BYTES", "FileName", "OutputFile", "PartitionWriter"]
 
@@ -23,6 +24,8 @@ BUFFER_BYTES = 128 * 2**20
 # times as long one by one.
 _LUMP_BYTES = 16 * 2**20
 _FINISHERS = 4
+_FULL = 0.9
+"""Of the bytes that a file may have: for what is left, a further row group is not worth it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -49,9 +52,11 @@ class PartitionWriter:
         partition_by: Sequence[str] = (),  # outermost first
         file_format: str = "parquet",
         compression: str = "snappy",  # as pyarrow has it
-        metadata: Mapping[str, str] | None = None,  # goes into every file that has a place for it
+        partitioning: Partitioning = "hive",
+        metadata: Mapping[Any, Any] | None = None,  # goes into every file that has a place for it
         row_group_size: int | None = None,  # most rows; fewer where the buffer is full before; None: no limit
         max_records_per_file: int | None = None,  # None for no limit
+        max_bytes_per_file: int | None = None,  # about; None for no limit
         # By the partition columns: a file is finished once the values change. Where rows are not sorted,
         # partitions get several files, and no row is lost.
         input_sorted: bool = False,
@@ -68,7 +73,11 @@ class PartitionWriter:
         self._settings = FileSettings(compression=compression, row_group_size=row_group_size)
         self._metadata: dict[str | bytes, str | bytes] = {}
         self._metadata.update(metadata or {})
+        self._partitioning = partitioning
         self._file_rows = max_records_per_file
+        self._file_bytes = max_bytes_per_file
+        # Bytes so far, in files and in memory, to know what rows will take. At first nobody does.
+        self._encoded = self._to_encode = max(1, (max_bytes_per_file or 0) // 16)
         self._input_sorted = input_sorted
         self._convert = convert
         self._files_max = files_max
@@ -167,21 +176,41 @@ class PartitionWriter:
         partition.batches, partition.size = [], 0
         # What does not fill a row group is written all the same if nothing else can be: the buffer is full.
         forced = True
-        while table.num_rows and (rows := self._next_rows(partition, table.num_rows, forced=forced or last)):
+        while table.num_rows and (rows := self._next_rows(partition, table, forced=forced or last)):
             forced = False
             opened = partition.open or self._begin(partition)
-            opened.writer.write(table.slice(0, rows))
+            self._encode(opened.writer, table.slice(0, rows))
             table = table.slice(rows)
-            if opened.writer.rows == self._file_rows:
+            if self._is_full(opened.writer):
                 self._finish_file(partition)
         for batch in table.to_batches() if table.num_rows else ():
             self._hold(partition, batch)
 
-    def _next_rows(self, partition: _Partition, rows: int, *, forced: bool) -> int:
+    def _encode(self, writer: FileWriter, rows: pa.Table) -> None:
+        before = writer.bytes
+        writer.write(rows)
+        if self._file_bytes is not None:
+            self._encoded += writer.bytes - before
+            self._to_encode += rows.nbytes
+
+    def _is_full(self, writer: FileWriter) -> bool:
+        if self._file_bytes is not None and writer.bytes >= _FULL * self._file_bytes:
+            return True
+        return writer.rows == self._file_rows
+
+    def _next_rows(self, partition: _Partition, table: pa.Table, *, forced: bool) -> int:
+        rows: int = table.num_rows
+        writer = partition.open.writer if partition.open else None
+        room = rows + 1
         if self._file_rows is not None:
-            room = self._file_rows - (partition.open.writer.rows if partition.open else 0)
-            if rows >= room:
-                return room
+            room = self._file_rows - (writer.rows if writer else 0)
+        if self._file_bytes is not None:
+            left = self._file_bytes - (writer.bytes if writer else 0)
+            # Not too far beyond what is known: what a stream is compressed to comes late.
+            size = min(left * self._to_encode / self._encoded, 4 * self._to_encode)
+            room = min(room, max(1, int(size * rows / max(table.nbytes, 1))))
+        if rows >= room:
+            return room
         group = self._settings.row_group_size
         whole = rows if group is None else rows - rows % group
         return rows if forced and not whole else whole
@@ -254,7 +283,10 @@ class PartitionWriter:
         self._whole, self._whole_bytes = [], 0
         for batch in whole.combine_chunks().to_batches():
             for directory, rows in partition_split.split(
-                batch, self._partition_by, input_sorted=self._input_sorted
+                batch,
+                self._partition_by,
+                input_sorted=self._input_sorted,
+                partitioning=self._partitioning,
             ):
                 self._keep(directory, rows)
 

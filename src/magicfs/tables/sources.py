@@ -1,0 +1,235 @@
+"""What ``magicfs.write`` takes: the tables of many engines, each as Arrow record batches, a few at a time.
+
+No engine is imported: what somebody hands over, its own engine has loaded already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from magicfs.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import PurePath
+
+__all__ = ["Source", "fragment_batches", "source_of"]
+
+BATCH_ROWS = 2**17
+_BATCH_BYTES = 16 * 2**20
+
+_TAKEN = (
+    "a DataFrame of pandas, a DataFrame or LazyFrame of Polars, a relation of DuckDB, a table, dataset, "
+    "scanner or record batch reader of pyarrow, anything with __arrow_c_stream__, or an iterable of those"
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows that can be read once, piece by piece."""
+
+    schema: pa.Schema
+    pieces: Callable[[], Iterator[Any]]  # called once, when the rows are needed
+    batches: Callable[[Any], Iterable[pa.RecordBatch]]  # of one piece; for several threads at once
+    fragments: ds.Dataset | None = None  # what other processes can read a part of, by its fragments
+
+
+def source_of(data: Any, *, schema: pa.Schema | None = None, index: bool | None = None) -> Source:
+    """What to read of somebody's data. Of an iterable, the first element is taken; else nothing is read.
+
+    ``schema``: what to make of it; by default what it is. ``index``: of pandas, as ``DataFrame.to_parquet``.
+
+    Raises UsageError for what is no table, or cannot become one of Arrow.
+    """
+    found = _source(data, schema, index)
+    if schema is None:
+        return found
+    if found.schema.names != schema.names:
+        raise UsageError(
+            f"schema= has the columns {', '.join(schema.names)}, and the data have "
+            f"{', '.join(found.schema.names)}; name the same ones in the same order; nothing was changed"
+        )
+    return replace(found, schema=schema, batches=lambda piece: _cast(found.batches(piece), schema))
+
+
+def _source(data: Any, schema: pa.Schema | None, index: bool | None) -> Source:
+    match data:
+        case pa.Table():
+            return Source(data.schema, lambda: iter(data.to_batches(max_chunksize=BATCH_ROWS)), _itself)
+        case pa.RecordBatch():
+            return _source(pa.Table.from_batches([data]), schema, index)
+        case pa.RecordBatchReader():
+            return Source(data.schema, lambda: iter(data), _itself)
+        case ds.Scanner():
+            return Source(data.projected_schema, data.to_batches, _itself)
+        case ds.Dataset():
+            return _dataset(data)
+    package, kind = type(data).__module__.partition(".")[0], type(data).__name__
+    if package == "pandas" and kind == "DataFrame":
+        return _pandas(data, schema, index)
+    if package == "polars" and kind == "DataFrame":
+        rows = _piece_rows(data.height, data.estimated_size())
+        return Source(data.clear().to_arrow().schema, lambda: data.iter_slices(rows), _of_polars)
+    if package == "polars" and kind == "LazyFrame":
+        return _lazy(data)
+    if package in ("duckdb", "_duckdb") and hasattr(data, "to_arrow_reader"):
+        return _duckdb(data)
+    if package == "pyspark":
+        raise UsageError("data is a DataFrame of Spark; call magicfs.spark.write(df, url), on its executors")
+    if hasattr(data, "__arrow_c_stream__"):
+        reader = pa.RecordBatchReader.from_stream(data)
+        return Source(reader.schema, lambda: iter(reader), _itself)
+    if isinstance(data, Iterable) and not _is_no_table(data):
+        return _many(iter(data), schema, index)
+    raise UsageError(f"data is {_described(data)}; give {_TAKEN}")
+
+
+def _is_no_table(data: Any) -> bool:
+    return isinstance(data, str | bytes | dict) or hasattr(data, "dtype") or hasattr(data, "__fspath__")
+
+
+def _described(data: str | PurePath | Any) -> str:
+    kind = f"of type {type(data).__module__}.{type(data).__qualname__}"
+    if isinstance(data, str) or hasattr(data, "__fspath__"):
+        return (
+            f"{kind}, and files are read with pyarrow.dataset.dataset(path), or by the command magicfs write"
+        )
+    return kind
+
+
+def _itself(batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+    return (batch,)
+
+
+def _cast(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        if batch.schema.equals(schema):
+            yield batch
+            continue
+        if batch.schema.names != schema.names:
+            raise UsageError(
+                f"rows with the columns {', '.join(batch.schema.names)} came after rows with "
+                f"{', '.join(schema.names)}; give all the same columns; nothing is published"
+            )
+        try:
+            yield batch.cast(schema)
+        except pa.ArrowException as error:
+            raise UsageError(
+                f"rows do not fit the columns of the first ones, or of schema=: {error}; nothing is published"
+            ) from error
+
+
+def _piece_rows(rows: int, size: int) -> int:
+    return max(1, min(8 * BATCH_ROWS, rows * _BATCH_BYTES // max(size, 1) or 1))
+
+
+# -- each engine -----------------------------------------------------------------------------------------
+
+
+def _dataset(data: ds.Dataset) -> Source:
+    def pieces() -> Iterator[Any]:
+        # By default 16 batches of 4 files are read ahead: as much as all the rest of a write holds.
+        return iter(data.to_batches(batch_size=BATCH_ROWS, batch_readahead=4, fragment_readahead=2))
+
+    try:
+        next(iter(data.get_fragments()), None)
+    except ValueError:  # filtered: the filter would be lost
+        return Source(data.schema, pieces, _itself)
+    return Source(data.schema, pieces, _itself, fragments=data)
+
+
+def _pandas(frame: Any, schema: pa.Schema | None, index: bool | None) -> Source:
+    try:
+        found = pa.Schema.from_pandas(frame, preserve_index=index) if schema is None else schema
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise UsageError(
+            f"the DataFrame cannot become a table of Arrow: {error}; cast the column, or pass schema=; "
+            "nothing was changed"
+        ) from error
+    size = int(frame.memory_usage(index=True).sum())
+    rows = _piece_rows(len(frame), size)
+
+    def batches(piece: Any) -> Iterable[pa.RecordBatch]:
+        try:
+            return (pa.RecordBatch.from_pandas(piece, schema=found, preserve_index=index),)
+        except (pa.ArrowException, KeyError) as error:
+            raise UsageError(
+                f"rows of the DataFrame do not fit its columns: {error}; nothing is published"
+            ) from error
+
+    return Source(
+        found, lambda: (frame.iloc[start : start + rows] for start in range(0, len(frame), rows)), batches
+    )
+
+
+def _of_polars(frame: Any) -> Iterable[pa.RecordBatch]:
+    batches: list[pa.RecordBatch] = frame.to_arrow().to_batches(max_chunksize=BATCH_ROWS)
+    return batches
+
+
+def _lazy(frame: Any) -> Source:
+    if not hasattr(frame, "collect_batches"):
+        raise UsageError(
+            "this Polars cannot stream a LazyFrame to another writer; install a newer one, or pass "
+            "frame.collect()"
+        )
+    empty = frame.collect_schema().to_frame(eager=True)
+    return Source(
+        empty.to_arrow().schema,
+        lambda: iter(frame.collect_batches(chunk_size=BATCH_ROWS, engine="streaming")),
+        _of_polars,
+    )
+
+
+def _duckdb(result: Any) -> Source:
+    if hasattr(result, "limit"):  # a relation, which is run when its rows are needed
+        schema = result.limit(0).to_arrow_table().schema
+        return Source(schema, lambda: iter(result.to_arrow_reader(BATCH_ROWS)), _itself)
+    reader = result.to_arrow_reader(BATCH_ROWS)
+    return Source(reader.schema, lambda: iter(reader), _itself)
+
+
+def _many(elements: Iterator[Any], schema: pa.Schema | None, index: bool | None) -> Source:
+    """Tables one after the other: the first one tells the columns of all."""
+    first = next(elements, None)
+    if first is None:
+        if schema is None:
+            raise UsageError(
+                "the iterable is empty, so nobody knows the columns; pass schema= for a dataset without "
+                "rows; nothing was changed"
+            )
+        return Source(schema, lambda: iter(()), _itself)
+    if not _is_table(first):
+        raise UsageError(f"the elements of data are {_described(first)}; give {_TAKEN}")
+    found = _source(first, schema, index)
+
+    def pieces() -> Iterator[Any]:
+        # Each by itself: an element may be a stream, which is read once.
+        for one in chain(((found),), (_source(each, found.schema, index) for each in elements)):
+            yield from ((one, piece) for piece in one.pieces())
+
+    def batches(pair: tuple[Source, Any]) -> Iterator[pa.RecordBatch]:
+        one, piece = pair
+        return _cast(one.batches(piece), found.schema)
+
+    return Source(found.schema, pieces, batches)
+
+
+def _is_table(data: Any) -> bool:
+    package = type(data).__module__.partition(".")[0]
+    return package in ("pandas", "polars", "pyarrow") or hasattr(data, "__arrow_c_stream__")
+
+
+def fragment_batches(
+    dataset: ds.Dataset, schema: pa.Schema, number: int, count: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows of every ``count``-th fragment of a dataset, beginning with the given one."""
+    for fragment in islice(dataset.get_fragments(), number, None, count):
+        yield from _cast(
+            fragment.to_batches(schema=dataset.schema, batch_size=BATCH_ROWS, batch_readahead=4), schema
+        )

@@ -1,0 +1,310 @@
+"""``magicfs.write``: publish a table of any engine in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from magicfs.committers.registry import COMMITTERS
+from magicfs.errors import UsageError
+from magicfs.job.job import Job
+from magicfs.job.task import Task
+from magicfs.protocol.conflict import Conflict
+from magicfs.report import JobReport, ProgressCallback
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    import pyarrow as pa
+    import pyarrow.dataset
+    from fsspec.spec import AbstractFileSystem
+
+    from magicfs.tables.column_types import ColumnTypes
+    from magicfs.tables.partition_writer import PartitionWriter
+    from magicfs.tables.sources import Source
+
+__all__ = ["FileFormat", "write"]
+
+FileFormat = Literal["parquet", "csv", "json", "orc", "arrow"]
+_TASKS_MAX = 10_000
+
+
+def write(
+    data: Any,
+    url: str,
+    *,
+    partition_by: str | Sequence[str] = (),
+    partitioning: Literal["hive", "directory"] = "hive",
+    conflict: Conflict = "fail",
+    format: FileFormat = "parquet",  # noqa: A002 - as in pyarrow
+    compression: str | None = None,
+    row_group_size: int | None = None,
+    max_rows_per_file: int | None = None,
+    max_bytes_per_file: int | None = None,
+    max_open_files: int = 64,
+    schema: pa.Schema | None = None,
+    index: bool | None = None,
+    tasks: int = 1,
+    executor: Executor | None = None,
+    run_id: str | None = None,
+    allow_empty: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: AbstractFileSystem | None = None,
+    progress: ProgressCallback | None = None,
+    **job: Any,
+) -> JobReport:
+    """Publish a table, all or nothing: an error of the data or of the store publishes nothing.
+
+    Rows stream: about 128 MiB of them are held for each task, and what is on its way to the store. A second
+    call writes again, as ``conflict`` says; with the same ``run_id`` it finds the first one's files, reads no
+    row and says ``published_before``.
+
+    Data without rows make no file. With ``replace`` and ``replace_partitions`` they are refused, for a failed
+    query would delete what is there: ``allow_empty=True`` says that this is meant.
+
+    Args:
+        data: A DataFrame of pandas, a DataFrame or LazyFrame of Polars, a relation of DuckDB, a table,
+            dataset, scanner or record batch reader of pyarrow, anything with ``__arrow_c_stream__``, or an
+            iterable of those, which is read once and has the columns of its first element.
+        url: The destination directory, such as ``s3://bucket/sales``.
+        partition_by: The partition columns, outermost first. They go into the names of directories and not
+            into the files: text, whole numbers, booleans, decimals, days and moments. Null and empty text
+            become ``__HIVE_DEFAULT_PARTITION__``, which readers take for null.
+        partitioning: ``hive`` makes ``day=mon``, ``directory`` makes ``mon``, which no null can be.
+        conflict: As for ``Job``: ``fail`` where data is there, ``append``, ``replace`` or
+            ``replace_partitions``.
+        format: ``parquet``, ``csv``, ``json`` (an object a line), ``orc`` or ``arrow``.
+        compression: The codec; by default snappy for Parquet, zstd for ORC, none for the others.
+        row_group_size: Most rows of a row group, or of a record batch of ``arrow``.
+        max_rows_per_file: Most rows of a file.
+        max_bytes_per_file: About how many bytes a file may have: a few per cent more or less, and with
+            compressed text up to a quarter.
+        max_open_files: Most files that a task has open; beyond that, partitions get several files.
+        schema: What to make of the data, with the same names; by default what they are.
+        index: Whether to write the index of pandas, as for ``DataFrame.to_parquet``.
+        tasks: How many write at once, each files of its own: threads that share the rows. With 1, files hold
+            rows in their order.
+        executor: Runs the tasks elsewhere, each with a part of the files of a ``pyarrow.dataset``: a process
+            pool, or anything with ``submit``. A failed task is tried again.
+        run_id: Name of the run, such as a scheduler's: however often it is run, it is published once.
+        allow_empty: Whether data without rows may replace what is there, that is, delete it.
+        storage_options: Options of the store's filesystem, as for fsspec.
+        filesystem: That filesystem itself, in place of options.
+        progress: Called with a ``Progress`` after every file of the job commit; it must be quick.
+        **job: What else ``Job`` takes: ``committer``, ``rerun``, ``publish``, ``small_files`` …
+
+    Raises:
+        UsageError: An argument, a column or a value cannot be right, or pyarrow is not installed.
+        OutputExists: ``conflict="fail"``, and data is there; no row was read.
+        CommitOutcomeUnknown: The store did not answer in the job commit; run ``magicfs recover URL``.
+        MagicError: Anything else that went wrong; nothing is visible.
+        Exception: What the data raised while they were read; nothing is visible.
+    """
+    _require_pyarrow(data)
+    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    _check(partitioning, tasks, max_rows_per_file, max_bytes_per_file, max_open_files, row_group_size)
+    from magicfs.tables.sources import source_of
+
+    source = source_of(data, schema=schema, index=index)
+    if executor is not None and source.fragments is None:
+        raise UsageError(
+            "executor= runs tasks elsewhere, each with some of the files of a pyarrow.dataset, and "
+            f"{type(data).__name__} is none (or is filtered); leave executor out: tasks= are threads then"
+        )
+    files = _files(
+        source.schema,
+        partition_by=columns,
+        partitioning=partitioning,
+        file_format=format,
+        compression=compression,
+        row_group_size=row_group_size,
+        max_rows_per_file=max_rows_per_file,
+        max_bytes_per_file=max_bytes_per_file,
+        max_open_files=max_open_files,
+    )
+    made = Job(
+        url,
+        conflict=conflict,
+        run_id=run_id,
+        allow_empty=allow_empty,
+        storage_options=storage_options,
+        filesystem=filesystem,
+        progress=progress,
+        **_with_tracking(job),
+    )
+    with made:
+        if made.found.published is None:
+            _run(made, source, files, tasks, executor)
+    return made.report
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Files:
+    """How tasks write their files. Pickles."""
+
+    source: pa.Schema
+    partition_by: tuple[str, ...]
+    partitioning: Literal["hive", "directory"]
+    file_format: str
+    codec: str
+    extension: str
+    row_group_size: int | None
+    max_rows_per_file: int | None
+    max_bytes_per_file: int | None
+    max_open_files: int
+    types: ColumnTypes = field(repr=False)
+
+    def write(self, batches: Iterable[pa.RecordBatch], task: Task) -> None:
+        """Write what one task has got, in a task that is set up."""
+        import pyarrow as pa
+
+        with self._writer(task) as writer:
+            for batch in batches:
+                try:
+                    writer.write(self.types.convert(batch))
+                except pa.ArrowException as error:
+                    raise UsageError(
+                        f"{self.file_format} files cannot hold a value: {error}; cast the column, or choose "
+                        "another format; nothing is published"
+                    ) from error
+        task.count("records_written", writer.rows)
+
+    def _writer(self, task: Task) -> PartitionWriter:
+        from magicfs.tables.partition_writer import FileName, PartitionWriter
+
+        filesystem, path = task.filesystem, task.path
+        number = int(task.id) if task.id.isdecimal() else 0
+        return PartitionWriter(
+            lambda name: filesystem.open(f"{path}/{name}", "wb"),
+            FileName(f"part-{number:05d}", self.extension),
+            partition_by=self.partition_by,
+            partitioning=self.partitioning,
+            file_format=self.file_format,
+            compression=self.codec,
+            metadata=self.source.metadata,
+            row_group_size=self.row_group_size,
+            max_records_per_file=self.max_rows_per_file,
+            max_bytes_per_file=self.max_bytes_per_file,
+            files_max=self.max_open_files,
+        )
+
+
+def _files(
+    source: pa.Schema,
+    *,
+    file_format: str,
+    partition_by: tuple[str, ...],
+    compression: str | None,
+    **more: Any,
+) -> _Files:
+    """Check what can be known before a row is read."""
+    import pyarrow as pa
+
+    from magicfs.tables.column_types import ColumnTypes, check_columns
+    from magicfs.tables.formats import FORMATS, FileSettings, open_writer
+    from magicfs.tables.partition_split import check_column
+
+    if file_format not in FORMATS:
+        raise UsageError(f"format={file_format!r} is unknown; choose one of {', '.join(FORMATS)}")
+    kind = FORMATS[file_format]
+    if compression is not None and compression not in kind.codecs:
+        raise UsageError(
+            f"compression={compression!r} is not a codec of {kind.name}; "
+            f"choose one of {', '.join(kind.codecs)}"
+        )
+    if more["row_group_size"] is not None and not kind.row_groups:
+        raise UsageError(f"{kind.name} files have no row groups; leave row_group_size out")
+    check_columns(source, partition_by)
+    types = ColumnTypes(source, partition_by=partition_by, file_format=file_format)
+    for name in partition_by:
+        check_column(types.schema, name)
+    in_files = pa.schema([one for one in types.schema if one.name not in partition_by])
+    codec = kind.codecs[compression or kind.default][0]
+    open_writer(kind, pa.BufferOutputStream(), in_files, FileSettings(compression=codec)).close()
+    return _Files(
+        source=source,
+        file_format=file_format,
+        partition_by=partition_by,
+        codec=codec,
+        extension=kind.extension(compression),
+        types=types,
+        **more,
+    )
+
+
+def _run(job: Job, source: Source, files: _Files, tasks: int, executor: Executor | None) -> None:
+    """Write everything; each task hands its commit over to the job."""
+    from magicfs.tables.shared_stream import SharedStream, Stopped
+
+    if executor is not None and source.fragments is not None:
+        count = max(1, min(tasks, sum(1 for _ in source.fragments.get_fragments())))
+        part = partial(_write_part, files, source.fragments, source.schema, count)
+        job.map(part, range(count), executor=executor)
+        return
+    stream = SharedStream(source, tasks)
+    if tasks == 1:
+        with job.task(0) as task:
+            files.write(stream.batches(), task)
+        return
+    pool = ThreadPoolExecutor(tasks, thread_name_prefix="magicfs-write")
+    try:
+        job.map(partial(_write_shared, files, stream), range(tasks), executor=pool, retries=0)
+    except ExceptionGroup as group:
+        _, errors = group.split(Stopped)
+        if errors is not None and len(errors.exceptions) == 1:
+            raise errors.exceptions[0] from None
+        raise (errors or group) from None
+    finally:
+        stream.stop()
+        pool.shutdown()
+
+
+def _write_shared(files: _Files, stream: Any, task: Task) -> None:
+    try:
+        files.write(stream.batches(), task)
+    except BaseException:
+        stream.stop()
+        raise
+
+
+def _write_part(
+    files: _Files, dataset: pyarrow.dataset.Dataset, schema: pa.Schema, count: int, task: Task
+) -> None:
+    """What a task of an executor does: the fragments whose turn it is."""
+    from magicfs.tables.sources import fragment_batches
+
+    files.write(fragment_batches(dataset, schema, int(task.id), count), task)
+
+
+def _with_tracking(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Every task writes and commits in one process, so that nothing needs to be recorded in the store."""
+    traits = COMMITTERS.get(job.get("committer", "magic"))
+    named = job.get("unique_names", True) and job.get("job_id") is None
+    delayed = traits is not None and traits.writes == "delayed uploads"
+    if "tracking" in job or not (named and delayed):
+        return dict(job)
+    return {"tracking": "memory", **job}
+
+
+def _require_pyarrow(data: Any) -> None:
+    try:
+        import pyarrow.dataset  # noqa: F401
+    except ImportError as error:
+        raise UsageError(
+            "magicfs.write needs pyarrow, which writes the files; pip install 'magicfs[arrow]'; or have "
+            f"{type(data).__name__} write itself to a file of a task: task.filesystem.open(…, 'wb'); "
+            "nothing was changed"
+        ) from error
+
+
+def _check(partitioning: str, tasks: int, *limits: int | None) -> None:
+    from magicfs.job.checks import check_choice
+
+    check_choice("partitioning", partitioning, ("hive", "directory"))
+    if not 1 <= tasks <= _TASKS_MAX:
+        raise UsageError(f"tasks={tasks} is out of range; choose 1 to {_TASKS_MAX}")
+    if any(limit is not None and limit < 1 for limit in limits):
+        raise UsageError("a limit of rows, bytes or files is below 1; choose a larger one, or leave it out")
