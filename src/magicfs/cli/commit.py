@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from magicfs.cli.printing import print_fields, print_json, printable, write_line
+from magicfs.cli.printing import print_fields, print_job_report, print_json, printable, write_line
 from magicfs.cli.storage import add_storage_options, parse_storage_options
 
 if TYPE_CHECKING:
     from magicfs.datasets import ListedJob
-    from magicfs.report import JobReport
 
 __all__ = ["HELP", "configure", "run"]
 
@@ -49,16 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
         _tell_listed(listed, as_json=arguments.json)
         return _FOUND
     report = datasets.commit(arguments.url, arguments.job, storage_options=options, **how)
-    _tell(report, as_json=arguments.json)
+    print_job_report(report, as_json=arguments.json)
     return _FOUND if report.warnings else 0
-
-
-def _tell(report: JobReport, *, as_json: bool) -> None:
-    if as_json:
-        print_json(report.to_dict())
-        return
-    for line in str(report).splitlines():
-        write_line(printable(line))
 
 
 def _tell_listed(listed: ListedJob, *, as_json: bool) -> None:

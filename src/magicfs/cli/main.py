@@ -39,6 +39,7 @@ __all__ = ["COMMANDS", "exit_code", "main"]
 COMMANDS = (
     "demo",
     "job",
+    "write",
     "pending",
     "recover",
     "commit",

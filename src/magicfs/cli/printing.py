@@ -9,12 +9,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from magicfs.report import RecoveredJob, RecoverReport
+    from magicfs.report import JobReport, RecoveredJob, RecoverReport
 
 __all__ = [
     "human_age",
     "human_moment",
     "print_fields",
+    "print_job_report",
     "print_json",
     "print_recovered",
     "print_table",
@@ -61,6 +62,15 @@ def printable(text: str) -> str:
         character if character.isprintable() else character.encode("unicode_escape").decode()
         for character in text
     )
+
+
+def print_job_report(report: JobReport, *, as_json: bool) -> None:
+    """Write what a job did."""
+    if as_json:
+        print_json(report.to_dict())
+        return
+    for line in str(report).splitlines():
+        write_line(printable(line))
 
 
 def human_age(seconds: float) -> str:

@@ -1,0 +1,119 @@
+"""``magicfs write IN… URL``: publish files of this machine as one dataset."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from magicfs.cli.printing import print_fields, print_job_report, print_json
+from magicfs.cli.storage import add_storage_options, parse_storage_options
+from magicfs.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow.dataset
+
+__all__ = ["HELP", "configure", "run"]
+
+HELP = "publish files of this machine (Parquet, CSV, lines of JSON, Arrow, ORC) as one dataset"
+_FOUND = 1
+_INPUTS = ("parquet", "csv", "json", "arrow", "orc")
+_OPTIONS = (
+    "partitioning",
+    "conflict",
+    "format",
+    "compression",
+    "max_rows_per_file",
+    "max_bytes_per_file",
+    "tasks",
+    "run_id",
+    "allow_empty",
+)
+"""Arguments that ``magicfs.write`` takes by the same names."""
+_OUTPUTS = ("parquet", "csv", "json", "orc", "arrow")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    from magicfs.protocol.conflict import CONFLICTS
+
+    parser.add_argument(
+        "inputs", metavar="IN", nargs="+", help="a file, a directory, or a pattern such as 'data/**/*.csv'"
+    )
+    parser.add_argument("url", metavar="URL", help="the destination, such as s3://bucket/sales")
+    parser.add_argument("--input-format", choices=_INPUTS, help="what the files are (told by their names)")
+    parser.add_argument("--format", choices=_OUTPUTS, default="parquet", help="what to write (parquet)")
+    parser.add_argument("--compression", metavar="CODEC", help="such as zstd; by default the format's own")
+    parser.add_argument(
+        "--partition-by",
+        metavar="COLUMNS",
+        default="",
+        help="partition columns, with commas, outermost first",
+    )
+    parser.add_argument(
+        "--partitioning", choices=("hive", "directory"), default="hive", help="day=mon, or mon alone (hive)"
+    )
+    parser.add_argument(
+        "--conflict", choices=CONFLICTS, default="fail", help="what to do about data that is there (fail)"
+    )
+    parser.add_argument("--max-rows-per-file", metavar="N", type=int, help="most rows of a file")
+    parser.add_argument("--max-bytes-per-file", metavar="N", type=int, help="about how many bytes of a file")
+    parser.add_argument("--tasks", metavar="N", type=int, default=1, help="how many threads write (1)")
+    parser.add_argument("--run-id", metavar="ID", help="name of the run, which is published once")
+    parser.add_argument(
+        "--allow-empty", action="store_true", help="let files without rows replace what is there"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="change nothing, and tell what would be written"
+    )
+    add_storage_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write, and print the report. Returns 0 if all is published; 1 after a warning, or if ``--dry-run``
+    found something to do.
+    """
+    options = parse_storage_options(arguments.storage_options)
+    try:
+        import pyarrow as pa
+
+        from magicfs.tables.on_disk import open_files
+    except ImportError as error:
+        raise UsageError("magicfs write needs pyarrow; pip install 'magicfs[arrow]'") from error
+    from magicfs.tables.write import write
+
+    data = open_files(arguments.inputs, arguments.input_format)
+    if arguments.dry_run:
+        _preview(arguments, data)
+        return _FOUND
+    how = {name: getattr(arguments, name) for name in _OPTIONS}
+    how["partition_by"] = [one.strip() for one in arguments.partition_by.split(",") if one.strip()]
+    try:
+        report = write(data, arguments.url, storage_options=options, **how)
+    except pa.ArrowException as error:
+        raise UsageError(f"the files cannot be read: {error}; nothing is published") from error
+    print_job_report(report, as_json=arguments.json)
+    return _FOUND if report.warnings else 0
+
+
+def _preview(arguments: argparse.Namespace, data: pyarrow.dataset.Dataset) -> None:
+    from magicfs.report import human_bytes
+    from magicfs.tables.on_disk import find_files
+
+    files = [path for group in find_files(arguments.inputs) for path in group]
+    size = sum(Path(path).stat().st_size for path in files)
+    columns = {field.name: str(field.type) for field in data.schema}
+    if arguments.json:
+        shown = {"action": "would write", "destination": arguments.url, "conflict": arguments.conflict}
+        print_json({**shown, "files": len(files), "bytes": size, "columns": columns})
+        return
+    print_fields(
+        [
+            ("destination", arguments.url),
+            ("done", "would write"),
+            ("conflict", arguments.conflict),
+            ("files read", f"{len(files)} ({human_bytes(size)})"),
+            *(("column", f"{name}: {kind}") for name, kind in columns.items()),
+            ("next", "nothing was changed; leave --dry-run out to do it"),
+        ]
+    )
