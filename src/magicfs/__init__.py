@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from magicfs.datasets import compact as compact
     from magicfs.datasets import recover as recover
     from magicfs.datasets.adopt import adopt as adopt
+    from magicfs.datasets.checkup import DoctorReport as DoctorReport
+    from magicfs.datasets.checkup import doctor as doctor
     from magicfs.datasets.own_paths import PathReport as PathReport
     from magicfs.datasets.own_paths import discard as discard
     from magicfs.datasets.own_paths import publish as publish
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from magicfs.tables.write import write as write
 
 _HOMES = {
+    "DoctorReport": "magicfs.datasets.checkup",
     "Job": "magicfs.job.job",
     "JobReport": "magicfs.report",
     "MagicFileSystem": "magicfs.filesystem",
@@ -48,6 +51,7 @@ _HOMES = {
     "compact": "magicfs.datasets",
     "dataset": "magicfs.datasets.read",
     "discard": "magicfs.datasets.own_paths",
+    "doctor": "magicfs.datasets.checkup",
     "from_hadoop_conf": "magicfs.hadoop.conf",
     "publish": "magicfs.datasets.own_paths",
     "read_manifest": "magicfs.datasets.read",
@@ -66,6 +70,7 @@ _ROOMS = {
 }
 
 __all__ = [
+    "DoctorReport",
     "Job",
     "JobReport",
     "MagicError",
@@ -80,6 +85,7 @@ __all__ = [
     "compact",
     "dataset",
     "discard",
+    "doctor",
     "from_hadoop_conf",
     "publish",
     "read_manifest",

@@ -249,15 +249,18 @@ class RecoverReport:
     Attributes:
         url: The destination.
         jobs: Every job that had not ended, the oldest first.
+        below: If there was none, URLs of directories below where work of jobs lies.
     """
 
     url: str
     jobs: tuple[RecoveredJob, ...] = ()
+    below: tuple[str, ...] = ()
 
     @property
     def undecided(self) -> bool:
         """Whether a job is left that somebody has to decide about."""
-        return any(job.action.startswith(("left", "would")) or job.warnings for job in self.jobs)
+        left = any(job.action.startswith(("left", "would")) or job.warnings for job in self.jobs)
+        return left or bool(self.below)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -265,6 +268,7 @@ class RecoverReport:
             "destination": self.url,
             "undecided": self.undecided,
             "jobs": [asdict(job) for job in self.jobs],
+            **({"below": list(self.below)} if self.below else {}),
         }
 
 

@@ -61,7 +61,6 @@ def lines(error: BaseException) -> int:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: magicfs.Job(f"memory://nowhere/{'x' * 1100}").setup(),
         lambda: magicfs.verify("memory://nowhere/sales"),
         lambda: magicfs.recover("memory://nowhere/sales", rollback=True),
         lambda: magicfs.MagicFileSystem(target_protocol="memory").cat_file("nowhere/x/__magic/y"),

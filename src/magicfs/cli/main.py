@@ -40,6 +40,7 @@ COMMANDS = (
     "demo",
     "job",
     "write",
+    "doctor",
     "pending",
     "recover",
     "commit",
@@ -63,6 +64,15 @@ _EXIT_CODES = (
 _USAGE = 2
 _INTERRUPTED = 130
 _READER_GONE = 141
+_FIRST_STEPS = """first steps:
+  something does not work     magicfs doctor s3://bucket/sales
+  a job or its driver died    magicfs recover s3://bucket/sales --dry-run
+  is the data whole?          magicfs verify s3://bucket/sales
+  what is still pending?      magicfs pending s3://bucket/sales
+  see it work                 magicfs demo
+
+magicfs COMMAND --help says what a command takes.
+"""
 _EPILOG = (
     "exit status: 0 fine, 1 something was found, 2 usage, 3 store, 4 conflict or denied, 5 outcome unknown"
 )
@@ -114,7 +124,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="magicfs",
         description="Publish datasets on object stores, all or nothing.",
-        epilog=_EPILOG,
+        epilog=_FIRST_STEPS + _EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")

@@ -46,4 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         storage_options=parse_storage_options(arguments.storage_options),
     )
     nothing = f"no unfinished job under {report.url}; nothing was changed"
+    if report.below:
+        commands = "\n".join(f"  magicfs recover {one}" for one in report.below)
+        nothing = f"{nothing}; but work of jobs lies below:\n{commands}"
     return print_recovered(report, nothing, as_json=arguments.json)

@@ -11,7 +11,8 @@
 Each is in a module of its name. ``read`` and ``verify`` read what is published, ``stocator`` what the
 stocator committer has published, and ``adopt`` adopts files that no job has brought. ``listed_jobs`` finds
 a job by what its tasks left, and ``connection`` is the way to the store.
-``own_paths`` publishes and discards what lies below a user's own magic path.
+``checkup`` says what is right and what is not. ``own_paths`` publishes and discards what lies
+below a user's own magic path.
 """
 
 from magicfs.datasets.abort import abort

@@ -14,6 +14,7 @@ from typing import Any
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets import flipped
+from magicfs.datasets.checkup import destinations_below
 from magicfs.datasets.connection import context_of, on_destination, was_published
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
@@ -92,7 +93,8 @@ async def recover_jobs(
     done = [await _bring_to_an_end(engine, location, one, wish, dry_run=dry_run) for one in chosen]
     if job is None and not (rollback or abort):
         done += await flipped.clear(engine, location, beside, {one.job_id for one in found}, dry_run=dry_run)
-    return RecoverReport(location.url, tuple(done))
+    below = () if done or job is not None else tuple(await destinations_below(engine, location))
+    return RecoverReport(location.url, tuple(done), below)
 
 
 def _only_beside(

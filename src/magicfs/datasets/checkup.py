@@ -1,0 +1,271 @@
+"""What is right and what is not about a destination: the way to it, its store, and what lies there."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from os import PathLike
+from typing import Any, Final, Literal
+
+from fsspec.spec import AbstractFileSystem
+
+from magicfs.committers import registry
+from magicfs.datasets.connection import open_destination
+from magicfs.engine import Engine
+from magicfs.errors import FormatError, MagicError, ObjectNotFound, StoreError, Unavailable, UsageError
+from magicfs.manifests import chain
+from magicfs.protocol import ids, paths
+from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.magic import MAGIC
+from magicfs.protocol.paths import Location
+from magicfs.stores import conditions
+from magicfs.transaction.flip_remains import find_beside
+from magicfs.transaction.others import OtherJob, find_unfinished_jobs
+from magicfs.transaction.setup import check_place
+from magicfs.version import __version__
+
+__all__ = ["DoctorReport", "Finding", "Verdict", "destinations_below", "doctor"]
+
+Verdict = Literal["ok", "look", "wrong"]
+"""``ok``: nothing to do. ``look``: somebody should decide. ``wrong``: a job cannot work like this."""
+
+_PACKAGES: Final = ("fsspec", "s3fs", "aiobotocore", "gcsfs", "adlfs", "pyarrow", "pandas", "pyspark")
+_OLD_S: Final = 24 * 3600.0
+_LOOKED_AT: Final = 1000
+_SHOWN: Final = 3
+_TRIED: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        subject: What, in a word or two.
+        verdict: How it is.
+        told: What was seen.
+        advice: What to do; empty if nothing.
+        error: Name of the error of the store; empty if there was none.
+    """
+
+    subject: str
+    verdict: Verdict
+    told: str
+    advice: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorReport:
+    """What ``doctor`` has seen.
+
+    Attributes:
+        url: The destination.
+        findings: In the order in which they were looked at.
+    """
+
+    url: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is nothing to do."""
+        return all(one.verdict == "ok" for one in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {"destination": self.url, "ok": self.ok, "findings": [asdict(one) for one in self.findings]}
+
+
+def doctor(
+    url: str | PathLike[str],
+    *,
+    read_only: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: AbstractFileSystem | None = None,
+) -> DoctorReport:
+    """Look at versions, credentials, permissions, the store's conditions, leftovers and unfinished jobs.
+
+    Nothing is changed, but for two small objects and an upload of random names below the work directory of no
+    job, which are removed again (of local files the destination's directory stays). A second call does the
+    same anew.
+
+    Args:
+        url: The destination, such as ``s3://bucket/sales``.
+        read_only: Write nothing; permissions to write and conditions are not tried then.
+        storage_options: Options of the store's fsspec filesystem.
+        filesystem: That filesystem itself, in place of options.
+
+    Raises:
+        UsageError: The URL or an option cannot be right.
+    """
+    way = open_destination(url, storage_options, filesystem, for_reading=True)
+    findings: list[Finding] = [_versions()]
+    way.run(_look, findings=findings, read_only=read_only)
+    return DoctorReport(way.location.url, tuple(findings))
+
+
+async def destinations_below(engine: Engine, location: Location) -> list[str]:
+    """URLs of directories below where work of jobs lies; of those that the first names show."""
+    found: dict[str, None] = {}
+    async for info in engine.store.list(paths.prefix_of(location.key), limit=_LOOKED_AT):
+        names = paths.elements(info.key[len(paths.prefix_of(location.key)) :])
+        at = next((n for n, name in enumerate(names) if name.startswith(MAGIC)), 0)
+        if at:
+            place = Location(location.scheme, location.bucket, paths.join(location.key, *names[:at]))
+            found[place.url] = None
+    return list(found)
+
+
+def _versions() -> Finding:
+    found = [f"magicfs {__version__}", f"Python {platform.python_version()}"]
+    for name in _PACKAGES:
+        try:
+            found.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            continue
+    return Finding("versions", "ok", ", ".join(found))
+
+
+async def _look(engine: Engine, location: Location, *, findings: list[Finding], read_only: bool) -> None:
+    """Look at one thing after the other; a store that cannot be reached is asked no more."""
+    looks: list[tuple[str, Callable[[Engine, Location], Awaitable[Finding]]]] = [
+        ("list", _list),
+        ("store", _store),
+        ("place", _place),
+        ("read", _dataset),
+        ("list uploads", _uploads),
+        ("jobs", _jobs),
+    ]
+    if not read_only:
+        looks.append(("write", _write))
+    problems: list[str] = []
+    for subject, look in looks:
+        try:
+            findings.append(await look(engine, location))
+        except MagicError as error:
+            problem = error.problem if isinstance(error, StoreError) else str(error)
+            if not any(one in problem for one in problems):  # credentials are missing once
+                findings.append(_refusal(subject, error))
+            problems.append(problem)
+            if isinstance(error, Unavailable) or (subject == "list" and isinstance(error, ObjectNotFound)):
+                return
+
+
+def _refusal(subject: str, error: MagicError) -> Finding:
+    kind = type(error).__name__
+    if isinstance(error, StoreError):
+        return Finding(
+            subject, "wrong", f"{error.operation} of {error.key}: {error.problem}", error.hint, kind
+        )
+    told, _, advice = str(error).rpartition("; ")
+    return Finding(subject, "wrong", told or advice, advice if told else "", kind)
+
+
+async def _list(engine: Engine, location: Location) -> Finding:
+    async for _ in engine.store.list(paths.prefix_of(location.key), limit=1):
+        return Finding("list", "ok", f"{location.url} can be listed, and something is there")
+    return Finding("list", "ok", f"{location.url} can be listed, and nothing is there")
+
+
+async def _store(engine: Engine, _location: Location) -> Finding:
+    name, why = registry.best_for(engine.store)
+    return Finding("store", "ok", f"{engine.store.name}; committer 'auto' is {name!r}: {why}")
+
+
+async def _place(engine: Engine, location: Location) -> Finding:
+    await check_place(engine, location.key)
+    return Finding("place", "ok", "neither a file nor a table of Delta Lake or Iceberg is there")
+
+
+async def _dataset(engine: Engine, location: Location) -> Finding:
+    try:
+        seen = await chain.read_pointer(engine.store, location.key, chain.READING)
+    except FormatError as error:
+        return _refusal("dataset", error)
+    if seen is None:
+        return Finding("dataset", "ok", "nothing was published by magicfs yet")
+    return Finding(
+        "dataset",
+        "ok",
+        f"job {seen[0].job_id} was published last; magicfs verify {location.url} compares files",
+    )
+
+
+async def _uploads(engine: Engine, location: Location) -> Finding:
+    prefix = paths.prefix_of(location.key)
+    found = [one.initiated async for one in engine.store.list_uploads(prefix)]
+    if not found:
+        return Finding("uploads", "ok", "no upload is pending")
+    age = time.time() - min(found)
+    told = f"{len(found)} pending, the oldest since {age / 3600:.1f} h"
+    if age < _OLD_S:
+        return Finding("uploads", "ok", f"{told}; those of jobs that run")
+    advice = f"magicfs pending {location.url} lists them, with the command that ends each"
+    return Finding("uploads", "look", told, advice)
+
+
+async def _jobs(engine: Engine, location: Location) -> Finding:
+    found = await find_unfinished_jobs(engine, location.key)
+    beside = await find_beside(engine, location.key)
+    if found or beside:
+        told = "; ".join(
+            [*map(_told, found[:_SHOWN]), *(f"job {one.job}, beside" for one in beside[:_SHOWN])]
+        )
+        advice = f"if no driver of theirs lives: magicfs recover {location.url} --dry-run, then without"
+        return Finding("jobs", "look", f"{len(found) + len(beside)} unfinished: {told}", advice)
+    if below := await destinations_below(engine, location):
+        told = f"no unfinished job here, but work of jobs lies below: {', '.join(below[:_SHOWN])}"
+        return Finding("jobs", "look", told, f"magicfs recover {below[0]}")
+    prefix = paths.prefix_of(location.key) + MAGIC
+    directories = [one async for one in engine.store.list_directories(prefix)]
+    # SeaweedFS shows empty ones for a while.
+    left = [one for one in directories[:_TRIED] if not await _is_empty(engine, one)]
+    if left:
+        told = f"no unfinished job, but {len(left)} work directories are left: {', '.join(left[:_SHOWN])}"
+        advice = f"magicfs abort {location.url} --job ID sweeps those of a job that has ended"
+        return Finding("jobs", "look", told, advice)
+    return Finding("jobs", "ok", "no unfinished job, and nothing is left of any")
+
+
+async def _is_empty(engine: Engine, directory: str) -> bool:
+    async for _ in engine.store.list(paths.prefix_of(directory), limit=1):
+        return False
+    return True
+
+
+def _told(one: OtherJob) -> str:
+    job = one.found()
+    since = f"{(time.time() - job.changed) / 3600:.1f} h on {job.host}"
+    return f"job {job.job_id}, {job.state} since {since}" if job.state else f"job {job.job_id}, {job.problem}"
+
+
+async def _write(engine: Engine, location: Location) -> Finding:
+    """Try what a job writes, and which conditions the store looks at."""
+    store = engine.store
+    before = conditions.remembered(store)
+    conditions.assume(store, None)  # what was once seen shows no permission now
+    try:
+        found = await conditions.conditions_of(store, WorkLayout(location.key, _nobody()).job_directory)
+    except MagicError:
+        conditions.assume(store, before)
+        raise
+    lacks = [name for name, honoured in asdict(found).items() if not honoured]
+    if not found.put_if_absent and not found.put_if_match:
+        raise UsageError(
+            f"the store can be written to, and ignores {', '.join(lacks)}: two drivers could not be told "
+            "apart; use a newer release of the store, or Job(single_driver=True) where one program publishes"
+        )
+    if lacks:
+        told = f"allowed; of conditional requests it ignores {', '.join(lacks)}"
+        return Finding("write", "ok", f"{told}; magicfs looks before it acts there")
+    return Finding("write", "ok", "allowed, and every conditional request is honoured")
+
+
+def _nobody() -> ids.JobId:
+    from uuid import uuid4
+
+    return ids.job_id(uuid4())
