@@ -177,7 +177,17 @@ def everywhere(kind: str, mode: str, directory: Path, *, every: int = 1, store: 
             error = play(job)
         at = f"{number} of {counted.seen}, {'after' if after else 'before'} {hook.where}"
         require(isinstance(error, KeyboardInterrupt), at)
-        yield _told(world, job, mode, at)
+        word = _told(world, job, mode, at)
+        notes = getattr(error, "__notes__", [])
+        require(any(_WORDS[word] in note and job.id in note for note in notes), (at, word, notes))
+        yield word
+
+
+_WORDS: Final = {
+    "committed": "is published all the same",
+    "aborted": "is aborted; nothing of it is published",
+    "new": "is not set up; nothing was changed",
+}
 
 
 def _told(world: World, job: Job, mode: str, at: str) -> str:

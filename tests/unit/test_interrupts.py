@@ -20,7 +20,8 @@ import pytest
 from fsspec.asyn import get_loop
 
 import magicfs
-from magicfs.errors import CommitDenied, ProtocolViolation
+from magicfs import datasets
+from magicfs.errors import CommitDenied, ProtocolViolation, UsageError
 from magicfs.stores import interrupt
 from magicfs.stores.interrupt import Call, held, run_on
 from magicfs.stores.memory import World
@@ -161,6 +162,64 @@ def test_ctrl_c_in_a_commit_of_ones_own_aborts_the_job_before_the_commit_point(
     assert caught.value.__notes__ == [f"job {job.id} is aborted; nothing of it is published"]
     assert repr(job).endswith("aborted>")
     assert (visible(world), left(world)) == ([b"old"], [])
+
+
+@pytest.mark.parametrize("kind", ["magic", "magic in memory"])
+def test_ctrl_c_at_every_request_of_an_abort_is_waited_for_and_says_so(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(hook: CtrlC) -> tuple[World, magicfs.Job]:
+        world = with_old()
+        job = magicfs.Job(URL, conflict="append", filesystem=Files(world, hook), **KINDS[kind]).setup()
+        write(job, 0, NEW[0])
+        return world, job
+
+    _, job = opened(hook := CtrlC())
+    before = hook.seen
+    job.abort()
+    for number in range(before + 1, hook.seen + 1):
+        world, job = opened(one := CtrlC(number))
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt) as caught:
+            patch.setattr(interrupt, "_wait", one.wait)
+            job.abort()
+        assert caught.value.__notes__ == [f"job {job.id} is aborted; nothing of it is published"]
+        assert (visible(world), left(world)) == ([b"old"], [])
+        job.abort()
+
+
+def test_what_two_ctrl_c_leave_is_named_and_the_next_call_resolves_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counted = CtrlC()
+    assert play(magicfs.Job(URL, conflict="append", filesystem=Files(with_old(), counted))) is None
+    ends = set()
+    for number in range(1, counted.seen + 1):
+        world, hook = with_old(), CtrlC(number, times=2)
+        job = magicfs.Job(URL, conflict="append", filesystem=Files(world, hook))
+        with monkeypatch.context() as patch:
+            patch.setattr(interrupt, "_wait", hook.wait)
+            error = play(job)
+        hook.told.set()
+        assert error is not None
+        assert any(job.id in note for note in error.__notes__), (number, hook.where, error.__notes__)
+        settle()
+        if not repr(job).endswith(("committed>", "aborted>")):
+            with suppress(UsageError):
+                datasets.abort(URL, job=job.id, filesystem=Files(world, CtrlC()))
+        ends.add(tuple(visible(world)))
+        assert not left(world), (number, hook.where, error.__notes__)
+    assert ends == {(b"old",), (*NEW, b"old")}
+
+
+def settle() -> None:
+    """Wait until no call goes on."""
+
+    async def others() -> None:
+        own = asyncio.current_task()
+        while any(one is not own and "Call._main" in repr(one) for one in asyncio.all_tasks()):  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+    run_on(get_loop(), others)
 
 
 def test_ctrl_c_in_recover_ends_the_job_that_it_is_at(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from magicfs.job.workers import Completer
     from magicfs.transaction.current_driver import IsCurrentDriver
 
-__all__ = ["NO_REPORT", "JobState", "commit_call", "described", "state_after"]
+__all__ = ["NO_REPORT", "JobState", "commit_call", "described", "state_after", "tell_interruption"]
 
 JobState = Literal["new", "open", "committing", "undecided", "committed", "aborted", "ended"]
 """What a ``Job`` knows of itself. ``committing``: a commit runs, or goes on after an interruption;
@@ -115,8 +115,10 @@ def state_after(call: Call[JobReport]) -> JobState:
 
 
 def described(spec: JobSpec, state: JobState) -> str | None:
-    """What an interruption of a commit says about what has become of the job; None if nothing."""
+    """What an interruption says about what has become of the job; None if nothing."""
     match state:
+        case "new":
+            return f"job {spec.job} is not set up; nothing was changed"
         case "committed":
             return f"job {spec.job} is published all the same; job.report tells what"
         case "committing":
@@ -128,6 +130,22 @@ def described(spec: JobSpec, state: JobState) -> str | None:
             return f"job {spec.job} is aborted; nothing of it is published"
         case _:
             return None
+
+
+def tell_interruption(error: BaseException, call: Call[Any], spec: JobSpec, state: JobState) -> None:
+    """Say in an interruption of a setup or an abort what has become of the job, and what to do."""
+    if not call.interrupted:
+        return
+    if call.ended:
+        note = described(spec, state)
+    else:
+        doing = "set up" if state == "new" else "aborted"
+        note = (
+            f"job {spec.job} is still being {doing} by this process; nothing of it is published; "
+            f"magicfs abort {spec.location.url} --job {spec.job} discards what is left of it"
+        )
+    if note is not None:
+        error.add_note(note)
 
 
 def _figures(commits: Sequence[TaskCommit] | None) -> tuple[TaskFigures, ...]:

@@ -15,7 +15,7 @@ from magicfs.committers.registry import options_of
 from magicfs.errors import ProtocolViolation
 from magicfs.formats.pending import EtagFormat
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.job.commit import NO_REPORT, JobState, commit_call, described, state_after
+from magicfs.job.commit import NO_REPORT, JobState, commit_call, described, state_after, tell_interruption
 from magicfs.job.found import log_found
 from magicfs.job.map import run_tasks
 from magicfs.job.open_attempts import OpenAttempts
@@ -225,6 +225,7 @@ class Job:
                 if call.succeeded:  # the interruption came too late to stop it
                     self._found, self._state = call.result(), "open"
                     self._abort_after(error)
+                tell_interruption(error, call, self.spec, self._state)
                 raise
             self._found, self._state = found, "open"
             self.spec.tell_filesystem()
@@ -366,9 +367,12 @@ class Job:
         call = Call(self.spec.loop, abort, whole=True, waiting=waiting)
         try:
             call.run()
-        finally:
+        except BaseException as error:
             if call.succeeded:
                 self._state = "aborted"
+            tell_interruption(error, call, self.spec, self._state)
+            raise
+        self._state = "aborted"
 
     def recover_tasks(self) -> list[TaskCommit]:
         """Take what tasks have committed in earlier attempts of this job, and hand it over.
@@ -432,10 +436,10 @@ class Job:
                 self.commit(self.commits)
             except BaseException as error:
                 if self._state == "open":
-                    self._abort_after(error)
+                    self._end_by(error)
                 raise
             return
-        self._abort_after(exc)
+        self._end_by(exc)
 
     def __getstate__(self) -> dict[str, Any]:
         self._look()
@@ -478,6 +482,12 @@ class Job:
         else:
             return
         raise ProtocolViolation(f"job {self.id} is {self._state}, too {advice}")
+
+    def _end_by(self, error: BaseException) -> None:
+        """Abort; Ctrl-C and whatever else is no error of the body says what has become of the job."""
+        self._abort_after(error)
+        if not isinstance(error, Exception) and (note := described(self.spec, self._state)) is not None:
+            error.add_note(note)
 
     def _abort_after(self, error: BaseException) -> None:
         try:
