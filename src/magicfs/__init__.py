@@ -67,6 +67,7 @@ _ROOMS = {
     "ray": "magicfs.engines.ray",
     "spark": "magicfs.spark",
     "testing": "magicfs.testing",
+    "torch": "magicfs.torch",
 }
 
 __all__ = [

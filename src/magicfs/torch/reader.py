@@ -1,0 +1,69 @@
+"""Loading: a checkpoint is found by the manifest of the job that published it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from fsspec.spec import AbstractFileSystem
+from torch.distributed.checkpoint import FileSystemReader
+from torch.distributed.checkpoint.metadata import Metadata
+
+from magicfs.datasets.connection import Destination, open_destination
+from magicfs.torch.files import Files, NoFiles
+from magicfs.torch.newest import find
+
+__all__ = ["StorageReader"]
+
+
+class StorageReader(FileSystemReader):
+    """Reads checkpoints that a ``StorageWriter`` has published, by any number of ranks.
+
+    ``dcp.load(state, checkpoint_id="step-100", storage_reader=reader)``. Without a ``checkpoint_id`` each
+    rank looks for the newest one by itself: while another is being saved, let one rank ask ``latest`` and
+    tell the others. torch unpickles ``.metadata``: load only what you trust.
+
+    Args:
+        url: What the writer was given.
+        storage_options: Options of the store's fsspec filesystem.
+        filesystem: That filesystem itself, in place of options.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+        filesystem: AbstractFileSystem | None = None,
+    ) -> None:
+        super().__init__(".")
+        self.url = url
+        self.fs: Files = NoFiles()
+        self.path = ""
+        self._access = (storage_options, filesystem)
+        self._destination()  # so that a wrong argument is known at once
+
+    def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
+        """Begin to load; called by torch. UsageError for a name that no checkpoint can have."""
+        super().reset(checkpoint_id)
+
+    def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
+        """Called by torch on every rank: finds the checkpoint, and reads what is in it.
+
+        Raises:
+            ObjectNotFound: No whole checkpoint was published, or none of that name.
+        """
+        destination = self._destination()
+        found = find(destination, self.path or None)
+        self.path = found.name
+        self.fs = Files(destination.filesystem, destination.location.path, found.metadata)
+        return super().read_metadata(*args, **kwargs)
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
+        return Files.validate_checkpoint_id(checkpoint_id)
+
+    def _destination(self) -> Destination:
+        options, filesystem = self._access
+        return open_destination(self.url, options, filesystem, for_reading=True)
