@@ -103,6 +103,7 @@ class Speed:
             **self._local("2m_rows_in_all", "8 partitions, 2M rows in all", medium),
             **self._local("200_partitions", "200 partitions, 20k rows in all", tiny),
         }
+        figures |= self._reads(medium)
         for name, server in self._servers.items():
             figures |= self._s3(name, f"8 partitions of 2M rows to {server.name}", large, server)
         first, *_ = self._servers.values()
@@ -153,6 +154,33 @@ class Speed:
             return self._local(f"{name}_limited", what, frame)
         finally:
             conf.set(_BATCH_BYTES, _NO_LIMIT)
+
+    def _reads(self, frame: DataFrame) -> dict[str, Any]:
+        """From this machine's disk, all columns and one."""
+        spark, directory = self._spark, self._directory / "published"
+        magicfs.spark.write(frame, directory.as_uri(), committer=_COMMITTER)
+
+        def ours(columns: str) -> DataFrame:
+            return spark.read.format("magic").options(columns=columns).load(directory.as_uri())
+
+        every, one = ("sum(id)", "sum(k)", "sum(x)", "max(s)"), ("sum(id)",)
+        seconds = self._turns(
+            {
+                "spark": lambda: spark.read.parquet(str(directory)).selectExpr(*every).collect(),
+                "ours": lambda: ours("id,k,x,s").selectExpr(*every).collect(),
+                "spark, one": lambda: spark.read.parquet(str(directory)).selectExpr(*one).collect(),
+                "ours, one": lambda: ours("id").selectExpr(*one).collect(),
+            }
+        )
+        self._say(
+            f"reads of 2M rows, local: spark.read.parquet {seconds['spark']:.2f} s, format('magic') "
+            f"{seconds['ours']:.2f} s; one column {seconds['spark, one']:.2f} s and "
+            f"{seconds['ours, one']:.2f} s"
+        )
+        return {
+            "ratio_read": round(seconds["ours"] / seconds["spark"], 3),
+            "ratio_read_one_column": round(seconds["ours, one"] / seconds["spark, one"], 3),
+        }
 
     def _s3(self, name: str, what: str, frame: DataFrame, server: Server) -> dict[str, Any]:
         """To an S3 server, beside the same files uploaded by plain s3fs."""

@@ -6,10 +6,16 @@ needs nothing but pyspark, does without even that, and leaves the work to ``magi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, DataSourceWriter
+    from pyspark.sql.datasource import (
+        DataSource,
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
     from pyspark.sql.types import StructType
 else:
     try:
@@ -22,6 +28,8 @@ __all__ = ["DefaultSource"]
 
 class DefaultSource(DataSource):
     """``df.write.format("magic").mode("append").save("s3://bucket/dataset")``."""
+
+    _job: str | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -39,9 +47,28 @@ class DefaultSource(DataSource):
 
         return make_writer(self.options, schema, overwrite)
 
-    def schema(self) -> NoReturn:
-        """Refuse to read."""
-        raise self._usage_error("format('magic') only writes; read the dataset with spark.read.parquet(path)")
+    def schema(self) -> StructType:
+        """The columns of a dataset; called by Spark once for each ``load`` without a schema.
+
+        The instant of the dataset is fixed with it, and goes to ``reader`` in the pickle of this.
+
+        Raises:
+            MagicError: The options cannot be right, or nothing was published.
+        """
+        from magicfs.spark.read.reader import find_schema
+
+        found, self._job = find_schema(self.options)
+        return found
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the published files; called by Spark for every query, on the driver's machine.
+
+        Raises:
+            MagicError: The options or the schema cannot be right.
+        """
+        from magicfs.spark.read.reader import make_reader
+
+        return make_reader(self.options, schema, self._job)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's
         """A writer for the batches of a stream; called by Spark, for every batch twice.
@@ -53,6 +80,16 @@ class DefaultSource(DataSource):
         from magicfs.spark.stream_writer import make_stream_writer
 
         return make_stream_writer(self.options, schema, overwrite)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
+        """A reader of what jobs publish from now on; called by Spark on the driver's machine.
+
+        Raises:
+            MagicError: The options or the schema cannot be right.
+        """
+        from magicfs.spark.read.stream import make_stream_reader
+
+        return make_stream_reader(self.options, schema)
 
     def _require_arrow_writer(self) -> None:
         from pyspark.sql import datasource

@@ -111,11 +111,6 @@ def test_a_file_costs_three_requests_and_a_job_is_tried_out_once(
         }
 
 
-def test_reading_says_how_to_read(spark: SparkSession) -> None:
-    with pytest.raises(Exception, match=r"only writes; read the dataset with spark\.read\.parquet"):
-        spark.read.format("magic").load("s3://bucket/d").collect()
-
-
 def test_what_cannot_be_right_is_refused_before_any_task(
     spark: SparkSession, ministack: Server, bucket: str
 ) -> None:

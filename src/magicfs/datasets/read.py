@@ -26,7 +26,7 @@ from magicfs.transaction.others import find_unfinished_jobs
 if TYPE_CHECKING:
     import pyarrow.dataset
 
-__all__ = ["current_view", "dataset", "files_of_dataset", "read_manifest"]
+__all__ = ["current_view", "dataset", "files_of_dataset", "read_manifest", "shown_files"]
 
 
 def read_manifest(
@@ -130,7 +130,11 @@ async def files_of_dataset(engine: Engine, location: Location, last: bool) -> Ma
     """The files by relative keys, or with ``last`` those of the newest job; raises as ``dataset``."""
     if last:
         return {file.key: file for file in (await _read_manifest(engine, location, None)).files}
-    found = await current_view(engine, location)
+    return shown_files(location, await current_view(engine, location))
+
+
+def shown_files(location: Location, found: View) -> Mapping[str, ManifestFile]:
+    """The files of a view by relative keys; raises UsageError if there are others, which it does not know."""
     if found.older_files:
         raise UsageError(_older_files(location, "were there before the first job was published"))
     return found.files

@@ -17,7 +17,19 @@ from magicfs.job.spec import Publish
 from magicfs.protocol.conflict import CONFLICTS, Conflict
 from magicfs.tables.formats import FORMATS
 
-__all__ = ["OPTIONS", "LateWriters", "WriteOptions", "build", "parse"]
+__all__ = [
+    "OPTIONS",
+    "LateWriters",
+    "WriteOptions",
+    "build",
+    "columns_of",
+    "mapping_of",
+    "name_of",
+    "number_of",
+    "parse",
+    "text_of",
+    "word_of",
+]
 
 LateWriters: TypeAlias = Literal["wait", "background", "leave"]
 _Tracking = Literal["store", "memory"]
@@ -82,7 +94,7 @@ def parse(
         raise UsageError(_unknown(unknown))
     attributes = {_PARSERS[name][0]: value for name, value in lowered.items()}
     if "partition_cols" in attributes:
-        listed = _columns_of(OPTIONS["partitioncols"], attributes["partition_cols"])
+        listed = columns_of(OPTIONS["partitioncols"], attributes["partition_cols"])
         return build(
             columns, overwrite=overwrite, streaming=streaming, **attributes | {"partition_cols": listed}
         )
@@ -127,7 +139,7 @@ def _value(attribute: str, value: Any) -> Any:
     shown, parser = _SHOWN[attribute]
     if attribute == "partition_cols":
         return (value,) if isinstance(value, str) else tuple(value)
-    if isinstance(value, str) or parser is _number_of:
+    if isinstance(value, str) or parser is number_of:
         return parser(shown, value)
     return value
 
@@ -216,19 +228,19 @@ def _check_columns(chosen: Sequence[str], columns: Sequence[str]) -> None:
 # One parser for each kind of value; each gets the documented name of the option, for its message.
 
 
-def _text_of(_option: str, value: str) -> str:
+def text_of(_option: str, value: str) -> str:
     """Any text."""
     return value
 
 
-def _name_of(option: str, value: str) -> str:
+def name_of(option: str, value: str) -> str:
     """Text that is not empty."""
     if not value.strip():
         raise UsageError(f"{option} is empty; give it a name, or leave it out")
     return value
 
 
-def _word_of(option: str, value: str, choices: Sequence[str]) -> str:
+def word_of(option: str, value: str, choices: Sequence[str]) -> str:
     """One of some words, in whatever case."""
     found = value.strip().lower()
     if found not in choices:
@@ -236,7 +248,7 @@ def _word_of(option: str, value: str, choices: Sequence[str]) -> str:
     return found
 
 
-def _columns_of(option: str, value: str) -> tuple[str, ...]:
+def columns_of(option: str, value: str) -> tuple[str, ...]:
     """Names of columns, separated by commas, or as a JSON list."""
     names: list[Any] = [one.strip() for one in value.split(",")]
     if value.lstrip().startswith("["):
@@ -263,35 +275,35 @@ def _are_texts(values: Sequence[object]) -> bool:
 
 def _conflict_of(option: str, value: str) -> str:
     """A conflict mode."""
-    return _word_of(option, value, CONFLICTS)
+    return word_of(option, value, CONFLICTS)
 
 
 def _publish_of(option: str, value: str) -> str:
     """How what is written becomes visible."""
-    return _word_of(option, value, get_args(Publish))
+    return word_of(option, value, get_args(Publish))
 
 
 def _tracking_of(option: str, value: str) -> str:
     """Where uploads are remembered."""
-    return _word_of(option, value, ("memory", "store"))
+    return word_of(option, value, ("memory", "store"))
 
 
 def _late_writers_of(option: str, value: str) -> str:
     """What is done about late writers."""
-    return _word_of(option, value, get_args(LateWriters))
+    return word_of(option, value, get_args(LateWriters))
 
 
 def _file_format_of(option: str, value: str) -> str:
     """A format of files."""
-    return _word_of(option, value, tuple(FORMATS))
+    return word_of(option, value, tuple(FORMATS))
 
 
 def _flag_of(option: str, value: str) -> bool:
     """A truth value."""
-    return _word_of(option, value, ("true", "false")) == "true"
+    return word_of(option, value, ("true", "false")) == "true"
 
 
-def _number_of(option: str, value: str | int) -> int:
+def number_of(option: str, value: str | int) -> int:
     """A positive whole number."""
     try:
         found = int(value) if isinstance(value, str) or type(value) is int else 0
@@ -302,7 +314,7 @@ def _number_of(option: str, value: str | int) -> int:
     return found
 
 
-def _mapping_of(option: str, value: str) -> dict[str, Any]:
+def mapping_of(option: str, value: str) -> dict[str, Any]:
     """A JSON object."""
     return _json_of(option, value, dict)
 
@@ -320,29 +332,29 @@ def _json_of(option: str, value: str, kind: type[_T]) -> _T:
 
 
 _ALL: Mapping[str, tuple[str, Callable[[str, Any], object]]] = {
-    "path": ("path", _text_of),
-    "partitionCols": ("partition_cols", _columns_of),
+    "path": ("path", text_of),
+    "partitionCols": ("partition_cols", columns_of),
     "conflict": ("conflict", _conflict_of),
-    "runId": ("run_id", _name_of),
+    "runId": ("run_id", name_of),
     "allowEmpty": ("allow_empty", _flag_of),
     "alsoReplace": ("also_replace", _urls_of),
     "publish": ("publish", _publish_of),
     "fileFormat": ("file_format", _file_format_of),
     "compression": ("compression", lambda _, value: value.strip().lower()),
-    "rowGroupSize": ("row_group_size", _number_of),
-    "maxRecordsPerFile": ("max_records_per_file", _number_of),
-    "maxOpenFiles": ("max_open_files", _number_of),
-    "partSize": ("part_size", _number_of),
-    "concurrency": ("concurrency", _number_of),
-    "committer": ("committer", _name_of),
-    "committerOptions": ("committer_options", _mapping_of),
+    "rowGroupSize": ("row_group_size", number_of),
+    "maxRecordsPerFile": ("max_records_per_file", number_of),
+    "maxOpenFiles": ("max_open_files", number_of),
+    "partSize": ("part_size", number_of),
+    "concurrency": ("concurrency", number_of),
+    "committer": ("committer", name_of),
+    "committerOptions": ("committer_options", mapping_of),
     "tracking": ("tracking", _tracking_of),
     "uniqueNames": ("unique_names", _flag_of),
     "lateWriters": ("late_writers", _late_writers_of),
-    "storageOptions": ("storage_options", _mapping_of),
-    "sinkId": ("sink_id", _name_of),
-    "checkpointLocation": ("checkpoint", _name_of),
-    "queryName": ("query_name", _text_of),
+    "storageOptions": ("storage_options", mapping_of),
+    "sinkId": ("sink_id", name_of),
+    "checkpointLocation": ("checkpoint", name_of),
+    "queryName": ("query_name", text_of),
 }
 _OF_STREAMS = ("sinkId", "checkpointLocation", "queryName")
 _PARSERS = {shown.lower(): value for shown, value in _ALL.items()}

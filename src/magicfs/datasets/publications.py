@@ -1,0 +1,74 @@
+"""A destination as it was when one job had been published, and what was published since another.
+
+For readers that come back: a frame that is read twice and must be the same, a stream that wants what is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from magicfs.engine import Engine
+from magicfs.errors import ObjectNotFound
+from magicfs.formats.manifest import Manifest
+from magicfs.manifests import chain
+from magicfs.manifests.chain import COMPACT, READING, View
+from magicfs.protocol import ids
+from magicfs.protocol.paths import Location
+
+__all__ = ["NOTHING", "check_published", "head_of", "published_since", "view_at"]
+
+NOTHING: Final = ""
+"""Where a chain begins: before the first job."""
+
+
+async def head_of(engine: Engine, location: Location) -> str:
+    """The newest of the chain, a job or a sum of jobs; ``NOTHING`` before the first."""
+    seen = await chain.read_pointer(engine.store, location.key, READING)
+    return seen[0].job_id if seen else NOTHING
+
+
+async def check_published(engine: Engine, location: Location, job: str) -> None:
+    """Raise ObjectNotFound if a job is not in the chain, UsageError if that is no job id."""
+    ids.job_id(job)
+    async for manifest in chain.chain(engine.store, location.key, READING):
+        if manifest.job_id == job:
+            return
+    raise _not_published(engine, location, job)
+
+
+async def view_at(engine: Engine, location: Location, job: str) -> View:
+    """What the chain showed when a job that is in it had just been published; its files may be gone since."""
+    found = await chain.view_of(chain.chain(engine.store, location.key, READING, start=job, hidden="none"))
+    assert found is not None
+    return found
+
+
+async def published_since(engine: Engine, location: Location, start: str, end: str) -> Sequence[Manifest]:
+    """The jobs published after ``start``, up to ``end``, the oldest first; sums of older ones are left out.
+
+    ``start``, ``end``: as ``head_of`` gives them.
+
+    Raises ObjectNotFound if ``start`` is not in the chain below ``end``.
+    """
+    found: list[Manifest] = []
+    if start == end:
+        return found
+    async for manifest in chain.chain(engine.store, location.key, READING, start=end):
+        if manifest.job_id == start:
+            break
+        if manifest.conflict != COMPACT:
+            found.append(manifest)
+    else:
+        if start != NOTHING:
+            raise _not_published(engine, location, start)
+    return found[::-1]
+
+
+def _not_published(engine: Engine, location: Location, job: str) -> ObjectNotFound:
+    return ObjectNotFound(
+        "read_manifest",
+        f"{engine.store.bucket}/{chain.pointer_key(location.key)}",
+        f"job {job} is not among those published to {location.url}",
+        hint="check the id and the URL; a stream begins anew with another checkpointLocation",
+    )

@@ -1,0 +1,206 @@
+"""Which files there are, at one instant, and how tasks share them: as Spark shares files of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from magicfs.datasets import publications
+from magicfs.datasets.connection import Destination, open_destination
+from magicfs.datasets.read import files_of_dataset, shown_files
+from magicfs.engine import Engine
+from magicfs.errors import StoreError, UsageError
+from magicfs.formats.manifest import ManifestFile
+from magicfs.protocol import paths
+from magicfs.protocol.conflict import is_data
+from magicfs.protocol.paths import Location
+from magicfs.spark.read import directories, files
+from magicfs.spark.read import schema as schemas
+from magicfs.spark.read.declared import fitted
+from magicfs.spark.read.files import Piece
+from magicfs.spark.read.options import ReadOptions
+
+__all__ = ["FilesOfTask", "check_job", "columns", "connect", "head", "rows", "share", "snapshot"]
+
+_OPEN_COST = 4 * 2**20
+"""What opening a file costs, in bytes that could be read meanwhile."""
+_TASKS_MIN = 8
+"""So many tasks at least, if there is enough to read: how many cores Spark has is not known here."""
+
+
+@dataclass
+class FilesOfTask(InputPartition):
+    """What one task reads."""
+
+    pieces: tuple[Piece, ...]
+
+
+def connect(options: ReadOptions) -> Destination:
+    """The way to the dataset."""
+    return open_destination(options.path, options.storage_options or None, None, for_reading=True)
+
+
+def head(destination: Destination) -> str:
+    """The newest of the chain, by which the same instant can be found again."""
+    return destination.run(publications.head_of)
+
+
+def check_job(destination: Destination, job: str) -> None:
+    """Raise ObjectNotFound if a job was not published."""
+    destination.run(publications.check_published, job)
+
+
+def snapshot(destination: Destination, job: str | None) -> dict[str, int]:
+    """The data files by key, the newest job's first, with their sizes: now, or as of a job in the chain.
+
+    Raises as ``magicfs.dataset``.
+    """
+    found = destination.run(_files, job)
+    return {key: file.size for key, file in found.items() if is_data(key, "")}
+
+
+async def _files(engine: Engine, location: Location, job: str | None) -> Mapping[str, ManifestFile]:
+    if job is None:
+        return await files_of_dataset(engine, location, False)
+    return shown_files(location, await publications.view_at(engine, location, job))
+
+
+def columns(destination: Destination, found: Mapping[str, int], options: ReadOptions) -> StructType:
+    """The columns of a dataset without a given schema: those of the newest file and of the directories.
+
+    Raises UsageError if there are no files.
+    """
+    newest = next(iter(found), None)
+    if newest is None:
+        raise UsageError(
+            f"the dataset {destination.location.url} has no files that could tell its columns; "
+            "name them in .schema(…)"
+        )
+    kind = files.format_of(newest, options.file_format)
+    with _Reading(newest), _opened(destination, newest, found[newest]) as source:
+        of_file = schemas.of_file(files.columns_of(source, newest, kind), kind)
+    values = _values(found, options)
+    schema = schemas.chosen(schemas.of_dataset(of_file, values.values()), options.columns)
+    schemas.arrow_schema(schema)
+    return schema
+
+
+def share(
+    found: Mapping[str, int], schema: StructType, options: ReadOptions, filters: Sequence[Any] = ()
+) -> list[FilesOfTask]:
+    """What each task reads. ``filters``: Spark's, by which files are left out whose directories tell enough.
+
+    Raises UsageError if a file's format is not known, or directories do not fit the schema.
+    """
+    arrow = schemas.arrow_schema(schema)
+    values = _values(found, options)
+    kept = {}
+    needed: dict[tuple[tuple[str, str | None], ...], bool] = {}
+    for key, size in found.items():
+        place = tuple(values[key].items())
+        if place not in needed:
+            kinds = {name: arrow.field(name).type for name in values[key] if name in arrow.names}
+            needed[place] = directories.is_needed(values[key], kinds, filters, options.time_zone)
+        if needed[place]:
+            kept[key] = size
+    limit = _bytes_of_task(kept.values(), options.bytes_per_task)
+    pieces = [
+        piece
+        for key, size in kept.items()
+        for piece in _pieces(
+            Piece(key, size, files.format_of(key, options.file_format), 0, size, tuple(values[key].items())),
+            limit,
+        )
+    ]
+    return [FilesOfTask(tuple(one)) for one in _packed(pieces, limit)]
+
+
+def _values(found: Iterable[str], options: ReadOptions) -> dict[str, directories.Values]:
+    return directories.values_of(found) if options.partitioning == "hive" else {key: {} for key in found}
+
+
+def _bytes_of_task(sizes: Iterable[int], limit: int) -> int:
+    total = sum(size + _OPEN_COST for size in sizes)
+    return min(limit, max(_OPEN_COST, total // max(_TASKS_MIN, os.cpu_count() or 1)))
+
+
+def _pieces(whole: Piece, limit: int) -> Iterator[Piece]:
+    if whole.file_format != "parquet":
+        yield whole
+        return
+    for start in range(0, whole.size, limit):
+        end = min(start + limit, whole.size)
+        yield Piece(whole.key, whole.size, whole.file_format, start, end, whole.values)
+
+
+def _packed(pieces: Sequence[Piece], limit: int) -> Iterator[list[Piece]]:
+    task: list[Piece] = []
+    filled = 0
+    for piece in sorted(pieces, key=lambda one: one.start - one.end):
+        size = piece.end - piece.start
+        if task and filled + size > limit:
+            yield task
+            task, filled = [], 0
+        task.append(piece)
+        filled += size + _OPEN_COST
+    if task:
+        yield task
+
+
+def rows(task: FilesOfTask, schema: StructType, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    """The rows of one task, in batches of exactly the schema.
+
+    Raises UsageError for values that do not fit it, StoreError for files that are gone or cannot be read.
+    """
+    declared = schemas.arrow_schema(schema)
+    destination = connect(options)
+    for piece in task.pieces:
+        values = dict(piece.values)
+        wanted = pa.schema([one for one in declared if one.name not in values])
+        with _Reading(piece.key), _opened(destination, piece.key, piece.size) as source:
+            for batch in files.batches(source, piece, wanted):
+                constants = {
+                    name: directories.column_of(
+                        text, declared.field(name).type, batch.num_rows, options.time_zone
+                    )
+                    for name, text in values.items()
+                    if name in declared.names
+                }
+                yield fitted(batch, declared, constants)
+
+
+def _opened(destination: Destination, key: str, size: int) -> Any:
+    path = f"{paths.prefix_of(destination.location.path)}{key}"
+    return files.open_file(destination.filesystem, path, size)
+
+
+class _Reading:
+    """Says of an error which file could not be read, and what to do."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, UsageError):
+            raise UsageError(f"{self._key!r}: {error}") from error
+        if isinstance(error, FileNotFoundError):
+            raise StoreError(
+                "read",
+                self._key,
+                "it was published, and is gone",
+                hint="a later job has replaced it: load the dataset again; if none has, run magicfs verify",
+            ) from error
+        if isinstance(error, (pa.ArrowException, UnicodeError)):
+            raise UsageError(
+                f"{self._key!r} cannot be read: {error}; if its format is another one than its name says, "
+                "give option('fileFormat', …)"
+            ) from error
