@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 import magicfs
 import magicfs.spark
 from magicfs.demo.session import PANDAS_WARNING
-from magicfs.spark.formats import FORMATS
+from magicfs.tables.formats import FORMATS
 from magicfs.testing.servers import Server
 
 pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")

@@ -16,12 +16,12 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from magicfs.errors import UsageError
 from magicfs.formats.manifest import Hides, Manifest, ManifestFile
-from magicfs.spark import partition_names
-from magicfs.spark.formats import FORMATS, FileSettings, open_writer
 from magicfs.spark.read import directories, files, options, schema, snapshot
 from magicfs.spark.read.declared import fitted
 from magicfs.spark.read.files import Piece
 from magicfs.spark.read.stream import end_of_batch, new_files
+from magicfs.tables import partition_names
+from magicfs.tables.formats import FORMATS, FileSettings, open_writer
 
 OPTIONS = options.ReadOptions(path="s3://bucket/d")
 FRAME = StructType([StructField("id", IntegerType()), StructField("p", StringType())])

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from magicfs.errors import UsageError
-from magicfs.spark.partition_names import HIVE_DEFAULT_PARTITION, unescape
+from magicfs.tables.partition_names import HIVE_DEFAULT_PARTITION, unescape
 
 __all__ = ["Values", "column_of", "guessed_type", "is_needed", "values_of"]
 

@@ -11,9 +11,9 @@ from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.arrow_files import PublishedFile
 from magicfs.errors import UsageError
-from magicfs.spark.formats import FORMATS
 from magicfs.spark.read import text
 from magicfs.spark.read.declared import found_columns
+from magicfs.tables.formats import FORMATS
 
 __all__ = ["Piece", "batches", "columns_of", "format_of", "open_file"]
 

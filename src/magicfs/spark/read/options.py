@@ -9,7 +9,7 @@ from typing import Any
 
 from magicfs.errors import UsageError
 from magicfs.spark import options as written
-from magicfs.spark.formats import FORMATS
+from magicfs.tables.formats import FORMATS
 
 __all__ = ["OPTIONS", "ReadOptions", "parse"]
 

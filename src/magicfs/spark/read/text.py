@@ -1,4 +1,4 @@
-"""CSV and JSON lines, read as ``magicfs.spark.formats`` writes them.
+"""CSV and JSON lines, read as ``magicfs.tables.formats`` writes them.
 
 Every value of CSV is read as text and then made what was declared: nothing is null, ``""`` is empty text.
 JSON lines are read by Python, which alone keeps maps, NaN, days and binary in Base64 apart.
