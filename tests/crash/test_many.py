@@ -7,12 +7,20 @@ from collections.abc import Iterator
 
 import pytest
 
+from magicfs.committers import registry
+from magicfs.datasets.compact import compact_chain
+from magicfs.engine import Engine
 from magicfs.formats.limits import ROOM
 from magicfs.formats.manifest import MANIFEST_SIZE_LIMIT, Manifest
+from magicfs.protocol import paths
+from magicfs.testing.faulty_store import Traffic
+from magicfs.testing.store_faults import Request
 from magicfs.transaction import capacity
+from proofs.crash.chain import read_chain
 from proofs.crash.company import near_limits
 from proofs.crash.many import SIDES, main, run_seed
 from proofs.crash.simulation import Result, Simulation, simulate
+from proofs.scenes.job_scene import BUCKET, JobScene
 
 
 def test_every_side_has_seeds_and_no_seed_two() -> None:
@@ -23,12 +31,34 @@ def test_every_side_has_seeds_and_no_seed_two() -> None:
 
 
 def test_a_reader_of_the_chain_passes_a_sum_over_below_a_job_that_replaced_less() -> None:
-    # An appending job and a compaction join the chain between the moment in which a replacing job looks
-    # and the one in which it joins.
-    result = Result()
-    simulate("maintenance-188517", result)
-    assert sum(result.endings.values()) == 2
-    assert result.findings == []
+    """An appending job and a compaction join the chain between the moment in which a replacing job looks and
+    the one in which it joins. As seed maintenance-188517 once had it.
+    """
+    scene = JobScene()
+    for name in ("old.txt", "older.txt"):  # a sum is of two jobs at least
+        scene.published({name: b"old"})
+    appending, replacing = scene.job(), scene.job("replace")
+    appended = scene.wrote(appending, {"beside.txt": b"beside"})
+    committer = registry.make(appending.spec.committer, appending.spec.context, Engine(scene.plain, 1))
+    meanwhile: list[str] = []
+
+    async def join(engine: Engine) -> None:
+        await committer.commit_job(appended, appending.found.driver)
+        assert (await compact_chain(engine, paths.parse_url(scene.url))).manifest
+
+    def look(request: Request) -> None:
+        if request.operation == "complete_upload" and not meanwhile:
+            meanwhile.append(request.key)
+            scene.elsewhere(join)
+
+    scene.commit(replacing, scene.wrote(replacing, {"new.txt": b"new"}), traffic=Traffic(before=look))
+    assert meanwhile
+    bucket = scene.filesystem.world.find(BUCKET)
+    assert bucket is not None
+    seen = read_chain(bucket.objects, scene.destination)
+    assert [job.startswith("compact-") for job in seen.jobs[:2]] == [False, True]
+    assert sorted(scene.bodies()) == [b"beside", b"new"]
+    assert {key.removeprefix("sales/") for key in seen.files} == scene.manifest_files() == set(scene.data())
 
 
 def test_a_driver_whose_job_was_taken_over_in_its_setup_leaves_the_sets_of_the_other() -> None:
