@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -16,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from magicfs.testing.servers import SERVERS, Server
+from proofs.engines import schedulers
 from proofs.engines.cases import CASES, Ground
 from proofs.engines.clusters import CLUSTERS, DISTRIBUTIONS
+from proofs.engines.schedulers import SCHEDULERS
 from proofs.engines.watching import StallingProxy
 
 __all__ = ["main"]
@@ -28,7 +31,9 @@ _BUCKET = "engines"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the exam; 0 if every engine did in every case what was asked."""
     parser = argparse.ArgumentParser(prog="python -m proofs.engines", description=__doc__)
-    parser.add_argument("--engine", choices=CASES, action="append", help="only this one; may be repeated")
+    parser.add_argument(
+        "--engine", choices=[*CASES, *SCHEDULERS], action="append", help="only this one; may be repeated"
+    )
     parser.add_argument("--case", action="append", help="only this one; may be repeated")
     parser.add_argument("--store", choices=SERVERS, default="seaweedfs", help="by default %(default)s")
     arguments = parser.parse_args(argv)
@@ -40,8 +45,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     ):
         server.create_bucket(_BUCKET)
         _tell_workers(server, proxy)
-        for engine in arguments.engine or CASES:
-            figures[engine] = _examine(engine, arguments.case, server, proxy, Path(directory))
+        for engine in arguments.engine or [*CASES, *SCHEDULERS]:
+            if engine in SCHEDULERS:
+                figures[engine] = _schedule(engine, server)
+            else:
+                figures[engine] = _examine(engine, arguments.case, server, proxy, Path(directory))
     ok = all(one["ok"] for one in figures.values())
     print(json.dumps({**figures, "ok": ok}, separators=(",", ":")))  # noqa: T201
     return 0 if ok else 1
@@ -70,6 +78,15 @@ def _examine(
                 f"{engine}: {name}: {'WRONG' if name in wrong else 'right'}, {time.monotonic() - began:.1f} s"
             )
     return told | {"wrong": wrong, "ok": not wrong, "seconds": round(time.monotonic() - started, 1)}
+
+
+def _schedule(scheduler: str, server: Server) -> Mapping[str, Any]:
+    told: dict[str, Any] = {"versions": {scheduler: version(scheduler)}}
+    try:
+        return told | schedulers.examine(scheduler, server, _BUCKET) | {"ok": True}
+    except (AssertionError, subprocess.SubprocessError) as error:
+        _say(traceback.format_exc())
+        return told | {"wrong": f"{type(error).__name__}: {error}"[:500], "ok": False}
 
 
 def _tell_workers(server: Server, proxy: StallingProxy) -> None:

@@ -250,7 +250,9 @@ def worker_killed_and_run_again(ground: Ground) -> Figures:
 def driver_killed(ground: Ground) -> Figures:
     """The driver is killed while uploads are open; the old data stays, and the run is started again."""
     order = ground.order()
-    driver = _kill_at_upload(ground, order, lambda _, driver: os.kill(driver.pid, signal.SIGKILL))
+    # A script is as many processes as it has commands.
+    kill = os.killpg if ground.engine == "shell" else os.kill
+    driver = _kill_at_upload(ground, order, lambda _, driver: kill(driver.pid, signal.SIGKILL))
     ground.bury(driver)
     figures, rows = ground.look(order)
     if rows != list(range(-OLD_ROWS, 0)) or figures.new_files_shown or figures.old_files_left != len(DAYS):
@@ -294,13 +296,14 @@ def _recover(ground: Ground, order: Order) -> None:
 
 
 def _cases(engine: str) -> Mapping[str, Callable[[Ground], Figures]]:
-    again = engine in {"dask", "dask map", "ray", "ray map", "processes", "shell"}
+    again = engine in {"dask", "dask map", "ray map", "processes", "shell"}
+    replaces_workers = again or engine == "ray"
     cases = {
         "whole": whole,
         "modes": modes,
         "raises": raises,
         "raises once": raises_once if again else raises_once_and_is_run_again,
-        "worker killed": worker_killed if again else worker_killed_and_run_again,
+        "worker killed": worker_killed if replaces_workers else worker_killed_and_run_again,
         "driver killed": driver_killed,
         "driver killed, recovered": driver_killed_and_recovered,
     }

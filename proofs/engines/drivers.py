@@ -67,8 +67,6 @@ def _ray(order: Order) -> dict[str, Any]:
         partition_by="day",
         conflict=order.conflict,
         run_id=order.run_id,
-        retries=RETRIES,
-        concurrency=2,
     )
     return _told(report)
 
@@ -131,7 +129,8 @@ def _duckdb(order: Order) -> dict[str, Any]:
         with duckdb.connect() as connection:
             connection.register_filesystem(task.filesystem)
             connection.register("whole", whole)
-            connection.execute(f"COPY whole TO 'magic://{task.path}' (FORMAT parquet, PARTITION_BY (day))")
+            how = "FORMAT parquet, PARTITION_BY (day), OVERWRITE_OR_IGNORE"
+            connection.execute(f"COPY whole TO 'magic://{task.path}' ({how})")
 
     return _one_task(order, write)
 
@@ -151,9 +150,9 @@ job=$("$PYTHON" -m magicfs.cli job setup "$URL" --conflict "$CONFLICT" ${RUN:+--
 trap '"$PYTHON" -m magicfs.cli job abort "$job" >&2' ERR
 again() { "$@" || "$@"; }
 export job PYTHON ORDER; export -f again
-seq 0 $((PARTS - 1)) | xargs -P 2 -I N bash -c \
-    'again "$PYTHON" -m magicfs.cli job task "$job" N -- \
-        "$PYTHON" -m proofs.engines.run_driver "$ORDER" N' >&2
+seq 0 $((PARTS - 1)) | xargs -P 2 -I {} bash -c \
+    'again "$PYTHON" -m magicfs.cli job task "$job" {} -- \
+        "$PYTHON" -m proofs.engines.run_driver "$ORDER" {}' >&2
 "$PYTHON" -m magicfs.cli job commit --json "$job" --tasks "$PARTS"
 """
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import fsspec
 import pytest
 from PIL import Image
 
@@ -70,6 +74,52 @@ def test_spark_publishes_a_thumbnail_for_every_image(ministack: Server, bucket_f
     assert ministack.pending_uploads(bucket) == []
 
 
+def of_airflow(publish: Any, url: str) -> dict[str, Any]:
+    ti = SimpleNamespace(dag_id="sales", task_id="publish", run_id="scheduled__2026-11-25", map_index=-1)
+    told: dict[str, Any] = publish(url, ti=ti, ds="2026-11-25")
+    return told
+
+
+def of_prefect(publish: Any, url: str) -> dict[str, Any]:
+    told: dict[str, Any] = publish(SimpleNamespace(flow_name="sales +%#", id="0b7b"), url)
+    return told
+
+
+def of_dagster(publish: Any, url: str) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    publish(
+        SimpleNamespace(
+            run=SimpleNamespace(run_id="second", root_run_id="first"),
+            has_partition_key=True,
+            partition_key="2026-11-25",
+            asset_key=SimpleNamespace(to_user_string=lambda: "sales"),
+            add_output_metadata=told.update,
+        ),
+        url,
+    )
+    return told | {"published_before": told["again"]}
+
+
+@pytest.mark.parametrize(
+    ("example", "call"),
+    [("airflow_task.py", of_airflow), ("prefect_flow.py", of_prefect), ("dagster_asset.py", of_dagster)],
+)
+def test_scheduler_publishes_a_run_once(
+    example: str, call: Any, ministack: Server, bucket_factory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(fsspec.config.conf, "s3", ministack.storage_options())
+    bucket = bucket_factory(ministack)
+    publish = runpy.run_path(str(EXAMPLES / example))["publish"]
+    first, second = (call(publish, f"s3://{bucket}/sales #1") for _ in range(2))
+    assert (first["files"], first["published_before"], second["published_before"]) == (1, False, True)
+    json.dumps(first)  # as schedulers keep it
+    assert len(ministack.visible_keys(bucket, "sales #1/")) == 1
+    assert not ministack.pending_uploads(bucket)
+
+
 def test_every_example_is_run_here() -> None:
     names = sorted(path.name for path in EXAMPLES.glob("*.py"))
-    assert names == ["process_pool.py", "spark_csv.py", "spark_images.py"]
+    assert names == [
+        *("airflow_task.py", "dagster_asset.py", "prefect_flow.py", "process_pool.py"),
+        *("spark_csv.py", "spark_images.py"),
+    ]

@@ -90,7 +90,7 @@ def write_parquet(
     partition_by: str | Sequence[str] = (),
     conflict: Conflict = "fail",
     run_id: str | None = None,
-    retries: int = 3,
+    retries: int | None = None,
     concurrency: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     progress: ProgressCallback | None = None,
@@ -98,9 +98,9 @@ def write_parquet(
 ) -> JobReport:
     """Publish a dataset of Ray Data as Parquet, all or nothing.
 
-    A write task that raised or lost its worker is run again by Ray, and leaves no trace of its first attempt.
-    A second call writes again, as ``conflict`` says; with the same ``run_id`` it publishes nothing, computes
-    nothing and returns a report that is ``published_before``.
+    A task that lost its worker is run again by Ray, and leaves no trace of its first attempt; one that raised
+    fails the whole, unless ``retries`` is given. A second call writes again, as ``conflict`` says; with the
+    same ``run_id`` it publishes nothing, computes nothing and returns a report that is ``published_before``.
 
     Args:
         ds: The dataset.
@@ -109,7 +109,8 @@ def write_parquet(
         conflict: What to do about data that is there: ``fail``, ``append``, ``replace`` or
             ``replace_partitions``.
         run_id: Name of the run, such as a scheduler's: however often it is run, it is published once.
-        retries: How often Ray runs a write task again that has failed.
+        retries: How often Ray runs a write again that has raised. The write is a task of its own then, and
+            its blocks go through Ray's object store; without it, Ray writes where the blocks are made.
         concurrency: Most write tasks at once; Ray decides by default.
         storage_options: Options of the store's filesystem. Secrets among them stay in this process: workers
             take theirs from the environment, a profile or a role.
@@ -135,7 +136,7 @@ def write_parquet(
     with sink.job as made:
         if made.found.published is not None and made.spec.rerun == "skip":
             return made.commit(())
-        again = {"max_retries": retries, "retry_exceptions": True}
+        again = {} if retries is None else {"max_retries": retries, "retry_exceptions": True}
         ds.write_datasink(sink, ray_remote_args=again, concurrency=concurrency)
     return made.report
 
