@@ -31,6 +31,5 @@ def publish(context: Any, url: str) -> None:
                 table = pa.table({"run": [root] * 100, "value": range(100)})
                 pq.write_table(table, f"{task.path}/sales.parquet", filesystem=task.filesystem)
     report = job.report
-    context.add_output_metadata(
-        {"url": report.destination, "job": report.job_id, "files": report.files, "again": report.published_before}
-    )
+    facts = {"url": report.destination, "job": report.job_id, "files": report.files}
+    context.add_output_metadata({**facts, "again": report.published_before})
