@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from magicfs.engines.arrow_output import ArrowOutput
+from magicfs.errors import ProtocolViolation
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
 from magicfs.job.task import Task
@@ -94,7 +95,7 @@ def to_parquet(
         write = dask.delayed(_write, pure=False)
         if hasattr(client, "submit"):
             writes = [write(part, _Tasks(made, n), output, write_index) for n, part in enumerate(parts)]
-            return made.commit(_on_cluster(client, writes, retries))
+            return made.commit(_on_cluster(client, writes, made.id, retries))
         # In threads of this process a task knows its job, and what runs on after an error is not committed.
         writes = [write(part, made.task(n), output, write_index) for n, part in enumerate(parts)]
         return made.commit(dask.compute(*writes))
@@ -107,15 +108,36 @@ class _Tasks:
         self._spec, self._id = job.spec, job.task(number).id
 
     def __call__(self) -> Task:
+        from distributed import Event
+
+        if Event(_stop_name(self._spec.job)).is_set():
+            raise ProtocolViolation(
+                f"task {self._id} was not begun: another of job {self._spec.job} has failed"
+            )
         return Task(self._spec, self._id)
 
 
-def _on_cluster(client: Any, writes: Sequence[Any], retries: int) -> list[TaskCommit]:
-    """Compute on a cluster. Raises what a partition raised, once no partition is being written any more."""
-    from distributed import wait
+def _stop_name(job: str) -> str:
+    return f"magicfs-{job}-failed"
 
+
+def _on_cluster(client: Any, writes: Sequence[Any], job: str, retries: int) -> list[TaskCommit]:
+    """Compute on a cluster. Raises what a partition raised, once no partition is being written any more.
+
+    A partition that the scheduler starts while others are being cancelled sees the event and writes nothing.
+    """
+    from distributed import Event, as_completed, wait
+
+    stop = Event(_stop_name(job), client=client)
     futures = client.compute(list(writes), retries=retries)
-    wait(futures)
+    for future in as_completed(futures):
+        if future.status != "finished":
+            stop.set()
+            begun = {key for keys in client.processing().values() for key in keys}
+            client.cancel([one for one in futures if not one.done() and one.key not in begun])
+            wait([one for one in futures if one.key in begun])
+            stop.clear()
+            future.result()
     commits: list[TaskCommit] = client.gather(futures)
     return commits
 
