@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from magicfs.errors import CommitDenied, CommitOutcomeUnknown, MagicError, UsageError
+from magicfs.errors import CommitDenied, CommitOutcomeUnknown, MagicError, ProtocolViolation, UsageError
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.progress import Meter
 from magicfs.job.spec import JobSpec
 from magicfs.report import JobReport, ProgressCallback, TaskFigures
-from magicfs.stores.interrupt import Call
+from magicfs.stores.interrupt import Call, run_on
 from magicfs.transaction.context import JobSetup
 
 if TYPE_CHECKING:
@@ -20,7 +21,16 @@ if TYPE_CHECKING:
     from magicfs.job.workers import Completer
     from magicfs.transaction.current_driver import IsCurrentDriver
 
-__all__ = ["NO_REPORT", "JobState", "commit_call", "described", "state_after", "tell_interruption"]
+__all__ = [
+    "NO_REPORT",
+    "JobState",
+    "commit_call",
+    "described",
+    "out_of_order",
+    "require_complete",
+    "state_after",
+    "tell_interruption",
+]
 
 JobState = Literal["new", "open", "committing", "undecided", "committed", "aborted", "ended"]
 """What a ``Job`` knows of itself. ``committing``: a commit runs, or goes on after an interruption;
@@ -132,9 +142,31 @@ def described(spec: JobSpec, state: JobState) -> str | None:
             return None
 
 
-def tell_interruption(error: BaseException, call: Call[Any], spec: JobSpec, state: JobState) -> None:
-    """Say in an interruption of a setup or an abort what has become of the job, and what to do."""
-    if not call.interrupted:
+def out_of_order(job: str, state: JobState, call: str) -> ProtocolViolation:
+    """What to raise for a call that needs an open job, where it is not."""
+    if state == "new":
+        advice = f"early for {call}(); call setup() first, or use a with block"
+    else:
+        advice = f"late for {call}(); make a new Job"
+    return ProtocolViolation(f"job {job} is {state}, too {advice}")
+
+
+def require_complete(spec: JobSpec, commits: Sequence[TaskCommit]) -> None:
+    """Refuse to forget tasks that committed elsewhere and were not handed over."""
+    if spec.tracking == "memory":
+        return
+    listed = run_on(spec.loop, spec.make_committer().committed_tasks)
+    if missing := sorted(set(listed) - {one.task_id for one in commits}):
+        raise ProtocolViolation(
+            f"tasks {', '.join(missing)} of job {spec.job} were committed and nobody handed their commits "
+            "over; pass each task's commit to job.add, or call job.commit() to publish all that are found"
+        )
+
+
+def tell_interruption(call: Call[Any], spec: JobSpec, state: JobState) -> None:
+    """Say in the interruption of a setup or an abort, which is on its way, what has become of the job."""
+    error = sys.exception()
+    if error is None or not call.interrupted:
         return
     if call.ended:
         note = described(spec, state)

@@ -15,13 +15,23 @@ from magicfs.committers.registry import options_of
 from magicfs.errors import ProtocolViolation
 from magicfs.formats.pending import EtagFormat
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.job.commit import NO_REPORT, JobState, commit_call, described, state_after, tell_interruption
+from magicfs.job.commit import (
+    NO_REPORT,
+    JobState,
+    commit_call,
+    described,
+    out_of_order,
+    require_complete,
+    state_after,
+    tell_interruption,
+)
 from magicfs.job.found import log_found
 from magicfs.job.map import run_tasks
 from magicfs.job.open_attempts import OpenAttempts
 from magicfs.job.pools import Submits
 from magicfs.job.spec import JobSpec, Publish, choose_committer, destination_of
 from magicfs.job.task import Task
+from magicfs.job.twins import Twins
 from magicfs.protocol import ids
 from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.layout import LayoutName
@@ -41,13 +51,14 @@ __all__ = ["Job", "Task"]
 _LOGGER = logging.getLogger("magicfs")
 
 
-class Job:
+class Job(Twins[JobReport]):
     """Publishes what many tasks write below one URL, all or nothing.
 
     As a context manager it sets itself up, commits what its tasks committed, and aborts if the body raises.
     A job pickles without secrets and without its progress callback; a copy may set up tasks and may commit.
     A fork of the process that set it up may only run tasks. Ctrl-C stops a call first; a job is
-    aborted then, or waited for if it is past its commit point.
+    aborted then, or waited for if it is past its commit point. ``async with`` and the twins ``asetup``,
+    ``acommit`` and ``aabort`` do the same without holding up the caller's loop.
 
     Args:
         url: The destination directory, such as ``s3://bucket/sales``, or a path of ``pathlib`` or
@@ -225,7 +236,7 @@ class Job:
                 if call.succeeded:  # the interruption came too late to stop it
                     self._found, self._state = call.result(), "open"
                     self._abort_after(error)
-                tell_interruption(error, call, self.spec, self._state)
+                tell_interruption(call, self.spec, self._state)
                 raise
             self._found, self._state = found, "open"
             self.spec.tell_filesystem()
@@ -332,18 +343,6 @@ class Job:
             if call.ended:
                 self._call = None
 
-    def _require_complete(self) -> None:
-        """Refuse to forget tasks that committed elsewhere and were not handed over."""
-        if self.spec.tracking == "memory":
-            return
-        known = {one.task_id for one in self.commits}
-        listed = run_on(self.spec.loop, self.spec.make_committer().committed_tasks)
-        if missing := sorted(set(listed) - known):
-            raise ProtocolViolation(
-                f"tasks {', '.join(missing)} of job {self.id} were committed and nobody handed their commits "
-                "over; pass each task's commit to job.add, or call job.commit() to publish all that are found"
-            )
-
     def abort(self) -> None:
         """Discard everything of the job, files that a dead commit had made visible included.
 
@@ -367,12 +366,10 @@ class Job:
         call = Call(self.spec.loop, abort, whole=True, waiting=waiting)
         try:
             call.run()
-        except BaseException as error:
+        finally:
             if call.succeeded:
                 self._state = "aborted"
-            tell_interruption(error, call, self.spec, self._state)
-            raise
-        self._state = "aborted"
+            tell_interruption(call, self.spec, self._state)
 
     def recover_tasks(self) -> list[TaskCommit]:
         """Take what tasks have committed in earlier attempts of this job, and hand it over.
@@ -432,7 +429,7 @@ class Job:
             return
         if exc is None:
             try:
-                self._require_complete()
+                require_complete(self.spec, self.commits)
                 self.commit(self.commits)
             except BaseException as error:
                 if self._state == "open":
@@ -475,13 +472,8 @@ class Job:
 
     def _require_state(self, call: str) -> None:
         self._look()
-        if self._state == "new":
-            advice = f"early for {call}(); call setup() first, or use a with block"
-        elif self._state != "open":
-            advice = f"late for {call}(); make a new Job"
-        else:
-            return
-        raise ProtocolViolation(f"job {self.id} is {self._state}, too {advice}")
+        if self._state != "open":
+            raise out_of_order(self.id, self._state, call)
 
     def _end_by(self, error: BaseException) -> None:
         """Abort; Ctrl-C and whatever else is no error of the body says what has become of the job."""

@@ -16,6 +16,7 @@ from magicfs.errors import CommitError, CommitFailed, CommitOutcomeUnknown, Prot
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.progress import UploadMeter
 from magicfs.job.spec import JobSpec
+from magicfs.job.twins import Twins
 from magicfs.protocol import ids
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.report import ProgressCallback
@@ -32,7 +33,7 @@ OnState = Callable[[AttemptId, Literal["open", "committed", "aborted"]], None]
 """Told of each attempt that is set up, committed or aborted."""
 
 
-class Task:
+class Task(Twins[TaskCommit]):
     """One task of a job. As a context manager it sets itself up, commits, and aborts if the body raises.
 
     A task may be pickled before it is set up, and may run more than once, even at the same time: each

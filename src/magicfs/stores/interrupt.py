@@ -18,13 +18,16 @@ from typing import Any, Generic, TypeVar
 
 from magicfs.errors import MagicError
 
-__all__ = ["Call", "held", "hold", "run_on"]
+__all__ = ["Call", "awaited", "held", "hold", "run_on"]
 
 _T = TypeVar("_T")
 
 _LOGGER = logging.getLogger("magicfs")
 
 _CALL: contextvars.ContextVar[_Stop | None] = contextvars.ContextVar("magicfs_call", default=None)
+_WAITER: contextvars.ContextVar[_Waiter | None] = contextvars.ContextVar("magicfs_waiter", default=None)
+_LOOK_S = 0.02
+"""So late at most a thread sees that the coroutine which it waits for was cancelled."""
 _WAIT_S = 1.0
 """An exception that another thread sets in this one is seen after that time; Ctrl-C at once."""
 
@@ -176,6 +179,55 @@ def run_on(
     return Call(loop, partial(work, *args, **kwargs)).run()
 
 
+class _Interrupted(BaseException):
+    """Raised where a thread waits on behalf of a coroutine that was cancelled."""
+
+
+class _Waiter:
+    """How a thread waits, on behalf of a coroutine that may be cancelled meanwhile."""
+
+    def __init__(self) -> None:
+        self.interruptions = 0
+
+    def wait(self, ended: threading.Event) -> None:
+        while not ended.wait(_LOOK_S):
+            if self.interruptions:
+                self.interruptions -= 1
+                raise _Interrupted
+
+
+async def awaited(function: Callable[..., _T], *args: Any) -> _T:
+    """Call what blocks in a thread of its own, and wait for it without holding up the running loop.
+
+    If the wait is cancelled, what the thread waits for is interrupted, as by Ctrl-C; the end of the function
+    is waited for, and its notes are those of the CancelledError. Cancelled a second time, it is interrupted
+    once more, which leaves it.
+    """
+    waiter, context = _Waiter(), contextvars.copy_context()
+    context.run(_WAITER.set, waiter)
+    work = asyncio.get_running_loop().run_in_executor(None, partial(context.run, function, *args))
+    cancelled: asyncio.CancelledError | None = None
+    while True:
+        try:
+            result = await asyncio.shield(work)
+        except asyncio.CancelledError as error:
+            cancelled = error
+            waiter.interruptions += 1
+        except BaseException as error:
+            if cancelled is None:
+                raise
+            for note in getattr(error, "__notes__", ()):
+                cancelled.add_note(note)
+            if isinstance(error, Exception):
+                cancelled.add_note(f"and: {error}")
+            raise cancelled from None
+        else:
+            if cancelled is not None:
+                cancelled.add_note("what was waited for came to its end all the same")
+                raise cancelled
+            return result
+
+
 @contextlib.contextmanager
 def held() -> Iterator[None]:
     """What runs within is not stopped by an interruption, only what comes after it.
@@ -213,6 +265,9 @@ def _tell_briefly(error: MagicError) -> None:
 
 
 def _wait(ended: threading.Event) -> None:
+    if (waiter := _WAITER.get()) is not None:
+        waiter.wait(ended)
+        return
     while not ended.wait(_WAIT_S):
         pass
 
