@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
+from html import escape
 from itertools import islice
 from typing import Any, Literal
 
@@ -21,6 +22,7 @@ __all__ = [
     "RecoveredJob",
     "TaskFigures",
     "VerifyReport",
+    "html_table",
     "human_bytes",
     "job_report",
 ]
@@ -133,6 +135,9 @@ class JobReport:
         plain["rows"] = self.rows
         return plain
 
+    def _repr_html_(self) -> str:
+        return html_table((line[:11].strip(), line[11:].strip()) for line in str(self).splitlines())
+
     def __str__(self) -> str:
         if self.skipped:
             return f"skipped     {self.destination} holds data already; nothing was written"
@@ -153,6 +158,16 @@ class JobReport:
             lines.append(f"discarded   {_count(self.uploads_aborted, 'upload')} of attempts that lost")
         lines += [f"warning     {warning}" for warning in self.warnings]
         return "\n".join(lines)
+
+
+def html_table(rows: Iterable[tuple[str, object]]) -> str:
+    """A table of names and values, for notebooks."""
+    cells = (
+        f"<tr><th style='text-align:left'>{escape(name)}</th>"
+        f"<td style='text-align:left'>{escape(str(value))}</td></tr>"
+        for name, value in rows
+    )
+    return f"<table>{''.join(cells)}</table>"
 
 
 def job_report(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from magicfs.errors import CommitDenied, CommitOutcomeUnknown, MagicError, Proto
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.progress import Meter
 from magicfs.job.spec import JobSpec
-from magicfs.report import JobReport, ProgressCallback, TaskFigures
+from magicfs.report import JobReport, ProgressCallback, TaskFigures, html_table, human_bytes
 from magicfs.stores.interrupt import Call, run_on
 from magicfs.transaction.context import JobSetup
 
@@ -25,12 +26,15 @@ __all__ = [
     "NO_REPORT",
     "JobState",
     "commit_call",
-    "described",
+    "html_of_job",
     "out_of_order",
     "require_complete",
     "state_after",
+    "tell",
     "tell_interruption",
 ]
+
+_LOGGER = logging.getLogger("magicfs")
 
 JobState = Literal["new", "open", "committing", "undecided", "committed", "aborted", "ended"]
 """What a ``Job`` knows of itself. ``committing``: a commit runs, or goes on after an interruption;
@@ -71,6 +75,10 @@ class _Order:
                 error.add_note(trouble)
             raise
         troubles = (meter.trouble,) if meter is not None and meter.trouble else ()
+        _LOGGER.info(
+            *("%s: job %s is published: %d files, %d bytes, in %.2f s", spec.location.url, spec.job),
+            *(report.files, report.bytes, report.seconds),
+        )
         figures = () if report.published_before else _figures(self.commits)
         warnings = (*report.warnings, *troubles, *self.warnings())
         return replace(report, warnings=warnings, task_figures=figures)
@@ -124,8 +132,13 @@ def state_after(call: Call[JobReport]) -> JobState:
     return "undecided" if isinstance(call.error, CommitOutcomeUnknown) else "open"
 
 
-def described(spec: JobSpec, state: JobState) -> str | None:
-    """What an interruption says about what has become of the job; None if nothing."""
+def tell(interruption: BaseException, spec: JobSpec, state: JobState) -> None:
+    """Say in an interruption what has become of the job."""
+    if (note := _described(spec, state)) is not None:
+        interruption.add_note(note)
+
+
+def _described(spec: JobSpec, state: JobState) -> str | None:
     match state:
         case "new":
             return f"job {spec.job} is not set up; nothing was changed"
@@ -140,6 +153,18 @@ def described(spec: JobSpec, state: JobState) -> str | None:
             return f"job {spec.job} is aborted; nothing of it is published"
         case _:
             return None
+
+
+def html_of_job(
+    spec: JobSpec, state: JobState, commits: Sequence[TaskCommit], report: JobReport | None
+) -> str:
+    """A job in a notebook: what is known of it, and its report once there is one."""
+    files, size = sum(one.files for one in commits), sum(one.bytes for one in commits)
+    rows = [("job", spec.job), ("destination", spec.location.url), ("state", state)]
+    rows.append(("how", f"committer {spec.committer}, conflict {spec.conflict}, tracking {spec.tracking}"))
+    rows.append(("tasks", f"{len(commits)} committed, with {files} files ({human_bytes(size)})"))
+    rows += [("warning", one) for one in (report.warnings if report is not None else ())]
+    return html_table(rows)
 
 
 def out_of_order(job: str, state: JobState, call: str) -> ProtocolViolation:
@@ -169,15 +194,13 @@ def tell_interruption(call: Call[Any], spec: JobSpec, state: JobState) -> None:
     if error is None or not call.interrupted:
         return
     if call.ended:
-        note = described(spec, state)
-    else:
-        doing = "set up" if state == "new" else "aborted"
-        note = (
-            f"job {spec.job} is still being {doing} by this process; nothing of it is published; "
-            f"magicfs abort {spec.location.url} --job {spec.job} discards what is left of it"
-        )
-    if note is not None:
-        error.add_note(note)
+        tell(error, spec, state)
+        return
+    doing = "set up" if state == "new" else "aborted"
+    error.add_note(
+        f"job {spec.job} is still being {doing} by this process; nothing of it is published; "
+        f"magicfs abort {spec.location.url} --job {spec.job} discards what is left of it"
+    )
 
 
 def _figures(commits: Sequence[TaskCommit] | None) -> tuple[TaskFigures, ...]:

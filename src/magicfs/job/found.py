@@ -36,6 +36,7 @@ def log_found(url: str, job: str, found: JobSetup) -> None:
         )
     if not _LOGGER.isEnabledFor(logging.INFO):
         return
+    _LOGGER.info("%s: job %s is set up", url, job)
     for other in found.jobs:
         _LOGGER.info("%s: %s; found by job %s", url, _job(other), job)
     if found.uploads is None:

@@ -15,16 +15,8 @@ from magicfs.committers.registry import options_of
 from magicfs.errors import ProtocolViolation
 from magicfs.formats.pending import EtagFormat
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.job.commit import (
-    NO_REPORT,
-    JobState,
-    commit_call,
-    described,
-    out_of_order,
-    require_complete,
-    state_after,
-    tell_interruption,
-)
+from magicfs.job import commit as job_commit
+from magicfs.job.bar import bar_of
 from magicfs.job.found import log_found
 from magicfs.job.map import run_tasks
 from magicfs.job.open_attempts import OpenAttempts
@@ -97,7 +89,8 @@ class Job(Twins[JobReport]):
             job may delete. Without it, a job that would is refused. One below the destination goes whole,
             with its manifests or its log.
         storage_options: Options of the wrapped filesystem, as for fsspec (``{"endpoint_url": …}``).
-        progress: Called with a ``Progress`` after every file, on the I/O thread; it must be quick.
+        progress: Called with a ``Progress`` after every file, on the I/O thread; it must be quick. True
+            shows a bar of tasks and files on stderr: by rich or tqdm if one is there, else by plain lines.
         filesystem: The fsspec filesystem to use, in place of ``storage_options``.
         job_id: An id that the engine has chosen, never used again; by default a random UUID.
         etag_format: ``"object"`` for readers of Hadoop 3.5 and later.
@@ -132,7 +125,7 @@ class Job(Twins[JobReport]):
         extra_destinations: Sequence[str] = (),
         also_replace: Sequence[str] = (),
         storage_options: Mapping[str, Any] | None = None,
-        progress: ProgressCallback | None = None,
+        progress: ProgressCallback | bool | None = None,
         filesystem: AbstractFileSystem | None = None,
         job_id: UUID | str | None = None,
         etag_format: EtagFormat = "string",
@@ -169,9 +162,9 @@ class Job(Twins[JobReport]):
             storage_options=options,
             filesystem=filesystem,
         )
-        self._progress = progress
+        self._bar, self._progress = bar_of(progress)
         self._is_current_driver = is_current_driver
-        self._state: JobState = "new"
+        self._state: job_commit.JobState = "new"
         self._process: int | None = None  # the one that set the job up, or loaded it from a pickle
         self._call: Call[JobReport] | None = None  # the last commit
         self._attempts = OpenAttempts()
@@ -199,7 +192,7 @@ class Job(Twins[JobReport]):
         """
         self._look()
         if self._report is None:
-            raise ProtocolViolation(f"job {self.id} has no report: {NO_REPORT[self._state]}")
+            raise ProtocolViolation(f"job {self.id} has no report: {job_commit.NO_REPORT[self._state]}")
         return self._report
 
     @property
@@ -236,7 +229,7 @@ class Job(Twins[JobReport]):
                 if call.succeeded:  # the interruption came too late to stop it
                     self._found, self._state = call.result(), "open"
                     self._abort_after(error)
-                tell_interruption(call, self.spec, self._state)
+                job_commit.tell_interruption(call, self.spec, self._state)
                 raise
             self._found, self._state = found, "open"
             self.spec.tell_filesystem()
@@ -271,6 +264,7 @@ class Job(Twins[JobReport]):
             )
         with self._lock:
             self._commits.append(commit)
+        self._bar.committed(commit)
 
     @property
     def commits(self) -> tuple[TaskCommit, ...]:
@@ -312,7 +306,7 @@ class Job(Twins[JobReport]):
         chosen = None if commits is None else list(commits)
         if self.found.published is None:
             self._attempts.require_some(self.id, chosen, allow_empty=self.spec.allow_empty)
-        self._call = call = commit_call(
+        self._call = call = job_commit.commit_call(
             *(self.spec, self.found, chosen, tasks),
             completer=completer,
             progress=self._progress,
@@ -326,8 +320,7 @@ class Job(Twins[JobReport]):
             if call.interrupted:
                 if self._state == "open":
                     self._abort_after(error)
-                if (note := described(self.spec, self._state)) is not None:
-                    error.add_note(note)
+                job_commit.tell(error, self.spec, self._state)
             raise
         self._look()
         return self.report
@@ -336,11 +329,12 @@ class Job(Twins[JobReport]):
         """Take over what has become of the last commit, which may have gone on after an interruption."""
         call = self._call
         if call is not None:
-            self._state = state_after(call)
+            self._state = job_commit.state_after(call)
             if call.succeeded:
                 self._report = call.result()
                 self.spec.wrapped().invalidate_cache()
             if call.ended:
+                self._bar.close()
                 self._call = None
 
     def abort(self) -> None:
@@ -367,9 +361,10 @@ class Job(Twins[JobReport]):
         try:
             call.run()
         finally:
+            self._bar.close()
             if call.succeeded:
                 self._state = "aborted"
-            tell_interruption(call, self.spec, self._state)
+            job_commit.tell_interruption(call, self.spec, self._state)
 
     def recover_tasks(self) -> list[TaskCommit]:
         """Take what tasks have committed in earlier attempts of this job, and hand it over.
@@ -411,7 +406,8 @@ class Job(Twins[JobReport]):
             Exception: What a task raised last, once all others have ended.
         """
         self._require_open("map")
-        for commit in (commits := run_tasks(self.spec, function, tasks, executor=executor, retries=retries)):
+        how: Any = {"executor": executor, "retries": retries, "bar": self._bar}
+        for commit in (commits := run_tasks(self.spec, function, tasks, **how)):
             self.add(commit)
         return commits
 
@@ -429,7 +425,7 @@ class Job(Twins[JobReport]):
             return
         if exc is None:
             try:
-                require_complete(self.spec, self.commits)
+                job_commit.require_complete(self.spec, self.commits)
                 self.commit(self.commits)
             except BaseException as error:
                 if self._state == "open":
@@ -440,7 +436,7 @@ class Job(Twins[JobReport]):
 
     def __getstate__(self) -> dict[str, Any]:
         self._look()
-        lost = {"_lock", "_progress", "_is_current_driver", "_attempts", "_call", "_process"}
+        lost = {"_lock", "_progress", "_bar", "_is_current_driver", "_attempts", "_call", "_process"}
         state = {name: value for name, value in self.__dict__.items() if name not in lost}
         # What lay at the destination is the driver's to know.
         state["_found"] = self._found and JobSetup(self._found.driver, published=self._found.published)
@@ -449,7 +445,12 @@ class Job(Twins[JobReport]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._lock, self._progress, self._is_current_driver = threading.Lock(), None, None
+        self._bar, _ = bar_of(None)
         self._attempts, self._call, self._process = OpenAttempts(), None, os.getpid()
+
+    def _repr_html_(self) -> str:
+        self._look()
+        return job_commit.html_of_job(self.spec, self._state, self.commits, self._report)
 
     def __repr__(self) -> str:
         self._look()
@@ -473,13 +474,13 @@ class Job(Twins[JobReport]):
     def _require_state(self, call: str) -> None:
         self._look()
         if self._state != "open":
-            raise out_of_order(self.id, self._state, call)
+            raise job_commit.out_of_order(self.id, self._state, call)
 
     def _end_by(self, error: BaseException) -> None:
         """Abort; Ctrl-C and whatever else is no error of the body says what has become of the job."""
         self._abort_after(error)
-        if not isinstance(error, Exception) and (note := described(self.spec, self._state)) is not None:
-            error.add_note(note)
+        if not isinstance(error, Exception):
+            job_commit.tell(error, self.spec, self._state)
 
     def _abort_after(self, error: BaseException) -> None:
         try:

@@ -8,10 +8,12 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import BrokenExecutor, Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from magicfs.errors import CommitFailed, ProtocolViolation, UsageError
 from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.bar import Bar
 from magicfs.job.pools import Pools, Submits
 from magicfs.job.spec import JobSpec
 from magicfs.job.task import Task, not_repeatable
@@ -39,6 +41,7 @@ def run_tasks(
     *,
     executor: Submits | Callable[[], Submits],
     retries: int,
+    bar: Bar | None = None,
 ) -> list[TaskCommit]:
     """Run every task, each failed one again in a new attempt, and return the winners' commits, by task.
 
@@ -62,7 +65,13 @@ def run_tasks(
             # Not job.task(name): in threads it would hand its commit over by itself, and the caller again.
             # The last argument is there for executors that take equal calls for one, as Dask's does: they
             # would answer the second attempt with the first one's error.
-            return pools.submit(run, Task(spec, name), function, secrets.token_hex(6))
+            future = pools.submit(run, Task(spec, name), function, secrets.token_hex(6))
+            if bar is not None:
+                future.add_done_callback(partial(_show, bar))
+            return future
+
+        if bar is not None:
+            bar.tasks_total = len(names)
 
         waiting: deque[tuple[TaskId, _Future, int]] = deque()
         try:
@@ -75,6 +84,11 @@ def run_tasks(
     if failures:
         raise _summary(failures, repeatable=repeatable)
     return [commits[name] for name in names]
+
+
+def _show(bar: Bar, future: _Future) -> None:
+    if not future.cancelled() and future.exception() is None and isinstance(future.result(), TaskCommit):
+        bar.committed(future.result())  # type: ignore[arg-type]
 
 
 def _gathered(

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OnState", "Task", "not_repeatable"]
 
+_LOGGER = logging.getLogger("magicfs")
+
 OnState = Callable[[AttemptId, Literal["open", "committed", "aborted"]], None]
 """Told of each attempt that is set up, committed or aborted."""
 
@@ -259,12 +261,14 @@ class Task(Twins[TaskCommit]):
             raise not_repeatable(self._spec.committer, self.id, repr(error)) from error
         finally:
             if meter is not None and meter.trouble:
-                logging.getLogger("magicfs").warning("task %s: %s", self.id, meter.trouble)
+                _LOGGER.warning("task %s: %s", self.id, meter.trouble)
         return self._committed(call.result())
 
     def _committed(self, commit: TaskCommit) -> TaskCommit:
         self._commit = commit
         self._move("committed")
+        told = (self.job_id, self.id, commit.files, commit.bytes)
+        _LOGGER.info("job %s: task %s is committed: %d files, %d bytes", *told)
         if self._on_commit is not None and self._process == os.getpid():
             self._on_commit(commit)
         return commit
@@ -306,6 +310,7 @@ class Task(Twins[TaskCommit]):
                 f"task {self.id} is committed; leave its commit out of job.commit instead"
             )
         self._move("aborted")
+        _LOGGER.info("job %s: task %s is aborted", self.job_id, self.id)
         abort = partial(self._spec.make_committer().abort_task, self._require_attempt())
         waiting = f"task {self.id} is being aborted; it is waited for; interrupt again to leave it to itself"
         Call(self._spec.loop, abort, whole=True, waiting=waiting).run()
