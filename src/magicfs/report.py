@@ -299,6 +299,7 @@ class VerifyReport:
         missing: Files that are not there.
         altered: Files with another size, or with another ETag and write id.
         foreign: Visible objects that are no files of the dataset.
+        unfinished: If there are such, jobs that have not ended: files may be of one that is being published.
     """
 
     url: str
@@ -308,6 +309,7 @@ class VerifyReport:
     missing: tuple[str, ...] = ()
     altered: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
+    unfinished: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -325,6 +327,7 @@ class VerifyReport:
             "missing": list(self.missing),
             "altered": list(self.altered),
             "foreign": list(self.foreign),
+            "unfinished": list(self.unfinished),
         }
 
 

@@ -107,7 +107,7 @@ def test_commit_of_too_few_tasks_changes_nothing(bucket, run, job, tmp_path):
     code, out, err = run("commit", job, "--tasks", "2")
     assert (code, out) == (2, "")
     assert "1 tasks of job" in err
-    assert "2 are expected; nothing was changed" in err
+    assert "2 were asked for; nothing was changed" in err
     assert bucket.objects() == before
     assert run("commit", job, "--tasks", "1")[0] == 0
 

@@ -22,6 +22,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("url", metavar="URL", help="the destination, such as s3://bucket/sales")
     parser.add_argument("--job", metavar="ID", required=True, help="the job; magicfs recover lists them")
     parser.add_argument(
+        "--tasks", type=int, metavar="N", help="how many tasks must have committed, if that is known"
+    )
+    parser.add_argument(
         "--driver-is-dead",
         action="store_true",
         help="promise that no process of the job lives: for jobs of Hadoop's S3A magic committer",
@@ -43,6 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     options = parse_storage_options(arguments.storage_options)
     how = {"driver_is_dead": arguments.driver_is_dead, "allow_empty": arguments.allow_empty}
+    how["tasks"] = arguments.tasks
     if arguments.dry_run:
         listed = datasets.preview_commit(arguments.url, arguments.job, storage_options=options, **how)
         _tell_listed(listed, as_json=arguments.json)
@@ -67,6 +71,7 @@ def _tell_listed(listed: ListedJob, *, as_json: bool) -> None:
             ("attempt", listed.attempt),
             ("tasks", listed.tasks),
             ("files", f"{listed.files} ({human_bytes(listed.bytes)})"),
+            ("would delete", f"{listed.replaced} old files" if listed.replaced else None),
             ("next", "nothing was changed; check the number of tasks, then leave --dry-run out to do it"),
         ]
     )

@@ -34,7 +34,7 @@ from magicfs.errors import (
 )
 from magicfs.version import __version__
 
-__all__ = ["COMMANDS", "exit_code", "main"]
+__all__ = ["COMMANDS", "commands_of", "exit_code", "main"]
 
 COMMANDS = (
     "demo",
@@ -50,6 +50,7 @@ COMMANDS = (
     "verify",
     "compact",
     "show",
+    "completion",
 )
 """Each is a module of ``magicfs.cli`` with ``HELP``, ``configure(parser)`` and ``run(arguments)``."""
 
@@ -118,6 +119,13 @@ def _run(argv: Sequence[str] | None) -> int:
         sys.stderr.write(f"magicfs: {_explain(error)}\n")
         return exit_code(error)
     return code
+
+
+def commands_of() -> dict[str, argparse.ArgumentParser]:
+    """The parser of each command by its name."""
+    actions = _parser()._actions  # noqa: SLF001 - argparse tells it nowhere else
+    [found] = [one.choices for one in actions if isinstance(one, argparse._SubParsersAction)]  # noqa: SLF001
+    return dict(found)
 
 
 def _parser() -> argparse.ArgumentParser:

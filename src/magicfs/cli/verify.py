@@ -52,6 +52,13 @@ def run(arguments: argparse.Namespace) -> int:
                 else f"{len(report.missing)} missing, {len(report.altered)} altered, "
                 f"{len(report.foreign)} foreign",
             ),
+            ("unfinished", ", ".join(report.unfinished)),
+            (
+                "next",
+                f"foreign files may be of a half published job: magicfs recover {report.url} --dry-run"
+                if report.unfinished
+                else "",
+            ),
         ]
     )
     return 0 if report.ok else _FOUND

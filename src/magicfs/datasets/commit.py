@@ -15,11 +15,12 @@ from typing import Any, Final
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.connection import on_destination
-from magicfs.datasets.listed_jobs import find
+from magicfs.datasets.listed_jobs import Found, find
 from magicfs.engine import Engine
-from magicfs.errors import ProtocolViolation
+from magicfs.errors import UsageError
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
 from magicfs.protocol import paths
+from magicfs.protocol.conflict import is_data
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.report import JobReport
@@ -46,6 +47,7 @@ class ListedJob:
         files: Their files.
         bytes: Size of these.
         filenames: URLs of the first 100.
+        replaced: How many old files would be deleted, as far as a listing tells now.
     """
 
     job_id: str
@@ -57,6 +59,7 @@ class ListedJob:
     files: int
     bytes: int
     filenames: tuple[str, ...] = ()
+    replaced: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -67,9 +70,9 @@ def commit(
     url: str | PathLike[str],
     job: str,
     *,
+    tasks: int | None = None,
     driver_is_dead: bool = False,
     allow_empty: bool = False,
-    tasks: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> JobReport:
@@ -81,18 +84,18 @@ def commit(
     Args:
         url: The destination, such as ``s3://bucket/sales``.
         job: The job's id.
+        tasks: How many tasks must have committed, if that is known.
         driver_is_dead: Promise that no driver of the job lives. Needed for jobs of Hadoop's S3A magic
             committer, whose drivers know no job object and so cannot be kept from committing or aborting at
             the same time. They are published as ``conflict="append"``.
         allow_empty: Let a job that has no files replace what is there, that is, delete it.
-        tasks: How many tasks must have committed, if that is known.
         storage_options: Options of the wrapped filesystem, as for fsspec.
         filesystem: The fsspec filesystem to use, in place of ``storage_options``.
 
     Raises:
-        UsageError: No such job, no committed task, a job with ``tracking="memory"``, or a job of Hadoop's
-            and ``driver_is_dead`` is not given. Nothing was changed.
-        ProtocolViolation: There are not as many committed tasks as there must be. Nothing was changed.
+        UsageError: No such job, no committed task or another number of them, a job with
+            ``tracking="memory"``, or a job of Hadoop's and ``driver_is_dead`` is not given. Nothing was
+            changed.
         OutputExists: The conflict mode forbids to publish onto what is there; no file was changed.
         CommitDenied: The job has ended or is being taken back, or another process was faster.
         CommitFailed: A pending set is malformed, and nothing was changed; or a file could not be
@@ -101,7 +104,7 @@ def commit(
         FormatError: The job object is malformed; nothing was changed.
         StoreError: The store refused or failed; call again.
     """
-    how = {"job": job, "driver_is_dead": driver_is_dead, "allow_empty": allow_empty, "tasks": tasks}
+    how = {"job": job, "tasks": tasks, "driver_is_dead": driver_is_dead, "allow_empty": allow_empty}
     report: JobReport = on_destination(commit_listed, url, storage_options, filesystem, **how)
     return report
 
@@ -110,22 +113,30 @@ def preview_commit(
     url: str | PathLike[str],
     job: str,
     *,
+    tasks: int | None = None,
     driver_is_dead: bool = False,
     allow_empty: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> ListedJob:
     """What ``commit``, with the same arguments and errors, would publish. Nothing is changed."""
-    how = {"job": job, "driver_is_dead": driver_is_dead, "allow_empty": allow_empty}
+    how = {"job": job, "tasks": tasks, "driver_is_dead": driver_is_dead, "allow_empty": allow_empty}
     listed: ListedJob = on_destination(preview_listed, url, storage_options, filesystem, **how)
     return listed
 
 
 async def preview_listed(
-    engine: Engine, location: Location, job: str, *, driver_is_dead: bool = False, allow_empty: bool = False
+    engine: Engine,
+    location: Location,
+    job: str,
+    *,
+    tasks: int | None = None,
+    driver_is_dead: bool = False,
+    allow_empty: bool = False,
 ) -> ListedJob:
     """``preview_commit``, on the store's loop."""
     found = await find(engine, location, job, driver_is_dead=driver_is_dead, allow_empty=allow_empty)
+    _check_tasks(found, tasks)
     output = found.output or JobOutput()
     keys = list(islice(output.final_keys(), SUCCESS_MARKER_FILE_LIMIT))
     decided = found.job if found.output is None else None
@@ -139,6 +150,31 @@ async def preview_listed(
         files=decided.files if decided else output.files,
         bytes=decided.size if decided else output.bytes,
         filenames=tuple(Location(location.scheme, location.bucket, key).url for key in keys),
+        replaced=await _replaced(engine, found, output),
+    )
+
+
+def _check_tasks(found: Found, tasks: int | None) -> None:
+    """Refuse another number of tasks than the caller knows of; past the commit point it is settled."""
+    if tasks is not None and found.output is not None and found.output.tasks != tasks:
+        raise UsageError(
+            f"{found.output.tasks} tasks of job {found.context.job} have committed, and {tasks} were asked "
+            "for; nothing was changed; wait for the others, or run them again"
+        )
+
+
+async def _replaced(engine: Engine, found: Found, output: JobOutput) -> int:
+    """How many old files a job would delete."""
+    mode, directory = found.context.conflict, found.context.layout.destination
+    if not mode.startswith("replace") or found.output is None:
+        return 0
+    touched = {key.rpartition("/")[0] for key in output.final_keys()}
+    return sum(
+        [
+            mode == "replace" or info.key.rpartition("/")[0] in touched
+            async for info in engine.store.list(paths.prefix_of(directory))
+            if is_data(info.key, directory)
+        ]
     )
 
 
@@ -147,17 +183,13 @@ async def commit_listed(
     location: Location,
     job: str,
     *,
+    tasks: int | None = None,
     driver_is_dead: bool = False,
     allow_empty: bool = False,
-    tasks: int | None = None,
 ) -> JobReport:
     """``commit``, on the store's loop."""
     found = await find(engine, location, job, driver_is_dead=driver_is_dead, allow_empty=allow_empty)
-    if tasks is not None and found.output is not None and found.output.tasks != tasks:
-        raise ProtocolViolation(
-            f"{found.output.tasks} tasks of job {job} are committed and {tasks} are expected; nothing was "
-            "changed; run the others, then commit again"
-        )
+    _check_tasks(found, tasks)
     transaction = JobTransaction(engine, found.context)
     is_hadoops = found.job is None
     driver = None if found.output is None else await transaction.take_over(may_create=is_hadoops)

@@ -20,6 +20,7 @@ from magicfs.protocol.paths import Location
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.report import VerifyReport
 from magicfs.stores.port import ObjectInfo
+from magicfs.transaction.others import find_unfinished_jobs
 
 __all__ = ["verify", "verify_files"]
 
@@ -82,6 +83,7 @@ async def verify_files(engine: Engine, location: Location) -> VerifyReport:
         return True
 
     await drained(doubtful, compare, engine.concurrency)
+    unfinished = await find_unfinished_jobs(engine, location.key) if foreign else []
     return VerifyReport(
         location.url,
         view.newest_job,
@@ -90,6 +92,7 @@ async def verify_files(engine: Engine, location: Location) -> VerifyReport:
         missing=tuple(sorted(missing)),
         altered=tuple(sorted(altered)),
         foreign=tuple(sorted(foreign)),
+        unfinished=tuple(one.job_id for one in unfinished),
     )
 
 

@@ -52,6 +52,12 @@ class MagicFileSystem(Writing):
         UsageError: The wrapped filesystem cannot delay an upload, or an option is unknown.
     """
 
+    def __repr__(self) -> str:
+        wrapped = self.fs.protocol if isinstance(self.fs.protocol, str) else self.fs.protocol[0]
+        return f"<{type(self).__name__} around {wrapped}, tracking {self._settings.tracking}>"
+
+    __str__ = __repr__
+
     def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> Any:
         """Write an empty file; under a magic path a delayed one.
 
