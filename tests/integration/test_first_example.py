@@ -1,4 +1,4 @@
-"""The first example of the README, in a program of its own, run twice against a real server."""
+"""The first two examples of the README, in programs of their own, run twice against a real server."""
 
 from __future__ import annotations
 
@@ -11,20 +11,31 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.dataset
+import pytest
 from s3fs import S3FileSystem
 
 from magicfs.testing.servers import Server
 
 README = Path(__file__).parents[2] / "README.md"
-ROWS = Counter([(day, amount) for n in range(4) for day, amount in (("mon", n), ("tue", 10 * n))])
-FILES = 8
+EXAMPLES = {
+    "magicfs.write": (Counter([("mon", 1.5), ("tue", 2.5)]), 2),
+    "magicfs.Job": (
+        Counter([(day, amount) for n in range(4) for day, amount in (("mon", n), ("tue", 10 * n))]),
+        8,
+    ),
+}
+"""The rows and the number of the files of each, by what it calls."""
 
 
-def test_first_example_publishes_every_row_each_time_it_is_run(
-    ministack: Server, bucket_factory: Callable[..., str]
+@pytest.mark.parametrize("number", [0, 1])
+def test_first_examples_publish_every_row_each_time_they_are_run(
+    number: int, ministack: Server, bucket_factory: Callable[..., str]
 ) -> None:
     running, bucket = ministack, bucket_factory(ministack, "first")
-    (code, *_) = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    call = list(EXAMPLES)[number]
+    expected, files = EXAMPLES[call]
+    code = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)[number]
+    assert call in code
     assert code.count("memory://bucket/sales") == 1, "the example has changed"
     code = code.replace("memory://bucket/sales", f"s3://{bucket}/sales")
     for run in (1, 2):
@@ -32,9 +43,9 @@ def test_first_example_publishes_every_row_each_time_it_is_run(
         assert shown.returncode == 0, shown.stderr
         assert not shown.stderr
         assert f"published   s3://{bucket}/sales" in shown.stdout
-        assert f"files       {FILES} " in shown.stdout
-        assert rows(running, bucket) == Counter({row: run * number for row, number in ROWS.items()})
-        assert len(running.visible_keys(bucket, "sales/")) == FILES * run
+        assert f"files       {files} " in shown.stdout
+        assert rows(running, bucket) == Counter({row: run * times for row, times in expected.items()})
+        assert len(running.visible_keys(bucket, "sales/")) == files * run
         assert [key for key in running.all_keys(bucket) if "/__" in key] == []
         beside = [key for key in running.all_keys(bucket) if "/_" in key]
         assert beside[0] == "sales/_SUCCESS"
@@ -61,10 +72,10 @@ def run_program(code: str, running: Server) -> subprocess.CompletedProcess[str]:
     )
 
 
-def rows(running: Server, bucket: str) -> Counter[tuple[str, int]]:
+def rows(running: Server, bucket: str) -> Counter[tuple[str, float]]:
     """What another reader, who has cached nothing, finds in the dataset."""
     filesystem = S3FileSystem(**running.storage_options(), skip_instance_cache=True, use_listings_cache=False)
     dataset = pyarrow.dataset.dataset(
-        f"{bucket}/sales", filesystem=filesystem, format="parquet", partitioning=["day"]
+        f"{bucket}/sales", filesystem=filesystem, format="parquet", partitioning="hive"
     )
     return Counter(zip(*dataset.to_table(["day", "amount"]).to_pydict().values(), strict=True))
