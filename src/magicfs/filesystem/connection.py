@@ -46,7 +46,7 @@ _ASKED_BY_FILES = frozenset({"_call_s3"})
 class Connection(AsyncFileSystem, ChainedFileSystem):
     """What ``MagicFileSystem`` is before it reads or writes; see there for the arguments."""
 
-    protocol = "magic"
+    protocol: str | tuple[str, ...] = "magic"  # of an instance also those of its URLs, which DuckDB asks for
     transaction_type = MagicTransaction
     _pid: int
     _strip_tokenize_options = ("fo",)
@@ -82,6 +82,7 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         if own.get("loop") is None and not own.get("asynchronous"):
             own["loop"] = resolve.loop_of(self._wrapped)
         super().__init__(**own)
+        self.protocol = ("magic", *(f"magic+{one}" for one in resolve.protocols(self._wrapped)))
         self._has_buckets = resolve.has_buckets(self._wrapped)
         self._given = fs is not None
         self._dialect = Dialect.of_hadoop(hadoop)

@@ -15,6 +15,7 @@ from magicfs.filesystem import listing
 from magicfs.filesystem.threads import InThreads
 from magicfs.filesystem.writing import Writing
 from magicfs.protocol.magic import PENDING, MagicPath
+from magicfs.stores import resolve
 from magicfs.stores.interrupt import run_on
 
 __all__ = ["MagicFileSystem"]
@@ -53,7 +54,7 @@ class MagicFileSystem(Writing):
     """
 
     def __repr__(self) -> str:
-        wrapped = self.fs.protocol if isinstance(self.fs.protocol, str) else self.fs.protocol[0]
+        wrapped, *_ = resolve.protocols(self.fs)
         return f"<{type(self).__name__} around {wrapped}, tracking {self._settings.tracking}>"
 
     __str__ = __repr__

@@ -96,8 +96,10 @@ class Task(Twins[TaskCommit]):
     def url(self, name: str = "") -> str:
         """A URL for a file of the given relative name, to go with ``storage_options``.
 
-        A file of this machine is named by its plain path, and its directory is made: pandas and others make
-        none.
+        Whatever writes through fsspec takes it, such as pandas and dask, and DuckDB once ``filesystem`` is
+        registered there. For Polars and pyarrow open a file of ``filesystem``, or make the job one of
+        ``committer="directory"``. A file of this machine is named by its plain path, and its directory is
+        made: pandas and others make none.
         """
         return self._place().url(name)
 

@@ -29,6 +29,7 @@ __all__ = [
     "open_store",
     "options_of",
     "protocol_of",
+    "protocols",
     "scheme_has_buckets",
     "secrets_of",
     "with_secrets",
@@ -65,11 +66,11 @@ def open_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
     if callable(maker := getattr(filesystem, "store", None)):
         store: Store = maker(bucket)
         return store
-    protocols = _protocols(filesystem)
-    backend = _backend(protocols)
+    names = protocols(filesystem)
+    backend = _backend(names)
     # FSSpec's own memory filesystem has objects of its own kind.
     if backend is None or backend is backends.MEMORY:
-        raise _cannot_delay(protocols[0])
+        raise _cannot_delay(names[0])
     return backend.open(filesystem, bucket)
 
 
@@ -83,13 +84,13 @@ def loop_of(filesystem: AbstractFileSystem) -> AbstractEventLoop:
 
 def check(filesystem: AbstractFileSystem) -> None:
     """Raise UsageError for a filesystem that cannot delay an upload, by its name."""
-    protocols = _protocols(filesystem)
-    if "magic" in protocols:
+    names = protocols(filesystem)
+    if "magic" in names:
         raise UsageError("this filesystem is magic's already; wrap the one that it wraps, its attribute fs")
-    backend = _backend(protocols)
+    backend = _backend(names)
     has_store = backend is not None and backend is not backends.MEMORY
     if not has_store and not callable(getattr(filesystem, "store", None)):
-        raise _cannot_delay(protocols[0])
+        raise _cannot_delay(names[0])
 
 
 def aliases(protocol: str) -> frozenset[str]:
@@ -108,14 +109,14 @@ def check_leads(location: Location, filesystem: AbstractFileSystem) -> None:
     """Raise UsageError for a URL of files of this machine and a filesystem of buckets, or the reverse."""
     if bool(location.bucket) != has_buckets(filesystem):
         raise UsageError(
-            f"{location.url} does not lead to where the filesystem {_protocols(filesystem)[0]!r} is; write "
+            f"{location.url} does not lead to where the filesystem {protocols(filesystem)[0]!r} is; write "
             "the URL of the store that it reaches, such as s3://bucket/sales, or leave filesystem out"
         )
 
 
 def has_buckets(filesystem: AbstractFileSystem) -> bool:
     """As ``scheme_has_buckets``, for a filesystem."""
-    backend = _backend(_protocols(filesystem))
+    backend = _backend(protocols(filesystem))
     return backend is None or backend.has_buckets
 
 
@@ -169,7 +170,7 @@ def with_secrets(options: Mapping[str, Any], source: Mapping[str, Any]) -> dict[
 
 def protocol_of(filesystem: AbstractFileSystem) -> str | None:
     """The protocol of which ``filesystem()`` makes one of the same class; None if there is none."""
-    protocol = _protocols(filesystem)[0]
+    protocol = protocols(filesystem)[0]
     if protocol not in SCHEMES:
         return None
     if protocol == "memory":
@@ -180,14 +181,15 @@ def protocol_of(filesystem: AbstractFileSystem) -> str | None:
     return protocol if backend is not None and type(filesystem) in backend.classes(protocol) else None
 
 
-def _protocols(filesystem: AbstractFileSystem) -> tuple[str, ...]:
+def protocols(filesystem: AbstractFileSystem) -> tuple[str, ...]:
+    """All names by which a filesystem calls itself."""
     protocol = filesystem.protocol
     return (protocol,) if isinstance(protocol, str) else tuple(protocol)
 
 
-def _backend(protocols: tuple[str, ...]) -> Backend | None:
+def _backend(names: tuple[str, ...]) -> Backend | None:
     """The kind of store of a filesystem that has all these names."""
-    return next((one for one in BACKENDS if one.schemes & set(protocols)), None)
+    return next((one for one in BACKENDS if one.schemes & set(names)), None)
 
 
 def _cannot_delay(protocol: str) -> UsageError:

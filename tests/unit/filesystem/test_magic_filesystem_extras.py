@@ -211,6 +211,7 @@ def test_protocols_with_magic_before_them_name_filesystems(before: str, name: st
     fs = fsspec.filesystem(protocol, **options)
     assert type(fs) is kind
     assert isinstance(fs, MagicFileSystem)
+    assert {"magic", f"magic+{name}"} <= set(fs.protocol)
     assert type(fs.fs) is (MemoryFileSystem if name == "memory" else S3FileSystem)
     assert AbstractFileSystem.from_json(fs.to_json()).storage_options.keys() >= options.keys()
     found, path = fsspec.core.url_to_fs(f"{protocol}://{PENDING_PATH}", **options)
