@@ -88,6 +88,7 @@ class FaultProxy:
         self._lock = threading.Lock()
         self._rules: list[ArmedRule] = []
         self._counts: Counter[str] = Counter()
+        self._caught = 0
         self._at_work: Counter[str] = Counter()
         self._peaks: Counter[str] = Counter()
         self._requests: list[RequestSeen] = []
@@ -127,6 +128,12 @@ class FaultProxy:
             return Counter(self._counts)
 
     @property
+    def caught(self) -> int:
+        """How many requests a rule has caught, those included that hang."""
+        with self._lock:
+            return self._caught
+
+    @property
     def peaks(self) -> Counter[str]:
         """A copy of how many requests were at work at once, at most, by operation."""
         with self._lock:
@@ -148,6 +155,7 @@ class FaultProxy:
         with self._lock:
             self._rules.clear()
             self._counts.clear()
+            self._caught = 0
             self._peaks.clear()
             self._requests.clear()
 
@@ -213,7 +221,9 @@ class FaultProxy:
             self._counts[operation] += 1
             self._at_work[operation] += 1
             self._peaks[operation] = max(self._peaks[operation], self._at_work[operation])
-            return next((armed.rule for armed in self._rules if armed.catches(operation, target)), None)
+            rule = next((armed.rule for armed in self._rules if armed.catches(operation, target)), None)
+            self._caught += rule is not None
+            return rule
 
     async def _break(self, arrival: _Arrival, rule: Rule) -> web.StreamResponse:
         match rule.action:

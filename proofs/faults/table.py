@@ -1,0 +1,47 @@
+"""The figures of a run as the rows of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["BEGIN", "END", "put_in", "render"]
+
+BEGIN, END = "<!-- faults: begin -->", "<!-- faults: end -->"
+
+_HEAD = """| overwrites by | {cases} |
+| --- |{lines}
+"""
+
+
+def render(
+    figures: Mapping[str, Mapping[str, Any]], versions: Mapping[str, str], server: str, cases: Sequence[str]
+) -> str:
+    """The table. A cell: old files left of 4 / new files shown / uploads left; ours after recover."""
+    lines = [_HEAD.format(cases=" | ".join(cases), lines=" --- |" * len(cases)).rstrip()]
+    for tool, told in figures.items():
+        cells = [_cell(told.get(case)) for case in cases]
+        lines.append(f"| {tool} | {' | '.join(cells)} |")
+    shown = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+    return "\n".join([*lines, "", f"On {server}; {shown}."])
+
+
+def _cell(told: Mapping[str, Any] | None) -> str:
+    if told is None:
+        return ""
+    if told["ended"] == "written":
+        return "not reached"
+    found = told
+    cell = f"{found['old_files_left']} / {found['new_files_shown']} / {found['uploads_left']}"
+    if (after := told.get("after_recover")) is not None:
+        cell += f" → {after['old_files_left']} / {after['new_files_shown']} / {after['uploads_left']}"
+    return cell
+
+
+def put_in(text: str, table: str) -> str:
+    """A page with the table between its two marks. Raises ValueError if it has none."""
+    head, begin, rest = text.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the page has no {BEGIN} and {END}")
+    return f"{head}{BEGIN}\n{table}\n{END}{tail}"

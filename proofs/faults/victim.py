@@ -1,0 +1,26 @@
+"""The process in which one writer writes, in whatever Python has it: ``python -m proofs.faults.victim``."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+
+from proofs.faults.place import Place
+from proofs.faults.rows import Rows
+from proofs.faults.tools import TOOLS
+
+__all__ = ["main"]
+
+
+def main(name: str, rows: str, *places: str) -> None:
+    """Write to each place. ``rows``: the arguments of ``Rows`` as JSON. Prints the versions first."""
+    warnings.simplefilter("ignore")
+    [tool] = [one for one in TOOLS if one.name == name]
+    print(json.dumps(tool.versions()), flush=True)  # noqa: T201
+    for place in places:
+        tool.write()(Place.load(place), Rows(**json.loads(rows)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
