@@ -102,6 +102,14 @@ def test_filters_leave_out_only_files_without_a_row_for_them(
     assert {dict(piece.values)["p"] for task in tasks for piece in task.pieces} == needed
 
 
+def test_directories_are_found_in_any_case_and_rule_over_the_file() -> None:
+    found = {"P=a/x.parquet": 9, "P=b/x.parquet": 9}
+    [task] = snapshot.share(found, FRAME, OPTIONS, [ds.EqualTo(("p",), "b")])
+    assert [(piece.key, piece.values) for piece in task.pieces] == [("P=b/x.parquet", (("p", "b"),))]
+    values = directories.values_of(found).values()
+    assert schema.of_dataset(FRAME, values).fieldNames() == ["id", "P"]
+
+
 def test_large_files_are_shared_and_small_ones_put_together() -> None:
     found = {"large.parquet": 300 * 2**20, **{f"{one}.json": 10 for one in range(100)}}
     tasks = snapshot.share(found, FRAME, OPTIONS)

@@ -127,6 +127,7 @@ def dask(place: Place, rows: Rows) -> None:
         overwrite=True,
         partition_on="p",
         write_index=False,
+        schema={"body": pa.binary()},
         storage_options=place.storage_options,
         compute_kwargs={"scheduler": "threads"},
     )

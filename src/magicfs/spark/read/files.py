@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from fsspec.spec import AbstractFileSystem
@@ -15,11 +15,15 @@ from magicfs.spark.read import text
 from magicfs.spark.read.declared import found_columns
 from magicfs.tables.formats import FORMATS
 
-__all__ = ["Piece", "batches", "columns_of", "format_of", "open_file"]
+__all__ = ["Piece", "Place", "batches", "columns_of", "format_of", "open_file"]
 
 _ROWS = 65_536
 """Most rows of a batch."""
 _CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+
+
+Place: TypeAlias = tuple[tuple[str, str | None], ...]
+"""The values of a file's directories by column, as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,7 @@ class Piece:
     file_format: str
     start: int
     end: int
-    values: tuple[tuple[str, str | None], ...] = ()  # the values of its directories, by column
+    values: Place = ()  # of those columns that are declared
 
 
 def format_of(key: str, asked: str | None) -> str:

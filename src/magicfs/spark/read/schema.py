@@ -97,7 +97,8 @@ def of_dataset(file: StructType, directories: Iterable[Values]) -> StructType:
     """The columns of a file, and behind them those that the directories of all files name."""
     rows = list(directories)
     names = list(rows[0]) if rows else []
-    kept = [one for one in file.fields if one.name not in names]
+    taken = {one.lower() for one in names}
+    kept = [one for one in file.fields if one.name.lower() not in taken]
     added = [StructField(one, _GUESSED[guessed_type(row[one] for row in rows)](), True) for one in names]
     return StructType(kept + added)
 

@@ -22,8 +22,8 @@ from magicfs.protocol.conflict import is_data
 from magicfs.protocol.paths import Location
 from magicfs.spark.read import directories, files
 from magicfs.spark.read import schema as schemas
-from magicfs.spark.read.declared import fitted
-from magicfs.spark.read.files import Piece
+from magicfs.spark.read.declared import fitted, found_columns
+from magicfs.spark.read.files import Piece, Place
 from magicfs.spark.read.options import ReadOptions
 
 __all__ = ["FilesOfTask", "check_job", "columns", "connect", "head", "rows", "share", "snapshot"]
@@ -99,25 +99,22 @@ def share(
     Raises UsageError if a file's format is not known, or directories do not fit the schema.
     """
     arrow = schemas.arrow_schema(schema)
-    values = _values(found, options)
-    kept = {}
-    needed: dict[tuple[tuple[str, str | None], ...], bool] = {}
-    for key, size in found.items():
-        place = tuple(values[key].items())
+    kept: dict[str, Place] = {}
+    needed: dict[Place, bool] = {}
+    for key, values in _values(found, options).items():
+        # By the names that were declared, whatever their case is in the directories.
+        place = tuple((name, values[own]) for name, own in found_columns(list(values), arrow.names).items())
         if place not in needed:
-            kinds = {name: arrow.field(name).type for name in values[key] if name in arrow.names}
-            needed[place] = directories.is_needed(values[key], kinds, filters, options.time_zone)
+            kinds = {name: arrow.field(name).type for name, _ in place}
+            needed[place] = directories.is_needed(dict(place), kinds, filters, options.time_zone)
         if needed[place]:
-            kept[key] = size
-    limit = _bytes_of_task(kept.values(), options.bytes_per_task)
-    pieces = [
-        piece
-        for key, size in kept.items()
-        for piece in _pieces(
-            Piece(key, size, files.format_of(key, options.file_format), 0, size, tuple(values[key].items())),
-            limit,
-        )
+            kept[key] = place
+    limit = _bytes_of_task([found[key] for key in kept], options.bytes_per_task)
+    whole = [
+        Piece(key, found[key], files.format_of(key, options.file_format), 0, found[key], place)
+        for key, place in kept.items()
     ]
+    pieces = [piece for one in whole for piece in _pieces(one, limit)]
     return [FilesOfTask(tuple(one)) for one in _packed(pieces, limit)]
 
 
@@ -170,7 +167,6 @@ def rows(task: FilesOfTask, schema: StructType, options: ReadOptions) -> Iterato
                         text, declared.field(name).type, batch.num_rows, options.time_zone
                     )
                     for name, text in values.items()
-                    if name in declared.names
                 }
                 yield fitted(batch, declared, constants)
 
