@@ -98,7 +98,7 @@ class Ours:
         with clock("write"), self._job(where, tracking="memory") as job, job.task(0) as task:
             ds.write_dataset(
                 *(rows, task.path),
-                filesystem=task.filesystem,
+                filesystem=magicfs.arrow_filesystem(task.filesystem),
                 format="parquet",
                 partitioning=partitioning,
                 existing_data_behavior="overwrite_or_ignore",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from magicfs.datasets import compact as compact
     from magicfs.datasets import recover as recover
     from magicfs.datasets.adopt import adopt as adopt
+    from magicfs.datasets.arrow_streams import arrow_filesystem as arrow_filesystem
     from magicfs.datasets.checkup import DoctorReport as DoctorReport
     from magicfs.datasets.checkup import doctor as doctor
     from magicfs.datasets.own_paths import PathReport as PathReport
@@ -48,6 +49,7 @@ _HOMES = {
     "TaskCommit": "magicfs.formats.task_commit",
     "VerifyReport": "magicfs.report",
     "adopt": "magicfs.datasets.adopt",
+    "arrow_filesystem": "magicfs.datasets.arrow_streams",
     "compact": "magicfs.datasets",
     "dataset": "magicfs.datasets.read",
     "discard": "magicfs.datasets.own_paths",
@@ -83,6 +85,7 @@ __all__ = [
     "VerifyReport",
     "__version__",
     "adopt",
+    "arrow_filesystem",
     "compact",
     "dataset",
     "discard",
