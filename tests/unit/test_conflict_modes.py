@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from magicfs.committers.magic import MagicCommitter
+from magicfs.datasets import recover_jobs
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
@@ -19,9 +20,11 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.job.job import Job
+from magicfs.protocol import paths
 from magicfs.protocol.conflict import CONFLICTS
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
+from magicfs.transaction import prepare
 from magicfs.transaction.context import JobSetup
 from proofs.scenes.job_scene import BUCKET, JobScene
 
@@ -549,3 +552,27 @@ def test_swap_whose_answer_was_lost_is_read_back(scene: JobScene, mode: str) -> 
     assert (report.files, report.warnings) == (1, ())
     assert scene.bodies() == [b"new"]
     assert scene.work() == []
+
+
+def test_a_job_that_ends_between_two_looks_at_others_is_seen(
+    scene: JobScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs are looked for before the pointer is read again: one that has ended in between has moved it."""
+    monkeypatch.setattr(prepare, "_PAUSE_S", 0)
+    scene.published({"old %+#1.txt": b"old"})
+    rival, job = scene.job(), scene.job("replace")
+    commits = scene.wrote(rival, {"p=1/theirs.bin": b"theirs", "p=2/theirs.bin": b"theirs"})
+    second = Fault(Kind.CRASH_BEFORE, operation="complete_upload", skip=1)
+    assert scene.commit(rival, commits, second) is None
+    assert scene.bodies() == [b"old", b"theirs"]
+    ended: list[str] = []
+
+    def look(request: Request) -> None:
+        if request.operation == "list_directories" and not ended and scene.state(job) == "prepared":
+            ended.append(request.key)
+            scene.elsewhere(lambda engine: recover_jobs(engine, paths.parse_url(scene.url)))
+
+    scene.commit(job, scene.wrote(job, NEW), traffic=Traffic(before=look))
+    assert ended
+    assert scene.bodies() == [b"new"]
+    assert scene.manifest_files() == set(scene.data())

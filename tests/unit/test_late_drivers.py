@@ -13,14 +13,18 @@ from magicfs.committers import registry
 from magicfs.datasets import recover_jobs
 from magicfs.engine import Engine
 from magicfs.errors import Unavailable
+from magicfs.filesystem.recording import StoreRecorder
+from magicfs.filesystem.upload import AsyncDelayedFile, Upload
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
-from magicfs.protocol import paths
+from magicfs.protocol import ids, paths
+from magicfs.protocol.final_names import unique_name
+from magicfs.protocol.magic import locate
 from magicfs.stores.retrying import RETRIES, RetryingStore
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind, Request
 from magicfs.transaction import record
-from proofs.scenes.job_scene import JobScene
+from proofs.scenes.job_scene import BUCKET, JobScene
 
 SAME = {"k #1.txt": b"same bytes"}
 
@@ -191,3 +195,44 @@ def test_a_process_that_goes_on_asks_nobody_about_its_job(scene: JobScene) -> No
     assert deletes
     # HEAD and GET when it begins.
     assert len(reads) == 2
+
+
+@pytest.mark.parametrize("unique_names", [True, False])
+@pytest.mark.parametrize("operation", ["list", "list_uploads"])
+def test_nothing_is_left_of_a_task_that_writes_between_the_listings_of_a_cleanup(
+    scene: JobScene, operation: str, unique_names: bool
+) -> None:
+    """They are made while the job is published, the work first: no record goes whose upload was not seen."""
+    job = scene.job(unique_names=unique_names)
+    commits = scene.wrote(job, {"here.txt": b"new"})
+    layout = job.spec.work_layout
+    attempt = ids.attempt_id(ids.task_id(7), "late")
+    completed: list[str] = []
+    wrote: list[str] = []
+
+    async def write(engine: Engine) -> None:
+        path = locate(f"{BUCKET}/{layout.work_directory(attempt)}/late %+#é.txt")
+        relative = path.relative
+        if unique_names:
+            relative = unique_name(relative, ids.task_of_attempt(attempt), layout.job)
+        upload = Upload(
+            engine.store,
+            "/".join((*path.parents, *relative)),
+            5 * 1024**2,
+            StoreRecorder(engine.store, path, "object"),
+        )
+        async with await AsyncDelayedFile(upload).open() as file:
+            await file.write(b"late")
+
+    def look(request: Request) -> None:
+        completed.extend(["yes"] * (request.operation == "complete_upload"))
+        if completed and request.operation == operation and not wrote:
+            scene.elsewhere(write)
+            wrote.append(request.key)
+
+    report = scene.commit(job, commits, traffic=Traffic(before=look))
+    assert report is not None
+    assert wrote
+    assert report.uploads_aborted == 1
+    assert (scene.uploads(), scene.work()) == ([], [])
+    assert scene.bodies() == [b"new"]

@@ -433,6 +433,73 @@ def test_a_version_that_is_listed_and_not_there() -> None:
     run(whole())
 
 
+class MovesBetween(Ignoring):
+    """Whose register is moved between the two requests of a read, or removed, or stands still."""
+
+    def __init__(self, conditions: Conditions, first: str, then: str) -> None:
+        super().__init__(conditions)
+        self.first, self.then = first, then
+        self.asked: list[str] = []
+        self.passed = asyncio.Event()
+
+    async def head(self, key: str) -> ObjectInfo:
+        return await self._in_turn("head", super().head(key))
+
+    async def get(self, key: str, *, size_max: int | None = None) -> bytes:
+        return await self._in_turn("get", super().get(key, size_max=size_max))
+
+    async def _in_turn(self, operation: str, request: Coroutine[Any, Any, Any]) -> Any:
+        self.asked.append(operation)
+        if len(self.asked) > 2:
+            return await request
+        if operation != self.first:
+            await self.passed.wait()
+        try:
+            return await request
+        finally:
+            if operation == self.first:
+                store = MemoryStore(BUCKET, self.world)
+                match self.then:
+                    case "moved":
+                        await Register(store, KEY, MATCH).swap(await current(store), b"moved")
+                    case "removed":
+                        await store.delete([KEY])
+                self.passed.set()
+
+
+async def current(store: MemoryStore) -> Entry:
+    entry = await Register(store, KEY, MATCH).read()
+    assert entry is not None
+    return entry
+
+
+@pytest.mark.parametrize("first", ["head", "get"])
+@pytest.mark.parametrize("then", ["", "moved", "removed"])
+def test_a_read_whose_requests_are_made_at_once_meets_one_version(first: str, then: str) -> None:
+    async def whole() -> None:
+        store = MovesBetween(MATCH, first, then)
+        plain = MemoryStore(BUCKET, store.world)
+        await Register(plain, KEY, MATCH).create(b"1")
+        entry = await Register(store, KEY, MATCH).read(expected=True)
+        if then == "removed":
+            assert entry is None
+            return
+        assert entry is not None
+        assert (entry.body, entry.etag) == (b"moved" if then else b"1", (await plain.head(KEY)).etag)
+        if not then:
+            assert sorted(store.asked) == ["get", "head"]
+
+    run(whole())
+
+
+def test_a_read_of_what_is_not_there_ends_with_the_first_look() -> None:
+    async def whole() -> None:
+        store = Ignoring(MATCH)
+        assert await Register(store, KEY, MATCH).read(expected=True) is None
+
+    run(whole())
+
+
 class Gate(Ignoring):
     """Lets one request through at a time, in the order in which the tasks are named by ``order``."""
 
