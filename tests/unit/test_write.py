@@ -212,6 +212,9 @@ def test_a_value_that_a_format_cannot_hold_publishes_nothing(url: str) -> None:
         magicfs.write([pa.table({"n": [1]}), pa.table({"n": ["x"]})], url)
     with pytest.raises(UsageError, match="came after rows with"):
         magicfs.write([pa.table({"n": [1]}), pa.table({"m": [1]})], url)
+    far = pa.table({"part": ["a", "b"], "n": pa.array([1, 2**62], pa.timestamp("s"))})
+    with pytest.raises(UsageError, match="parquet files cannot hold a value"):
+        magicfs.write(far, url, partition_by="part")
     with pytest.raises(UsageError, match="which CSV makes an empty line"):
         magicfs.write(pa.table({"n": [1, None]}), url, format="csv")
     assert not visible(url)

@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import pyarrow as pa
+
 from magicfs.tables.formats import FileWriter
 
 __all__ = ["FileName", "Finishers", "OpenFile", "OutputFile"]
@@ -40,16 +42,20 @@ class FileName:
         return f"{self.stem}-c{number:03d}{self.extension}" if number else f"{self.stem}{self.extension}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OpenFile:
     """A file that is being written, and what encodes rows into it."""
 
     file: OutputFile
     writer: FileWriter
+    rest: pa.Table | None = None  # rows that are encoded when the file is finished
 
     def finish(self) -> int:
         """End the file and hand it over, or discard it if that fails. Returns its bytes."""
         try:
+            if self.rest is not None:
+                self.writer.write(self.rest)
+                self.rest = None
             self.writer.close()
             self.file.close()
         except BaseException:

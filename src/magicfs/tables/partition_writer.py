@@ -125,6 +125,7 @@ class PartitionWriter:
             # Open ones first, so that few need to be closed to open others.
             waiting = sorted(self._partitions.values(), key=lambda one: one.open is None)
             for partition in waiting:
+                self._leave_rest(partition)
                 self._finish(partition, here=partition is waiting[-1])
             self._finishers.close()
         except BaseException:
@@ -244,6 +245,16 @@ class PartitionWriter:
                 self._finishers.finish(opened)
             else:
                 self._finishers.take(opened)
+
+    def _leave_rest(self, partition: _Partition) -> None:
+        """Have the last rows of a file encoded by whoever finishes it: several at once. Not where they may be
+        too many for one file.
+        """
+        if partition.batches and self._file_rows is None and self._file_bytes is None:
+            opened = partition.open or self._begin(partition)
+            opened.rest = pa.Table.from_batches(partition.batches)
+            self._buffered -= partition.size
+            partition.batches, partition.size = [], 0
 
     def _finish(self, partition: _Partition, *, here: bool = False) -> None:
         """Write out what a partition holds and finish its file; if more rows come, it begins again."""

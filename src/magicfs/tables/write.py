@@ -161,15 +161,22 @@ class _Files:
         """Write what one task has got, in a task that is set up."""
         import pyarrow as pa
 
-        with self._writer(task) as writer:
-            for batch in batches:
-                try:
+        reading = False
+        try:
+            with self._writer(task) as writer:
+                reading = True
+                for batch in batches:
+                    reading = False
                     writer.write(self.types.convert(batch))
-                except pa.ArrowException as error:
-                    raise UsageError(
-                        f"{self.file_format} files cannot hold a value: {error}; cast the column, or choose "
-                        "another format; nothing is published"
-                    ) from error
+                    reading = True
+                reading = False
+        except pa.ArrowException as error:
+            if reading:  # the caller's own
+                raise
+            raise UsageError(
+                f"{self.file_format} files cannot hold a value: {error}; cast the column, or choose another "
+                "format; nothing is published"
+            ) from error
         task.count("records_written", writer.rows)
 
     def _writer(self, task: Task) -> PartitionWriter:
