@@ -25,6 +25,7 @@ GROUPS: Final[Mapping[str, tuple[Run, str]]] = {
     "stream": ("bench", "benchmarks.groups.stream"),
     "many": ("bench", "benchmarks.groups.many"),
     "rows": ("bench", "benchmarks.groups.rows"),
+    "engines": ("bench", "benchmarks.groups.engines"),
     "partitions": ("bench", "benchmarks.groups.partitions"),
     "cold": ("bench", "benchmarks.groups.cold"),
     "latency": ("bench", "benchmarks.groups.latency"),

@@ -36,12 +36,14 @@ class DuckdbCopy:
     def versions(self) -> dict[str, str]:
         return {"duckdb": duckdb.__version__}
 
-    def write_rows(self, clock: Clock, where: str, table: str) -> None:
-        """A dataset of many partitions, compressed as pyarrow does by default."""
+    def write_rows(self, clock: Clock, where: str, table: str, partitioned: bool = True) -> None:
+        """A dataset of many partitions, or one file, compressed as pyarrow does by default."""
         rows = data.rows(table)
         self._connection.register("given", rows)
         columns = ", ".join(data.PARTITION_COLUMNS)
-        options = f"FORMAT parquet, COMPRESSION snappy, PARTITION_BY ({columns})"
+        options = "FORMAT parquet, COMPRESSION snappy"
+        options += f", PARTITION_BY ({columns})" if partitioned else ""
+        target = where if partitioned else f"{where}/part.parquet"
         with clock("write"):
-            self._connection.execute(f"COPY given TO 's3://{self._bucket}/{where}' ({options})")
+            self._connection.execute(f"COPY given TO 's3://{self._bucket}/{target}' ({options})")
         self._connection.unregister("given")
