@@ -74,6 +74,8 @@ def _examine(
             except Exception as error:  # noqa: BLE001 - told, and the other cases are played all the same
                 _say(traceback.format_exc())
                 wrong[name] = f"{type(error).__name__}: {error}"[:500]
+            finally:
+                ground.end()
             _say(
                 f"{engine}: {name}: {'WRONG' if name in wrong else 'right'}, {time.monotonic() - began:.1f} s"
             )

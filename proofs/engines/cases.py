@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
@@ -63,6 +63,7 @@ class Ground:
     directory: Path
     cluster: str
     number: int = 0
+    drivers: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def order(self, trouble: Trouble = "none") -> Order:
         """An order for a new destination with old data."""
@@ -98,20 +99,27 @@ class Ground:
 
     def start(self, order: Order) -> subprocess.Popen[str]:
         """A driver's process, the leader of a group."""
-        return subprocess.Popen(  # noqa: S603
+        driver = subprocess.Popen(  # noqa: S603
             [sys.executable, "-m", "proofs.engines.run_driver", json.dumps(asdict(order))],
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
         )
+        self.drivers.append(driver)
+        return driver
+
+    def end(self) -> None:
+        """Kill what is left of the drivers of a case."""
+        for driver in self.drivers:
+            with suppress(ProcessLookupError):
+                os.killpg(driver.pid, signal.SIGKILL)
+            driver.communicate()
+        self.drivers.clear()
 
     def result(self, driver: subprocess.Popen[str]) -> Mapping[str, Any]:
         """Wait for a driver; returns what it says."""
-        try:
-            said, _ = driver.communicate(timeout=_DRIVER_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(driver.pid, signal.SIGKILL)
-            raise
+        said, _ = driver.communicate(timeout=_DRIVER_S)
+        self.drivers.remove(driver)
         lines = [line for line in said.splitlines() if line.startswith('{"published"')]
         if not lines:
             raise Wrong(f"the driver ended with status {driver.returncode} and said nothing: {said[-500:]}")
@@ -151,9 +159,7 @@ class Ground:
         """Wait until what a dead driver has left behind has come to its end, then kill its own workers."""
         driver.wait(_DRIVER_S)
         self.wait_until_quiet()
-        with suppress(ProcessLookupError):
-            os.killpg(driver.pid, signal.SIGKILL)
-        driver.communicate()
+        self.end()
 
     def wait_until_quiet(self) -> None:
         """Wait until no request has come for a while."""
