@@ -9,6 +9,7 @@ __all__ = ["SIDE_MUTANTS", "SideMutant"]
 
 _ADOPT: Final = "magicfs.datasets.adopt"
 _JOB: Final = "magicfs.job.job"
+_JOB_COMMIT: Final = "magicfs.job.commit"
 _SETTINGS: Final = "magicfs.filesystem.job_settings"
 _CAPACITY: Final = "magicfs.transaction.capacity"
 
@@ -108,8 +109,8 @@ SIDE_MUTANTS: Final[tuple[SideMutant, ...]] = (
     SideMutant(
         "commits that nobody handed over are not missed",
         "not_handed_over",
-        _JOB,
-        "if missing := sorted(set(listed) - known):",
+        _JOB_COMMIT,
+        "if missing := sorted(set(listed) - {one.task_id for one in commits}):",
         "if missing := sorted(set(listed) - set(listed)):",
     ),
     SideMutant(

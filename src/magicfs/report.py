@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
-from html import escape
 from itertools import islice
 from typing import Any, Literal
 
@@ -162,6 +161,8 @@ class JobReport:
 
 def html_table(rows: Iterable[tuple[str, object]]) -> str:
     """A table of names and values, for notebooks."""
+    from html import escape
+
     cells = (
         f"<tr><th style='text-align:left'>{escape(name)}</th>"
         f"<td style='text-align:left'>{escape(str(value))}</td></tr>"

@@ -175,10 +175,18 @@ def write(
         given = storage_options if worker_storage_options is None else worker_storage_options
         workers = replace(chosen, input_sorted=sort, storage_options=dict(given or {}))
         return _run(job, plain, _Function(job.spec, workers, df.schema), commit)
-    except OutputExists:
+    except OutputExists as error:
         if mode == "ignore":
             return JobReport(job.id, job.url, committer, chosen.conflict, 0, 0, 0, 0.0, skipped=True)
-        raise
+        raise told_of_modes(error, mode) from None
+
+
+def told_of_modes(error: OutputExists, mode: str) -> OutputExists:
+    """The error with the advice that a caller of ``write`` can follow, who gives a mode."""
+    if mode not in {"append", "overwrite"}:
+        told, _, _ = error.message.rpartition("; ")
+        error.message = f"{told}; choose another destination, or mode='append' or 'overwrite'"
+    return error
 
 
 def job_of(
