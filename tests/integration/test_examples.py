@@ -117,9 +117,25 @@ def test_scheduler_publishes_a_run_once(
     assert not ministack.pending_uploads(bucket)
 
 
+@pytest.mark.parametrize(
+    ("example", "shown", "shards"),
+    [
+        ("numpy_shards.py", "999000\n", 4),
+        ("safetensors_shards.py", "{'layer 0': 0, 'layer 1': 200, 'layer 2': 400, 'layer 3': 600}\n", 8),
+    ],
+)
+def test_shards_are_saved_and_the_newest_are_loaded(
+    ministack: Server, bucket_factory: Any, example: str, shown: str, shards: int
+) -> None:
+    bucket = bucket_factory(ministack)
+    assert run(example, ministack, f"s3://{bucket}/run %é") == shown
+    assert len(ministack.visible_keys(bucket)) == shards
+    assert ministack.pending_uploads(bucket) == []
+
+
 def test_every_example_is_run_here() -> None:
     names = sorted(path.name for path in EXAMPLES.glob("*.py"))
     assert names == [
-        *("airflow_task.py", "dagster_asset.py", "prefect_flow.py", "process_pool.py"),
-        *("spark_csv.py", "spark_images.py"),
+        *("airflow_task.py", "dagster_asset.py", "numpy_shards.py", "prefect_flow.py", "process_pool.py"),
+        *("safetensors_shards.py", "spark_csv.py", "spark_images.py"),
     ]

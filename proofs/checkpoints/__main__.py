@@ -1,0 +1,7 @@
+"""``python -m proofs.checkpoints``."""
+
+import sys
+
+from proofs.checkpoints.main import main
+
+sys.exit(main())
