@@ -54,8 +54,8 @@ POINTS: Final[Mapping[str, Callable[[dict[str, Any]], object]]] = {
     "before its task commits": lambda _: _before(Task, "commit"),
     "after its task has committed": lambda _: _after(StorageWriter, "_write"),
     "before the job commits": lambda _: _before(Job, "commit"),
-    "with one file visible": lambda options: options.update(progress=lambda _: _die()),
+    "while it publishes": lambda options: options.update(progress=lambda _: _die()),
     "after the job has committed": lambda _: _after(StorageWriter, "finish"),
     RAISES: lambda _: _before(Task, "commit", _raise),
 }
-"""Of a writer's rank, and the last four but one of the coordinator."""
+"""Any rank may come to the first four; the coordinator alone to the next three."""
