@@ -6,14 +6,15 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from magicfs.testing.servers import Ministack, SeaweedFS
+from magicfs.testing.servers import Ministack, SeaweedFS, Server
 from proofs.faults import table
-from proofs.faults.cases import CASES
-from proofs.faults.tools import TOOLS
-from proofs.faults.trial import Absent, Trial, faults_of
+from proofs.faults.cases import CASES, Case
+from proofs.faults.tools import TOOLS, Tool
+from proofs.faults.trial import Absent, Outcome, Trial, faults_of
 
 __all__ = ["main"]
 
@@ -26,35 +27,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", metavar="TEXT", default="", help="writers whose name holds this")
     parser.add_argument("--case", metavar="TEXT", default="", help="cases whose name holds this")
     parser.add_argument("--server", choices=_SERVERS, default="seaweedfs")
+    parser.add_argument("--at-once", metavar="N", type=int, default=2, help="writers at once")
     parser.add_argument(
         "--write", metavar="FILE", type=Path, help="put the table between its marks in a page"
     )
     given = parser.parse_args(arguments)
     cases = [one for one in CASES if given.case in one.name]
     figures: dict[str, dict[str, Any]] = {}
-    versions: dict[str, str] = {}
+    versions: dict[str, dict[str, str]] = {}
     wrong: list[str] = []
     absent: dict[str, str] = {}
-    with _SERVERS[given.server]() as server:
-        for number, tool in enumerate(TOOLS):
-            if given.only not in tool.name:
-                continue
+    tools = [one for one in TOOLS if given.only in one.name]
+    with _SERVERS[given.server]() as server, ThreadPoolExecutor(given.at_once) as pool:
+        runs = [pool.submit(_tried, tool, server, number, cases) for number, tool in enumerate(tools)]
+        for tool, run in zip(tools, runs, strict=True):
             try:
-                trial = Trial(tool, server, number)
-                outcomes = trial.run(cases)
+                installed, outcomes = run.result()
             except Absent as error:
                 absent[tool.name] = str(error)
-                _say(f"absent: {error}")
                 if tool.ours:
                     wrong.append(f"{tool.name}: {error}")
                 continue
-            versions |= trial.versions
+            versions[tool.name] = installed
             figures[tool.name] = {one.case: one.figures() for one in outcomes}
-            for outcome in outcomes:
-                _say(f"{tool.name}, {outcome.case}: {json.dumps(outcome.figures())}")
+            for outcome in outcomes if tool.ours else ():
                 [case] = [one for one in cases if one.name == outcome.case]
-                faults = faults_of(outcome, case) if tool.ours else []
-                wrong += [f"{tool.name}, {case.name}: {one}" for one in faults]
+                wrong += [f"{tool.name}, {case.name}: {one}" for one in faults_of(outcome, case)]
     if given.write is not None:
         shown = table.render(figures, versions, given.server, [one.name for one in cases])
         text = given.write.read_text(encoding="utf-8")
@@ -64,6 +62,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     told = {"server": given.server, "versions": versions, "absent": absent, "wrong": wrong, "tools": figures}
     print(json.dumps(told, separators=(",", ":")))  # noqa: T201
     return 1 if wrong else 0
+
+
+def _tried(
+    tool: Tool, server: Server, number: int, cases: Sequence[Case]
+) -> tuple[dict[str, str], list[Outcome]]:
+    try:
+        trial = Trial(tool, server, number)
+        outcomes = trial.run(cases)
+    except Absent as error:
+        _say(f"absent: {error}")
+        raise
+    for outcome in outcomes:
+        _say(f"{tool.name}, {outcome.case}: {json.dumps(outcome.figures())}")
+    return trial.versions, outcomes
 
 
 def _say(line: str) -> None:

@@ -22,17 +22,27 @@ class Tool:
     ours: bool = False
     takes_source: bool = True
     """Whether it draws the rows itself, so that their source can fail while it writes."""
-    log: bool = False  # whether its readers go by a log, and not by what lies below the prefix
+    log: str | None = None  # what reads by the writer's own log: ``module:function``, called with a place
 
     def write(self) -> Callable[[Any, Any], None]:
         """The function that writes."""
-        module, _, function = self.side.partition(":")
-        found: Callable[[Any, Any], None] = getattr(import_module(f"proofs.faults.sides.{module}"), function)
+        found: Callable[[Any, Any], None] = _named(self.side)
         return found
+
+    def read(self, place: Any) -> list[int]:
+        """The ids of all rows, as readers of its log see them."""
+        assert self.log is not None
+        ids: list[int] = _named(self.log)(place)
+        return ids
 
     def versions(self) -> dict[str, str]:
         """What is installed; called where the writer runs."""
         return {one: version(one) for one in self.packages}
+
+
+def _named(where: str) -> Any:
+    module, _, function = where.partition(":")
+    return getattr(import_module(f"proofs.faults.sides.{module}"), function)
 
 
 _ARROW = "pyarrow>=18"
@@ -56,7 +66,13 @@ TOOLS = (
         takes_source=False,
     ),
     Tool("Dask to_parquet", "peers:dask", ("dask",), ("dask[dataframe]>=2026.8", "s3fs", _ARROW)),
-    Tool("deltalake overwrite", "peers:deltalake", ("deltalake",), ("deltalake>=1.6", _ARROW), log=True),
+    Tool(
+        "deltalake overwrite",
+        "peers:deltalake",
+        ("deltalake",),
+        ("deltalake>=1.6", _ARROW),
+        log="peers:deltalake_ids",
+    ),
     Tool(
         "DuckDB COPY",
         "peers:duckdb",

@@ -44,14 +44,14 @@ class Outcome:
     case: str
     ended: str  # ``failed``, ``killed``, or ``written``: then it did not fail at all
     found: Found
-    by_manifest: tuple[int, int] | None = None  # old and new rows that a reader of manifests saw; ours
+    by_log: tuple[int, int] | None = None  # old and new rows that readers of manifests, or of its log, saw
     recovered: Found | None = None  # after recover; ours
 
     def figures(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         told: dict[str, Any] = {"ended": self.ended, **self.found.figures()}
-        if self.by_manifest is not None:
-            told["rows_by_manifest"] = list(self.by_manifest)
+        if self.by_log is not None:
+            told["rows_by_log"] = list(self.by_log)
         if self.recovered is not None:
             told["after_recover"] = self.recovered.figures()
         return told
@@ -108,7 +108,7 @@ class Trial:
         found = ground.seen(self._server, self._bucket, prefix, before)
         ended = "killed" if killed else "failed" if process.returncode else "written"
         if not self.tool.ours:
-            return Outcome(case.name, ended, found)
+            return Outcome(case.name, ended, found, self._by_log(prefix) if self.tool.log else None)
         by_manifest = self._by_manifest(prefix)
         self._recover(prefix)
         recovered = ground.seen(self._server, self._bucket, prefix, before)
@@ -117,8 +117,15 @@ class Trial:
     def _by_manifest(self, prefix: str) -> tuple[int, int]:
         place = self._place(self._server.endpoint, prefix)
         dataset = magicfs.dataset(place.url, storage_options=place.storage_options)
-        ids = dataset.to_table(columns=["id"])["id"].to_pylist()
-        return sum(one < NEW_IDS for one in ids), sum(one >= NEW_IDS for one in ids)
+        return _old_and_new(dataset.to_table(columns=["id"])["id"].to_pylist())
+
+    def _by_log(self, prefix: str) -> tuple[int, int]:
+        place = self._place(self._server.endpoint, prefix).dump()
+        command = [self._python, "-m", "proofs.faults.victim", self.tool.name, "read", place]
+        done = subprocess.run(  # noqa: S603 - our own module
+            command, cwd=_ROOT, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
+        )
+        return _old_and_new(json.loads(done.stdout))
 
     def _recover(self, prefix: str) -> None:
         """As a user does whose driver is dead: finish what was being committed, discard what was not."""
@@ -145,6 +152,10 @@ class Trial:
             text=True,
             start_new_session=True,
         )
+
+
+def _old_and_new(ids: Sequence[int]) -> tuple[int, int]:
+    return sum(one < NEW_IDS for one in ids), sum(one >= NEW_IDS for one in ids)
 
 
 def _killed(process: subprocess.Popen[str], proxy: FaultProxy, stop: Stop | None) -> bool:
@@ -185,8 +196,8 @@ def faults_of(outcome: Outcome, case: Case) -> list[str]:
     assert outcome.recovered is not None
     after = outcome.recovered
     old = (OLD_ROWS, 0)
-    if outcome.by_manifest not in (old, (0, NEW_ROWS)):
-        wrong.append(f"a reader of manifests sees rows {outcome.by_manifest}")
+    if outcome.by_log not in (old, (0, NEW_ROWS)):
+        wrong.append(f"a reader of manifests sees rows {outcome.by_log}")
     if not case.publishing and (outcome.found.old_rows, outcome.found.new_files) != old:
         wrong.append(f"{outcome.found.old_rows} old rows and {outcome.found.new_files} new files are visible")
     if (after.old_rows, after.new_rows) not in (old, (0, NEW_ROWS)):

@@ -77,9 +77,10 @@ def test_nothing_may_be_wrong_with_ours(one: Outcome, publishing: bool, wrong: s
 
 def test_the_table_is_put_between_its_marks() -> None:
     figures = {"ours": {"a": outcome(with_(OLD, uploads=2)).figures()}, "theirs": {"b": {"ended": "written"}}}
-    shown = table.render(figures, {"x": "1.0"}, "a server", ["a", "b"])
+    shown = table.render(figures, {"ours": {"x": "1.0"}, "theirs": {"x": "2.0"}}, "a server", ["a", "b"])
     assert "| ours | 4 / 0 / 2 → 4 / 0 / 0 |  |" in shown
-    assert "| theirs |  | not reached |" in shown
+    assert shown.endswith("On a server; x 1.0, x 2.0.")
+    assert "| theirs |  | no such step |" in shown
     assert table.put_in(f"x\n{table.BEGIN}\nold\n{table.END}\ny", shown) == (
         f"x\n{table.BEGIN}\n{shown}\n{table.END}\ny"
     )

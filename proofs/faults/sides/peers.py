@@ -15,6 +15,7 @@ __all__ = [
     "daft",
     "dask",
     "deltalake",
+    "deltalake_ids",
     "duckdb",
     "polars",
     "pyarrow_native",
@@ -127,7 +128,7 @@ def dask(place: Place, rows: Rows) -> None:
         overwrite=True,
         partition_on="p",
         write_index=False,
-        schema={"body": pa.binary()},
+        schema=SCHEMA,
         storage_options=place.storage_options,
         compute_kwargs={"scheduler": "threads"},
     )
@@ -156,6 +157,15 @@ def deltalake(place: Place, rows: Rows) -> None:
     reader = pa.RecordBatchReader.from_batches(SCHEMA, rows.whole())
     options = place.object_store | {"conditional_put": "etag"}
     dl.write_deltalake(place.url, reader, mode="overwrite", partition_by=["p"], storage_options=options)
+
+
+def deltalake_ids(place: Place) -> list[int]:
+    """The ids of the table's rows."""
+    import deltalake as dl
+
+    table = dl.DeltaTable(place.url, storage_options=place.object_store)
+    ids: list[int] = pa.table(table.to_pyarrow_table(columns=["id"]))["id"].to_pylist()
+    return ids
 
 
 def duckdb(place: Place, rows: Rows) -> None:
@@ -199,7 +209,7 @@ def ray(place: Place, rows: Rows) -> None:
     import ray as engine
     from ray.data import SaveMode
 
-    engine.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    engine.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, ignore_reinit_error=True)
 
     def make(batch: Any) -> Any:
         return rows.table(int(batch["id"][0]))
