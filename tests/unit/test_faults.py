@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from magicfs.testing.fault_proxy import Action, RequestSeen
@@ -9,8 +12,10 @@ from proofs.faults import table
 from proofs.faults.cases import CASES, Stop, rule_of, stop_of
 from proofs.faults.ground import Found
 from proofs.faults.rows import NEW_ROWS, OLD_ROWS
+from proofs.faults.tools import TOOLS
 from proofs.faults.trial import Outcome, faults_of
 
+README = (Path(__file__).parents[2] / "README.md").read_text()
 OLD = Found(old_files=4, new_files=0, old_rows=OLD_ROWS, new_rows=0, unreadable=0, uploads=0)
 NEW = Found(old_files=0, new_files=4, old_rows=0, new_rows=NEW_ROWS, unreadable=0, uploads=0)
 WHILE_WRITING, WHILE_PUBLISHING = CASES[2], CASES[-1]
@@ -86,3 +91,17 @@ def test_the_table_is_put_between_its_marks() -> None:
     )
     with pytest.raises(ValueError, match="the page has no"):
         table.put_in("x", shown)
+
+
+def test_the_table_of_the_readme_is_one_of_these_writers_and_cases() -> None:
+    shown = README.partition(table.BEGIN)[2].partition(table.END)[0]
+    head, _, *lines = [line for line in shown.splitlines() if line.startswith("|")]
+    assert head == f"| overwrites by | {' | '.join(case.name for case in CASES)} |"
+    ours = {tool.name: tool.ours for tool in TOOLS}
+    named = [line.split(" | ")[0].removeprefix("| ") for line in lines]
+    assert set(named) <= set(ours)
+    assert sum(ours[name] for name in named) >= 5
+    for name, line in zip(named, lines, strict=True):
+        cells = re.findall(r"→ (\d) / (\d) / (\d)", line)
+        assert len(cells) == (len(CASES) if ours[name] else 0)
+        assert set(cells) <= {("4", "0", "0"), ("0", "4", "0")}
