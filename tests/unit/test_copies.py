@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 import magicfs
-from magicfs.errors import UsageError
+from magicfs.errors import StoreError, UsageError
 from magicfs.filesystem.upload import copies
 from magicfs.filesystem.upload.copies import Copy
 from magicfs.filesystem.upload.memory import LIMIT_VARIABLE, Share, memory
 from magicfs.job.job import Job
 from magicfs.job.task import Task
+from magicfs.stores.memory import MemoryStore
 from proofs.scenes.memory_scene import BUCKET, MemoryScene
 
 URL = f"memory://{BUCKET}/sales"
@@ -65,6 +66,28 @@ def test_what_was_renamed_is_published_with_what_it_was_opened_with(
     for key in found:
         assert scene.run(store.head(key)).description["ContentType"] == "text/x-row"
     assert any(key.startswith("sales/é %+#/part 1-000000-") for key in found)
+
+
+@pytest.mark.parametrize("tracking", ["store", "memory"])
+@pytest.mark.parametrize("request_that_fails", ["create_upload", "put_part", "abort_upload"])
+def test_a_rename_that_fails_loses_no_file(
+    scene: MemoryScene, tracking: str, request_that_fails: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, task = task_on(scene, tracking)
+    path = write(task, NAME, b"row")
+
+    async def fails(*_: Any, **__: Any) -> None:
+        raise StoreError(request_that_fails, path, "disk full (507)")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryStore, request_that_fails, fails)
+        with pytest.raises(StoreError, match="disk full"):
+            task.filesystem.mv(path, f"{task.path}/moved")
+    there = [one for one in (path, f"{task.path}/moved") if task.filesystem.exists(one)]
+    assert any(task.filesystem.cat_file(one) == b"row" for one in there)
+    task.abort()
+    # What could not be aborted then is told by its name, and goes with the job.
+    assert len(scene.uploads()) == (request_that_fails == "abort_upload" and tracking == "memory")
 
 
 @pytest.mark.parametrize("tracking", ["store", "memory"])
