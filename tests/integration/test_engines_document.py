@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import subprocess
@@ -37,6 +38,15 @@ ELSEWHERE = {
     ),
 }
 """Readers whose requirements do not go together with ours: environment, requirements, first line."""
+
+
+OWN_PAGES = {
+    "a DataFrame of PySpark": "spark/writing.py",
+    "a DataFrame of Dask": "engines/dask.py",
+    "a Dataset of Ray Data": "engines/ray.py",
+    "a DataFrame of Daft": "engines/daft.py",
+}
+"""Engines that this process does not start, and where their calls are."""
 
 
 def lines_of(title: str) -> dict[str, list[str]]:
@@ -122,7 +132,7 @@ def sorted_rows(found: Any) -> list[dict[str, Any]]:
 EXPECTED = TABLE.to_pylist()
 
 
-@pytest.mark.parametrize("name", [name for name in CALLS if name != "a DataFrame of PySpark"])
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in OWN_PAGES])
 def test_every_call_publishes_every_row(
     name: str, url: str, names: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,9 +154,28 @@ def test_every_call_publishes_every_row(
     assert sorted_rows(magicfs.dataset(url).to_table()) == EXPECTED
 
 
-def test_the_page_of_spark_has_the_line_of_the_table() -> None:
-    """It is run with Spark by the tests of that page."""
-    assert "magicfs.spark.write(df" in CALLS["a DataFrame of PySpark"][0]
+@pytest.mark.parametrize("name", OWN_PAGES)
+def test_lines_of_engines_with_a_page_are_calls_of_functions_that_there_are(name: str) -> None:
+    """They are run with the engine: Spark by the tests of its room, the others by ``tox run -e engines``."""
+    [call] = ast.parse(CALLS[name][0]).body
+    assert isinstance(call, ast.Expr)
+    assert isinstance(call.value, ast.Call)
+    assert isinstance(call.value.func, ast.Attribute)
+    path = Path(magicfs.__file__).parent / OWN_PAGES[name]
+    function = call.value.func.attr
+    [found] = [
+        one
+        for one in ast.walk(ast.parse(path.read_text()))
+        if isinstance(one, ast.FunctionDef) and one.name == function
+    ]
+    taken = {argument.arg for argument in [*found.args.args, *found.args.kwonlyargs]}
+    assert {keyword.arg for keyword in call.value.keywords} <= taken
+
+
+def test_the_page_of_spark_has_the_line_that_reads() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+    [name] = [name for name in READERS if name.startswith("PySpark")]
+    assert READERS[name][-1].replace("url", '"s3://bucket/flights"') in page
 
 
 @pytest.mark.parametrize("name", OWN)
