@@ -18,7 +18,6 @@ from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from magicfs.errors import UsageError
-from magicfs.filesystem.thread_state import keep_state
 from magicfs.stores import fork_safety
 
 __all__ = ["Sink", "WriteOnlyFile", "raised_in_body"]
@@ -63,7 +62,6 @@ class Sink(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         """Take all the data in, whose memory is its owner's again afterwards."""
-        keep_state()
         view = memoryview(data)
         if self.state == "open":
             self.take(view)

@@ -12,7 +12,6 @@ import random
 import signal
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,7 +24,6 @@ import pyarrow.parquet
 import pytest
 
 from magicfs.errors import StoreError, UsageError
-from magicfs.filesystem import thread_state
 from magicfs.filesystem.write_only_file import Sink, WriteOnlyFile
 from magicfs.stores.memory import MemoryStore
 from proofs.scenes.job_scene import JobScene
@@ -97,45 +95,6 @@ def _as_writable(view: memoryview) -> Any:
 class Plain(WriteOnlyFile):
     def abort(self) -> None:
         """Nothing to discard."""
-
-
-def test_threads_of_arrow_keep_their_state_between_two_calls(
-    scene: MemoryScene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: Counter[int] = Counter()
-    remembered: Counter[int] = Counter()
-    state = threading.local()  # is dropped with the state of a thread
-    write = Sink.write
-
-    def counted(self: Sink, data: Any) -> int:
-        written = write(self, data)
-        thread = threading.get_native_id()
-        calls[thread] += 1
-        state.calls = remembered[thread] = getattr(state, "calls", 0) + 1
-        return written
-
-    monkeypatch.setattr(Sink, "write", counted)
-    numbers = np.arange(300_000)
-    pyarrow.dataset.write_dataset(
-        pa.table({"part": numbers % 30, "n": numbers}),
-        FILE.rpartition("/")[0],
-        filesystem=scene.filesystem,
-        format="parquet",
-        partitioning=["part"],
-        max_rows_per_group=1000,
-        max_open_files=3,
-    )
-    assert max(calls.values()) > 2
-    for thread, count in calls.items():
-        assert count - remembered[thread] <= 1, "all but the first"
-
-
-def test_threads_of_python_need_no_help() -> None:
-    kept = list(thread_state._kept)
-    with ThreadPoolExecutor(1) as pool:
-        for _ in range(3):
-            pool.submit(thread_state.keep_state).result()
-    assert thread_state._kept == kept
 
 
 def test_write_that_is_larger_than_the_buffer_is_not_copied_into_it() -> None:
