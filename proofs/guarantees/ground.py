@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -247,11 +248,13 @@ class LocalGround:
         return _LocalFiles(traffic, actor)
 
     def objects(self) -> dict[str, bytes]:
-        return {
-            str(path.relative_to(self._bucket)): path.read_bytes()
-            for path in sorted(self._bucket.rglob("*"))
-            if path.is_file() and UPLOADS not in path.parts
-        }
+        found = {}
+        for path in sorted(self._bucket.rglob("*")):
+            # Another request of the same job may be under way, and take a file of its own away.
+            with suppress(FileNotFoundError):
+                if path.is_file() and UPLOADS not in path.parts:
+                    found[str(path.relative_to(self._bucket))] = path.read_bytes()
+        return found
 
     def uploads(self) -> list[tuple[str, str]]:
         return [

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from magicfs.errors import MagicError
 from proofs.mistakes.user import Rows, Seen, User, a_user
@@ -100,7 +101,7 @@ def _of_error(error: BaseException) -> str:
 
 def _timeless(text: str, bucket: str) -> str:
     """A sentence without names that are new each time."""
-    text = text.replace(bucket, "BUCKET")
+    text = text.replace(bucket, "BUCKET").replace(str(Path.cwd()), "/here")
     text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "JOB", text)
     # Of several witnesses one is named, and which depends on ids.
     text = re.sub(r"_magicfs/(JOB|current)\.json", "_magicfs/….json", text)

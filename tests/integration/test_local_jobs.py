@@ -82,9 +82,16 @@ def test_examples_with_spark_publish_every_file(tmp_path: Path, example: str, fi
     assert hidden(tmp_path / "out") == ["_SUCCESS", "_magicfs"]
 
 
-def test_every_example_is_run_here() -> None:
-    names = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
-    assert names == ["process_pool.py", "spark_csv.py", "spark_images.py"]
+def test_every_example_is_run_here_or_on_s3_alone() -> None:
+    names = {path.name for path in (ROOT / "examples").glob("*.py")}
+    on_s3 = {
+        "airflow_task.py",
+        "dagster_asset.py",
+        "prefect_flow.py",
+        "numpy_shards.py",
+        "safetensors_shards.py",
+    }
+    assert names - on_s3 == {"process_pool.py", "spark_csv.py", "spark_images.py"}
 
 
 _DRIVER = """

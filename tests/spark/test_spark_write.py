@@ -104,7 +104,7 @@ def test_a_file_costs_three_requests_and_a_job_is_tried_out_once(
             "CompleteMultipartUpload": 4,
             "ListObjectsV2": 7,
             "HeadObject": 8 + 1,
-            "GetObject": 3,
+            "GetObject": 2,
             "PutObject": 8,
             "DeleteObjects": 2 + 2,
             "ListMultipartUploads": 2,
