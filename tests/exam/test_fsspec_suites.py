@@ -2,7 +2,7 @@
 
 What passes through behaves as in the wrapped filesystem: excused are exactly the tests that it fails by
 itself. Patterns and trees are resolved here, by fsspec, so that some failures of adlfs do not show. Inside a
-task everything behaves as on a store that shows a task its own writes, but for a table of exceptions.
+task everything behaves as on a store that shows a task its own writes: it reads back what is in hand.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -98,33 +100,13 @@ def test_suites_on_azurite(tmp_path: Path, azurite: Azurite, bucket_factory: Any
 
 # -- inside a task -------------------------------------------------------------------------------------------
 
-REFUSED = r"UsageError: .* is pending and cannot be {} before its job commits; it will be "
-EXCEPTIONS: dict[str, tuple[str, str]] = {
-    r"TestPut\.test_copy_with_source_and_destination_as_list": (
-        "puts ten files, and then reads them back, which is refused: there is no object yet",
-        REFUSED.format("read"),
-    ),
-    r"TestCopyInto\.test_copy_with_source_and_destination_as_list": (
-        "copies ten files, and then reads them back",
-        REFUSED.format("read"),
-    ),
-    r"TestPipe\.test_pipe_exclusive": ("reads back what it has just written", REFUSED.format("read")),
-    r"TestOpen\.test_open_exclusive": ("reads back what it has just written", REFUSED.format("read")),
-    r"TestGet\..*": ("gets what the task has written to local files, so reads it", REFUSED.format("read")),
-    r"TestCopyWithin\..*": (
-        "copies what the task has written, so reads it",
-        REFUSED.format("copied or moved"),
-    ),
-}
-"""Tests that must fail inside a task, why, and how: ten at most, with those on adlfs."""
-
 NO_MAXDEPTH = ("copies from an ordinary path, where adlfs's find knows no maxdepth", "AssertionError")
 DEEPER = r"(\*-True-2|\*1-True-2|\*\*-True-1|\*\*-False-2|\*\*/\*1-True-[12]|subdir\[1-2\]-True-2)"
 ON_ADLFS: dict[str, tuple[str, str]] = {
     r"TestCopyInto\.test_copy_(directory|glob)_to_(existing|new)_directory": NO_MAXDEPTH,
     rf"TestCopyInto\.test_copy_glob_edge_cases\[{DEEPER}-expected\d+\]": NO_MAXDEPTH,
 }
-"""What adlfs fails by itself, too."""
+"""Tests that must fail in a task on adlfs, why, and how: what adlfs fails by itself, too."""
 
 NOTHING_FOUND = {
     f"test_{verb}_glob_edge_cases[{path}-{recursive}-{maxdepth}-expected{number}]"
@@ -140,7 +122,7 @@ def check_in_task(
     tracking: str,
     url: str,
     options: dict[str, Any],
-    exceptions: dict[str, tuple[str, str]] = EXCEPTIONS,
+    exceptions: Mapping[str, tuple[str, str]] = MappingProxyType({}),
 ) -> None:
     found = outcomes(directory, IN_TASK, tracking=tracking, url=url, options=json.dumps(options))
     assert list(found.values()).count(("passed", "")) > 80
@@ -157,9 +139,8 @@ def check_in_task(
 
 
 def test_each_exception_is_needed_and_named() -> None:
-    exceptions = EXCEPTIONS | ON_ADLFS
-    assert len(exceptions) <= 10
-    assert all(why and error for why, error in exceptions.values())
+    assert len(ON_ADLFS) == 2
+    assert all(why and error for why, error in ON_ADLFS.values())
     assert len(NOTHING_FOUND) == 8
 
 
@@ -199,4 +180,4 @@ def test_suites_in_a_task_on_azurite(
     tmp_path: Path, azurite: Azurite, bucket_factory: Any, tracking: str
 ) -> None:
     url = f"abfs://{bucket_factory(azurite)}/sales"
-    check_in_task(tmp_path, tracking, url, azurite.storage_options(), EXCEPTIONS | ON_ADLFS)
+    check_in_task(tmp_path, tracking, url, azurite.storage_options(), ON_ADLFS)
