@@ -37,6 +37,9 @@ Process = Callable[[Store], Coroutine[Any, Any, Any]]
 """What a process does, given its way to the store."""
 
 _STATES_MAX: Final = 60_000
+_AT_ONCE: Final = "'"
+_STILL: Final = 4
+"""Rounds of the loop after which nobody asks for more."""
 _numbers = contextvars.ContextVar[Iterator[int]]("_numbers")
 
 
@@ -65,25 +68,30 @@ def explore(
     end: Callable[[Store, dict[str, Any]], Awaitable[None]],
     *,
     conditions: Conditions | None = None,
+    at_once_in_turn: bool = False,
 ) -> Explored:
     """Follow every order of the requests of some processes.
 
     ``look`` is called in every state, ``end`` in those in which all have ended, with what each has returned
-    or the ``MagicError`` that it raised. Both raise if something is wrong.
+    or the ``MagicError`` that it raised. Both raise if something is wrong. With ``at_once_in_turn`` what one
+    process asks at once arrives in one order only.
     """
     explored, seen = Explored(), set[Any]()
     orders: list[tuple[str, ...]] = [()]
     with asyncio.Runner() as runner:
         while orders:
             order = orders.pop()
-            play = _Play(base, processes, conditions or Conditions())
+            play = _Play(base, processes, conditions or Conditions(), in_turn=at_once_in_turn)
             orders += runner.run(play.follow(order, seen, look, end, explored))
             assert explored.states < _STATES_MAX, "too many states to look at: leave a process out"
     return explored
 
 
 class _Play:
-    def __init__(self, base: SnapshotWorld, processes: Mapping[str, Process], conditions: Conditions) -> None:
+    def __init__(
+        self, base: SnapshotWorld, processes: Mapping[str, Process], conditions: Conditions, *, in_turn: bool
+    ) -> None:
+        self._in_turn = in_turn
         self.world = base.copy()
         self.plain = MemoryStore(BUCKET, self.world)
         assume(self.plain, conditions)
@@ -125,7 +133,7 @@ class _Play:
                     except BaseException as error:
                         error.add_note(f"after the requests of {' '.join(done)}")
                         raise
-                    turn, *others = sorted(self._waiting)
+                    turn, *others = self._next()
                     branches += [(*done, other) for other in others]
                 else:
                     turn = order[len(done)]
@@ -136,8 +144,16 @@ class _Play:
                 task.cancel()
             await asyncio.gather(*tasks.values(), return_exceptions=True)
 
+    def _next(self) -> list[str]:
+        labels = sorted(self._waiting)
+        if not self._in_turn:
+            return labels
+        return list({_process_of(label): label for label in reversed(labels)}.values())[::-1]
+
     async def turn(self, name: str) -> None:
-        self._waiting[name] = waiting = asyncio.get_running_loop().create_future()
+        # What one process asks at once may reach the store in any order, too.
+        label = next(one for one in _labels(name) if one not in self._waiting)
+        self._waiting[label] = waiting = asyncio.get_running_loop().create_future()
         await waiting
 
     def hears(self, name: str, answer: object) -> None:
@@ -145,9 +161,16 @@ class _Play:
         self._heard[name] = hashlib.sha256(self._heard[name] + repr(answer).encode()).digest()
 
     async def _settle(self, tasks: Mapping[str, asyncio.Task[Any]]) -> None:
-        """Wait until every process asks for something or has ended."""
-        while any(name not in self._waiting and not task.done() for name, task in tasks.items()):  # noqa: ASYNC110
+        """Wait until every process has asked for all that it asks for at once, or has ended."""
+        still, before = 0, -1
+        while still < _STILL:
             await asyncio.sleep(0)
+            waiting = {_process_of(label) for label in self._waiting}
+            if any(name not in waiting and not task.done() for name, task in tasks.items()):
+                still = 0
+            else:
+                still = still + 1 if len(self._waiting) == before else 0
+            before = len(self._waiting)
 
     def _state(self) -> Any:
         objects = frozenset((key, held.info.etag) for key, held in self.world.objects.items())
@@ -181,6 +204,14 @@ class _Turns(DelegatingStore):
                 yield item
 
         return whole()
+
+
+def _labels(name: str) -> Iterator[str]:
+    return (f"{name}{_AT_ONCE * count}" for count in itertools.count())
+
+
+def _process_of(label: str) -> str:
+    return label.rstrip(_AT_ONCE)
 
 
 def _own_numbers(place: int) -> contextvars.Context:

@@ -126,7 +126,12 @@ async def sums_left(store: Store) -> list[str]:
 
 
 def every_order(
-    base: SnapshotWorld, *deeds: Process, always: set[str], allowed: set[str] = frozenset(), ends: Any = None
+    base: SnapshotWorld,
+    *deeds: Process,
+    always: set[str],
+    allowed: set[str] = frozenset(),
+    ends: Any = None,
+    at_once_in_turn: bool = False,
 ) -> Explored:
     """Play some deeds in every order; readers see what always is there, and at most what is allowed."""
 
@@ -144,7 +149,7 @@ def every_order(
         assert await files_of(store) == (always | allowed if ends is None else ends)
 
     names = {f"{place} {deed.__name__}": deed for place, deed in enumerate(deeds)}  # type: ignore[attr-defined]
-    return explore(base, names, look, end)
+    return explore(base, names, look, end, at_once_in_turn=at_once_in_turn)
 
 
 def test_two_compactions_beside_a_job_that_appends() -> None:
@@ -215,8 +220,15 @@ def completed() -> SnapshotWorld:
     return world
 
 
-def test_a_recovery_beside_a_compaction() -> None:
-    every_order(completed(), recovers, compacts, always={"a.bin", "b.bin"}, allowed={"new-000000-new.bin"})
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("at_once_in_turn", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_a_recovery_beside_a_compaction(at_once_in_turn: bool) -> None:
+    every_order(
+        *(completed(), recovers, compacts),
+        always={"a.bin", "b.bin"},
+        allowed={"new-000000-new.bin"},
+        at_once_in_turn=at_once_in_turn,
+    )
 
 
 def test_reading_a_pointer_gives_body_and_etag_of_one_version() -> None:
