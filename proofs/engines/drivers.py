@@ -35,9 +35,11 @@ def _dask(order: Order) -> dict[str, Any]:
     import dask.dataframe as dd
     from distributed import Client
 
+    from magicfs.dask import to_parquet
+
     with Client(order.cluster):
         ddf = dd.from_map(partial(_frame, order), range(order.parts), meta=_frame(_quiet(order), 0).iloc[:0])
-        report = magicfs.dask.to_parquet(
+        report = to_parquet(
             *(ddf, order.url),
             partition_by="day",
             conflict=order.conflict,
@@ -80,6 +82,8 @@ def _ray_map(order: Order) -> dict[str, Any]:
 
 def _daft(order: Order) -> dict[str, Any]:
     import daft
+
+    import magicfs.daft
 
     daft.set_runner_ray(address=order.cluster)
     rows = daft.DataType.struct(

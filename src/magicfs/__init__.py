@@ -62,15 +62,7 @@ _HOMES = {
     "verify": "magicfs.datasets.verify",
     "write": "magicfs.tables.write",
 }
-_ROOMS = {
-    "dask": "magicfs.engines.dask",
-    "daft": "magicfs.engines.daft",
-    "errors": "magicfs.errors",
-    "ray": "magicfs.engines.ray",
-    "spark": "magicfs.spark",
-    "testing": "magicfs.testing",
-    "torch": "magicfs.torch",
-}
+_ROOMS = ("daft", "dask", "errors", "ray", "spark", "testing", "torch")
 
 __all__ = [
     "DoctorReport",
@@ -102,7 +94,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
-        return import_module(_ROOMS[name])
+        return import_module(f"magicfs.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'magicfs' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

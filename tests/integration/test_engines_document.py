@@ -42,9 +42,9 @@ ELSEWHERE = {
 
 OWN_PAGES = {
     "a DataFrame of PySpark": "spark/writing.py",
-    "a DataFrame of Dask": "engines/dask.py",
-    "a Dataset of Ray Data": "engines/ray.py",
-    "a DataFrame of Daft": "engines/daft.py",
+    "a DataFrame of Dask": "dask/__init__.py",
+    "a Dataset of Ray Data": "ray/__init__.py",
+    "a DataFrame of Daft": "daft/__init__.py",
 }
 """Engines that this process does not start, and where their calls are."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
@@ -84,8 +85,13 @@ def test_column_named_twice_is_refused() -> None:
 
 
 @pytest.mark.parametrize("engine", ["dask", "ray", "daft"])
-def test_engine_that_is_not_there_is_told_how_to_get(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "load", [lambda name: getattr(magicfs, name), lambda name: import_module(f"magicfs.{name}")]
+)
+def test_engine_that_is_not_there_is_told_how_to_get(
+    engine: str, load: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, engine, None)
-    monkeypatch.delitem(sys.modules, f"magicfs.engines.{engine}", raising=False)
+    monkeypatch.delitem(sys.modules, f"magicfs.{engine}", raising=False)
     with pytest.raises(ImportError, match=rf"pip install 'magicfs\[{engine}\]'"):
-        getattr(magicfs, engine)
+        load(engine)

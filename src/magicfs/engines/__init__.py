@@ -1,4 +1,4 @@
-"""Dask, Ray and Daft: each is a module of its own, loaded when it is first used, as ``magicfs.dask``.
+"""What ``magicfs.dask``, ``magicfs.ray`` and ``magicfs.daft`` have in common: Arrow tables in, one job out.
 
 Spark has a room of its own, ``magicfs.spark``; what has ``submit`` needs none, and goes to ``Job.map``.
 """

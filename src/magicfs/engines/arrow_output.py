@@ -12,6 +12,7 @@ from magicfs.formats.statistics import ROWS
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from magicfs.formats.task_commit import TaskCommit
     from magicfs.job.task import Task
 
 __all__ = ["ArrowOutput"]
@@ -73,6 +74,14 @@ class ArrowOutput:
         )
         task.count(ROWS, rows)
         return rows
+
+    def commit(self, task: Task, tables: Iterable[pa.Table]) -> TaskCommit:
+        """The whole of a task that nobody has set up: set up, write and commit; raises as these do."""
+        with task:
+            self.write(task, tables)
+        commit = task.committed
+        assert commit is not None
+        return commit
 
     def check(self, schema: pa.Schema) -> None:
         """Raise UsageError if a partition column is missing, or nothing else is left."""

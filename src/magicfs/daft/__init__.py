@@ -8,16 +8,15 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from magicfs.engines.arrow_output import ArrowOutput
+from magicfs.engines.arrow_sink import ArrowSink
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.protocol import ids
 from magicfs.protocol.conflict import Conflict
-from magicfs.report import JobReport, ProgressCallback
+from magicfs.report import JobReport
 
 try:
     from daft import DataType, Schema
@@ -34,27 +33,14 @@ __all__ = ["MagicDataSink", "write_parquet"]
 _TASK_BYTES = 6
 
 
-class MagicDataSink(DataSink):
+class MagicDataSink(ArrowSink, DataSink):
     """Publishes what ``df.write_sink`` writes, all or nothing, as files.
 
-    One sink is one job: it is used once. Daft does not tell a sink of a failure: use the job of the sink in a
-    ``with`` block, as ``write_parquet`` does, so that it is aborted then. Each micropartition is a task.
-
-    Args:
-        url: The destination directory, such as ``s3://bucket/sales``.
-        partition_by: Columns whose values become directories, outermost first.
-        file_format: As pyarrow names it: ``parquet``, ``csv``, ``feather`` or ``orc``.
-        **job: What ``magicfs.Job`` takes; ``tracking`` is ``memory`` if it is not given.
-
-    Attributes:
-        job: The job; its ``report`` says what was published.
+    One sink is one job: it is used once. Its arguments are ``url``, ``partition_by``, ``file_format`` and
+    what ``magicfs.Job`` takes; ``job.report`` says what was published. Daft tells no sink of a failure:
+    use the job of the sink in a ``with`` block, as ``write_parquet`` does, so that it is aborted then. Each
+    micropartition is a task.
     """
-
-    def __init__(
-        self, url: str, *, partition_by: str | Sequence[str] = (), file_format: str = "parquet", **job: Any
-    ) -> None:
-        self.job = Job(url, **{"tracking": "memory", **job})
-        self._output = ArrowOutput.of(partition_by, file_format)
 
     def name(self) -> str:
         """The name of the sink in plans."""
@@ -71,11 +57,9 @@ class MagicDataSink(DataSink):
     def write(self, micropartitions: Iterator[Any]) -> Iterator[Any]:
         """Write some micropartitions, in a worker; yields one commit."""
         # Daft numbers no tasks; what ran twice is told apart by what it accepted.
-        with Task(self.job.spec, ids.task_id(f"t{secrets.token_hex(_TASK_BYTES)}")) as task:
-            rows = self._output.write(task, (one.to_arrow() for one in micropartitions))
-        commit = task.committed
-        assert commit is not None
-        yield WriteResult(result=commit, bytes_written=commit.bytes, rows_written=rows)
+        task = Task(self.job.spec, ids.task_id(f"t{secrets.token_hex(_TASK_BYTES)}"))
+        commit = self._output.commit(task, (one.to_arrow() for one in micropartitions))
+        yield WriteResult(result=commit, bytes_written=commit.bytes, rows_written=commit.rows or 0)
 
     def finalize(self, write_results: list[Any]) -> Any:
         """Publish what Daft has accepted."""
@@ -91,8 +75,6 @@ def write_parquet(
     partition_by: str | Sequence[str] = (),
     conflict: Conflict = "fail",
     run_id: str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    progress: ProgressCallback | None = None,
     **job: Any,
 ) -> JobReport:
     """Publish a frame of Daft as Parquet, all or nothing, on its native runner or on Ray's.
@@ -107,10 +89,8 @@ def write_parquet(
         conflict: What to do about data that is there: ``fail``, ``append``, ``replace`` or
             ``replace_partitions``.
         run_id: Name of the run, such as a scheduler's: however often it is run, it is published once.
-        storage_options: Options of the store's filesystem. Secrets among them stay in this process: workers
-            take theirs from the environment, a profile or a role.
-        progress: Called with a ``Progress`` while the files become visible; Daft shows its own before.
-        **job: What else ``magicfs.Job`` takes.
+        **job: What else ``magicfs.Job`` takes, such as ``storage_options``, whose secrets stay in this
+            process, or ``progress``, for which Daft shows its own while it writes.
 
     Returns:
         What was published.
@@ -119,17 +99,5 @@ def write_parquet(
         MagicError: As ``Job.setup`` and ``Job.commit``.
         Exception: What Daft raises for a task that failed.
     """
-    sink = MagicDataSink(
-        url,
-        partition_by=partition_by,
-        conflict=conflict,
-        run_id=run_id,
-        storage_options=storage_options,
-        progress=progress,
-        **job,
-    )
-    with sink.job as made:
-        if made.found.published is not None and made.spec.rerun == "skip":
-            return made.commit(())
-        df.write_sink(sink)
-    return made.report
+    sink = MagicDataSink(url, partition_by=partition_by, conflict=conflict, run_id=run_id, **job)
+    return sink.publish(lambda: df.write_sink(sink))

@@ -8,17 +8,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from magicfs.engines.arrow_output import ArrowOutput
+from magicfs.engines.arrow_sink import ArrowSink
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.protocol import ids
 from magicfs.protocol.conflict import Conflict
-from magicfs.report import JobReport, ProgressCallback
+from magicfs.report import JobReport
 
 try:
     import ray
@@ -35,27 +34,13 @@ if TYPE_CHECKING:
 __all__ = ["MagicDatasink", "RayExecutor", "write_parquet"]
 
 
-class MagicDatasink(Datasink):
+class MagicDatasink(ArrowSink, Datasink):
     """Publishes what ``ds.write_datasink`` writes, all or nothing, as files.
 
-    One sink is one job: it is used once. Ray runs a write task again whose worker died; a task that raised,
-    only with ``ray_remote_args={"retry_exceptions": True}``.
-
-    Args:
-        url: The destination directory, such as ``s3://bucket/sales``.
-        partition_by: Columns whose values become directories, outermost first.
-        file_format: As pyarrow names it: ``parquet``, ``csv``, ``feather`` or ``orc``.
-        **job: What ``magicfs.Job`` takes; ``tracking`` is ``memory`` if it is not given.
-
-    Attributes:
-        job: The job; its ``report`` says what was published.
+    One sink is one job: it is used once. Its arguments are ``url``, ``partition_by``, ``file_format`` and
+    what ``magicfs.Job`` takes; ``job.report`` says what was published. Ray runs a write task again whose
+    worker died; a task that raised, only with ``ray_remote_args={"retry_exceptions": True}``.
     """
-
-    def __init__(
-        self, url: str, *, partition_by: str | Sequence[str] = (), file_format: str = "parquet", **job: Any
-    ) -> None:
-        self.job = Job(url, **{"tracking": "memory", **job})
-        self._output = ArrowOutput.of(partition_by, file_format)
 
     def on_write_start(self, schema: Any = None) -> None:  # noqa: ARG002 - Ray's
         """Set the job up, unless it is."""
@@ -63,11 +48,7 @@ class MagicDatasink(Datasink):
 
     def write(self, blocks: Iterable[Any], ctx: TaskContext) -> TaskCommit:
         """Write one task's blocks, in a worker; returns its commit."""
-        with Task(self.job.spec, ids.task_id(ctx.task_idx)) as task:
-            self._output.write(task, _tables(blocks))
-        commit = task.committed
-        assert commit is not None
-        return commit
+        return self._output.commit(Task(self.job.spec, ids.task_id(ctx.task_idx)), _tables(blocks))
 
     def on_write_complete(self, write_result: WriteResult[TaskCommit]) -> None:
         """Publish what the tasks returned that Ray has accepted."""
@@ -92,8 +73,6 @@ def write_parquet(
     run_id: str | None = None,
     retries: int | None = None,
     concurrency: int | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    progress: ProgressCallback | None = None,
     **job: Any,
 ) -> JobReport:
     """Publish a dataset of Ray Data as Parquet, all or nothing.
@@ -112,10 +91,8 @@ def write_parquet(
         retries: How often Ray runs a write again that has raised. The write is a task of its own then, and
             its blocks go through Ray's object store; without it, Ray writes where the blocks are made.
         concurrency: Most write tasks at once; Ray decides by default.
-        storage_options: Options of the store's filesystem. Secrets among them stay in this process: workers
-            take theirs from the environment, a profile or a role.
-        progress: Called with a ``Progress`` while the files become visible; Ray shows its own before.
-        **job: What else ``magicfs.Job`` takes.
+        **job: What else ``magicfs.Job`` takes, such as ``storage_options``, whose secrets stay in this
+            process, or ``progress``, for which Ray shows its own while it writes.
 
     Returns:
         What was published.
@@ -124,21 +101,9 @@ def write_parquet(
         MagicError: As ``Job.setup`` and ``Job.commit``.
         Exception: What Ray raises for a task that failed.
     """
-    sink = MagicDatasink(
-        url,
-        partition_by=partition_by,
-        conflict=conflict,
-        run_id=run_id,
-        storage_options=storage_options,
-        progress=progress,
-        **job,
-    )
-    with sink.job as made:
-        if made.found.published is not None and made.spec.rerun == "skip":
-            return made.commit(())
-        again = {} if retries is None else {"max_retries": retries, "retry_exceptions": True}
-        ds.write_datasink(sink, ray_remote_args=again, concurrency=concurrency)
-    return made.report
+    sink = MagicDatasink(url, partition_by=partition_by, conflict=conflict, run_id=run_id, **job)
+    again = {} if retries is None else {"max_retries": retries, "retry_exceptions": True}
+    return sink.publish(lambda: ds.write_datasink(sink, ray_remote_args=again, concurrency=concurrency))
 
 
 class RayExecutor:

@@ -9,16 +9,17 @@ For functions of your own, ``job.map(function, range(100), executor=client)`` ta
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from magicfs.engines.arrow_output import ArrowOutput
+from magicfs.engines.arrow_sink import report_of_same_run
 from magicfs.errors import ProtocolViolation
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
 from magicfs.job.task import Task
 from magicfs.protocol.conflict import Conflict
-from magicfs.report import JobReport, ProgressCallback
+from magicfs.report import JobReport
 
 try:
     import dask
@@ -41,8 +42,6 @@ def to_parquet(
     write_index: bool = True,
     run_id: str | None = None,
     retries: int = 3,
-    storage_options: Mapping[str, Any] | None = None,
-    progress: ProgressCallback | None = None,
     client: Any = None,
     **job: Any,
 ) -> JobReport:
@@ -62,11 +61,9 @@ def to_parquet(
         write_index: Whether the index is written, too.
         run_id: Name of the run, such as a scheduler's: however often it is run, it is published once.
         retries: How often the cluster runs a partition again that has failed; local schedulers run it once.
-        storage_options: Options of the store's filesystem. Secrets among them stay in this process: workers
-            take theirs from the environment, a profile or a role.
-        progress: Called with a ``Progress`` while the files become visible.
         client: Dask's client; by default the scheduler that Dask would use.
-        **job: What else ``magicfs.Job`` takes.
+        **job: What else ``magicfs.Job`` takes, such as ``storage_options``, whose secrets stay in this
+            process.
 
     Returns:
         What was published.
@@ -78,17 +75,9 @@ def to_parquet(
     """
     output = ArrowOutput.of(partition_by, "parquet")
     output.check(_schema(ddf, write_index=write_index))
-    made = Job(
-        *(url,),
-        conflict=conflict,
-        run_id=run_id,
-        storage_options=storage_options,
-        progress=progress,
-        **{"tracking": "memory", **job},
-    )
-    with made:
-        if made.found.published is not None and made.spec.rerun == "skip":
-            return made.commit(())
+    with Job(url, conflict=conflict, run_id=run_id, **{"tracking": "memory", **job}) as made:
+        if (report := report_of_same_run(made)) is not None:
+            return report
         if client is None:
             client = getattr(get_scheduler(collections=[ddf]), "__self__", None)
         parts = ddf.to_delayed()
@@ -145,11 +134,8 @@ def _on_cluster(client: Any, writes: Sequence[Any], job: str, retries: int) -> l
 def _write(frame: Any, task: Task | _Tasks, output: ArrowOutput, write_index: bool) -> TaskCommit:
     import pyarrow as pa
 
-    with task if isinstance(task, Task) else task() as open_task:
-        output.write(open_task, [pa.Table.from_pandas(frame, preserve_index=write_index)])
-    commit = open_task.committed
-    assert commit is not None
-    return commit
+    table = pa.Table.from_pandas(frame, preserve_index=write_index)
+    return output.commit(task if isinstance(task, Task) else task(), [table])
 
 
 def _schema(ddf: DataFrame, *, write_index: bool) -> Any:
