@@ -8,42 +8,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 from uuid import uuid4
 
 from fsspec.spec import AbstractFileSystem
 
+from magicfs.datasets import path_records
 from magicfs.datasets.connection import open_destination
 from magicfs.engine import Engine
-from magicfs.errors import (
-    CommitDenied,
-    CommitOutcomeUnknown,
-    FormatError,
-    MagicError,
-    ObjectNotFound,
-    UsageError,
-)
+from magicfs.errors import CommitDenied, CommitOutcomeUnknown, MagicError, UsageError
 from magicfs.filesystem import MagicFileSystem
-from magicfs.filesystem.recording import shown_of, write_id_of
-from magicfs.filesystem.tracking import name_in, tracker
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
-from magicfs.parallel import drained, raise_first
+from magicfs.parallel import raise_first
 from magicfs.protocol import ids, paths
 from magicfs.protocol.conflict import CONFLICTS, Conflict
 from magicfs.protocol.job_state import BEFORE_COMMIT, Wish
 from magicfs.protocol.layout import WorkLayout
-from magicfs.protocol.magic import PENDING, PENDING_SET, MagicPath, locate
+from magicfs.protocol.magic import PENDING, MagicPath, locate
 from magicfs.protocol.paths import Location
-from magicfs.protocol.readback import etag_of_parts
 from magicfs.report import JobReport, human_bytes
 from magicfs.stores import resolve
 from magicfs.stores.interrupt import run_on
 from magicfs.transaction import attempt_output, own_path
 from magicfs.transaction import output as job_output
-from magicfs.transaction.attempt_output import TaskOutput
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.others import find_unfinished_jobs
@@ -52,7 +42,6 @@ from magicfs.transaction.output import JobOutput
 __all__ = ["PathReport", "discard", "discard_found", "publish", "publish_found"]
 
 _SET_FILES = 1000
-_JOB = "job-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,82 +169,16 @@ def _on_path(
     return report
 
 
-# -- what is there -------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Found:
-    """What is recorded below a path."""
-
-    keys: list[str] = field(default_factory=list)  # records and markers
-    output: TaskOutput = field(default_factory=TaskOutput)
-    remembered: list[tuple[str, Pending]] = field(default_factory=list)
-    """Files that only this process knows, by path."""
-
-    @property
-    def pendings(self) -> list[Pending]:
-        return [*self.output.pendings, *(pending for _, pending in self.remembered)]
-
-
-async def _find(engine: Engine, magic: MagicPath) -> _Found:
-    store, found = engine.store, _Found()
-    async for info in store.list(magic.key):
-        if info.key in {magic.key, magic.pending_key} or paths.is_under(info.key, magic.key):
-            found.keys.append(info.key)
-    for key in found.keys:
-        _refuse_job(magic, magic.below(key))
-    known = tracker().snapshot(name_in(store, magic.scope))
-    for path in sorted(known.open):
-        if _is_of(path, magic):
-            raise UsageError(f"{path} is still open; nothing was changed; close it first, or discard it")
-    found.remembered = [
-        (path, pending)
-        for path, pending in sorted(known.finished.items())
-        if _is_of(path, magic) and f"{path}{PENDING}".partition("/")[2] not in found.keys
-    ]
-    records = [key for key in found.keys if key.endswith(PENDING)]
-    await attempt_output.read_pending(engine, records, store.bucket, [magic.destination], found.output)
-    raise_first(found.output.problems)
-    opened = [((p.filename or "").removesuffix(PENDING), p) for p in found.output.pendings]
-    for path, pending in (*opened, *found.remembered):
-        _check_name(magic.below(path.partition("/")[2]), pending)
-    return found
-
-
-def _is_of(path: str, magic: MagicPath) -> bool:
-    return path == magic.path or paths.is_under(path, magic.path)
-
-
-def _refuse_job(asked: MagicPath, found: MagicPath) -> None:
-    """Refuse a path in which a job keeps its work."""
-    first = found.children[0] if found.children else ""
-    is_work = found.key.endswith(PENDING_SET) or found.children[1:] == ("job.json",)
-    if found.owner is None and not (first.startswith(_JOB) and is_work):
-        return
-    job, destination = first.removeprefix(_JOB), f"{found.bucket}/{'/'.join(found.parents)}".rstrip("/")
-    raise UsageError(
-        f"{asked.path} holds work of job {job}, as {found.path} shows; nothing was changed; a job is ended "
-        f"with magicfs commit or magicfs abort, the URL of {destination} and --job {job}"
-    )
-
-
-def _check_name(path: MagicPath, pending: Pending) -> None:
-    if pending.destination_key != path.final_key:
-        raise FormatError(
-            f"{path.path}{PENDING}",
-            "destinationKey",
-            f"is {pending.destination_key!a}, and the path means {path.final_key!a}; nothing was changed; "
-            "somebody has moved or copied the record",
-        )
-
-
 async def _end_earlier(engine: Engine, location: Location, magic: MagicPath, *, publishing: bool) -> None:
     """Bring jobs of the same path to an end whose process has died, or which is slower than this one."""
     for one in await find_unfinished_jobs(engine, magic.destination):
         job = one.job
         if job is None or job.own_path is None:
             continue
-        if not (_is_of(f"{magic.bucket}/{job.own_path}", magic) or paths.is_under(magic.key, job.own_path)):
+        if not (
+            path_records.is_of(f"{magic.bucket}/{job.own_path}", magic)
+            or paths.is_under(magic.key, job.own_path)
+        ):
             continue
         is_open = job.state in BEFORE_COMMIT
         if not is_open and not publishing:
@@ -315,25 +238,24 @@ async def publish_found(
     dry_run: bool = False,
 ) -> PathReport:
     """``publish``, on the store's loop."""
-    found = await _find(engine, magic)
+    found = await path_records.find_records(engine, magic)
     if not dry_run:
         await _end_earlier(engine, location, magic, publishing=True)
-        found = await _find(engine, magic)
-    published = await _published(engine, found.pendings)
+        found = await path_records.find_records(engine, magic)
+    published = await path_records.visible_uploads(engine, found.pendings)
     left = [pending for pending in found.pendings if pending.upload_id not in published]
-    _check_closed(magic, found)
+    path_records.check_closed(magic, found)
     if not found.pendings:
         raise UsageError(
             f"nothing is recorded under {magic.path}; nothing was changed; give the path below which files "
             "were written and closed, or what magicfs pending names"
         )
-    _check_twice(left)
+    path_records.check_twice(left)
     if dry_run:
         return _report(location, magic, "would publish", left)
     context = _context(location, magic, ids.job_id(uuid4()), conflict)
     report = await _commit(engine, context, left) if left else None
-    for path, pending in found.remembered:
-        tracker().withdraw(name_in(engine.store, magic.scope), path, pending.upload_id)
+    path_records.forget(engine, magic, found)
     before = [pending for pending in found.output.pendings if pending.upload_id in published]
     # Left by a call that died when all but this was done.
     raise_first(await own_path.delete_records(engine, context, _packed(engine, context, before)))
@@ -372,49 +294,6 @@ def _packed(engine: Engine, context: JobContext, pendings: Sequence[Pending]) ->
     return job_output.checked(engine, context, numbered)
 
 
-async def _published(engine: Engine, pendings: Sequence[Pending]) -> set[str]:
-    """Ids of uploads whose files are visible already."""
-    found: set[str] = set()
-
-    async def look(pending: Pending) -> bool:
-        try:
-            info = await engine.store.head(pending.destination_key)
-        except ObjectNotFound:
-            return True
-        write_id = write_id_of(pending)
-        if write_id is None:
-            same = info.etag == etag_of_parts(part.etag for part in pending.parts)
-        else:
-            same = shown_of(info, pending) == write_id
-        if same:
-            found.add(pending.upload_id)
-        return True
-
-    await drained(pendings, look, engine.concurrency)
-    return found
-
-
-def _check_closed(magic: MagicPath, found: _Found) -> None:
-    described = {key.removesuffix(PENDING) for key in found.keys if key.endswith(PENDING)}
-    for key in found.keys:
-        if not key.endswith((PENDING, "/")) and key not in described:
-            raise UsageError(
-                f"{magic.bucket}/{key} has no record of its upload: closing the file failed; nothing was "
-                "changed; write it again, or discard it"
-            )
-
-
-def _check_twice(pendings: Sequence[Pending]) -> None:
-    seen: dict[str, Pending] = {}
-    for pending in pendings:
-        other = seen.setdefault(pending.destination_key, pending)
-        if other is not pending:
-            raise UsageError(
-                f"{other.uri} and {pending.uri} have one final name, {pending.destination_key}; nothing was "
-                "changed; publish one of the directories and discard the other"
-            )
-
-
 # -- discarding ----------------------------------------------------------------------------------------------
 
 
@@ -422,13 +301,12 @@ async def discard_found(
     engine: Engine, location: Location, magic: MagicPath, *, dry_run: bool = False
 ) -> PathReport:
     """``discard``, on the store's loop."""
-    found = await _find(engine, magic)
+    found = await path_records.find_records(engine, magic)
     if dry_run:
         return _report(location, magic, "would discard", found.pendings)
     await _end_earlier(engine, location, magic, publishing=False)
     cleaner = engine.for_cleanup()
     raise_first(await attempt_output.abort_uploads(cleaner, found.pendings))
-    for path, pending in found.remembered:
-        tracker().withdraw(name_in(engine.store, magic.scope), path, pending.upload_id)
+    path_records.forget(engine, magic, found)
     raise_first(await attempt_output.delete_keys(cleaner, found.keys))
     return _report(location, magic, "discarded", found.pendings)
