@@ -84,6 +84,7 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         super().__init__(**own)
         self.protocol = ("magic", *(f"magic+{one}" for one in resolve.protocols(self._wrapped)))
         self._has_buckets = resolve.has_buckets(self._wrapped)
+        self._chains_with_slash = resolve.chains_with_slash(self._wrapped)
         self._given = fs is not None
         self._dialect = Dialect.of_hadoop(hadoop)
         self._settings = WriteSettings(

@@ -14,6 +14,7 @@ from magicfs.filesystem import in_hand, listing
 from magicfs.filesystem.connection import Connection
 from magicfs.filesystem.job_settings import known_jobs
 from magicfs.filesystem.recording import MARKER_LENGTH
+from magicfs.filesystem.spelling import rooted
 from magicfs.filesystem.tracking import identity_of, name_in, tracker
 from magicfs.formats.pending import Pending
 from magicfs.protocol.final_names import final_key
@@ -30,6 +31,15 @@ class Reading(Connection):
     """The part of ``MagicFileSystem`` that changes nothing."""
 
     async def _info(self, path: str, **kwargs: Any) -> dict[str, Any]:
+        found: dict[str, Any] = self._as_asked(path, await self._described(path, **kwargs))
+        return found
+
+    def _as_asked(self, path: Any, found: Any) -> Any:
+        """Names as those who take them apart expect them: beginning as the path that they gave."""
+        is_rooted = self._chains_with_slash and stringify_path(path).startswith("/")
+        return rooted(found) if is_rooted else found
+
+    async def _described(self, path: str, **kwargs: Any) -> dict[str, Any]:
         magic = self.locate(path)
         if magic is None:
             found: dict[str, Any] = await self.coroutines._info(self._strip_protocol(path), **kwargs)
@@ -65,10 +75,10 @@ class Reading(Connection):
         magic = self.locate(path)
         if magic is None:
             found: list[Any] = await self.coroutines._ls(self._strip_protocol(path), detail=detail, **kwargs)
-            return found
+            return list(self._as_asked(path, found))
         entries = await listing.children(self.store(magic.bucket), magic, self._remembered(magic))
         self._with_sizes(magic, entries)
-        return entries if detail else [entry["name"] for entry in entries]
+        return list(self._as_asked(path, entries if detail else [entry["name"] for entry in entries]))
 
     async def _walk(
         self,
@@ -96,15 +106,16 @@ class Reading(Connection):
     ) -> Any:
         magic = self.locate(path)
         if magic is None:
-            return await self.coroutines._find(
-                self._strip_protocol(path), maxdepth=maxdepth, withdirs=withdirs, **kwargs
-            )
+            ordinary = self._strip_protocol(path)
+            how = {"maxdepth": maxdepth, "withdirs": withdirs, **kwargs}
+            return self._as_asked(path, await self.coroutines._find(ordinary, **how))
         store, prefix = self.store(magic.bucket), kwargs.get("prefix", "")
         found = await listing.descendants(
             store, magic, self._remembered(magic), maxdepth=maxdepth, withdirs=withdirs, prefix=prefix
         )
         self._with_sizes(magic, found.values())
-        return {name: found[name] for name in sorted(found)} if kwargs.get("detail") else sorted(found)
+        names = sorted(found)
+        return self._as_asked(path, {name: found[name] for name in names} if kwargs.get("detail") else names)
 
     async def _cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any

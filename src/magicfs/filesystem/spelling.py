@@ -15,7 +15,7 @@ from fsspec.utils import stringify_path
 
 from magicfs.stores import resolve, urls
 
-__all__ = ["either", "has_buckets", "parent", "stripped"]
+__all__ = ["either", "has_buckets", "parent", "rooted", "stripped"]
 
 _T = TypeVar("_T")
 
@@ -49,6 +49,17 @@ def stripped(path: Any, buckets: bool) -> Any:
     if buckets:
         return text.strip("/")
     return text.rstrip("/") or "/"
+
+
+def rooted(found: Any) -> Any:
+    """What lists files, names or entries of them, with a slash before each name."""
+    if isinstance(found, str):
+        return f"/{found}"
+    if isinstance(found, list):
+        return [rooted(one) for one in found]
+    if "name" in found and isinstance(found["name"], str):
+        return {**found, "name": f"/{found['name']}"}
+    return {f"/{name}": rooted(entry) for name, entry in found.items()}
 
 
 def parent(path: Any, buckets: bool) -> str:

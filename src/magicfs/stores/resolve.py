@@ -21,6 +21,7 @@ __all__ = [
     "SCHEMES",
     "advice_for",
     "aliases",
+    "chains_with_slash",
     "check",
     "check_leads",
     "filesystem",
@@ -118,6 +119,14 @@ def has_buckets(filesystem: AbstractFileSystem) -> bool:
     """As ``scheme_has_buckets``, for a filesystem."""
     backend = _backend(protocols(filesystem))
     return backend is None or backend.has_buckets
+
+
+def chains_with_slash(filesystem: AbstractFileSystem) -> bool:
+    """Whether the paths that fsspec takes out of chained URLs begin with a slash before the bucket.
+
+    It takes ``magic::memory://bucket/a`` apart by its own memory filesystem, whose root is a slash.
+    """
+    return _backend(protocols(filesystem)) is backends.MEMORY
 
 
 def options_of(filesystem: AbstractFileSystem) -> dict[str, Any]:

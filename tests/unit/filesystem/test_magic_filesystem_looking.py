@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import fsspec
 import pytest
 from fsspec.asyn import AsyncFileSystem, sync
 
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.filesystem.recording import MARKER_LENGTH
-from magicfs.stores.memory import MemoryStore
+from magicfs.stores.memory import MemoryStore, default_world
 from proofs.scenes.memory_scene import MemoryScene
 
 BASE = "bucket/dataset1/__magic/job 1/task%2F1/__base"
@@ -247,3 +249,23 @@ class TestTrackingInMemory:
     def test_same_path_written_twice_is_known_by_its_last_size(self, scene: MemoryScene) -> None:
         scene.filesystem.pipe_file(FILE, b"last")
         assert scene.filesystem.size(FILE) == 4
+
+
+@pytest.mark.parametrize("place", ["plain ü%", "__magic/job 1/__base"])
+@pytest.mark.parametrize("before", ["magic::memory://", "magic+memory://"])
+def test_names_begin_as_the_path_of_the_url_does(before: str, place: str) -> None:
+    """By this zarr tells the members of a group, to which xarray appends."""
+    bucket = f"looking-{uuid4().hex}"
+    default_world().create_bucket(bucket)
+    fs, path = fsspec.core.url_to_fs(f"{before}{bucket}/{place}/a é.zarr")
+    fs.pipe_file(f"{path}/x+y/zarr.json", b"{}")
+    fs.pipe_file(f"{path}/zarr.json", b"{}")
+    below = {name.removeprefix(f"{path}/") for name in fs.ls(path, detail=False)}
+    assert below - {"zarr.json.pending"} == {"x+y", "zarr.json"}
+    assert {entry["name"] for entry in fs.ls(path, detail=True)} >= {f"{path}/x+y", f"{path}/zarr.json"}
+    assert [name for name in fs.find(path) if not name.endswith(".pending")] == [
+        *(f"{path}/x+y/zarr.json", f"{path}/zarr.json")
+    ]
+    assert set(fs.find(path, detail=True)) >= {f"{path}/x+y/zarr.json"}
+    assert fs.info(f"{path}/zarr.json")["name"] == f"{path}/zarr.json"
+    default_world().delete_bucket(bucket)
