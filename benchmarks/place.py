@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from magicfs.testing.servers import Server
 
-__all__ = ["CONCURRENCY", "PART_BYTES", "Place"]
+__all__ = ["CONCURRENCY", "PART_BYTES", "Keys", "Place"]
 
 CONCURRENCY = 32
 """Most requests at once, on every side that can be told."""
@@ -18,20 +19,14 @@ PART_BYTES = 8 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Endpoint, credentials and bucket."""
+class Keys:
+    """Endpoint, credentials and bucket, in the words of each client."""
 
     endpoint: str
     key: str
     secret: str
     region: str
     bucket: str
-    server: int  # its process
-
-    @classmethod
-    def of(cls, server: Server, bucket: str) -> Self:
-        """A bucket of a running server."""
-        return cls(server.endpoint, server.access_key, server.secret_key, server.region, bucket, server.pid)
 
     def to_dict(self) -> dict[str, Any]:
         """As it travels to another process."""
@@ -45,7 +40,6 @@ class Place:
             "secret": self.secret,
             "endpoint_url": self.endpoint,
             "client_kwargs": {"region_name": self.region},
-            "config_kwargs": {"max_pool_connections": CONCURRENCY},
         }
 
     @property
@@ -57,3 +51,48 @@ class Place:
             "aws_secret_access_key": self.secret,
             "region_name": self.region,
         }
+
+    @property
+    def object_store(self) -> dict[str, str]:
+        """Options of the clients in Rust: Polars, deltalake."""
+        return {
+            "aws_access_key_id": self.key,
+            "aws_secret_access_key": self.secret,
+            "aws_region": self.region,
+            "aws_endpoint_url": self.endpoint,
+            "aws_allow_http": "true",
+            "aws_virtual_hosted_style_request": "false",
+        }
+
+    def arrow(self, **options: Any) -> Any:
+        """The filesystem that pyarrow has itself."""
+        from pyarrow.fs import S3FileSystem
+
+        address = urlsplit(self.endpoint)
+        return S3FileSystem(
+            access_key=self.key,
+            secret_key=self.secret,
+            region=self.region,
+            scheme=address.scheme,
+            endpoint_override=address.netloc,
+            **options,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Place(Keys):
+    """A bucket for the sides of a benchmark."""
+
+    server: int  # its process
+
+    @classmethod
+    def of(cls, server: Server, bucket: str) -> Self:
+        """A bucket of a running server."""
+        return cls(server.endpoint, server.access_key, server.secret_key, server.region, bucket, server.pid)
+
+    @property
+    def s3fs_options(self) -> dict[str, Any]:
+        """The arguments of ``s3fs.S3FileSystem``, as many connections as requests at once."""
+        # Of a class with slots, super() without arguments knows the one without.
+        found = super(Place, self).s3fs_options
+        return found | {"config_kwargs": {"max_pool_connections": CONCURRENCY}}

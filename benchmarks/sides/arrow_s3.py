@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from pyarrow.fs import S3FileSystem
 
 from benchmarks import data
 from benchmarks.clock import Clock
@@ -21,14 +19,7 @@ class ArrowS3:
 
     def __init__(self, place: Place) -> None:
         self._bucket = place.bucket
-        endpoint = urlsplit(place.endpoint)
-        self._filesystem = S3FileSystem(
-            access_key=place.key,
-            secret_key=place.secret,
-            region=place.region,
-            scheme=endpoint.scheme,
-            endpoint_override=endpoint.netloc,
-        )
+        self._filesystem = place.arrow()
 
     def versions(self) -> dict[str, str]:
         return {"pyarrow": pa.__version__}

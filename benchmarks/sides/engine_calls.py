@@ -103,18 +103,10 @@ class EngineWriters:
 
     def _pyarrow(self, table: Any, where: str, columns: list[str]) -> None:
         import pyarrow.dataset as ds
-        from pyarrow.fs import S3FileSystem
 
-        place = self._place
         ds.write_dataset(
-            *(table, f"{place.bucket}/{where}"),
-            filesystem=S3FileSystem(
-                access_key=place.key,
-                secret_key=place.secret,
-                region=place.region,
-                endpoint_override=place.endpoint,
-                check_directory_existence_before_creation=False,
-            ),
+            *(table, f"{self._place.bucket}/{where}"),
+            filesystem=self._place.arrow(check_directory_existence_before_creation=False),
             format="parquet",
             partitioning=data.partitioning() if columns else None,
         )
@@ -122,13 +114,6 @@ class EngineWriters:
     def _polars(self, frame: Any, where: str, columns: list[str]) -> None:
         import polars as pl
 
-        place, url = self._place, f"s3://{self._place.bucket}/{where}/"
-        options = {
-            "aws_access_key_id": place.key,
-            "aws_secret_access_key": place.secret,
-            "aws_region": place.region,
-            "aws_endpoint_url": place.endpoint,
-            "aws_allow_http": "true",
-        }
+        url, options = f"s3://{self._place.bucket}/{where}/", self._place.object_store
         target: Any = pl.PartitionBy(url, key=columns, include_key=False) if columns else f"{url}part.parquet"
         frame.sink_parquet(target, storage_options=options, compression="snappy")

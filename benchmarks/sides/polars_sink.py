@@ -16,13 +16,7 @@ class PolarsSink:
 
     def __init__(self, place: Place) -> None:
         self._bucket = place.bucket
-        self._options = {
-            "aws_access_key_id": place.key,
-            "aws_secret_access_key": place.secret,
-            "aws_region": place.region,
-            "aws_endpoint_url": place.endpoint,
-            "aws_allow_http": "true",
-        }
+        self._options = place.object_store
 
     def versions(self) -> dict[str, str]:
         return {"polars": pl.__version__}

@@ -1,23 +1,20 @@
-"""Where a run writes, in the words of each client."""
+"""Where a run writes."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
+
+from benchmarks.place import Keys
 
 __all__ = ["Place"]
 
 
 @dataclass(frozen=True)
-class Place:
+class Place(Keys):
     """A prefix of a bucket on an S3 server, and the keys to it."""
 
-    endpoint: str
-    key: str
-    secret: str
-    region: str
-    bucket: str
     prefix: str
 
     @property
@@ -33,28 +30,11 @@ class Place:
     @property
     def storage_options(self) -> dict[str, Any]:
         """Options of s3fs."""
-        return {
-            "key": self.key,
-            "secret": self.secret,
-            "endpoint_url": self.endpoint,
-            "client_kwargs": {"region_name": self.region},
-        }
-
-    @property
-    def object_store(self) -> dict[str, str]:
-        """Options of the clients in Rust."""
-        return {
-            "aws_access_key_id": self.key,
-            "aws_secret_access_key": self.secret,
-            "aws_region": self.region,
-            "aws_endpoint_url": self.endpoint,
-            "aws_allow_http": "true",
-            "aws_virtual_hosted_style_request": "false",
-        }
+        return self.s3fs_options
 
     def dump(self) -> str:
         """As text, for ``load`` in another process."""
-        return json.dumps(asdict(self))
+        return json.dumps(self.to_dict())
 
     @classmethod
     def load(cls, text: str) -> Place:

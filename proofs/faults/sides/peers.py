@@ -65,17 +65,7 @@ def pyarrow_s3fs(place: Place, rows: Rows) -> None:
 
 def pyarrow_native(place: Place, rows: Rows) -> None:
     """``write_dataset`` through pyarrow's own S3."""
-    from pyarrow import fs
-
-    endpoint = urlsplit(place.endpoint)
-    filesystem = fs.S3FileSystem(
-        access_key=place.key,
-        secret_key=place.secret,
-        region=place.region,
-        scheme=endpoint.scheme,
-        endpoint_override=endpoint.netloc,
-    )
-    _write_dataset(filesystem, place, rows)
+    _write_dataset(place.arrow(), place, rows)
 
 
 def _write_dataset(filesystem: Any, place: Place, rows: Rows) -> None:
