@@ -205,6 +205,22 @@ def modes(ground: Ground) -> Figures:
     return figures
 
 
+def partitions(ground: Ground) -> Figures:
+    """Two runs replace the partitions that they write to: the first adds them, the second replaces them."""
+    order = replace(ground.order(), conflict="replace_partitions")
+    for run in ("first", "second"):
+        told = ground.result(ground.start(replace(order, run_id=f"{order.run_id} {run}")))
+        if not told["published"]:
+            raise Wrong(told["error"])
+    figures, rows = ground.look(order)
+    left = (figures.old_files_left, figures.uploads_left, figures.work_left)
+    if rows != list(range(-OLD_ROWS, order.parts * order.rows)) or left != (len(DAYS), 0, 0):
+        raise Wrong(f"replace_partitions has left {figures}")
+    if told["files"] != figures.new_files_shown:
+        raise Wrong(f"{told['files']} files are reported and {figures.new_files_shown} are there")
+    return figures
+
+
 def raises(ground: Ground) -> Figures:
     """A task raises however often it is tried."""
     order = ground.order("always")
@@ -307,6 +323,7 @@ def _cases(engine: str) -> Mapping[str, Callable[[Ground], Figures]]:
     cases = {
         "whole": whole,
         "modes": modes,
+        "partitions": partitions,
         "raises": raises,
         "raises once": raises_once if again else raises_once_and_is_run_again,
         "worker killed": worker_killed if replaces_workers else worker_killed_and_run_again,
