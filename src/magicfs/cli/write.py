@@ -56,6 +56,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--conflict", choices=CONFLICTS, default="fail", help="what to do about data that is there (fail)"
     )
+    parser.add_argument(
+        "--any-schema", action="store_true", help="append what does not fit the columns that are there, too"
+    )
     parser.add_argument("--max-rows-per-file", metavar="N", type=int, help="most rows of a file")
     parser.add_argument("--max-bytes-per-file", metavar="N", type=int, help="about how many bytes of a file")
     parser.add_argument("--tasks", metavar="N", type=int, default=1, help="how many threads write (1)")
@@ -89,6 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     how = {name: getattr(arguments, name) for name in _OPTIONS}
     how["partition_by"] = [one.strip() for one in arguments.partition_by.split(",") if one.strip()]
     try:
+        how["check_schema"] = not arguments.any_schema
         report = write(data, arguments.url, storage_options=options, **how)
     except pa.ArrowException as error:
         raise UsageError(f"the files cannot be read: {error}; nothing is published") from error

@@ -1,0 +1,158 @@
+"""Whether rows that are appended fit the files that are there, before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from fsspec.spec import AbstractFileSystem
+
+from magicfs.datasets.connection import open_destination
+from magicfs.datasets.one_file import one_file
+from magicfs.errors import MagicError, UsageError
+from magicfs.job.spec import JobSpec
+from magicfs.protocol import paths
+from magicfs.tables import partition_names
+from magicfs.tables.partition_names import Partitioning
+
+__all__ = ["check_append", "clashes"]
+
+_ENDING = ".parquet"
+_SHOWN = 5
+
+
+def check_append(
+    job: JobSpec, schema: pa.Schema, *, partition_by: Sequence[str], partitioning: Partitioning
+) -> None:
+    """Compare what is to be written with one Parquet file of those that are there.
+
+    Reads the pointer, a manifest and the end of that file. Where there is no such file, or it cannot be read,
+    nothing is compared: whatever is wrong with the store shows when the job is set up.
+
+    Raises UsageError if a column is lost or has another type, or the partition columns are others.
+    """
+    destination = open_destination(job.location.url, None, job.wrapped())
+    found = one_file(destination, _ENDING)
+    if found is None:
+        return
+    key, size = found
+    path = f"{paths.prefix_of(destination.location.path)}{key}"
+    there = _schema_of(destination.filesystem, path, size)
+    if there is None:
+        return
+    wrong = list(clashes(there, key, schema, partition_by=partition_by, partitioning=partitioning))
+    if wrong:
+        more = [f"and {len(wrong) - _SHOWN} more"] if len(wrong) > _SHOWN else []
+        raise UsageError(
+            f"what is to be appended does not fit {destination.location.url}, as its file {key} shows: "
+            f"{'; '.join([*wrong[:_SHOWN], *more])}; nothing was changed; cast the columns, pass schema=, or "
+            "check_schema=False appends them as they are"
+        )
+
+
+def _schema_of(filesystem: AbstractFileSystem, path: str, size: int) -> pa.Schema | None:
+    import pyarrow.parquet
+    from pyarrow.fs import PyFileSystem
+
+    from magicfs.datasets.arrow_files import PublishedFiles
+
+    try:
+        with PyFileSystem(PublishedFiles(filesystem, {path: size})).open_input_file(path) as file:
+            return pyarrow.parquet.read_schema(file)
+    except (pa.ArrowException, MagicError, OSError):  # gone by now, not ours to read, or no Parquet
+        return None
+
+
+def clashes(
+    there: pa.Schema,
+    key: str,
+    comes: pa.Schema,
+    *,
+    partition_by: Sequence[str] = (),
+    partitioning: Partitioning = "hive",
+) -> Iterator[str]:
+    """What does not fit between a file that is there, of a schema and a relative key, and rows that come.
+
+    New columns fit: readers take them for null in older files. So do other forms of one type, such as text
+    with large offsets or categories of text, other units of a moment, and columns that hold only nulls.
+    """
+    named = [one.partition("=")[0] for one in key.split("/")[:-1] if "=" in one]
+    found = [partition_names.unescape(name) for name in named]
+    if partitioning == "hive" and found != list(partition_by):
+        comes_by = _listed(partition_by)
+        yield f"the files there are partitioned by {_listed(found)}, these would be by {comes_by}"
+        return
+    for field in there:
+        if field.name in partition_by:
+            yield f"column {field.name!r} is in the files there, and would be in the names of directories"
+        elif field.name not in comes.names:
+            yield f"column {field.name!r} is there, and does not come{_other_case(field.name, comes)}"
+        else:
+            yield from _between(field.name, field.type, comes.field(field.name).type)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names)) or "nothing"
+
+
+def _other_case(name: str, comes: pa.Schema) -> str:
+    same = [one for one in comes.names if one.lower() == name.lower()]
+    return f", but {same[0]!r} does" if same else ""
+
+
+def _between(name: str, there: Any, comes: Any) -> Iterator[str]:
+    """What differs between two types of one column, or of parts of one."""
+    there, comes = _plain(there), _plain(comes)
+    types = pa.types
+    if types.is_null(there) or types.is_null(comes):
+        return
+    if types.is_struct(there) and types.is_struct(comes):
+        coming = {one.name: one.type for one in comes}
+        for field in there:
+            if field.name not in coming:
+                yield f"field '{name}.{field.name}' is there, and does not come"
+            else:
+                yield from _between(f"{name}.{field.name}", field.type, coming[field.name])
+        return
+    if types.is_map(there) and types.is_map(comes):
+        yield from _between(f"{name}.key", there.key_type, comes.key_type)
+        yield from _between(f"{name}.value", there.item_type, comes.item_type)
+        return
+    if _is_list(there) and _is_list(comes):
+        yield from _between(f"{name}.item", there.value_type, comes.value_type)
+        return
+    if _form(there) != _form(comes):
+        yield f"column '{name}' is {there} there, and {comes} comes"
+
+
+def _plain(kind: Any) -> Any:
+    while pa.types.is_dictionary(kind) or _is(kind, "run_end_encoded"):
+        kind = kind.value_type
+    return kind
+
+
+def _is(kind: Any, name: str) -> bool:
+    test: Callable[[Any], bool] | None = getattr(pa.types, f"is_{name}", None)
+    return test is not None and test(kind)
+
+
+def _is_list(kind: Any) -> bool:
+    names = ("list", "large_list", "fixed_size_list", "list_view", "large_list_view")
+    return any(_is(kind, name) for name in names)
+
+
+def _form(kind: Any) -> tuple[Any, ...]:
+    """What must be equal in two types that are not nested."""
+    if any(_is(kind, name) for name in ("string", "large_string", "string_view")):
+        return ("text",)
+    if any(_is(kind, name) for name in ("binary", "large_binary", "binary_view")):
+        return ("bytes",)
+    if _is(kind, "timestamp"):
+        return ("moment", kind.tz is not None)
+    if _is(kind, "decimal"):
+        return ("decimal", kind.precision, kind.scale)
+    for name in ("date", "time", "duration"):
+        if _is(kind, name):
+            return (name,)
+    return (str(kind),)

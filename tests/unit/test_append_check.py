@@ -1,0 +1,152 @@
+"""Rows that are appended fit what is there, or are refused before anything is changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import magicfs
+from magicfs.errors import UsageError
+from magicfs.stores.memory import default_world
+from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.tables.append_check import clashes
+
+ROWS = pa.table({"día 50%": ["a b", "x/y"], "n": [1, 2], "day": ["é+#", "mon"]})
+
+
+@pytest.fixture
+def url() -> str:
+    bucket = f"a-{uuid4().hex[:12]}"
+    default_world().create_bucket(bucket)
+    return f"memory://{bucket}/env=prod/ü 50% +#"
+
+
+def content(url: str) -> list[str]:
+    names: list[str] = MemoryFileSystem().find(url)
+    return names
+
+
+WRONG: dict[str, tuple[pa.Table, dict[str, Any], str]] = {
+    "type": (
+        ROWS.set_column(1, "n", pa.array([1.5, None])),
+        {"partition_by": "day"},
+        "column 'n' is int64 there, and double comes",
+    ),
+    "lost": (ROWS.drop_columns(["n"]), {"partition_by": "day"}, "column 'n' is there, and does not come"),
+    "other case": (
+        ROWS.rename_columns(["día 50%", "N", "day"]),
+        {"partition_by": "day"},
+        "'n' is there, and does not come, but 'N' does",
+    ),
+    "other partitions": (ROWS, {"partition_by": "n"}, "partitioned by 'day', these would be by 'n'"),
+    "no partitions": (ROWS, {}, "partitioned by 'day', these would be by nothing"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_rows_that_do_not_fit_are_refused_and_nothing_is_changed(name: str, url: str) -> None:
+    magicfs.write(ROWS, url, partition_by="day")
+    before = content(url)
+    table, how, says = WRONG[name]
+    with pytest.raises(UsageError, match=says) as raised:
+        magicfs.write(table, url, conflict="append", **how)
+    assert "check_schema=False" in str(raised.value)
+    assert content(url) == before
+    report = magicfs.write(table, url, conflict="append", check_schema=False, **how)
+    assert report.files
+
+
+def test_new_columns_and_other_forms_of_a_type_fit(url: str) -> None:
+    magicfs.write(ROWS, url)
+    more = pa.table(
+        {
+            "día 50%": ROWS["día 50%"].cast(pa.large_string()),
+            "n": pa.nulls(2),
+            "day": ROWS["day"].dictionary_encode(),
+            "new": [1, 2],
+        }
+    )
+    assert magicfs.write(more, url, conflict="append").published
+
+
+def test_the_newest_job_tells_what_is_there(url: str) -> None:
+    magicfs.write(ROWS, url)
+    magicfs.write(ROWS.append_column("new", pa.array([1, 2])), url, conflict="append")
+    with pytest.raises(UsageError, match="'new' is there, and does not come"):
+        magicfs.write(ROWS, url, conflict="append")
+
+
+def test_files_that_no_job_has_published_are_looked_at_too(tmp_path: Path) -> None:
+    directory = tmp_path / "a b%é"
+    directory.mkdir()
+    pd.DataFrame({"n": [1]}).to_parquet(directory / "old.parquet")
+    url = f"file://{directory}"
+    with pytest.raises(UsageError, match="'n' is int64 there, and string comes"):
+        magicfs.write(pa.table({"n": ["1"]}), url, conflict="append")
+    assert magicfs.write(pa.table({"n": [2]}), url, conflict="append").published
+
+
+@pytest.mark.parametrize("body", [b"", b"no Parquet at all"])
+def test_what_cannot_be_read_is_no_reason_to_refuse(body: bytes, url: str) -> None:
+    MemoryFileSystem().pipe_file(f"{url}/old.parquet", body)
+    assert magicfs.write(ROWS, url, conflict="append").published
+
+
+@pytest.mark.parametrize("how", [{"conflict": "replace"}, {"conflict": "append", "format": "csv"}])
+def test_only_an_append_of_parquet_looks(how: dict[str, Any], url: str) -> None:
+    magicfs.write(ROWS, url)
+    assert magicfs.write(pa.table({"n": ["1"]}), url, **how).published
+
+
+def types(there: Any, comes: Any) -> list[str]:
+    key = "part.parquet"
+    return list(clashes(pa.schema({"c": there}), key, pa.schema({"c": comes})))
+
+
+@pytest.mark.parametrize(
+    ("there", "comes"),
+    [
+        (pa.timestamp("us", "UTC"), pa.timestamp("ns", "Europe/Berlin")),
+        (pa.list_(pa.string()), pa.large_list(pa.large_string())),
+        (pa.struct({"a": pa.int64()}), pa.struct({"b": pa.int8(), "a": pa.int64()})),
+        (pa.map_(pa.string(), pa.int64()), pa.map_(pa.large_string(), pa.int64())),
+        (pa.dictionary(pa.int8(), pa.string()), pa.string_view()),
+        (pa.binary(), pa.large_binary()),
+        (pa.date32(), pa.date64()),
+    ],
+)
+def test_forms_of_one_type(there: Any, comes: Any) -> None:
+    assert types(there, comes) == []
+
+
+@pytest.mark.parametrize(
+    ("there", "comes", "says"),
+    [
+        (pa.int64(), pa.int32(), "column 'c' is int64 there, and int32 comes"),
+        (pa.timestamp("us", "UTC"), pa.timestamp("us"), "is timestamp"),
+        (pa.decimal128(9, 2), pa.decimal128(9, 3), "is decimal128"),
+        (pa.list_(pa.string()), pa.list_(pa.int64()), "column 'c.item' is string there, and int64 comes"),
+        (
+            pa.struct({"a": pa.int64()}),
+            pa.struct({"b": pa.int64()}),
+            "field 'c.a' is there, and does not come",
+        ),
+        (pa.map_(pa.string(), pa.int64()), pa.map_(pa.string(), pa.string()), "column 'c.value' is int64"),
+        (pa.string(), pa.binary(), "column 'c' is string there, and binary comes"),
+    ],
+)
+def test_other_types(there: Any, comes: Any, says: str) -> None:
+    [found] = types(there, comes)
+    assert says in found
+
+
+def test_directories_without_names_are_not_compared() -> None:
+    schema = pa.schema({"n": pa.int64(), "day": pa.string()})
+    there = pa.schema({"n": pa.int64()})
+    how: Any = {"partition_by": ["day"], "partitioning": "directory"}
+    assert list(clashes(there, "mon/part.parquet", schema, **how)) == []
