@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -127,3 +128,56 @@ def test_cancelled_at_any_request_all_or_nothing_is_published_and_the_error_says
         assert visible(world) == ([*NEW, b"old"] if state == "committed" else [b"old"]), (hook.where, state)
         ends.add(state)
     assert ends == {"new", "aborted", "committed"}
+
+
+def write_one(task: magicfs.Task) -> None:
+    number = int(task.id)
+    task.filesystem.pipe_file(f"{task.path}/é {number}.bin", NEW[number])
+
+
+def test_tasks_of_an_executor_are_awaited_and_tried_again(world: World) -> None:
+    tried: list[str] = []
+
+    def fails_once(task: magicfs.Task) -> None:
+        tried.append(task.id)
+        if tried.count(task.id) == 1:
+            raise ConnectionError(task.id)
+        write_one(task)
+
+    async def main() -> magicfs.Job:
+        async with make(world, tracking="memory") as job:
+            with ThreadPoolExecutor(2) as pool:
+                commits = await job.amap(fails_once, range(2), executor=pool)
+            assert [one.files for one in commits] == [1, 1]
+        return job
+
+    assert asyncio.run(main()).report.files == 2
+    assert (visible(world), left(world)) == ([*NEW, b"old"], [])
+    assert sorted(tried) == ["000000", "000000", "000001", "000001"]
+
+
+def test_a_map_that_is_cancelled_begins_no_further_task_and_publishes_nothing(world: World) -> None:
+    begun, go = threading.Event(), threading.Event()
+    ran: list[str] = []
+
+    def stands(task: magicfs.Task) -> None:
+        ran.append(task.id)
+        begun.set()
+        assert go.wait(30)
+        write_one(task)
+
+    async def main(pool: ThreadPoolExecutor) -> None:
+        async with make(world, tracking="memory") as job:
+            mapping = asyncio.ensure_future(job.amap(stands, range(2), executor=pool))
+            await asyncio.to_thread(begun.wait, 30)
+            mapping.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await mapping
+            go.set()
+            await asyncio.to_thread(pool.shutdown)
+            await job.aabort()
+
+    with ThreadPoolExecutor(1) as pool:
+        asyncio.run(main(pool))
+    assert ran == ["000000"]
+    assert (visible(world), left(world)) == ([b"old"], [])

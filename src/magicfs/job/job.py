@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -18,9 +18,8 @@ from magicfs.formats.task_commit import TaskCommit
 from magicfs.job import commit as job_commit
 from magicfs.job.bar import bar_of
 from magicfs.job.found import log_found
-from magicfs.job.map import run_tasks
+from magicfs.job.map import Maps
 from magicfs.job.open_attempts import OpenAttempts
-from magicfs.job.pools import Submits
 from magicfs.job.spec import JobSpec, Publish, choose_committer, destination_of
 from magicfs.job.task import Task
 from magicfs.job.twins import Twins
@@ -43,14 +42,14 @@ __all__ = ["Job", "Task"]
 _LOGGER = logging.getLogger("magicfs")
 
 
-class Job(Twins[JobReport]):
+class Job(Twins[JobReport], Maps):
     """Publishes what many tasks write below one URL, all or nothing.
 
     As a context manager it sets itself up, commits what its tasks committed, and aborts if the body raises.
     A job pickles without secrets and without its progress callback; a copy may set up tasks and may commit.
     A fork of the process that set it up may only run tasks. Ctrl-C stops a call first; a job is
     aborted then, or waited for if it is past its commit point. ``async with`` and the twins ``asetup``,
-    ``acommit`` and ``aabort`` do the same without holding up the caller's loop.
+    ``amap``, ``acommit`` and ``aabort`` do the same without holding up the caller's loop.
 
     Args:
         url: The destination directory, such as ``s3://bucket/sales``, or a path of ``pathlib`` or
@@ -381,35 +380,6 @@ class Job(Twins[JobReport]):
         for commit in found:
             self.add(commit)
         return found
-
-    def map(
-        self,
-        function: Callable[[Task], Any],
-        tasks: Iterable[int | str],
-        *,
-        executor: Submits | Callable[[], Submits],
-        retries: int = 3,
-    ) -> list[TaskCommit]:
-        """Run a function once per task on an executor, with retries; returns the winners' commits.
-
-        They are handed over to the end of the ``with`` block, too; without one, pass them to ``commit``.
-
-        Args:
-            function: Writes through the task it is given; must pickle for process pools.
-            tasks: Numbers or names, each once.
-            executor: Anything with ``submit``, such as a process pool or Dask's client; or a function
-                that makes a pool, to be called again when a dead process has broken the last one.
-            retries: How often a failed task is tried again, in a new attempt.
-
-        Raises:
-            UsageError: A task is named twice, or ``retries`` is negative.
-            Exception: What a task raised last, once all others have ended.
-        """
-        self._require_open("map")
-        how: Any = {"executor": executor, "retries": retries, "bar": self._bar}
-        for commit in (commits := run_tasks(self.spec, function, tasks, **how)):
-            self.add(commit)
-        return commits
 
     def __enter__(self) -> Self:
         return self.setup()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import BrokenExecutor, Future
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from magicfs.errors import CommitFailed, ProtocolViolation, UsageError
 from magicfs.formats.task_commit import TaskCommit
@@ -19,8 +19,76 @@ from magicfs.job.spec import JobSpec
 from magicfs.job.task import Task, not_repeatable
 from magicfs.protocol import ids
 from magicfs.protocol.ids import TaskId
+from magicfs.stores.interrupt import awaited, result_of
 
-__all__ = ["run_tasks"]
+__all__ = ["Maps", "run_tasks"]
+
+
+class _Job(Protocol):
+    """What ``Maps`` needs of the job that it is a part of."""
+
+    spec: JobSpec
+    _bar: Bar
+
+    def map(
+        self,
+        function: Callable[[Task], Any],
+        tasks: Iterable[int | str],
+        *,
+        executor: Submits | Callable[[], Submits],
+        retries: int = 3,
+    ) -> list[TaskCommit]: ...
+
+    def add(self, commit: TaskCommit) -> None: ...
+    def _require_open(self, call: str) -> None: ...
+
+
+class Maps:
+    """How ``Job`` has its tasks run elsewhere."""
+
+    def map(
+        self: _Job,
+        function: Callable[[Task], Any],
+        tasks: Iterable[int | str],
+        *,
+        executor: Submits | Callable[[], Submits],
+        retries: int = 3,
+    ) -> list[TaskCommit]:
+        """Run a function once per task on an executor, with retries; returns the winners' commits.
+
+        They are handed over to the end of the ``with`` block, too; without one, pass them to ``commit``.
+
+        Args:
+            function: Writes through the task it is given; must pickle for process pools.
+            tasks: Numbers or names, each once.
+            executor: Anything with ``submit``, such as a process pool or Dask's client; or a function
+                that makes a pool, to be called again when a dead process has broken the last one.
+            retries: How often a failed task is tried again, in a new attempt.
+
+        Raises:
+            UsageError: A task is named twice, or ``retries`` is negative.
+            Exception: What a task raised last, once all others have ended.
+        """
+        self._require_open("map")
+        commits = run_tasks(self.spec, function, tasks, executor=executor, retries=retries, bar=self._bar)
+        for commit in commits:
+            self.add(commit)
+        return commits
+
+    async def amap(
+        self: _Job,
+        function: Callable[[Task], Any],
+        tasks: Iterable[int | str],
+        *,
+        executor: Submits | Callable[[], Submits],
+        retries: int = 3,
+    ) -> list[TaskCommit]:
+        """``map``, awaitable, with the same arguments, answers and errors.
+
+        ``function`` is called by the executor, as by ``map``, and is no coroutine. Who is cancelled begins no
+        further task; tasks that run on are not handed over, and the end of the block aborts the job.
+        """
+        return await awaited(partial(self.map, function, tasks, executor=executor, retries=retries))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +196,7 @@ def _outcome(
 ) -> TaskCommit | tuple[Exception, bool]:
     """What became of an attempt: its commit, or its error and whether the task may be run again."""
     try:
-        result = future.result()
+        result = result_of(future)
     except Exception as error:  # noqa: BLE001 - any failure of a task is retried
         if repeatable:
             return error, True

@@ -13,12 +13,13 @@ import contextvars
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
 from functools import partial
 from typing import Any, Generic, TypeVar
 
 from magicfs.errors import MagicError
 
-__all__ = ["Call", "awaited", "held", "hold", "run_on"]
+__all__ = ["Call", "awaited", "held", "hold", "result_of", "run_on"]
 
 _T = TypeVar("_T")
 
@@ -177,6 +178,15 @@ def run_on(
 ) -> _T:
     """Run a coroutine on the loop of another thread, and stop it if the wait for it is interrupted."""
     return Call(loop, partial(work, *args, **kwargs)).run()
+
+
+def result_of(future: Future[_T]) -> _T:
+    """What a future of an executor returns or raises, awaited here so that ``awaited`` can interrupt it."""
+    if (waiter := _WAITER.get()) is not None:
+        ended = threading.Event()
+        future.add_done_callback(lambda _: ended.set())
+        waiter.wait(ended)
+    return future.result()
 
 
 class _Interrupted(BaseException):
