@@ -46,6 +46,7 @@ FULL = JobObject(
     small_files=1,
     own_path="d/__magic/mine",
     numbered_versions=True,
+    success_marker=False,
     new="d.new",
 )
 FLIP = FlipRecord(job_id("j"), "d", "d.new", (CHUNK,))

@@ -67,6 +67,7 @@ def show_job(url: str, job: JobObject) -> None:
             ),
             ("older files", "are there, in no manifest" if job.older_files else None),
             ("old _SUCCESS", job.old_success.key if job.old_success else "none"),
+            ("writes _SUCCESS", None if job.success_marker else "no"),
             ("nonce", job.nonce),
         ]
     )

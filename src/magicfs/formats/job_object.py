@@ -132,6 +132,7 @@ class JobObject:
     object_settings: Mapping[str, str] = field(default_factory=dict)
     """What all of its objects bear, this one included: encryption, ACL, tags, storage class. Never a key that
     is secret. The field is left out if empty."""
+    success_marker: bool = True  # whether its end writes ``_SUCCESS``; the field is left out if so
     numbered_versions: bool = False
     """Whether the next version is, or may be, an object of its own, ``job.00001.json`` …: ``job.json`` alone
     does not tell the state then. The field is left out if not."""
@@ -186,6 +187,7 @@ class JobObject:
             also_replace=fields.texts("alsoReplace") if fields.has("alsoReplace") else (),
             new=fields.required_text("new") if fields.has("new") else None,
             object_settings=fields.text_map("objectSettings"),
+            success_marker=fields.flag("successMarker", default=True),
             numbered_versions=fields.flag("numberedVersions", default=False),
             unknown=fields.rest(),
         )
@@ -241,6 +243,8 @@ class JobObject:
             document["new"] = self.new
         if self.object_settings:
             document["objectSettings"] = self.object_settings
+        if not self.success_marker:
+            document["successMarker"] = False
         if self.numbered_versions:
             document["numberedVersions"] = True
         raw = render(with_unknown(document, self.unknown))

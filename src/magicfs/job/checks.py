@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
 __all__ = [
+    "RUN_ID_MAX",
     "Publish",
     "check_choice",
     "check_committer",
@@ -26,10 +27,13 @@ __all__ = [
     "check_publish",
     "check_rerun",
     "check_small_files",
+    "check_success_marker",
 ]
 
 Publish = Literal["files", "flip"]
 """Whether a job's files become visible one after the other, or its whole destination by one rename."""
+
+RUN_ID_MAX: Final = 1024
 
 SMALL_FILES_MAX: Final = BUNDLE_SIZE_LIMIT // 2
 """Bytes of the largest file that may ride in a bundle."""
@@ -122,8 +126,27 @@ def check_small_files(limit: int | None, committer: str, *, tracking: str, hadoo
         )
 
 
+def check_success_marker(wanted: bool, committer: str, publish: Publish) -> None:
+    """Raise UsageError for a job that cannot be without ``_SUCCESS``."""
+    if wanted:
+        return
+    if not committer_info(committer).driven:
+        raise UsageError(
+            f"success_marker=False leaves _SUCCESS out, by which committer={committer!r} knows whether a job "
+            f"is published; leave success_marker out, or use one of {', '.join(_driven())}"
+        )
+    if publish == "flip":
+        raise UsageError(
+            "publish='flip' tells the new dataset by its _SUCCESS; leave success_marker or publish out"
+        )
+
+
 def check_rerun(rerun: Rerun, run_id: str | None, conflict: Conflict) -> None:
-    """Raise UsageError for a rerun of no run, or one that would leave the earlier run's files."""
+    """Raise UsageError for a name that no run can have, or a rerun that cannot be."""
+    if run_id is not None and not run_id:
+        raise UsageError("run_id is empty; name the run, or leave it out")
+    if len(run_id or "") > RUN_ID_MAX:
+        raise UsageError(f"run_id has {len(run_id or '')} characters; at most {RUN_ID_MAX} are kept")
     check_choice("rerun", rerun, get_args(Rerun))
     if rerun != "skip" and run_id is None:
         raise UsageError(f"rerun={rerun!r} is about a run that was published before; name it with run_id")

@@ -94,6 +94,8 @@ class Job(Twins[JobReport], Maps):
         job_id: An id that the engine has chosen, never used again; by default a random UUID.
         etag_format: ``"object"`` for readers of Hadoop 3.5 and later.
         hadoop_sets: Also leave pending sets where Hadoop's job commit looks for them.
+        success_marker: Whether the job's end writes ``_SUCCESS``, for which readers of Hadoop's family wait.
+            Without it the one of an earlier job is deleted all the same, as it would speak of other files.
         allow_empty: Let a job that has no files replace what is there, that is, delete it, and a job publish
             nothing although tasks were set up.
         single_driver: Promise that nobody else publishes here, on a store that ignores conditional writes.
@@ -129,6 +131,7 @@ class Job(Twins[JobReport], Maps):
         job_id: UUID | str | None = None,
         etag_format: EtagFormat = "string",
         hadoop_sets: bool = False,
+        success_marker: bool = True,
         allow_empty: bool = False,
         single_driver: bool = False,
         is_current_driver: IsCurrentDriver | None = None,
@@ -154,6 +157,7 @@ class Job(Twins[JobReport], Maps):
             hadoop_sets=hadoop_sets,
             run_id=run_id,
             rerun=rerun,
+            success_marker=success_marker,
             allow_empty=allow_empty,
             single_driver=single_driver,
             extra_destinations=extra_destinations,

@@ -25,6 +25,7 @@ from magicfs.job.checks import (
     check_publish,
     check_rerun,
     check_small_files,
+    check_success_marker,
 )
 from magicfs.job.extra_destinations import keys_of, place_in
 from magicfs.protocol import flip, ids, paths
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 __all__ = ["CONFLICTS", "JobSpec", "Publish", "choose_committer", "destination_of", "location_of"]
 
 CONCURRENCY_MAX = 1024
-RUN_ID_MAX = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +74,7 @@ class JobSpec:
     rerun: Rerun = "skip"  # what to do if the run is published already
     run_id: str | None = None  # name of the run, by which a second one finds the first
     allow_empty: bool = False  # whether a job without files may replace what is there
+    success_marker: bool = True  # whether the job's end writes ``_SUCCESS``
     single_driver: bool = False  # the caller promises that nobody else publishes here
     extra_destinations: Sequence[str] = ()  # URLs of further directories that tasks may write to
     also_replace: Sequence[str] = ()  # URLs of other datasets that the job may delete
@@ -98,12 +99,9 @@ class JobSpec:
         check_small_files(
             self.small_files, self.committer, tracking=self.tracking, hadoop_sets=self.hadoop_sets
         )
+        check_success_marker(self.success_marker, self.committer, self.publish)
         check_choice("tracking", self.tracking, ("store", "memory"))
         check_choice("etag_format", self.etag_format, get_args(EtagFormat))
-        if self.run_id is not None and not self.run_id:
-            raise UsageError("run_id is empty; name the run, or leave it out")
-        if len(self.run_id or "") > RUN_ID_MAX:
-            raise UsageError(f"run_id has {len(self.run_id or '')} characters; at most {RUN_ID_MAX} are kept")
         check_rerun(self.rerun, self.run_id, self.conflict)
         if not 1 <= self.concurrency <= CONCURRENCY_MAX:
             raise UsageError(f"concurrency={self.concurrency} is out of range; choose 1 to {CONCURRENCY_MAX}")
@@ -194,6 +192,7 @@ class JobSpec:
             run_id=self.run_id,
             rerun=self.rerun,
             allow_empty=self.allow_empty,
+            success_marker=self.success_marker,
             single_driver=self.single_driver,
             options=self.committer_options,
             committer=self.committer,

@@ -20,8 +20,9 @@ from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation, 
 from magicfs.formats.pending import Pending
 from magicfs.formats.pointer import RUNS_KEPT
 from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.checks import RUN_ID_MAX
 from magicfs.job.job import Job
-from magicfs.job.spec import RUN_ID_MAX, JobSpec, location_of
+from magicfs.job.spec import JobSpec, location_of
 from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT, READING
 from magicfs.manifests.runs import published_runs

@@ -34,6 +34,7 @@ class JobContext:
     run_id: str | None = None  # name of the run, by which a second one finds the first
     rerun: Rerun = "skip"  # what to do if that run is published already
     allow_empty: bool = False  # whether a job without files may replace what is there
+    success_marker: bool = True  # whether the job's end writes ``_SUCCESS``
     single_driver: bool = False
     """Whether the caller promises that nobody else moves the job, where the store cannot."""
     options: object = None  # what else the committer was told: a value of its own class of options
@@ -113,6 +114,7 @@ class JobContext:
             own_path=job.own_path,
             also_replace=job.also_replace,
             new=job.new,
+            success_marker=job.success_marker,
         )
 
 

@@ -303,7 +303,8 @@ class Executor:
         left = await publish.delete_old(self.cleaner, conditions, old, done.output, check)
         done.deleted = len(old) - len(left)
         done.warnings += [f"{key} was written anew by somebody else and stays" for key in left]
-        self._success = await publish.write_success(self.cleaner, context, conditions, job, done.output)
+        if job.success_marker:
+            self._success = await publish.write_success(self.cleaner, context, conditions, job, done.output)
         await publish.delete_parts_left(self.cleaner, context, conditions, done.output)
 
     async def _revert(self, version: JobVersion) -> JobOutcome:

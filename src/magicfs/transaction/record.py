@@ -202,6 +202,7 @@ def opened(context: JobContext, engine: Engine) -> JobObject:
         etag_format=context.etag_format,
         own_path=context.own_path,
         small_files=context.small_files,
+        success_marker=context.success_marker,
         part_size=None if context.part_size == DEFAULT_PART_SIZE else context.part_size,
         object_settings=object_settings.of_store(engine.store),
     )

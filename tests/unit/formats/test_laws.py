@@ -337,6 +337,8 @@ JOB_WITH_SETTINGS = replace(JOB, etag_format="object", part_size=5 * 2**20, unkn
 
 JOB_OF_SMALL_FILES = replace(JOB, tracking="memory", small_files=64 * 1024, unknown={})
 
+JOB_WITHOUT_SUCCESS = replace(JOB, success_marker=False, unknown={})
+
 JOB_OF_NUMBERED_VERSIONS = replace(JOB, numbered_versions=True, unknown={})
 
 FLIPPING_JOB = replace(JOB, conflict="replace", new=f".trips.magicfs-{JOB_ID}", unknown={})
@@ -763,6 +765,15 @@ FORMATS = [
         value=JOB_OF_SMALL_FILES,
         required=(),
         refused={"smallFiles": [0, -1, "64 KiB"]},
+        ignored=(),
+        made=None,
+    ),
+    replace(
+        STATE,
+        golden="magicfs_job_1_success_marker.json",
+        value=JOB_WITHOUT_SUCCESS,
+        required=(),
+        refused={"successMarker": ["false", 0]},
         ignored=(),
         made=None,
     ),
