@@ -23,12 +23,19 @@ if TYPE_CHECKING:
     from magicfs.datasets.arrow_streams import arrow_filesystem as arrow_filesystem
     from magicfs.datasets.checkup import DoctorReport as DoctorReport
     from magicfs.datasets.checkup import doctor as doctor
+    from magicfs.datasets.expire import ExpireReport as ExpireReport
+    from magicfs.datasets.expire import expire as expire
+    from magicfs.datasets.history import Publication as Publication
+    from magicfs.datasets.history import history as history
     from magicfs.datasets.own_paths import PathReport as PathReport
     from magicfs.datasets.own_paths import discard as discard
     from magicfs.datasets.own_paths import publish as publish
     from magicfs.datasets.read import dataset as dataset
     from magicfs.datasets.read import read_manifest as read_manifest
+    from magicfs.datasets.rollback import rollback as rollback
     from magicfs.datasets.stocator import stocator_files as stocator_files
+    from magicfs.datasets.tags import tag as tag
+    from magicfs.datasets.tags import untag as untag
     from magicfs.datasets.verify import verify as verify
     from magicfs.filesystem import MagicFileSystem as MagicFileSystem
     from magicfs.formats.task_commit import TaskCommit as TaskCommit
@@ -41,10 +48,12 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "DoctorReport": "magicfs.datasets.checkup",
+    "ExpireReport": "magicfs.datasets.expire",
     "Job": "magicfs.job.job",
     "JobReport": "magicfs.report",
     "MagicFileSystem": "magicfs.filesystem",
     "PathReport": "magicfs.datasets.own_paths",
+    "Publication": "magicfs.datasets.history",
     "Task": "magicfs.job.task",
     "TaskCommit": "magicfs.formats.task_commit",
     "VerifyReport": "magicfs.report",
@@ -54,11 +63,16 @@ _HOMES = {
     "dataset": "magicfs.datasets.read",
     "discard": "magicfs.datasets.own_paths",
     "doctor": "magicfs.datasets.checkup",
+    "expire": "magicfs.datasets.expire",
     "from_hadoop_conf": "magicfs.hadoop.conf",
+    "history": "magicfs.datasets.history",
     "publish": "magicfs.datasets.own_paths",
     "read_manifest": "magicfs.datasets.read",
     "recover": "magicfs.datasets",
+    "rollback": "magicfs.datasets.rollback",
     "stocator_files": "magicfs.datasets.stocator",
+    "tag": "magicfs.datasets.tags",
+    "untag": "magicfs.datasets.tags",
     "verify": "magicfs.datasets.verify",
     "write": "magicfs.tables.write",
 }
@@ -66,11 +80,13 @@ _ROOMS = ("daft", "dask", "errors", "ray", "spark", "testing", "torch")
 
 __all__ = [
     "DoctorReport",
+    "ExpireReport",
     "Job",
     "JobReport",
     "MagicError",
     "MagicFileSystem",
     "PathReport",
+    "Publication",
     "Task",
     "TaskCommit",
     "UsageError",
@@ -82,11 +98,16 @@ __all__ = [
     "dataset",
     "discard",
     "doctor",
+    "expire",
     "from_hadoop_conf",
+    "history",
     "publish",
     "read_manifest",
     "recover",
+    "rollback",
     "stocator_files",
+    "tag",
+    "untag",
     "verify",
     "write",
 ]

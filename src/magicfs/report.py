@@ -299,7 +299,8 @@ class VerifyReport:
         bytes: Their size.
         missing: Files that are not there.
         altered: Files with another size, or with another ETag and write id.
-        foreign: Visible objects that are no files of the dataset.
+        foreign: Visible objects that are no files of the dataset, and that no job keeps.
+        kept: How many visible files jobs have replaced and keep for a time.
         unfinished: If there are such, jobs that have not ended: files may be of one that is being published.
     """
 
@@ -311,6 +312,7 @@ class VerifyReport:
     altered: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
     unfinished: tuple[str, ...] = ()
+    kept: int = 0
 
     @property
     def ok(self) -> bool:
@@ -329,6 +331,7 @@ class VerifyReport:
             "altered": list(self.altered),
             "foreign": list(self.foreign),
             "unfinished": list(self.unfinished),
+            "kept": self.kept,
         }
 
 

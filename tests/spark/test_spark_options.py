@@ -65,6 +65,7 @@ def test_every_option_is_taken_as_spark_hands_it_over() -> None:
         "committeroptions": '{"a": 1}',
         "latewriters": "Wait",
         "alsoreplace": '["s3://bucket/dest/old"]',
+        "keepreplaced": "7d",
         "publish": " Flip ",
         "storageoptions": json.dumps({"client_kwargs": {"region_name": "eu-west-1"}}),
     }
@@ -87,6 +88,7 @@ def test_every_option_is_taken_as_spark_hands_it_over() -> None:
         committer_options={"a": 1},
         late_writers="wait",
         also_replace=("s3://bucket/dest/old",),
+        keep_replaced="7d",
         publish="flip",
         storage_options={"client_kwargs": {"region_name": "eu-west-1"}},
     )

@@ -48,6 +48,9 @@ FULL = JobObject(
     numbered_versions=True,
     success_marker=False,
     new="d.new",
+    keep_replaced_ms=1,
+    restores="j",
+    restored=(CHUNK,),
 )
 FLIP = FlipRecord(job_id("j"), "d", "d.new", (CHUNK,))
 DOCUMENTS = (FULL.to_bytes(), deletions.write([OldObject("k", "e", 1)]), FLIP.to_bytes())

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from magicfs.formats.pointer import Pointer
     from magicfs.formats.statistics import Statistics
     from magicfs.formats.success import SuccessData
+    from magicfs.formats.tag import Tag
 
 __all__ = ["HELP", "configure", "run"]
 
@@ -182,6 +183,9 @@ def _show_manifest(url: str, manifest: Manifest) -> None:
             ("older files", "were there, in no manifest" if manifest.older_files else None),
             ("files", manifest.count),
             ("size", human_bytes(manifest.size)),
+            ("shows again", manifest.restores and f"what was published with job {manifest.restores}"),
+            ("keeps", manifest.kept and f"{sum(one.files for one in manifest.kept.lists)} replaced files"),
+            ("keeps until", manifest.kept and human_moment(manifest.kept.until_ms)),
         ]
     )
     _print_files(manifest.files)
@@ -222,9 +226,28 @@ def _show_pointer(url: str, pointer: Pointer) -> None:
             ("runs", len(pointer.runs)),
         ]
     )
+    if pointer.keeping:
+        write_line("")
+        rows = (
+            (human_moment(one.until_ms), "yes" if one.expires else "no", one.job_id)
+            for one in pointer.keeping
+        )
+        print_table(("KEEPS UNTIL", "EXPIRES", "JOB"), rows)
     if pointer.runs:
         write_line("")
         print_table(("JOB", "RUN"), ((job, run) for run, job in reversed(pointer.runs)))
+
+
+def _show_tag(url: str, tag: Tag) -> None:
+    print_fields(
+        [
+            ("file", url),
+            ("kind", "a name for a publication (tag)"),
+            ("tag", tag.name),
+            ("job", tag.job_id),
+            ("set", human_moment(tag.created_ms)),
+        ]
+    )
 
 
 def _counters(statistics: Statistics) -> list[tuple[str, int]]:
@@ -239,6 +262,7 @@ _SHOW: dict[str, Callable[[str, Any], None]] = {
     "manifest files": _show_manifest_files,
     "task manifest": show_task_manifest,
     "pointer": _show_pointer,
+    "tag": _show_tag,
     "job": show_job,
     "deletions": show_deletions,
     "flip": show_flip,

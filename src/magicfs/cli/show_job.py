@@ -31,6 +31,7 @@ __all__ = [
 def show_job(url: str, job: JobObject) -> None:
     """Print a job object."""
     from magicfs.protocol.job_state import MEANING
+    from magicfs.protocol.period import period_text
     from magicfs.report import human_bytes
 
     settled = bool(job.chunks)
@@ -46,6 +47,8 @@ def show_job(url: str, job: JobObject) -> None:
             ("extra destinations", ", ".join(f"{job.bucket}/{one.key}" for one in job.extra_destinations)),
             ("conflict", job.conflict),
             ("may delete in", ", ".join(f"{job.bucket}/{key}" for key in job.also_replace)),
+            ("keeps replaced files", job.keep_replaced_ms and f"for {period_text(job.keep_replaced_ms)}"),
+            ("shows again", job.restores and f"what was published with job {job.restores}"),
             ("committer", f"{job.committer}, tracking {job.tracking}, layout {job.layout}"),
             ("made in", job.new),
             ("small files", job.small_files and f"up to {human_bytes(job.small_files)}, in bundles"),
@@ -72,6 +75,7 @@ def show_job(url: str, job: JobObject) -> None:
         ]
     )
     facts = [("files", chunk) for chunk in job.chunks] + [("deletions", chunk) for chunk in job.deletions]
+    facts += [("restored", chunk) for chunk in job.restored]
     if facts:
         write_line("")
         rows = ((what, str(one.files), human_bytes(one.size), one.sha256, one.key) for what, one in facts)

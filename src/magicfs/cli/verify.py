@@ -52,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
                 else f"{len(report.missing)} missing, {len(report.altered)} altered, "
                 f"{len(report.foreign)} foreign",
             ),
+            ("kept", f"{report.kept} replaced files, until magicfs expire" if report.kept else ""),
             ("unfinished", ", ".join(report.unfinished)),
             (
                 "next",

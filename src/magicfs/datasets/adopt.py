@@ -16,6 +16,7 @@ from magicfs.errors import CommitDenied, FormatError, UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import ADOPT, READING
+from magicfs.manifests.kept import kept_of
 from magicfs.manifests.restore import restore_pointer
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS, is_data, table_format_of
@@ -71,6 +72,8 @@ async def adopt_files(engine: Engine, location: Location) -> Manifest | None:
         # Hidden ones too: what a job has replaced must not come back.
         for key in (*(file.key for file in manifest.files), *manifest.deleted):
             files.pop(key, None)
+        for one in await kept_of(store, destination, manifest) if files else ():
+            files.pop(paths.relative_to(one.key, destination), None)
         # As the newest job was told, whose files they will lie beside.
         told = dict(manifest.object_settings) if last is None else told
         last = manifest

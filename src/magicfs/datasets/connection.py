@@ -11,11 +11,11 @@ from fsspec.spec import AbstractFileSystem
 
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound, UsageError
-from magicfs.manifests.chain import manifest_key
+from magicfs.manifests.chain import READING, manifest_key, newest_job, read
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
-from magicfs.stores import resolve, urls
+from magicfs.stores import object_settings, resolve, urls
 from magicfs.stores.interrupt import run_on
 from magicfs.transaction.context import JobContext
 
@@ -24,6 +24,7 @@ __all__ = [
     "context_of",
     "on_destination",
     "open_destination",
+    "told_as_newest",
     "was_published",
 ]
 
@@ -96,6 +97,17 @@ async def was_published(engine: Engine, location: Location, job: JobId) -> bool:
     except ObjectNotFound:
         return False
     return True
+
+
+async def told_as_newest(engine: Engine, location: Location) -> Engine:
+    """The same engine, which writes as the job published last was told, unless it was told itself."""
+    if object_settings.of_store(engine.store):
+        return engine
+    newest = await newest_job(engine.store, location.key, READING)
+    manifest = (
+        None if newest is None else await read(engine.store, location.key, newest, READING, files=False)
+    )
+    return engine if manifest is None else engine.told(manifest.object_settings)
 
 
 def context_of(location: Location, layout: WorkLayout) -> JobContext:

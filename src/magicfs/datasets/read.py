@@ -6,17 +6,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.connection import open_destination
+from magicfs.datasets.history import job_as_of
+from magicfs.datasets.publications import view_at
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING, View
+from magicfs.manifests.comparison import compare
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_data
 from magicfs.protocol.job_state import SHOWS_NOTHING
@@ -58,13 +62,14 @@ def dataset(
     url: str | PathLike[str],
     *,
     last: bool = False,
+    as_of: str | datetime | None = None,
     schema: Any = None,
     format: Any = "parquet",  # noqa: A002 - as in pyarrow
     partitioning: Any = "hive",
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> pyarrow.dataset.Dataset:
-    """The dataset as it is at this moment: the visible files of all published jobs, and no others.
+    """The dataset as it is at this moment, or was: the visible files of all published jobs, and no others.
 
     Files that become visible, or are replaced, afterwards are no part of it. Where a later job has replaced
     and deleted files meanwhile, reading them raises ``FileNotFoundError``: make the dataset again.
@@ -72,6 +77,9 @@ def dataset(
     Args:
         url: The destination, such as ``s3://bucket/sales``.
         last: Only the files of the job that was published last.
+        as_of: The dataset as it was when that job had been published: a ``datetime`` with a time zone, or its
+            text in ISO 8601; a job id, a run id or a tag. ``job:…``, ``run:…``, ``tag:…`` and ``time:…`` say
+            which. Its files are looked for by one listing, and it is all of them or an error.
         schema: A pyarrow schema; by default the first file's. Needed when there are no files.
         format: As for ``pyarrow.dataset.dataset``.
         partitioning: As for ``pyarrow.dataset.dataset``; taken from the names below the destination.
@@ -79,9 +87,10 @@ def dataset(
         filesystem: That filesystem itself, in place of options.
 
     Raises:
-        ObjectNotFound: Nothing was published there.
+        ObjectNotFound: Nothing was published there, or not what ``as_of`` names; or files of then have been
+            deleted or written over.
         UsageError: There are files that no manifest knows, from before the first job; or no files and no
-            schema; or pyarrow is not installed.
+            schema; or ``as_of`` means several publications; or pyarrow is not installed.
         FormatError: The chain of manifests is broken, or a newer magicfs wrote it.
         StoreError: The store refused, or did not answer.
     """
@@ -92,9 +101,11 @@ def dataset(
         from magicfs.datasets.arrow_files import PublishedFiles
     except ImportError as error:
         raise UsageError("dataset needs pyarrow; pip install 'magicfs[arrow]'") from error
+    if last and as_of is not None:
+        raise UsageError("give either last=True or as_of, not both; read_manifest names one job's files")
     destination = open_destination(url, storage_options, filesystem, for_reading=True)
     location = destination.location
-    files = destination.run(files_of_dataset, last)
+    files = destination.run(files_of_dataset, last, as_of)
     prefix = paths.prefix_of(location.path)
     found = {f"{prefix}{key}": files[key].size for key in sorted(files) if is_data(key, "")}
     if not found and schema is None:
@@ -126,11 +137,37 @@ async def _read_manifest(engine: Engine, location: Location, job: str | None) ->
     return manifest
 
 
-async def files_of_dataset(engine: Engine, location: Location, last: bool) -> Mapping[str, ManifestFile]:
-    """The files by relative keys, or with ``last`` those of the newest job; raises as ``dataset``."""
+async def files_of_dataset(
+    engine: Engine, location: Location, last: bool, as_of: str | datetime | None = None
+) -> Mapping[str, ManifestFile]:
+    """The files by relative keys, with ``last`` those of the newest job, with ``as_of`` those of then.
+
+    Raises as ``dataset``.
+    """
+    if as_of is not None:
+        return await _files_as_of(engine, location, as_of)
     if last:
         return {file.key: file for file in (await _read_manifest(engine, location, None)).files}
     return shown_files(location, await current_view(engine, location))
+
+
+async def _files_as_of(
+    engine: Engine, location: Location, as_of: str | datetime
+) -> Mapping[str, ManifestFile]:
+    """The files by relative keys, as they were published then and still are; raises as ``dataset``."""
+    job = await job_as_of(engine, location, as_of)
+    shown = shown_files(location, await view_at(engine, location, job))
+    files = {key: file for key, file in shown.items() if is_data(key, "")}
+    found = await compare(engine, location.key, files)
+    if gone := (*found.missing, *found.altered):
+        raise ObjectNotFound(
+            "dataset",
+            f"{engine.store.bucket}/{paths.join(location.key, gone[0])}",
+            f"{len(gone)} of {len(files)} files that {location.url} had when job {job} was published were "
+            "deleted or written over by later jobs",
+            hint="publish with keep_replaced= to keep them for a time",
+        )
+    return files
 
 
 def shown_files(location: Location, found: View) -> Mapping[str, ManifestFile]:

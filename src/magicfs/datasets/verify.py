@@ -11,15 +11,13 @@ from fsspec.spec import AbstractFileSystem
 from magicfs.datasets.connection import open_destination
 from magicfs.datasets.read import current_view
 from magicfs.engine import Engine
-from magicfs.errors import ObjectNotFound
-from magicfs.formats.manifest import ManifestFile
-from magicfs.parallel import drained
+from magicfs.manifests import chain
+from magicfs.manifests.chain import READING
+from magicfs.manifests.comparison import compare
+from magicfs.manifests.kept import kept_by
 from magicfs.protocol import paths
-from magicfs.protocol.conflict import is_data
 from magicfs.protocol.paths import Location
-from magicfs.protocol.readback import WRITE_ID
 from magicfs.report import VerifyReport
-from magicfs.stores.port import ObjectInfo
 from magicfs.transaction.others import find_unfinished_jobs
 
 __all__ = ["verify", "verify_files"]
@@ -52,49 +50,33 @@ def verify(
 
 async def verify_files(engine: Engine, location: Location) -> VerifyReport:
     """``verify``, on the store's loop."""
-    files = dict((view := await current_view(engine, location)).files)
-    size = sum(file.size for file in files.values())
-    count = len(files)
-    altered: list[str] = []
-    foreign: list[str] = []
-    doubtful: list[tuple[str, ManifestFile]] = []
-    async for info in engine.store.list(paths.prefix_of(location.key)):
-        key = paths.relative_to(info.key, location.key) if paths.is_under(info.key, location.key) else ""
-        file = files.pop(key, None)
-        if file is None:
-            if is_data(info.key, location.key):
-                foreign.append(key)
-        elif info.size != file.size:
-            altered.append(key)
-        elif not _same_etag(info, file):
-            doubtful.append((info.key, file))
-    missing = list(files)
-
-    async def compare(one: tuple[str, ManifestFile]) -> bool:
-        key, file = one
-        try:
-            info = await engine.store.head(key)
-        except ObjectNotFound:
-            missing.append(file.key)
-            return True
-        write_id = info.metadata.get(WRITE_ID)
-        if not _same_etag(info, file) and (file.write_id is None or write_id != file.write_id):
-            altered.append(file.key)
-        return True
-
-    await drained(doubtful, compare, engine.concurrency)
+    view = await current_view(engine, location)
+    found = await compare(engine, location.key, view.files)
+    foreign = dict(found.foreign)
+    kept = await _kept(engine, location) if foreign else {}
+    for key, etag in found.foreign.items():
+        if etag.strip('"') == kept.get(key):
+            del foreign[key]
     unfinished = await find_unfinished_jobs(engine, location.key) if foreign else []
     return VerifyReport(
         location.url,
         view.newest_job,
-        count,
-        size,
-        missing=tuple(sorted(missing)),
-        altered=tuple(sorted(altered)),
-        foreign=tuple(sorted(foreign)),
+        len(view.files),
+        sum(file.size for file in view.files.values()),
+        missing=found.missing,
+        altered=found.altered,
+        foreign=tuple(foreign),
+        kept=len(found.foreign) - len(foreign),
         unfinished=tuple(one.job_id for one in unfinished),
     )
 
 
-def _same_etag(info: ObjectInfo, file: ManifestFile) -> bool:
-    return info.etag.strip('"') == file.etag.strip('"') or (not file.etag and file.write_id is None)
+async def _kept(engine: Engine, location: Location) -> dict[str, str]:
+    """ETags of the replaced files that jobs keep, by relative keys."""
+    seen = await chain.read_pointer(engine.store, location.key, READING)
+    found = await kept_by(engine.store, location.key, READING, seen[0].keeping if seen else ())
+    return {
+        paths.relative_to(one.key, location.key): one.etag.strip('"')
+        for objects in found.values()
+        for one in objects
+    }

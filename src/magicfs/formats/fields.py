@@ -222,13 +222,14 @@ class Fields:
         return self.error(field, f"expected {expected}, found {kind_of(found)}")
 
 
-def check_format(fields: Fields, expected: str) -> None:
+def check_format(fields: Fields, *versions: str) -> None:
     """Check ``format``, which names the format and its version, such as ``magicfs.manifest/1``.
 
-    Raises FormatError for another one or none; the message says so if it is of a newer version.
+    ``versions`` are those that can be read, the newest last. Raises FormatError for another one or none; the
+    message says so if it is of a newer version.
     """
-    found = fields.required_text("format")
-    if found == expected:
+    found, expected = fields.required_text("format"), versions[-1]
+    if found in versions:
         return
     name = expected.rpartition("/")[0]
     if re.fullmatch(rf"{re.escape(name)}/[0-9]{{1,9}}", found):

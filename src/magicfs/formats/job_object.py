@@ -24,6 +24,7 @@ from magicfs.protocol.job_state import JobState
 __all__ = [
     "JOB_FORMAT",
     "JOB_OBJECT_SIZE_LIMIT",
+    "JOB_OF_THE_PAST_FORMAT",
     "Chunk",
     "ExtraDestination",
     "JobObject",
@@ -34,6 +35,9 @@ __all__ = [
 ]
 
 JOB_FORMAT: Final = "magicfs.job/1"
+JOB_OF_THE_PAST_FORMAT: Final = "magicfs.job/2"
+"""Of a job that keeps what it replaces, or shows again what was published before: an older magicfs refuses
+it, which would delete the one and publish nothing of the other."""
 _LAYOUTS: Final = ("__magic_job", "__magic")
 _TRACKING: Final = ("store", "memory")
 _ETAGS: Final = get_args(EtagFormat)
@@ -133,6 +137,14 @@ class JobObject:
     """What all of its objects bear, this one included: encryption, ACL, tags, storage class. Never a key that
     is secret. The field is left out if empty."""
     success_marker: bool = True  # whether its end writes ``_SUCCESS``; the field is left out if so
+    keep_replaced_ms: int | None = None
+    """For how long replaced files stay where they are; None if they are deleted, and then the field is left
+    out."""
+    restores: str | None = None
+    """Of a rollback the job whose files it shows again; None for all others, and then the field is left
+    out."""
+    restored: tuple[Chunk, ...] = ()
+    """Lists of these files, ``magicfs.manifest-files/1``; left out if there are none."""
     numbered_versions: bool = False
     """Whether the next version is, or may be, an object of its own, ``job.00001.json`` …: ``job.json`` alone
     does not tell the state then. The field is left out if not."""
@@ -146,7 +158,7 @@ class JobObject:
     @classmethod
     def from_bytes(cls, path: str, raw: bytes) -> JobObject:
         fields = Fields(path, parse(path, raw, size_limit=JOB_OBJECT_SIZE_LIMIT))
-        check_format(fields, JOB_FORMAT)
+        check_format(fields, JOB_FORMAT, JOB_OF_THE_PAST_FORMAT)
         partitions = fields.texts("partitions") if fields.has("partitions") else None
         return cls(
             job_id=fields.required_job_id(),
@@ -188,6 +200,13 @@ class JobObject:
             new=fields.required_text("new") if fields.has("new") else None,
             object_settings=fields.text_map("objectSettings"),
             success_marker=fields.flag("successMarker", default=True),
+            keep_replaced_ms=fields.required_integer("keepReplaced", minimum=1)
+            if fields.has("keepReplaced")
+            else None,
+            restores=fields.nullable_job_id("restores"),
+            restored=tuple(read_chunk(one) for one in fields.objects("restored"))
+            if fields.has("restored")
+            else (),
             numbered_versions=fields.flag("numberedVersions", default=False),
             unknown=fields.rest(),
         )
@@ -195,7 +214,7 @@ class JobObject:
     def to_bytes(self) -> bytes:
         """The whole file, one line."""
         document: dict[str, object] = {
-            "format": JOB_FORMAT,
+            "format": JOB_OF_THE_PAST_FORMAT if self._past() else JOB_FORMAT,
             "jobId": self.job_id,
             "bucket": self.bucket,
             "destination": self.destination,
@@ -245,6 +264,7 @@ class JobObject:
             document["objectSettings"] = self.object_settings
         if not self.success_marker:
             document["successMarker"] = False
+        document |= self._past()
         if self.numbered_versions:
             document["numberedVersions"] = True
         raw = render(with_unknown(document, self.unknown))
@@ -254,6 +274,17 @@ class JobObject:
             f"the object of job {self.job_id}",
             "publish fewer partitions or files by each job",
         )
+
+    def _past(self) -> dict[str, object]:
+        """What it keeps and shows of the past; empty for most jobs."""
+        document: dict[str, object] = {}
+        if self.keep_replaced_ms is not None:
+            document["keepReplaced"] = self.keep_replaced_ms
+        if self.restores is not None:
+            document["restores"] = self.restores
+        if self.restored:
+            document["restored"] = [chunk_document(one) for one in self.restored]
+        return document
 
     def check_place(self, path: str, job: JobId, bucket: str, destination: str) -> None:
         """Raise FormatError if the object is not that of the job at the place where it was read."""

@@ -27,6 +27,7 @@ from magicfs.formats.pending import PENDING_SUFFIX, Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PENDINGSET_SUFFIX, PendingSet
 from magicfs.formats.pointer import POINTER_FORMAT, Pointer
 from magicfs.formats.success import SUCCESS_FILE, SUCCESS_NAME, SuccessData
+from magicfs.formats.tag import TAG_FORMAT, Tag
 from magicfs.formats.task_manifest import (
     TASK_MANIFEST_SIZE_LIMIT,
     TASK_MANIFEST_SUFFIX,
@@ -48,6 +49,7 @@ Content = (
     | PendingSet
     | Pointer
     | SuccessData
+    | Tag
     | TaskManifest
     | TaskRecord
     | tuple[OldObject, ...]
@@ -96,6 +98,7 @@ _OWN: Final[dict[str, tuple[str, Callable[[str, bytes], Content]]]] = {
     "deletions": (DELETIONS_FORMAT, deletions.read),
     "flip": (FLIP_FORMAT, FlipRecord.from_bytes),
     "job location": (JOB_LOCATION_FORMAT, JobLocation.from_bytes),
+    "tag": (TAG_FORMAT, Tag.from_bytes),
     "file job": (FILE_JOB_FORMAT, JobFile.from_bytes),
     "file task": (FILE_TASK_FORMAT, TaskRecord.from_bytes),
     "commit marker": (COMMIT_MARKER_FORMAT, Mark.from_bytes),

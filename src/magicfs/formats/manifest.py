@@ -25,6 +25,7 @@ __all__ = [
     "MANIFEST_SIZE_LIMIT",
     "FilesPart",
     "Hides",
+    "KeptFiles",
     "Manifest",
     "ManifestFile",
     "ManifestFiles",
@@ -103,6 +104,16 @@ class PublishedRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeptFiles:
+    """The replaced files that a job leaves where they are for a time."""
+
+    until_ms: int  # when the promise ends
+    lists: tuple[FilesPart, ...]
+    """Where they are listed, with their ETags: ``magicfs.deletions/1``."""
+    unknown: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """A published job. A value; once the pointer leads to it, it never changes again."""
 
@@ -132,6 +143,10 @@ class Manifest:
     """The runs of older manifests, the newest first, in one that sums them up; else none."""
     object_settings: Mapping[str, str] = field(default_factory=dict)
     """What all objects of the job bear, this one included; the field is left out if empty."""
+    kept: KeptFiles | None = None
+    """The replaced files that are kept; None if they were deleted, and then the field is left out."""
+    restores: str | None = None
+    """Of a rollback the job whose files it shows again; else None, and then the field is left out."""
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -182,6 +197,8 @@ class Manifest:
             parts=parts,
             runs=tuple(map(_run, fields.objects("runs"))) if fields.has("runs") else (),
             object_settings=fields.text_map("objectSettings"),
+            kept=_kept(fields.child("kept")) if fields.has("kept") else None,
+            restores=fields.nullable_job_id("restores"),
             unknown=fields.rest(),
         )
 
@@ -210,6 +227,10 @@ class Manifest:
             document["runs"] = [_run_document(run) for run in self.runs]
         if self.object_settings:
             document["objectSettings"] = self.object_settings
+        if self.kept is not None:
+            document["kept"] = _kept_document(self.kept)
+        if self.restores is not None:
+            document["restores"] = self.restores
         raw = render(with_unknown(document, self.unknown))
         return within(
             raw,
@@ -238,6 +259,22 @@ def _part_document(part: FilesPart) -> dict[str, object]:
         "size": part.size,
     }
     return with_unknown(document, part.unknown)
+
+
+def _kept(fields: Fields) -> KeptFiles:
+    return KeptFiles(
+        until_ms=fields.required_integer("until", minimum=0),
+        lists=tuple(map(_part, fields.objects("lists"))),
+        unknown=fields.rest(),
+    )
+
+
+def _kept_document(kept: KeptFiles) -> dict[str, object]:
+    document: dict[str, object] = {
+        "until": kept.until_ms,
+        "lists": [_part_document(one) for one in kept.lists],
+    }
+    return with_unknown(document, kept.unknown)
 
 
 def _part(fields: Fields) -> FilesPart:

@@ -1,4 +1,8 @@
-"""The manifest pointer of a destination: the newest published job. Format ``magicfs.pointer/1``."""
+"""The manifest pointer of a destination: the newest published job. Format ``magicfs.pointer/1``.
+
+While replaced files are kept it is ``magicfs.pointer/2``, which an older magicfs refuses: its jobs would
+delete them.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,17 @@ from magicfs.formats.document import parse, render, with_unknown
 from magicfs.formats.fields import Fields, check_format
 from magicfs.formats.limits import POINTER_SIZE_LIMIT, within
 
-__all__ = ["POINTER_FORMAT", "POINTER_SIZE_LIMIT", "RUNS_KEPT", "Pointer"]
+__all__ = [
+    "POINTER_FORMAT",
+    "POINTER_KEEPING_FORMAT",
+    "POINTER_SIZE_LIMIT",
+    "RUNS_KEPT",
+    "Keeping",
+    "Pointer",
+]
 
 POINTER_FORMAT: Final = "magicfs.pointer/1"
+POINTER_KEEPING_FORMAT: Final = "magicfs.pointer/2"
 
 RUNS_KEPT: Final = 1000
 """How many of the last published runs are written down."""
@@ -24,6 +36,17 @@ _RUNS_SIZE_MAX: Final = 8 * 1024**2
 _FORGOTTEN_MAX: Final = 500_000
 _DIGEST_SIZE: Final = 4
 _UNKNOWN: Final = "?"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """A job whose replaced files are still there; its manifest says where they are listed."""
+
+    job_id: str
+    until_ms: int  # when its promise ends
+    expires: bool = False
+    """Whether they are being deleted, or may be: nobody counts on them any more."""
+    unknown: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +62,8 @@ class Pointer:
     """The runs before those: of each the first four bytes of the SHA-256 of its id, in base64; ``?`` if they
     are not known.
     """
+    keeping: tuple[Keeping, ...] = ()
+    """The jobs whose replaced files are still there, in the order in which they were published."""
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     def moved(self, job_id: str, run_id: str | None, nonce: str, now_ms: int) -> Pointer:
@@ -49,6 +74,11 @@ class Pointer:
         kept = runs[len(runs) - _kept_of(runs) :]
         forgotten = _with(self.forgotten, (run for run, _ in runs[: len(runs) - len(kept)]))
         return replace(self, job_id=job_id, nonce=nonce, changed_ms=now_ms, runs=kept, forgotten=forgotten)
+
+    def keeping_also(self, job_id: str, until_ms: int) -> Pointer:
+        """The same, and the job's replaced files are kept."""
+        others = tuple(one for one in self.keeping if one.job_id != job_id)
+        return replace(self, keeping=(*others, Keeping(job_id=job_id, until_ms=until_ms)))
 
     def knowing(self, runs: Iterable[str]) -> Pointer:
         """The same if these, and those that it names, are all runs that there are."""
@@ -75,7 +105,7 @@ class Pointer:
 
     @classmethod
     def from_fields(cls, fields: Fields) -> Pointer:
-        check_format(fields, POINTER_FORMAT)
+        check_format(fields, POINTER_FORMAT, POINTER_KEEPING_FORMAT)
         runs = tuple(_run(fields, place, one) for place, one in enumerate(fields.elements("runs")))
         seen: set[str] = set()
         for place, (run, _) in enumerate(runs):
@@ -88,13 +118,14 @@ class Pointer:
             changed_ms=fields.required_integer("changed", minimum=0),
             runs=runs,
             forgotten=_forgotten(fields, len(runs)),
+            keeping=tuple(map(_keeping, fields.objects("keeping"))) if fields.has("keeping") else (),
             unknown=fields.rest(),
         )
 
     def to_bytes(self) -> bytes:
         """The whole file, one line."""
         document: dict[str, object] = {
-            "format": POINTER_FORMAT,
+            "format": POINTER_KEEPING_FORMAT if self.keeping else POINTER_FORMAT,
             "jobId": self.job_id,
             "nonce": self.nonce,
             "changed": self.changed_ms,
@@ -102,8 +133,24 @@ class Pointer:
         }
         if self.forgotten or len(self.runs) >= RUNS_KEPT:
             document["forgottenRuns"] = self.forgotten
+        if self.keeping:
+            document["keeping"] = [_keeping_document(one) for one in self.keeping]
         raw = render(with_unknown(document, self.unknown))
         return within(raw, POINTER_SIZE_LIMIT, "the pointer of the manifests", "choose shorter names of runs")
+
+
+def _keeping(fields: Fields) -> Keeping:
+    return Keeping(
+        job_id=fields.required_job_id(),
+        until_ms=fields.required_integer("until", minimum=0),
+        expires=fields.flag("expires", default=False),
+        unknown=fields.rest(),
+    )
+
+
+def _keeping_document(one: Keeping) -> dict[str, object]:
+    document: dict[str, object] = {"jobId": one.job_id, "until": one.until_ms, "expires": one.expires}
+    return with_unknown(document, one.unknown)
 
 
 def _forgotten(fields: Fields, runs: int) -> str:

@@ -11,11 +11,14 @@ from magicfs.errors import UsageError
 from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
 from magicfs.protocol.conflict import CONFLICTS, Conflict
 from magicfs.protocol.ids import JobId
+from magicfs.protocol.period import parse_period
 from magicfs.stores.port import Store
 from magicfs.transaction.context import Rerun
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
+
+    from magicfs.job.spec import JobSpec
 
 __all__ = [
     "RUN_ID_MAX",
@@ -28,12 +31,14 @@ __all__ = [
     "check_rerun",
     "check_small_files",
     "check_success_marker",
+    "keep_of",
 ]
 
 Publish = Literal["files", "flip"]
 """Whether a job's files become visible one after the other, or its whole destination by one rename."""
 
 RUN_ID_MAX: Final = 1024
+"""Characters of the longest name of a run."""
 
 SMALL_FILES_MAX: Final = BUNDLE_SIZE_LIMIT // 2
 """Bytes of the largest file that may ride in a bundle."""
@@ -142,7 +147,9 @@ def check_success_marker(wanted: bool, committer: str, publish: Publish) -> None
 
 
 def check_rerun(rerun: Rerun, run_id: str | None, conflict: Conflict) -> None:
-    """Raise UsageError for a name that no run can have, or a rerun that cannot be."""
+    """Raise UsageError for a name that no run can have, a rerun of no run, or one that would leave the
+    earlier run's files.
+    """
     if run_id is not None and not run_id:
         raise UsageError("run_id is empty; name the run, or leave it out")
     if len(run_id or "") > RUN_ID_MAX:
@@ -187,6 +194,36 @@ def check_publish(
             "Storage Gen2 or a bucket of Google Cloud Storage with folders, or leave publish out: those "
             "who read the manifest see all or nothing everywhere"
         )
+
+
+def keep_of(spec: JobSpec) -> int | None:
+    """For how many milliseconds a job keeps the files that it replaces; None if it does not.
+
+    Raises UsageError where nothing could be kept, or nothing is replaced.
+    """
+    if spec.keep_replaced is None:
+        return None
+    if not committer_info(spec.committer).driven:
+        raise UsageError(
+            "keep_replaced is told to readers by manifests, and "
+            f"committer={spec.committer!r} writes none; use one of {', '.join(_driven())}, or leave it out"
+        )
+    if not spec.conflict.startswith("replace"):
+        raise UsageError(
+            f"keep_replaced is about files that a job replaces, and conflict={spec.conflict!r} replaces "
+            "none; leave it out, or use conflict='replace' or 'replace_partitions'"
+        )
+    if spec.publish == "flip":
+        raise UsageError(
+            "publish='flip' takes the whole old dataset away in one step, and keep_replaced leaves its files "
+            "where they are; leave one of the two out"
+        )
+    if spec.also_replace:
+        raise UsageError(
+            "also_replace deletes other datasets, and keep_replaced would leave their files and their "
+            "manifests where they are; leave one of the two out"
+        )
+    return parse_period("keep_replaced", spec.keep_replaced)
 
 
 def _driven() -> list[str]:

@@ -16,9 +16,10 @@ LISTED_MAX = 20
 _LOGGER = logging.getLogger("magicfs")
 
 
-def log_found(url: str, job: str, found: JobSetup) -> None:
+def log_found(url: str, job: str, found: JobSetup, *, keeps: bool = False) -> None:
     """Log unfinished jobs and pending uploads, one line each, at INFO; as a warning that nothing will be
-    published, because the run is, and that readers who read a directory above skip the destination.
+    published, because the run is, that readers who read a directory above skip the destination, and what
+    readers who list will see of files that the job ``keeps``.
     """
     name = url.rpartition("/")[2]
     if is_hidden(name):
@@ -33,6 +34,13 @@ def log_found(url: str, job: str, found: JobSetup) -> None:
             "%s: the run was published by job %s already: nothing that job %s writes will be published; use "
             "another run_id for other data",
             *(url, found.published, job),
+        )
+    if keeps:
+        _LOGGER.warning(
+            "%s: job %s keeps the files that it replaces where they are: who lists the destination sees them "
+            "beside the new ones until magicfs expire; readers of manifests do not (magicfs.dataset, "
+            "spark.read.format('magic'))",
+            *(url, job),
         )
     if not _LOGGER.isEnabledFor(logging.INFO):
         return

@@ -20,11 +20,10 @@ from magicfs.job.bar import bar_of
 from magicfs.job.found import log_found
 from magicfs.job.map import Maps
 from magicfs.job.open_attempts import OpenAttempts
-from magicfs.job.spec import JobSpec, Publish, choose_committer, destination_of
+from magicfs.job.spec import Conflict, JobSpec, Period, Publish, choose_committer, destination_of
 from magicfs.job.task import Task
 from magicfs.job.twins import Twins
 from magicfs.protocol import ids
-from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.layout import LayoutName
 from magicfs.report import JobReport, ProgressCallback
 from magicfs.stores.interrupt import Call, run_on
@@ -87,6 +86,10 @@ class Job(Twins[JobReport], Maps):
         also_replace: URLs of other datasets below the destination or above it, one by one, whose files this
             job may delete. Without it, a job that would is refused. One below the destination goes whole,
             with its manifests or its log.
+        keep_replaced: For how long replaced files stay where they are, such as ``"7d"``: so long readers of
+            manifests can go on with an older list of files, read the dataset ``as_of`` then, and
+            ``magicfs.rollback`` leads back to it. ``magicfs.expire`` deletes them afterwards. Until then who
+            lists the destination sees them beside the new files. By default they are deleted at once.
         storage_options: Options of the wrapped filesystem, as for fsspec (``{"endpoint_url": …}``).
         progress: Called with a ``Progress`` after every file, on the I/O thread; it must be quick. True
             shows a bar of tasks and files on stderr: by rich or tqdm if one is there, else by plain lines.
@@ -125,6 +128,7 @@ class Job(Twins[JobReport], Maps):
         concurrency: int = 32,
         extra_destinations: Sequence[str] = (),
         also_replace: Sequence[str] = (),
+        keep_replaced: Period | None = None,
         storage_options: Mapping[str, Any] | None = None,
         progress: ProgressCallback | bool | None = None,
         filesystem: AbstractFileSystem | None = None,
@@ -162,6 +166,7 @@ class Job(Twins[JobReport], Maps):
             single_driver=single_driver,
             extra_destinations=extra_destinations,
             also_replace=also_replace,
+            keep_replaced=keep_replaced,
             storage_options=options,
             filesystem=filesystem,
         )
@@ -236,7 +241,7 @@ class Job(Twins[JobReport], Maps):
                 raise
             self._found, self._state = found, "open"
             self.spec.tell_filesystem()
-            log_found(self.url, self.id, found)
+            log_found(self.url, self.id, found, keeps=self.spec.keep_replaced is not None)
         self._require_open("setup")
         return self
 

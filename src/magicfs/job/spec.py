@@ -26,13 +26,15 @@ from magicfs.job.checks import (
     check_rerun,
     check_small_files,
     check_success_marker,
+    keep_of,
 )
 from magicfs.job.extra_destinations import keys_of, place_in
 from magicfs.protocol import flip, ids, paths
-from magicfs.protocol.conflict import CONFLICTS, Conflict, is_reserved
+from magicfs.protocol.conflict import Conflict, is_reserved
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
+from magicfs.protocol.period import Period
 from magicfs.stores import object_settings, resolve
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Store
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
     from magicfs.engine import Observer
     from magicfs.filesystem import MagicFileSystem
 
-__all__ = ["CONFLICTS", "JobSpec", "Publish", "choose_committer", "destination_of", "location_of"]
+__all__ = ["Conflict", "JobSpec", "Period", "Publish", "choose_committer", "destination_of", "location_of"]
 
 CONCURRENCY_MAX = 1024
 
@@ -79,6 +81,7 @@ class JobSpec:
     extra_destinations: Sequence[str] = ()  # URLs of further directories that tasks may write to
     also_replace: Sequence[str] = ()  # URLs of other datasets that the job may delete
     inline_limit: int | None = None  # bytes of the largest pending set in a task commit; None: the default
+    keep_replaced: Period | None = None  # for how long replaced files stay; None if they are deleted
     committer_options: CommitterOptions = field(default_factory=NoOptions)
     reason: str = ""  # why this committer, for ``auto``
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of the wrapped filesystem
@@ -201,6 +204,7 @@ class JobSpec:
             extra_destinations=self._extra_keys(),
             also_replace=other_keys_of(self.also_replace, self.location, self.conflict),
             inline_limit=self.inline_limit,
+            keep_replaced_ms=keep_of(self),
         )
 
     def work_place(self, task: TaskId, attempt: AttemptId, extra: str | None = None) -> WorkPlace:

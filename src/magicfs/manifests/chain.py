@@ -17,7 +17,7 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final, Literal
@@ -164,13 +164,15 @@ async def chain(
     start: str | None = None,
     known: Mapping[str, Manifest] | None = None,
     hidden: Literal["all", "readable", "none"] = "all",
-) -> AsyncIterator[Manifest]:
+    files: bool = True,
+) -> AsyncGenerator[Manifest]:
     """All published jobs, the newest first. Nothing if there is no pointer.
 
     ``start``: the job to begin with, known to be published; by default the one that the pointer names.
     ``known``: manifests of published jobs by job, which are not read again.
     ``hidden``: what of the jobs whose files all were replaced, and of those before them: all; as many as can
     be read, for a broken manifest there is no loss to readers; or none, then they are not read at all.
+    ``files``: as for ``read``.
 
     Raises FormatError if the chain is broken: a manifest is missing, malformed or inconsistent, or leads in a
     circle.
@@ -195,7 +197,7 @@ async def chain(
             manifest = (
                 known[job]
                 if known and job in known
-                else await _linked(store, destination, job, conditions, after)
+                else await _linked(store, destination, job, conditions, after, files=files)
             )
         except FormatError:
             if is_hidden and hidden == "readable":
@@ -207,9 +209,11 @@ async def chain(
         after, job = manifest_key(destination, job), manifest.previous
 
 
-async def _linked(store: Store, destination: str, job: str, conditions: Conditions, after: str) -> Manifest:
+async def _linked(
+    store: Store, destination: str, job: str, conditions: Conditions, after: str, *, files: bool
+) -> Manifest:
     try:
-        manifest = await read(store, destination, job, conditions)
+        manifest = await read(store, destination, job, conditions, files=files)
     except FormatError as error:
         if "newer magicfs" in error.problem:
             raise
@@ -344,6 +348,8 @@ async def _move(head: Register, seen: Seen | None, manifest: Manifest) -> None:
     moved = pointer.moved(manifest.job_id, manifest.run_id, nonce, now_ms)
     if manifest.conflict == COMPACT:
         moved = moved.knowing(run.run_id for run in manifest.runs)
+    if manifest.kept is not None:
+        moved = moved.keeping_also(manifest.job_id, manifest.kept.until_ms)
     body = moved.to_bytes()
     await (head.create(body) if entry is None else head.swap(entry, body))
 

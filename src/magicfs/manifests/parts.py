@@ -25,7 +25,7 @@ from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS
 from magicfs.stores.port import Store
 
-__all__ = ["FILES_IN_MANIFEST", "delete_others", "with_files", "write"]
+__all__ = ["FILES_IN_MANIFEST", "delete_others", "key_of_part", "with_files", "write"]
 
 FILES_IN_MANIFEST = 50_000
 """Most files that a manifest lists itself."""
@@ -41,7 +41,7 @@ async def write(
 
     async def put(one: tuple[FilesPart, bytes]) -> FilesPart:
         part, raw = one
-        await store.put(_key(destination, job, part), raw)
+        await store.put(key_of_part(destination, job, part), raw)
         return part
 
     async with aclosing(in_order(_parts(job, files), put, _AT_ONCE)) as written:
@@ -54,7 +54,8 @@ async def delete_others(store: Store, destination: str, manifest: Manifest) -> N
     ``manifest`` stands: whoever publishes the job from now on keeps its parts. A process that died, or that
     was slower, has left others. A second call does nothing.
     """
-    named = {_key(destination, manifest.job_id, part) for part in manifest.parts}
+    named_parts = (*manifest.parts, *(manifest.kept.lists if manifest.kept else ()))
+    named = {key_of_part(destination, manifest.job_id, part) for part in named_parts}
     directory = paths.join(destination, MANIFESTS, manifest.job_id)
     others = [one.key async for one in store.list(paths.prefix_of(directory)) if one.key not in named]
     at_once = store.capabilities.bulk_delete_max
@@ -84,7 +85,7 @@ async def with_files(store: Store, destination: str, manifest: Manifest) -> Mani
     """
 
     async def get(part: FilesPart) -> tuple[str, FilesPart, bytes]:
-        key = _key(destination, manifest.job_id, part)
+        key = key_of_part(destination, manifest.job_id, part)
         path = f"{store.bucket}/{key}"
         try:
             return path, part, await store.get(key, size_max=MANIFEST_SIZE_LIMIT + 1)
@@ -108,5 +109,6 @@ async def with_files(store: Store, destination: str, manifest: Manifest) -> Mani
     return replace(manifest, files=tuple(files))
 
 
-def _key(destination: str, job: str, part: FilesPart) -> str:
+def key_of_part(destination: str, job: str, part: FilesPart) -> str:
+    """Where a part lies, or another list that a job's manifest names."""
     return paths.join(destination, MANIFESTS, job, part.name)

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from magicfs.errors import FormatError, UsageError
 from magicfs.formats.manifest import Manifest
-from magicfs.formats.pointer import RUNS_KEPT, Pointer
+from magicfs.formats.pointer import RUNS_KEPT, Keeping, Pointer
 from magicfs.manifests import chain
 from magicfs.manifests.runs import published_runs
 from magicfs.protocol import paths
@@ -55,17 +55,24 @@ async def restore_pointer(store: Store, destination: str, unfinished: Collection
             f"is the newest (found: {found}); nothing was changed; restore it from a backup, or remove it "
             "and publish all of the data anew by one job with conflict='replace'"
         )
-    runs = []
-    async for one in chain.chain(store, destination, chain.READING, start=heads[0], hidden="readable"):
-        runs += [(run.run_id, run.job_id) for run in published_runs(one)]
-        if one.conflict == chain.COMPACT:
-            break
+    runs: list[tuple[str, str]] = []
+    keeping: list[Keeping] = []
+    summed = False
+    below = chain.chain(store, destination, chain.READING, start=heads[0], hidden="readable", files=False)
+    async for one in below:
+        if not summed:
+            runs += [(run.run_id, run.job_id) for run in published_runs(one)]
+        summed = summed or one.conflict == chain.COMPACT
+        # Which of them have expired is not known any more; expire finds nothing of those.
+        if one.kept is not None:
+            keeping.append(Keeping(job_id=one.job_id, until_ms=one.kept.until_ms))
     last = dict(runs[:RUNS_KEPT])
     pointer = Pointer(
         job_id=heads[0],
         nonce=uuid4().hex,
         changed_ms=int(time.time() * 1000),
         runs=tuple(reversed(last.items())),
+        keeping=tuple(reversed(keeping)),
     ).knowing(run for run, _ in runs)
     store = object_settings.store_with(store, manifests[heads[0]].object_settings)
     conditions = await conditions_of(store, paths.join(destination, MANIFESTS))

@@ -89,6 +89,7 @@ def write(
     progress: ProgressCallback | None = None,
     allow_empty: bool = False,
     also_replace: Sequence[str] = (),
+    keep_replaced: str | None = None,
     publish: Publish = "files",
 ) -> JobReport:
     """Publish a frame, all or nothing. Spark runs one action; this process sets the job up and commits it.
@@ -127,6 +128,7 @@ def write(
         progress: Called with a ``Progress`` after every file of the job commit; it must be quick.
         allow_empty: Whether a frame without rows may replace what is there.
         also_replace: URLs of other datasets below the destination or above it whose files may be deleted.
+        keep_replaced: For how long replaced files stay where they are, such as ``7d``: ``docs/history.md``.
         publish: ``flip`` replaces the whole destination by one exchange of directories: ``docs/flip.md``.
 
     Raises:
@@ -150,6 +152,7 @@ def write(
         run_id=run_id,
         allow_empty=allow_empty,
         also_replace=also_replace,
+        keep_replaced=keep_replaced,
         publish=publish,
         part_size=part_size,
         concurrency=concurrency,
@@ -204,6 +207,7 @@ def job_of(
         run_id=chosen.run_id,
         allow_empty=chosen.allow_empty,
         also_replace=chosen.also_replace,
+        keep_replaced=chosen.keep_replaced,
         publish=chosen.publish,
         part_size=chosen.part_size,
         concurrency=chosen.concurrency,

@@ -54,6 +54,12 @@ class JobContext:
     is_inner: bool = False
     """Whether this is the inner job of one that flips, at that directory."""
 
+    keep_replaced_ms: int | None = None
+    """For how long replaced files stay where they are; None if they are deleted."""
+
+    restores: str | None = None
+    """Of a rollback, the job whose files it shows again."""
+
     own_path: str | None = None
     """Key of a user's own magic path whose files the job publishes: their uploads are not the job's."""
 
@@ -115,6 +121,8 @@ class JobContext:
             also_replace=job.also_replace,
             new=job.new,
             success_marker=job.success_marker,
+            keep_replaced_ms=job.keep_replaced_ms,
+            restores=job.restores,
         )
 
 

@@ -365,9 +365,9 @@ class JobTransaction:
         return self._report_of(
             started=started,
             tasks=output.tasks,
-            files=output.files,
-            size=output.bytes,
-            keys=output.final_keys(),
+            files=output.files + len(output.restored),
+            size=output.bytes + sum(one.size for one in output.restored.values()),
+            keys=output.shown_keys(self._destination),
             warnings=done.warnings,
             statistics=publish.job_statistics(output),
             uploads_aborted=done.aborted,

@@ -28,7 +28,7 @@ from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.protocol.readback import Outcome
 from magicfs.protocol.steps import Complete, Publication, Put
 from magicfs.stores.interrupt import hold
-from magicfs.transaction import facts, old_success, outcome, own_path, publish, revert
+from magicfs.transaction import facts, old_success, outcome, own_path, past, publish, revert
 from magicfs.transaction.bundles import Bundles
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.delegate import CompleteRemotely, CompletionRequest, complete_remotely
@@ -290,6 +290,7 @@ class Executor:
             old = ahead.old
             if old is None:
                 old = await facts.read_deletions(self.cleaner, context, job)
+            old = await past.read_back(self.cleaner, context, job, done.output, old)
         except ObjectNotFound:
             # Facts go after everything else: if the manifest is there, only cleaning up was left.
             if not await publish.republish(self.cleaner, context, conditions):
@@ -299,6 +300,8 @@ class Executor:
             *(self.cleaner, context, conditions, job, done.output, old, self._etags),
             looked=ahead.pointer,
         )
+        if job.keep_replaced_ms is not None:
+            old = []  # they stay until magicfs expire
         check = partial(self.record.confirm, version)
         left = await publish.delete_old(self.cleaner, conditions, old, done.output, check)
         done.deleted = len(old) - len(left)

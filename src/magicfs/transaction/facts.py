@@ -17,6 +17,7 @@ from magicfs.errors import FormatError, ObjectNotFound
 from magicfs.formats import deletions
 from magicfs.formats.deletions import DELETIONS_SIZE_LIMIT, OldObject
 from magicfs.formats.job_object import Chunk, JobObject, OldSuccess
+from magicfs.formats.manifest import FILES_IN_PART, MANIFEST_SIZE_LIMIT, ManifestFile, ManifestFiles
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
 from magicfs.formats.statistics import Statistics
@@ -36,9 +37,11 @@ __all__ = [
     "read_deletions",
     "read_old",
     "read_output",
+    "read_restored",
     "read_success",
     "write_deletions",
     "write_output",
+    "write_restored",
 ]
 
 CHUNK_LENGTH = 1000
@@ -93,6 +96,20 @@ async def write_deletions(
     return await _write(engine, written())
 
 
+async def write_restored(
+    engine: Engine, context: JobContext, nonce: str, files: Iterable[ManifestFile]
+) -> tuple[Chunk, ...]:
+    """Write down the files of the past that a rollback shows again."""
+
+    def written() -> Iterator[_Written]:
+        for number, group in enumerate(_grouped(files, FILES_IN_PART)):
+            raw = ManifestFiles(job_id=context.job, files=tuple(group)).to_bytes()
+            size = sum(one.size for one in group)
+            yield _chunk(context, nonce, f"restored-{number:05d}.json", raw, len(group), size)
+
+    return await _write(engine, written())
+
+
 async def copy_success(engine: Engine, context: JobContext, nonce: str) -> OldSuccess | None:
     """Keep the ``_SUCCESS`` that is there, so that undoing the job can put it back; None if there is none."""
     store, key = engine.store, context.layout.success_key
@@ -137,6 +154,16 @@ async def read_chunk(engine: Engine, context: JobContext, chunk: Chunk) -> JobOu
 async def read_deletions(engine: Engine, context: JobContext, job: JobObject) -> list[OldObject]:
     """Read back the old objects that a job deletes; each key must lie under the destination."""
     return await read_old(engine, context, job.deletions, context.layout.destination)
+
+
+async def read_restored(engine: Engine, context: JobContext, job: JobObject) -> dict[str, ManifestFile]:
+    """Read back the files of the past that a rollback shows again, by keys relative to the destination."""
+    found: dict[str, ManifestFile] = {}
+    async with aclosing(_read(engine, context, job.restored, MANIFEST_SIZE_LIMIT)) as read:
+        async for chunk, raw in read:
+            listed = ManifestFiles.from_bytes(f"{engine.store.bucket}/{chunk.key}", raw).files
+            found |= {one.key: one for one in listed}
+    return found
 
 
 async def read_old(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from itertools import chain
 
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, ProtocolViolation
 from magicfs.filesystem.recording import write_id_of
+from magicfs.formats.manifest import ManifestFile
 from magicfs.formats.pending import Body, Pending
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.task_commit import TaskCommit, unpack
+from magicfs.protocol import paths
 from magicfs.protocol.steps import Abort, Complete, Publication
 from magicfs.protocol.winners import Attempt, LateKeyCheck, check_attempts, last_committed
 from magicfs.transaction import pack
@@ -48,6 +51,8 @@ class JobOutput:
     oldest_ms: int | None = None
     """When the oldest upload of ours was closed; None if none tells."""
     without_write_id: int = 0  # how many files were uploaded by Hadoop
+    restored: Mapping[str, ManifestFile] = field(default_factory=dict)
+    """Of a rollback the files that it shows again, by keys relative to the destination."""
     names: list[str] = field(default_factory=list)  # of the sets
     _kept: Spool = field(default_factory=Spool, repr=False)
 
@@ -86,6 +91,14 @@ class JobOutput:
     def final_keys(self) -> Iterator[str]:
         """Where every file will be."""
         return (step.key for step in self.steps())
+
+    def restored_keys(self, destination: str) -> Iterator[str]:
+        """Where the files lie that a rollback shows again."""
+        return (paths.join(destination, key) for key in self.restored)
+
+    def shown_keys(self, destination: str) -> Iterator[str]:
+        """Where every file is that the job shows: its own, and those of the past."""
+        return chain(self.final_keys(), self.restored_keys(destination))
 
 
 def aborts(output: JobOutput) -> Iterator[Abort]:

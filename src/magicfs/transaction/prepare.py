@@ -17,7 +17,7 @@ from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, FormatError, OutputExists, Unavailable, UsageError
 from magicfs.formats.deletions import OldObject
 from magicfs.formats.job_object import ExtraDestination, SeenPointer
-from magicfs.manifests.chain import chain, read_pointer, view_of
+from magicfs.manifests.chain import Seen, chain, read_pointer, view_of
 from magicfs.parallel import at_once, drained
 from magicfs.protocol import conflict, paths
 from magicfs.protocol.final_names import is_named_by
@@ -25,7 +25,7 @@ from magicfs.protocol.job_state import JobState
 from magicfs.protocol.readback import etag_of_parts
 from magicfs.protocol.replacement import OldFile, Replacement, Scope
 from magicfs.protocol.steps import Complete, Publication
-from magicfs.transaction import bundles, capacity, facts, flip, flip_checks, old_uploads, older_files
+from magicfs.transaction import bundles, capacity, facts, flip, flip_checks, old_uploads, older_files, past
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.other_datasets import InTheWay, described, look_again, url_of
 from magicfs.transaction.others import OtherJob, conflicting, find_unfinished_jobs
@@ -63,6 +63,8 @@ async def prepare(
     job is changing the same files, or another driver moved this one; UsageError if nobody could tell what is
     replaced.
     """
+    if context.restores is not None:
+        output.restored = await past.restored_files(engine, context, record.conditions)
     check_empty(context, output)
     capacity.check_success(context, output)
     if version.job.state is JobState.PREPARED and context.conflict != "append":
@@ -83,6 +85,8 @@ async def prepare(
         "chunks": chunks,
         "old_success": old_success,
     }
+    if context.restores is not None:
+        changes["restored"] = await facts.write_restored(engine, context, nonce, output.restored.values())
     if context.extra_destinations:
         changes["extra_destinations"] = extra
     if context.conflict == "append":
@@ -98,6 +102,8 @@ async def prepare(
         version, in_the_way = await _announce_and_look(engine, context, record, version, output, found, since)
         if not in_the_way:
             warnings += in_the_way.warnings
+            if context.restores is not None:
+                await past.check_restored(engine, context, output.restored)
             if context.new is not None:
                 await flip.write_record(engine, context, version.job)
             return await _pass_commit_point(context, record, version, changes)
@@ -138,7 +144,7 @@ async def _extra_destinations(
 
 def check_empty(context: JobContext, output: JobOutput) -> None:
     """Refuse a job without files whose mode would delete what is there, unless ``allow_empty`` was given."""
-    if not context.conflict.startswith("replace") or context.allow_empty:
+    if not context.conflict.startswith("replace") or context.allow_empty or context.restores is not None:
         return
     destination = context.layout.destination
     if not any(paths.is_under(key, destination) for key in output.final_keys()):
@@ -220,7 +226,8 @@ def _deleted(context: JobContext, replacement: Replacement) -> list[OldObject]:
 
 async def _look(engine: Engine, context: JobContext, record: JobRecord, output: JobOutput) -> _Found:
     """Read the pointer, then list the scope."""
-    pointer = await _pointer(engine, context, record)
+    seen = await read_pointer(engine.store, context.layout.destination, record.conditions)
+    pointer = _seen_by(seen)
     destination, partitions = context.layout.destination, None
     if context.is_partition_scoped:
         partitions = touched_by(context, output.final_keys())
@@ -236,6 +243,10 @@ async def _look(engine: Engine, context: JobContext, record: JobRecord, output: 
         await _list_partitions(engine, destination, partitions or (), found)
     if found.hidden and pointer is not None and context.conflict != "fail":
         found.remove_known(await _published(engine, context, record, pointer))
+    if seen is not None and (seen[0].keeping or context.restores is not None):
+        await past.leave_kept(engine, context, record.conditions, seen[0], found, output.restored)
+    if context.keep_replaced_ms is not None and found.equal_keys:
+        raise _cannot_keep(context, found.equal_keys[0])
     if pointer is None and found.older_files:
         found.older_files = await older_files.are_there(engine, context, record.conditions, destination)
     return _Found(found, pointer, listed_all)
@@ -302,14 +313,24 @@ def _finished(step: Publication) -> str | None:
 
 
 async def _pointer(
-    engine: Engine, context: JobContext, record: JobRecord, *, expected: bool = False
+    engine: Engine, context: JobContext, record: JobRecord, *, expected: bool
 ) -> SeenPointer | None:
     destination = context.layout.destination
-    seen = await read_pointer(engine.store, destination, record.conditions, expected=expected)
+    return _seen_by(await read_pointer(engine.store, destination, record.conditions, expected=expected))
+
+
+def _seen_by(seen: Seen | None) -> SeenPointer | None:
     if seen is None:
         return None
     pointer, entry = seen
     return SeenPointer(pointer.job_id, entry.etag)
+
+
+def _cannot_keep(context: JobContext, key: str) -> UsageError:
+    return UsageError(
+        f"job {context.job} would write over {key}, which keep_replaced promises to keep; nothing was "
+        "published; use unique_names=True, or leave keep_replaced out"
+    )
 
 
 def output_exists(context: JobContext, key: str) -> OutputExists:

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain as chain_of
 from itertools import repeat
 from typing import Final, TypedDict
 
@@ -20,10 +21,10 @@ from magicfs.errors import (
 )
 from magicfs.formats.deletions import OldObject
 from magicfs.formats.job_object import ExtraDestination, JobObject
-from magicfs.formats.manifest import FilesPart, Hides, Manifest, ManifestFile
+from magicfs.formats.manifest import FilesPart, Hides, KeptFiles, Manifest, ManifestFile
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData
-from magicfs.manifests import chain, parts
+from magicfs.manifests import chain, kept, parts
 from magicfs.parallel import at_once, drained
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_hidden_output, is_replaced
@@ -121,16 +122,28 @@ async def publish_manifest(
         partitions=replaced,
         older_files=job.older_files and job.pointer is None,
         object_settings=job.object_settings,
+        kept=await _kept(engine, destination, job, old),
+        restores=job.restores,
         **await _files_of(engine, output, destination, job.job_id, etags),
     )
     await chain.publish(engine.store, conditions, destination, manifest, looked=looked)
+
+
+async def _kept(
+    engine: Engine, destination: str, job: JobObject, old: Sequence[OldObject]
+) -> KeptFiles | None:
+    """What the job leaves where it is. Who publishes it writes the same, whenever that is."""
+    if job.keep_replaced_ms is None or not old:
+        return None
+    lists = await kept.write(engine.store, destination, job.job_id, old)
+    return KeptFiles(until_ms=job.changed_ms + job.keep_replaced_ms, lists=lists)
 
 
 async def delete_parts_left(
     engine: Engine, context: JobContext, conditions: Conditions, output: JobOutput
 ) -> None:
     """Delete parts of manifests that nobody reads, once the manifests themselves stand."""
-    if output.files <= parts.FILES_IN_MANIFEST:
+    if output.files + len(output.restored) <= parts.FILES_IN_MANIFEST:
         return
     for destination in (context.layout.destination, *context.extra_destinations):
         manifest = await chain.read(engine.store, destination, context.job, conditions, files=False)
@@ -258,8 +271,8 @@ async def _files_of(
     """What a manifest says of the files below its destination: they themselves or, if they are many, where
     they are listed.
     """
-    files = _files_below(output, destination, etags)
-    if output.files <= parts.FILES_IN_MANIFEST:
+    files = chain_of(_files_below(output, destination, etags), output.restored.values())
+    if output.files + len(output.restored) <= parts.FILES_IN_MANIFEST:
         return {"files": tuple(files)}
     return {"parts": await parts.write(engine.store, destination, job, files)}
 
@@ -301,7 +314,7 @@ def _success(context: JobContext, job: JobObject, concurrency: int, output: JobO
         context.conflict,
         hostname=socket.gethostname(),
         ended_ms=job.changed_ms,
-        filenames=(f"/{key}" for key in output.final_keys()),
+        filenames=(f"/{key}" for key in output.shown_keys(context.layout.destination)),
         statistics=job_statistics(output),
         diagnostics={
             "magicfs.concurrency": str(concurrency),

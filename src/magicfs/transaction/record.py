@@ -196,6 +196,8 @@ def opened(context: JobContext, engine: Engine) -> JobObject:
         extra_destinations=tuple(ExtraDestination(key) for key in context.extra_destinations),
         also_replace=context.also_replace,
         new=context.new,
+        keep_replaced_ms=context.keep_replaced_ms,
+        restores=context.restores,
         created_ms=now_ms(),
         changed_ms=now_ms(),
         host=_host(),

@@ -185,6 +185,7 @@ def _check_settings(context: JobContext, job: JobObject) -> None:
         ("tracking", job.tracking, context.tracking),
         ("small_files", job.small_files, context.small_files),
         ("publish", _published_by(job.new), _published_by(context.new)),
+        ("restores", job.restores, context.restores),
     ):
         if old != new:
             raise UsageError(

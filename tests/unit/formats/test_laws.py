@@ -41,6 +41,7 @@ from magicfs.formats.hadoop_uri import encode
 from magicfs.formats.job_location import JOB_LOCATION_FORMAT, JobLocation
 from magicfs.formats.job_object import (
     JOB_FORMAT,
+    JOB_OF_THE_PAST_FORMAT,
     Chunk,
     ExtraDestination,
     JobObject,
@@ -53,6 +54,7 @@ from magicfs.formats.manifest import (
     MANIFEST_FORMAT,
     MANIFEST_IN_PARTS_FORMAT,
     FilesPart,
+    KeptFiles,
     Manifest,
     ManifestFile,
     ManifestFiles,
@@ -60,9 +62,10 @@ from magicfs.formats.manifest import (
 )
 from magicfs.formats.pending import Body, EtagFormat, Pending, UploadedPart
 from magicfs.formats.pendingset import PendingSet
-from magicfs.formats.pointer import POINTER_FORMAT, Pointer
+from magicfs.formats.pointer import POINTER_FORMAT, POINTER_KEEPING_FORMAT, Keeping, Pointer
 from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.formats.success import SuccessData, Winners, manifest_success
+from magicfs.formats.tag import TAG_FORMAT, Tag
 from magicfs.formats.task_manifest import DirectoryEntry, EntryStatus, FileEntry, TaskManifest
 from magicfs.protocol.conflict import CONFLICTS
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
@@ -343,6 +346,34 @@ JOB_OF_NUMBERED_VERSIONS = replace(JOB, numbered_versions=True, unknown={})
 
 FLIPPING_JOB = replace(JOB, conflict="replace", new=f".trips.magicfs-{JOB_ID}", unknown={})
 
+JOB_OF_THE_PAST = replace(
+    JOB,
+    keep_replaced_ms=604_800_000,
+    restores="5f1e",
+    restored=(Chunk(f"{_FACTS}/66cc/restored-00000.json", "ab" * 32, 3, 8388725),),
+    unknown={},
+)
+MANIFEST_OF_THE_PAST = replace(
+    MANIFEST,
+    kept=KeptFiles(
+        until_ms=1700604900000,
+        lists=(FilesPart(name="kept-00000-cdcdcdcdcdcdcdcd.json", sha256="cd" * 32, files=2, size=4096),),
+    ),
+    restores="4e0d",
+    unknown={},
+)
+KEEPING_POINTER = replace(
+    POINTER,
+    keeping=(
+        Keeping(job_id="5f1e", until_ms=1700604900000, expires=True),
+        Keeping(job_id=JOB_ID, until_ms=1700604900001, unknown={"later": 1}),
+    ),
+    unknown={},
+)
+TAG = Tag(
+    name="quarter-1", job_id=JOB_ID, nonce="77aa", created_ms=1700000100001, unknown={"later": [1, None]}
+)
+
 JOB_OF_OWN_PATH = replace(JOB, own_path="trips/__magic/mine", unknown={})
 
 DELETIONS = (
@@ -411,6 +442,10 @@ _ATTRIBUTES: dict[str, st.SearchStrategy[Any]] = {
     "JobObject.etag_format": st.sampled_from(["string", "object"]),
     "JobObject.part_size": st.none() | st.integers(1, 2**40),
     "JobObject.small_files": st.none() | st.integers(1, 2**40),
+    "JobObject.keep_replaced_ms": st.none() | st.integers(1, 2**40),
+    "JobObject.restores": st.none() | _ids,
+    "Manifest.restores": st.none() | _ids,
+    "KeptFiles.until_ms": st.integers(0, 2**40),
     "JobObject.own_path": st.none() | keys(),
     "JobObject.tracking": st.sampled_from(["store", "memory"]),
     "JobObject.layout": st.sampled_from(["__magic_job", "__magic"]),
@@ -731,7 +766,52 @@ FORMATS = [
         },
         text="nonce",
     ),
+    replace(
+        PUBLISHED,
+        golden="magicfs_manifest_1_past.json",
+        value=MANIFEST_OF_THE_PAST,
+        made=None,
+        required=("kept.until", "kept.lists", *(f"kept.lists[0].{field}" for field in ("name", "sha256"))),
+        refused={"kept.until": _NO_SIZE, "kept.lists[0].name": ["", "a/b"], "restores": _NO_JOB},
+        kept=("files[0]", "kept", "kept.lists[0]"),
+    ),
+    Format(
+        kind="pointer",
+        own=POINTER_KEEPING_FORMAT,
+        golden="magicfs_pointer_2.json",
+        value=KEEPING_POINTER,
+        read=Pointer.from_bytes,
+        write=Pointer.to_bytes,
+        made=None,
+        required=("keeping[0].jobId", "keeping[1].until"),
+        refused={"keeping[0].jobId": _NO_JOB, "keeping[1].until": _NO_SIZE, "keeping[1].expires": ["no", 1]},
+        ignored=("keeping[1].later",),
+        kept=("keeping[0]",),
+    ),
+    Format(
+        kind="tag",
+        own=TAG_FORMAT,
+        golden="magicfs_tag_1.json",
+        value=TAG,
+        read=Tag.from_bytes,
+        write=Tag.to_bytes,
+        made=any_value(Tag),
+        required=("format", "tag", "jobId", "nonce", "created"),
+        refused={"jobId": _NO_JOB, "tag": [""], "nonce": [""], "created": _NO_SIZE},
+        ignored=("later",),
+        text="nonce",
+    ),
     STATE,
+    replace(
+        STATE,
+        own=JOB_OF_THE_PAST_FORMAT,
+        golden="magicfs_job_2.json",
+        value=JOB_OF_THE_PAST,
+        required=tuple(f"restored[0].{field}" for field in ("key", "sha256", "files", "bytes")),
+        refused={"keepReplaced": [0, -1, "7d"], "restores": _NO_JOB},
+        ignored=(),
+        made=None,
+    ),
     replace(
         STATE,
         golden="magicfs_job_1_extra_destinations.json",

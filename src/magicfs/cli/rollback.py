@@ -1,0 +1,48 @@
+"""``magicfs rollback URL --to WHICH``: publish an earlier state again."""
+
+from __future__ import annotations
+
+import argparse
+
+from magicfs.cli.printing import print_job_report
+from magicfs.cli.storage import add_storage_options, parse_storage_options
+
+__all__ = ["HELP", "configure", "run"]
+
+HELP = "publish a dataset as it was when a job had been published, as a new job, all or nothing"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("url", metavar="URL", help="the destination, such as s3://bucket/sales")
+    parser.add_argument(
+        "--to",
+        metavar="WHICH",
+        required=True,
+        help="the publication: a job id, a run id, a tag, or a time such as 2026-03-31T12:00Z; magicfs log "
+        "shows them",
+    )
+    parser.add_argument(
+        "--keep-replaced",
+        metavar="PERIOD",
+        help="keep what was published since for so long, such as 7d; by default it is deleted",
+    )
+    parser.add_argument(
+        "--run-id", metavar="ID", help="name of the run: a second rollback of it does nothing"
+    )
+    add_storage_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Roll back, and print what was published. Returns 0."""
+    from magicfs.datasets.rollback import rollback
+
+    report = rollback(
+        arguments.url,
+        to=arguments.to,
+        keep_replaced=arguments.keep_replaced,
+        run_id=arguments.run_id,
+        storage_options=parse_storage_options(arguments.storage_options),
+    )
+    print_job_report(report, as_json=arguments.json)
+    return 0

@@ -1,0 +1,51 @@
+"""``magicfs tag URL NAME``: give a publication a name."""
+
+from __future__ import annotations
+
+import argparse
+
+from magicfs.cli.printing import print_fields, print_json, write_line
+from magicfs.cli.storage import add_storage_options, parse_storage_options
+
+__all__ = ["HELP", "configure", "run"]
+
+HELP = "name a publication, so that it can be read and rolled back to by that name"
+_FOUND_NONE = 1
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("url", metavar="URL", help="the destination, such as s3://bucket/sales")
+    parser.add_argument("name", metavar="NAME", help="the tag: letters, digits, '.', '_' and '-'")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--as-of",
+        metavar="WHICH",
+        help="the publication: a job id, a run id, another tag, or a time such as 2026-03-31T12:00Z; by "
+        "default the newest",
+    )
+    which.add_argument("--delete", action="store_true", help="remove the tag; the publication stays")
+    parser.add_argument("--move", action="store_true", help="let a tag that names another one name this one")
+    add_storage_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Set or remove it. Returns 0; 1 if there was none to remove."""
+    from magicfs.datasets.tags import tag, untag
+
+    options = parse_storage_options(arguments.storage_options)
+    if arguments.delete:
+        removed = untag(arguments.url, arguments.name, storage_options=options)
+        if arguments.json:
+            print_json({"url": arguments.url, "tag": arguments.name, "removed": removed})
+        else:
+            write_line(
+                f"tag {arguments.name} {'was removed' if removed else 'was not there'}; no file was changed"
+            )
+        return 0 if removed else _FOUND_NONE
+    job = tag(arguments.url, arguments.name, arguments.as_of, move=arguments.move, storage_options=options)
+    if arguments.json:
+        print_json({"url": arguments.url, "tag": arguments.name, "job_id": job})
+    else:
+        print_fields([("dataset", arguments.url), ("tag", arguments.name), ("job", job)])
+    return 0

@@ -1,0 +1,188 @@
+"""Deleting replaced files whose time is over.
+
+What is going to be deleted is marked in the pointer first, and only then looked at: whether it is shown
+again, by a rollback, or kept for longer by another job. A rollback looks in the opposite order, so of the two
+at least one sees the other (``magicfs.transaction.past``). A mark stays until all is deleted: who dies in
+between leaves a part of the files, and the next call deletes the rest. It stays, too, as long as some of the
+files are shown: no job deletes what an earlier one has promised, so it is for a later call to do.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from os import PathLike
+from typing import Any
+
+from fsspec.spec import AbstractFileSystem
+
+from magicfs.datasets.connection import on_destination, told_as_newest
+from magicfs.engine import Engine
+from magicfs.errors import CommitDenied, UsageError
+from magicfs.formats.deletions import OldObject
+from magicfs.formats.pointer import Keeping, Pointer
+from magicfs.manifests import chain
+from magicfs.manifests.chain import READING
+from magicfs.manifests.kept import change_keeping, kept_by
+from magicfs.protocol import paths
+from magicfs.protocol.conflict import MANIFESTS
+from magicfs.protocol.job_state import CHANGES_FILES
+from magicfs.protocol.paths import Location
+from magicfs.stores.conditions import conditions_of, remove_matching
+from magicfs.transaction.others import find_unfinished_jobs
+
+__all__ = ["ExpireReport", "expire", "expire_kept"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireReport:
+    """What was deleted, and what is still kept.
+
+    Attributes:
+        url: The destination.
+        jobs: The jobs whose time is over, in the order in which they were published.
+        files: How many files were deleted that they had replaced.
+        bytes: Their size.
+        altered: Keys that hold another object by now, which stays.
+        keeping: How many jobs keep files for longer.
+        next_ms: When the time of the first of these is over, in milliseconds since the epoch; None if none
+            does.
+    """
+
+    url: str | PathLike[str]
+    jobs: tuple[str, ...] = ()
+    files: int = 0
+    bytes: int = 0
+    altered: tuple[str, ...] = ()
+    keeping: int = 0
+    next_ms: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self)
+
+
+def expire(
+    url: str | PathLike[str],
+    *,
+    dry_run: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: AbstractFileSystem | None = None,
+) -> ExpireReport:
+    """Delete the replaced files that jobs kept with ``keep_replaced``, as soon as their time is over.
+
+    No file is deleted before its time, none that a rollback shows again, and none that another job keeps for
+    longer. Run it as often as you like, beside jobs, readers and itself; the clock of this machine decides.
+    A second call finds nothing to do.
+
+    Args:
+        url: The destination, such as ``s3://bucket/sales``.
+        dry_run: Change nothing; report what would be deleted.
+        storage_options: Options of the store's fsspec filesystem.
+        filesystem: That filesystem itself, in place of options.
+
+    Raises:
+        CommitDenied: A rollback is unfinished there, and may show some of the files again; nothing was
+            deleted.
+        UsageError: The store ignores conditional writes.
+        FormatError: The chain of manifests, or a list of kept files, is broken; nothing was deleted.
+        Unavailable: The store did not answer, or others moved the pointer all the time: call again.
+        StoreError: The store refused; call again for what is left.
+    """
+    return on_destination(expire_kept, url, storage_options, filesystem, dry_run=dry_run)
+
+
+async def expire_kept(
+    engine: Engine, location: Location, *, dry_run: bool = False, now_ms: int | None = None
+) -> ExpireReport:
+    """``expire``, on the store's loop. ``now_ms``: the time, in milliseconds since the epoch."""
+    store, destination = engine.store, location.key
+    now = int(time.time() * 1000) if now_ms is None else now_ms
+    seen = await chain.read_pointer(store, destination, READING)
+    if seen is None or not any(_is_over(one, now) for one in seen[0].keeping):
+        return _report(location, () if seen is None else seen[0].keeping)
+    over = {one.job_id for one in seen[0].keeping if _is_over(one, now)}
+    if dry_run:
+        gone, _ = await _to_delete(engine, location, seen[0], over)
+        left = [one for one in seen[0].keeping if one.job_id not in over]
+        return _report(location, left, [one for one in seen[0].keeping if one.job_id in over], gone)
+    store = (await told_as_newest(engine, location)).store
+    conditions = await conditions_of(store, paths.join(destination, MANIFESTS))
+    if not conditions.put_if_absent:
+        raise UsageError(
+            f"the store {store.name!r} ignores conditional writes, so a rollback at the same moment could "
+            "lose files; nothing was deleted; use another store"
+        )
+
+    def mark(one: Keeping) -> Keeping:
+        return replace(one, expires=True) if one.job_id in over else one
+
+    await change_keeping(store, destination, conditions, mark)
+    await _refuse_rollbacks(engine, location)
+    again = await chain.read_pointer(store, destination, conditions, expected=True)
+    pointer = seen[0] if again is None else again[0]
+    ours = [one for one in pointer.keeping if one.expires and one.job_id in over]
+    gone, shown = await _to_delete(engine, location, pointer, {one.job_id for one in ours})
+    objects = [(one.key, one.etag) for one in gone]
+    altered = await remove_matching(store, conditions, objects, engine.concurrency)
+    done = {one.job_id for one in ours} - shown
+    after = await change_keeping(
+        store, destination, conditions, lambda one: None if one.expires and one.job_id in done else one
+    )
+    stay = set(altered)
+    deleted = [one for one in gone if one.key not in stay]
+    return _report(location, after.keeping if after else (), ours, deleted, altered)
+
+
+def _is_over(one: Keeping, now_ms: int) -> bool:
+    return one.expires or one.until_ms <= now_ms
+
+
+async def _refuse_rollbacks(engine: Engine, location: Location) -> None:
+    """A rollback that has announced itself may not have seen the mark."""
+    for one in await find_unfinished_jobs(engine, location.key):
+        if one.job is None or (one.job.restores is not None and one.job.state in CHANGES_FILES):
+            raise CommitDenied(
+                f"job {one.job_id} at {location.url} is unfinished, and may be showing files again that were "
+                f"to be deleted; nothing was deleted; wait for it, or run: magicfs recover {location.url}"
+            )
+
+
+async def _to_delete(
+    engine: Engine, location: Location, pointer: Pointer, over: set[str]
+) -> tuple[list[OldObject], set[str]]:
+    """What the jobs keep whose time is over, without what is shown or kept for longer; and which of the jobs
+    keep what is shown.
+    """
+    store, destination = engine.store, location.key
+    kept = await kept_by(store, destination, READING, pointer.keeping)
+    manifests = chain.chain(store, destination, READING, start=pointer.job_id, hidden="none")
+    view = await chain.view_of(manifests)
+    shown = set() if view is None else {paths.join(destination, key) for key in view.files}
+    longer = {one.key for job, objects in kept.items() if job not in over for one in objects}
+    found: dict[str, OldObject] = {}
+    for job, objects in kept.items():
+        if job in over:
+            found |= {one.key: one for one in objects if one.key not in shown and one.key not in longer}
+    again = {job for job, objects in kept.items() if any(one.key in shown for one in objects)}
+    return list(found.values()), again & over
+
+
+def _report(
+    location: Location,
+    left: Sequence[Keeping],
+    over: Sequence[Keeping] = (),
+    deleted: Sequence[OldObject] = (),
+    altered: Sequence[str] = (),
+) -> ExpireReport:
+    left = [one for one in left if not one.expires]
+    return ExpireReport(
+        location.url,
+        jobs=tuple(one.job_id for one in over),
+        files=len(deleted),
+        bytes=sum(one.size for one in deleted),
+        altered=tuple(altered),
+        keeping=len(left),
+        next_ms=min((one.until_ms for one in left), default=None),
+    )

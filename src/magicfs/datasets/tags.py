@@ -1,0 +1,111 @@
+"""Giving a publication a name that people remember."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from os import PathLike
+from typing import Any
+
+from fsspec.spec import AbstractFileSystem
+
+from magicfs.datasets.connection import on_destination, told_as_newest
+from magicfs.datasets.history import job_as_of
+from magicfs.engine import Engine
+from magicfs.errors import ObjectNotFound
+from magicfs.manifests import chain, tags
+from magicfs.manifests.chain import READING
+from magicfs.protocol import paths
+from magicfs.protocol.conflict import MANIFESTS
+from magicfs.protocol.paths import Location
+from magicfs.stores.conditions import conditions_of
+
+__all__ = ["set_tag", "tag", "untag"]
+
+
+def tag(
+    url: str | PathLike[str],
+    name: str,
+    as_of: str | datetime | None = None,
+    *,
+    move: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: AbstractFileSystem | None = None,
+) -> str:
+    """Name a publication, for ``magicfs.dataset(url, as_of=name)`` and ``magicfs.rollback(url, to=name)``.
+
+    A tag is a name and keeps no file: ``keep_replaced`` of the jobs that replace them does. A second call
+    changes nothing.
+
+    Args:
+        url: The destination, such as ``s3://bucket/sales``.
+        name: Letters, digits, ``.``, ``_`` and ``-``.
+        as_of: The publication: a job id, a run id, another tag or a time; by default the newest.
+        move: Let a tag that names another publication name this one.
+        storage_options: Options of the store's fsspec filesystem.
+        filesystem: That filesystem itself, in place of options.
+
+    Returns:
+        The id of the job that it names.
+
+    Raises:
+        ObjectNotFound: There is no such publication.
+        UsageError: The name cannot be a tag's, or names another publication and ``move`` is not given.
+        FormatError: The chain of manifests is broken, or a newer magicfs wrote it.
+        StoreError: The store refused, or did not answer; nothing was changed.
+    """
+    tags.check_name(name)
+    how = {"name": name, "as_of": as_of, "move": move}
+    return on_destination(set_tag, url, storage_options, filesystem, **how)
+
+
+def untag(
+    url: str | PathLike[str],
+    name: str,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: AbstractFileSystem | None = None,
+) -> bool:
+    """Remove a tag. The publication that it names stays what it is.
+
+    Args:
+        url: The destination, such as ``s3://bucket/sales``.
+        name: The tag.
+        storage_options: Options of the store's fsspec filesystem.
+        filesystem: That filesystem itself, in place of options.
+
+    Returns:
+        Whether there was one; a second call returns False.
+
+    Raises:
+        UsageError: The name cannot be a tag's.
+        StoreError: The store refused, or did not answer.
+    """
+    tags.check_name(name)
+    return on_destination(_remove, url, storage_options, filesystem, name=name)
+
+
+async def set_tag(
+    engine: Engine, location: Location, *, name: str, as_of: str | datetime | None, move: bool
+) -> str:
+    """``tag``, on the store's loop."""
+    if as_of is None:
+        job = await chain.newest_job(engine.store, location.key, READING)
+        if job is None:
+            raise ObjectNotFound(
+                "tag",
+                f"{engine.store.bucket}/{chain.pointer_key(location.key)}",
+                f"no job was published to {location.url}",
+                hint="check the URL",
+            )
+    else:
+        job = await job_as_of(engine, location, as_of)
+    store = (await told_as_newest(engine, location)).store
+    conditions = await conditions_of(store, paths.join(location.key, MANIFESTS))
+    await tags.set_tag(store, location.key, conditions, name, job, move=move)
+    return job
+
+
+async def _remove(engine: Engine, location: Location, *, name: str) -> bool:
+    conditions = await conditions_of(engine.store, paths.join(location.key, MANIFESTS))
+    return await tags.remove_tag(engine.store, location.key, conditions, name)

@@ -1,0 +1,64 @@
+"""Files of manifests against what lies in the bucket: one listing, and a HEAD for each that is in doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from magicfs.engine import Engine
+from magicfs.errors import ObjectNotFound
+from magicfs.formats.manifest import ManifestFile
+from magicfs.parallel import drained
+from magicfs.protocol import paths
+from magicfs.protocol.conflict import is_data
+from magicfs.protocol.readback import WRITE_ID
+from magicfs.stores.port import ObjectInfo
+
+__all__ = ["Comparison", "compare"]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What differs. Keys are relative to the destination, sorted."""
+
+    missing: tuple[str, ...]  # files that are not there
+    altered: tuple[str, ...]  # of another size, or of another ETag and write id
+    foreign: Mapping[str, str]  # visible objects that are none of the files, with their ETags
+
+
+async def compare(engine: Engine, destination: str, files: Mapping[str, ManifestFile]) -> Comparison:
+    """Compare files, by their keys relative to the destination, with what the bucket holds."""
+    left = dict(files)
+    altered: list[str] = []
+    foreign: dict[str, str] = {}
+    doubtful: list[tuple[str, ManifestFile]] = []
+    async for info in engine.store.list(paths.prefix_of(destination)):
+        key = paths.relative_to(info.key, destination) if paths.is_under(info.key, destination) else ""
+        file = left.pop(key, None)
+        if file is None:
+            if is_data(info.key, destination):
+                foreign[key] = info.etag
+        elif info.size != file.size:
+            altered.append(key)
+        elif not _same_etag(info, file):
+            doubtful.append((info.key, file))
+    missing = list(left)
+
+    async def look(one: tuple[str, ManifestFile]) -> bool:
+        key, file = one
+        try:
+            info = await engine.store.head(key)
+        except ObjectNotFound:
+            missing.append(file.key)
+            return True
+        write_id = info.metadata.get(WRITE_ID)
+        if not _same_etag(info, file) and (file.write_id is None or write_id != file.write_id):
+            altered.append(file.key)
+        return True
+
+    await drained(doubtful, look, engine.concurrency)
+    return Comparison(tuple(sorted(missing)), tuple(sorted(altered)), dict(sorted(foreign.items())))
+
+
+def _same_etag(info: ObjectInfo, file: ManifestFile) -> bool:
+    return info.etag.strip('"') == file.etag.strip('"') or (not file.etag and file.write_id is None)

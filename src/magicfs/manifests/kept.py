@@ -1,0 +1,140 @@
+"""The replaced files that jobs have left where they are, for a time.
+
+::
+
+    DEST/_magicfs/<job>.json                           the manifest, which names the lists with their SHA-256
+    DEST/_magicfs/<job>/kept-<number>-<sha256>.json    a list
+    DEST/_magicfs/current.json                         the pointer, which names the jobs that keep any
+
+The pointer names them as long as their files are there, so that a later job which replaces what a listing
+shows knows what is none of its business, without walking the chain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Final
+from uuid import uuid4
+
+from magicfs.errors import FormatError, ObjectExists, ObjectNotFound, PreconditionFailed, Unavailable
+from magicfs.formats import deletions
+from magicfs.formats.deletions import CHUNK_LENGTH, DELETIONS_SIZE_LIMIT, OldObject
+from magicfs.formats.manifest import FilesPart, Manifest
+from magicfs.formats.pointer import Keeping, Pointer
+from magicfs.manifests import chain
+from magicfs.manifests.parts import key_of_part
+from magicfs.parallel import in_order
+from magicfs.protocol import paths
+from magicfs.stores.conditions import Conditions
+from magicfs.stores.port import Store
+from magicfs.stores.register import Register
+
+__all__ = ["change_keeping", "kept_by", "kept_of", "write"]
+
+_AT_ONCE: Final = 4
+_NAMED_BY: Final = 16
+_TRIES: Final = 100
+_PAUSE_S: Final = 0.05
+_PAUSE_MAX_S: Final = 2.0
+
+
+async def write(store: Store, destination: str, job: str, old: Sequence[OldObject]) -> tuple[FilesPart, ...]:
+    """Write down what a job leaves where it is. A second call, from any process, writes the same again."""
+
+    async def put(one: tuple[FilesPart, bytes]) -> FilesPart:
+        part, raw = one
+        await store.put(key_of_part(destination, job, part), raw)
+        return part
+
+    lists = [_list(number, old[start : start + CHUNK_LENGTH]) for number, start in _starts(len(old))]
+    async with aclosing(in_order(lists, put, _AT_ONCE)) as written:
+        return tuple([part async for part in written])
+
+
+async def kept_of(store: Store, destination: str, manifest: Manifest) -> list[OldObject]:
+    """What a job has left where it is; empty if it kept nothing.
+
+    Raises FormatError if a list is gone, malformed or altered, or names what lies elsewhere.
+    """
+
+    async def get(part: FilesPart) -> tuple[str, FilesPart, bytes]:
+        key = key_of_part(destination, manifest.job_id, part)
+        path = f"{store.bucket}/{key}"
+        try:
+            return path, part, await store.get(key, size_max=DELETIONS_SIZE_LIMIT + 1)
+        except ObjectNotFound as error:
+            named = f"missing, although the manifest of job {manifest.job_id} names it"
+            raise FormatError(path, "", f"{named}; restore it from a backup") from error
+
+    found: list[OldObject] = []
+    async with aclosing(in_order(manifest.kept.lists if manifest.kept else (), get, _AT_ONCE)) as read:
+        async for path, part, raw in read:
+            if hashlib.sha256(raw).hexdigest() != part.sha256:
+                problem = "was altered since it was written (its SHA-256 differs); restore it from a backup"
+                raise FormatError(path, "", problem)
+            for one in deletions.read(path, raw):
+                if not paths.is_under(one.key, destination):
+                    raise FormatError(path, "objects", f"{one.key!a} lies outside the destination")
+                found.append(one)
+    return found
+
+
+async def kept_by(
+    store: Store, destination: str, conditions: Conditions, keeping: Iterable[Keeping]
+) -> dict[str, list[OldObject]]:
+    """What each of the jobs that the pointer names has left where it is.
+
+    Raises FormatError if a manifest or a list is gone, malformed or altered.
+    """
+    found = {}
+    for one in keeping:
+        manifest = await chain.read(store, destination, one.job_id, conditions, files=False)
+        if manifest is None:
+            path = f"{store.bucket}/{chain.manifest_key(destination, one.job_id)}"
+            raise FormatError(path, "", "missing, although the pointer names it; restore it from a backup")
+        found[one.job_id] = await kept_of(store, destination, manifest)
+    return found
+
+
+async def change_keeping(
+    store: Store, destination: str, conditions: Conditions, change: Callable[[Keeping], Keeping | None]
+) -> Pointer | None:
+    """Change what the pointer says of the jobs that keep files; None of ``change`` takes a job out.
+
+    Returns the pointer as it stands then; None if there is none. A second call changes nothing.
+
+    Raises Unavailable if the store did not answer, or others moved the pointer all the time: call again.
+    """
+    head = Register(store, chain.pointer_key(destination), conditions, lasting=True)
+    for attempt in range(_TRIES):
+        seen = await chain.read_pointer(store, destination, conditions)
+        if seen is None:
+            return None
+        pointer, entry = seen
+        changed = tuple(one for one in map(change, pointer.keeping) if one is not None)
+        if changed == pointer.keeping:
+            return pointer
+        news = replace(pointer, keeping=changed, nonce=uuid4().hex)
+        try:
+            await head.swap(entry, news.to_bytes())
+        except (ObjectExists, PreconditionFailed):
+            await asyncio.sleep(random.uniform(0, min(_PAUSE_S * 2**attempt, _PAUSE_MAX_S)))  # noqa: S311
+        else:
+            return news
+    raise Unavailable("expire", f"{store.bucket}/{head.key}", f"others moved it each time, {_TRIES} times")
+
+
+def _list(number: int, group: Sequence[OldObject]) -> tuple[FilesPart, bytes]:
+    raw = deletions.write(group)
+    sha256 = hashlib.sha256(raw).hexdigest()
+    name = f"kept-{number:05d}-{sha256[:_NAMED_BY]}.json"
+    return FilesPart(name=name, sha256=sha256, files=len(group), size=sum(one.size for one in group)), raw
+
+
+def _starts(length: int) -> Iterable[tuple[int, int]]:
+    return enumerate(range(0, length, CHUNK_LENGTH))

@@ -1,0 +1,117 @@
+"""Tags: names for publications.
+
+::
+
+    DEST/_magicfs/.tags/<tag>.json
+
+A job's id never begins with a dot, so the directory is no job's.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Final
+from uuid import uuid4
+
+from magicfs.errors import FormatError, ObjectExists, PreconditionFailed, Unavailable, UsageError
+from magicfs.formats.tag import Tag
+from magicfs.protocol import paths
+from magicfs.protocol.conflict import MANIFESTS
+from magicfs.stores.conditions import Conditions
+from magicfs.stores.port import Store
+from magicfs.stores.register import Entry, Register
+
+__all__ = ["all_tags", "check_name", "read_tag", "remove_tag", "set_tag"]
+
+_TAGS: Final = ".tags"
+_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+_NUMBERED: Final = re.compile(r"\.[0-9]{5,9}\Z")
+_TRIES: Final = 20
+
+
+def check_name(name: str) -> str:
+    """Raise UsageError for a name that no tag can have."""
+    if not _NAME.fullmatch(name) or _NUMBERED.search(name):
+        raise UsageError(
+            f"{name!r} cannot be the name of a tag; use at most 100 letters, digits, '.', '_' and '-', not "
+            "beginning with '.', nor ending with a dot and five to nine digits"
+        )
+    return name
+
+
+async def read_tag(store: Store, destination: str, name: str, conditions: Conditions) -> Tag | None:
+    """A tag; None if there is none of this name, or none can have it."""
+    if not _NAME.fullmatch(name) or _NUMBERED.search(name):
+        return None
+    found = await _read(store, _register(store, destination, name, conditions), name)
+    return None if found is None else found[0]
+
+
+async def all_tags(store: Store, destination: str, conditions: Conditions) -> list[Tag]:
+    """All tags, sorted by their names."""
+    prefix = paths.prefix_of(paths.join(destination, MANIFESTS, _TAGS))
+    stems = [info.key.removeprefix(prefix).removesuffix(".json") async for info in store.list(prefix)]
+    names = {_NUMBERED.sub("", stem) for stem in stems}
+    found = [await read_tag(store, destination, name, conditions) for name in sorted(names)]
+    return [one for one in found if one is not None]
+
+
+async def set_tag(
+    store: Store, destination: str, conditions: Conditions, name: str, job: str, *, move: bool
+) -> None:
+    """Let a tag name a job. A second call changes nothing.
+
+    Raises UsageError if it names another job and ``move`` is not given, Unavailable if others moved it all
+    the time.
+    """
+    register = _register(store, destination, name, conditions)
+    for _ in range(_TRIES):
+        found = await _read(store, register, name)
+        if found is not None and found[0].job_id == job:
+            return
+        if found is not None and not move:
+            raise UsageError(
+                f"tag {name!r} names job {found[0].job_id} already; nothing was changed; choose another "
+                "name, or pass move=True (--move)"
+            )
+        tag = Tag(name=name, job_id=job, nonce=uuid4().hex, created_ms=int(time.time() * 1000))
+        try:
+            if found is None:
+                await register.create(tag.to_bytes())
+            else:
+                await register.swap(found[1], tag.to_bytes())
+        except (ObjectExists, PreconditionFailed):
+            continue
+        return
+    raise Unavailable("tag", f"{store.bucket}/{register.key}", "others moved it each time; call again")
+
+
+async def remove_tag(store: Store, destination: str, conditions: Conditions, name: str) -> bool:
+    """Remove a tag; False if there is none. The publication stays."""
+    register = _register(store, destination, name, conditions)
+    for _ in range(_TRIES):
+        found = await _read(store, register, name)
+        if found is None:
+            return False
+        try:
+            await register.remove(found[1])
+        except PreconditionFailed:
+            continue
+        return True
+    raise Unavailable("untag", f"{store.bucket}/{register.key}", "others moved it each time; call again")
+
+
+def _register(store: Store, destination: str, name: str, conditions: Conditions) -> Register:
+    return Register(store, paths.join(destination, MANIFESTS, _TAGS, f"{name}.json"), conditions)
+
+
+async def _read(store: Store, register: Register, name: str) -> tuple[Tag, Entry] | None:
+    entry = await register.read()
+    if entry is None:
+        return None
+    path = f"{store.bucket}/{entry.key}"
+    tag = Tag.from_bytes(path, entry.body)
+    if tag.name != name:
+        raise FormatError(path, "tag", f"{tag.name!a}, another one's; remove the file, and set the tag again")
+    return tag, entry

@@ -1,0 +1,45 @@
+"""A length of time, as people write it: ``7d``."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Final, TypeAlias
+
+from magicfs.errors import UsageError
+
+__all__ = ["Period", "parse_period", "period_text"]
+
+Period: TypeAlias = str | timedelta
+
+_UNITS_MS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000}
+_PERIOD: Final = re.compile(r"(?P<number>[1-9][0-9]{0,5})(?P<unit>[dhms])")
+_PERIOD_MAX_MS: Final = 36_500 * _UNITS_MS["d"]
+
+
+def parse_period(name: str, value: object) -> int:
+    """Milliseconds of a ``timedelta``, or of text such as ``7d``, ``12h``, ``30m`` or ``45s``.
+
+    ``name`` is what the value was given as. Raises UsageError for anything else, for nothing and less, and
+    beyond a hundred years.
+    """
+    if isinstance(value, timedelta):
+        found = value // timedelta(milliseconds=1)
+    else:
+        match = _PERIOD.fullmatch(value) if isinstance(value, str) else None
+        if match is None:
+            raise UsageError(
+                f"{name}={value!r} is no length of time; write it as 7d, 12h, 30m or 45s, or give a timedelta"
+            )
+        found = int(match["number"]) * _UNITS_MS[match["unit"]]
+    if not 0 < found <= _PERIOD_MAX_MS:
+        raise UsageError(f"{name}={value!r} is out of range; choose a millisecond to 36500d")
+    return found
+
+
+def period_text(milliseconds: int) -> str:
+    """The same as text, in its largest whole unit."""
+    for unit, length in _UNITS_MS.items():
+        if milliseconds % length == 0:
+            return f"{milliseconds // length}{unit}"
+    return f"{milliseconds} ms"

@@ -1,0 +1,133 @@
+"""What a job has to know of the past: files that earlier jobs still keep, and those that a rollback shows
+again.
+
+A rollback is a job that replaces everything, and whose new files are old ones: they are where they were. It
+announces itself as every job that replaces, and only then looks whether they are there: from then on nobody
+deletes them. ``magicfs.datasets.expire`` marks what it is going to delete in the pointer, and then looks for
+rollbacks that have announced themselves; of the two at least one sees the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+from magicfs.engine import Engine
+from magicfs.errors import CommitDenied, FormatError, ObjectNotFound, UsageError
+from magicfs.formats.deletions import OldObject
+from magicfs.formats.job_object import JobObject
+from magicfs.formats.manifest import ManifestFile
+from magicfs.formats.pointer import Pointer
+from magicfs.manifests import chain
+from magicfs.manifests.comparison import compare
+from magicfs.manifests.kept import kept_by
+from magicfs.protocol import paths
+from magicfs.protocol.conflict import is_data
+from magicfs.protocol.replacement import OldFile, Replacement
+from magicfs.stores.conditions import Conditions
+from magicfs.transaction import facts
+from magicfs.transaction.context import JobContext
+from magicfs.transaction.output import JobOutput
+
+__all__ = ["check_restored", "leave_kept", "read_back", "restored_files"]
+
+
+async def leave_kept(
+    engine: Engine,
+    context: JobContext,
+    conditions: Conditions,
+    pointer: Pointer,
+    found: Replacement,
+    restored: Mapping[str, ManifestFile],
+) -> None:
+    """Take out of what a job replaces what earlier jobs keep, and what it shows again itself.
+
+    What is kept and shown all the same, since a rollback, is still what the earlier job has promised. Only a
+    job that keeps what it replaces promises it once more.
+
+    Raises CommitDenied if the job would write over what is kept, ObjectNotFound if it would show what is
+    being deleted.
+    """
+    store, destination = engine.store, context.layout.destination
+    kept = await kept_by(store, destination, conditions, pointer.keeping)
+    shown: Mapping[str, ManifestFile] = {}
+    with suppress(FormatError):  # a chain that is broken shows nothing to anybody
+        manifests = chain.chain(store, destination, conditions, start=pointer.job_id, hidden="none")
+        view = await chain.view_of(manifests)
+        shown = view.files if view is not None else {}
+    held = {one.key: one.etag.strip('"') for objects in kept.values() for one in objects}
+    if over := [key for key in found.equal_keys if key in held]:
+        raise CommitDenied(
+            f"job {context.job} would write over {over[0]}, which an earlier job has replaced and still "
+            "keeps; nothing was published; use unique_names=True, or run magicfs expire once its time is over"
+        )
+    going = {one.key for job in pointer.keeping if job.expires for one in kept[job.job_id]}
+    if lost := [key for key in restored if paths.join(destination, key) in going and key not in shown]:
+        raise _gone(engine, context, lost)
+
+    def goes(one: OldFile) -> bool:
+        relative = paths.relative_to(one.key, destination)
+        if relative in restored:
+            return False
+        promised_again = context.keep_replaced_ms is not None and relative in shown
+        return promised_again or one.etag.strip('"') != held.get(one.key)
+
+    found.deleted = [one for one in found.deleted if goes(one)]
+
+
+async def restored_files(
+    engine: Engine, context: JobContext, conditions: Conditions
+) -> dict[str, ManifestFile]:
+    """The files that were visible when the job that a rollback leads to had been published, by relative keys.
+
+    Raises ObjectNotFound if no such job is in the chain, UsageError if not all of its files were known.
+    """
+    store, destination, job = engine.store, context.layout.destination, context.restores
+    assert job is not None
+    async for one in chain.chain(store, destination, conditions, hidden="readable", files=False):
+        if one.job_id == job:
+            break
+    else:
+        raise ObjectNotFound(
+            "rollback",
+            f"{store.bucket}/{chain.manifest_key(destination, job)}",
+            f"job {job} was not published to {context.url}; nothing was changed",
+            hint=f"magicfs log {context.url} shows all publications",
+        )
+    view = await chain.view_of(chain.chain(store, destination, conditions, start=job, hidden="none"))
+    assert view is not None
+    if view.older_files:
+        raise UsageError(
+            f"when job {job} was published to {context.url} files were there that no manifest knows, so what "
+            "readers saw then cannot be told; nothing was changed; roll back to a later job"
+        )
+    return dict(view.files)
+
+
+async def read_back(
+    engine: Engine, context: JobContext, job: JobObject, output: JobOutput, old: list[OldObject]
+) -> list[OldObject]:
+    """Read what a rollback shows again into its output; returns what it deletes, without that."""
+    if not job.restored:
+        return old
+    output.restored = await facts.read_restored(engine, context, job)
+    shown = set(output.restored_keys(context.layout.destination))
+    return [one for one in old if one.key not in shown]
+
+
+async def check_restored(engine: Engine, context: JobContext, restored: Mapping[str, ManifestFile]) -> None:
+    """Raise ObjectNotFound if a file that a rollback shows again is not there, or is another one."""
+    found = await compare(engine, context.layout.destination, restored)
+    gone = [key for key in (*found.missing, *found.altered) if is_data(key, "")]
+    if gone := gone or [*found.missing, *found.altered]:
+        raise _gone(engine, context, gone)
+
+
+def _gone(engine: Engine, context: JobContext, keys: list[str]) -> ObjectNotFound:
+    return ObjectNotFound(
+        "rollback",
+        f"{engine.store.bucket}/{paths.join(context.layout.destination, keys[0])}",
+        f"{len(keys)} files that were published with job {context.restores} were deleted or written over by "
+        "later jobs, or are being deleted; nothing was changed",
+        hint="publish with keep_replaced= to keep them for a time",
+    )
