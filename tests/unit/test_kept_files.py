@@ -408,3 +408,56 @@ class TestCommands:
         for path in (pointer, f"{url}/_magicfs/.tags/v2.json", f"{url}/_magicfs/{second}.json"):
             assert main(["show", path]) == 0
         assert "a name for a publication" in capsys.readouterr().out
+
+
+class TestDeaths:
+    """A process dies at each of its requests, before and after the store does it."""
+
+    @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
+    def test_of_a_rollback(self, kind: Kind):
+        ends = set()
+        for number in range(1, 100):
+            scene = JobScene(DEST)
+            first = scene.published({"p=1/a.bin": b"1"}, {"p=2/b.bin": b"2"})
+            second = scene.published({"p=1/a.bin": b"3"}, conflict="replace", keep_replaced="7d")
+            engine, place = scene.engine(Traffic([Fault(kind, number=number)])), paths.parse_url(scene.url)
+            done = scene.lived(lambda: roll_back(engine, place, to=first.id, job=job_id("undo")))  # noqa: B023
+            assert shown(scene) in ([b"3"], [b"1", b"2"])
+            for _ in range(2):
+                magicfs.recover(scene.url, filesystem=scene.filesystem)
+            if scene.work():
+                magicfs.recover(scene.url, abort=True, filesystem=scene.filesystem)
+            ends.add(tuple(now := shown(scene)))
+            assert scene.work() == []
+            # Nothing of then is lost, whatever became of the rollback.
+            assert shown(scene, first.id) == [b"1", b"2"]
+            assert scene.bodies() == ([b"1", b"2", b"3"] if now == [b"3"] else [b"1", b"2"])
+            if now == [b"3"]:
+                rollback(scene, first.id, keep_replaced="1d")
+                assert shown(scene, second.id) == [b"3"]
+            expire(scene, days=9)
+            assert shown(scene) == scene.bodies() == [b"1", b"2"]
+            assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+            if done is not None:
+                break
+        assert 20 < number < 99, "every request"
+        assert ends == {(b"3",), (b"1", b"2")}
+
+    @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
+    def test_of_an_expire(self, kind: Kind):
+        for number in range(1, 60):
+            scene = JobScene(DEST)
+            scene.published({"a.bin": b"1"}, {"b.bin": b"2"})
+            second = scene.published({"a.bin": b"3"}, conflict="replace", keep_replaced="1d")
+            scene.published({"a.bin": b"4"}, conflict="replace", keep_replaced="7d")
+            late, place = pointer_of(scene).changed_ms + 2 * DAY_MS, paths.parse_url(scene.url)
+            engine = scene.engine(Traffic([Fault(kind, number=number)]))
+            done = scene.lived(lambda: expire_kept(engine, place, now_ms=late))  # noqa: B023
+            assert shown(scene) == [b"4"]
+            assert shown(scene, second.id) == [b"3"], "its time is not over"
+            expire(scene, days=2)
+            assert scene.bodies() == [b"3", b"4"]
+            assert len(pointer_of(scene).keeping) == 1
+            if done is not None:
+                break
+        assert 10 < number < 59, "every request"
