@@ -232,6 +232,39 @@ class TestRollback:
         assert expire(scene, days=8).files == 1
         assert scene.bodies() == [b"1"]
 
+    def test_what_is_shown_again_and_replaced_is_promised_once_more(self, scene: JobScene):
+        first = scene.published({"a.bin": b"1"})
+        scene.published({"a.bin": b"2"}, conflict="replace", keep_replaced="1d")
+        back = rollback(scene, first.id)
+        scene.published({"a.bin": b"3"}, conflict="replace", keep_replaced="7d")
+        assert expire(scene, days=2).files == 0
+        assert shown(scene, back.job_id) == [b"1"]
+        assert expire(scene, days=8).files == 1
+        assert scene.bodies() == [b"3"]
+
+    def test_expire_beside_a_job_that_replaces_what_is_shown_again_leaves_no_file(self):
+        for number in range(1, 100):
+            scene = JobScene(DEST)
+            first = scene.published({"a.bin": b"1"})
+            scene.published({"a.bin": b"2"}, conflict="replace", keep_replaced="1d")
+            rollback(scene, first.id)
+            job = scene.job("replace")
+            commits = scene.wrote(job, {"a.bin": b"3"})
+
+            def before(request: Request) -> None:
+                if request.number == number:  # noqa: B023
+                    place = paths.parse_url(scene.url)  # noqa: B023
+                    scene.elsewhere(lambda engine: expire_kept(engine, place, now_ms=2**60))  # noqa: B023
+
+            traffic = Traffic(before=before)
+            assert scene.commit(job, commits, traffic=traffic) is not None
+            expire(scene, days=9)
+            assert shown(scene) == scene.bodies() == [b"3"]
+            assert pointer_of(scene).keeping == ()
+            if len(traffic.log) < number:
+                break
+        assert 15 < number < 99, "every request"
+
     def test_without_keeping_it_replaces_what_came_since(self, scene: JobScene):
         first = scene.published({"a.bin": b"1"})
         scene.published({"a.bin": b"2"})
