@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 from uuid import uuid4
 
@@ -55,11 +55,9 @@ class HadoopJob:
     _uploads: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        element = f"__magic_job-{self.id}" if self.layout == "__magic_job" else "__magic"
-        magic = f"{self.destination}/{element}/"
-        work = f"{magic}job-{self.id}/{self.attempt:02d}/"
+        work = f"{self.work}/"
         if self.layout == "__magic_job":
-            self.bucket.put(magic)
+            self.bucket.put(f"{self.destination}/__magic_job-{self.id}/")
         self.bucket.put(work)
         for task in range(2):
             name = f"202601010000_0001_m_{task:06d}"
@@ -69,6 +67,25 @@ class HadoopJob:
             ]
             one = PendingSet(job_id=self.id, commits=tuple(commits))
             self.bucket.put(f"{work}task_{name}.pendingset", one.to_bytes(self.etag_format))
+
+    @property
+    def work(self) -> str:
+        """Key of the directory of its job attempt."""
+        element = f"__magic_job-{self.id}" if self.layout == "__magic_job" else "__magic"
+        return f"{self.destination}/{element}/job-{self.id}/{self.attempt:02d}"
+
+    def leave(self, task: int, number: int, job_id: str | None = None) -> None:
+        """Let another attempt of a task write a file and not commit.
+
+        ``job_id``: whose the record says that it is; by default this job's.
+        """
+        attempt = f"attempt_202601010000_0001_m_{task:06d}_1"
+        base = f"{self.work}/tasks/{attempt}/__base/"
+        one = replace(self._pending(base, attempt, number), job_id=self.id if job_id is None else job_id)
+        del self.files[one.destination_key]
+        marker = f"{base}{one.destination_key.removeprefix(f'{self.destination}/')}"
+        self.bucket.put(marker)
+        self.bucket.put(f"{marker}.pending", one.to_bytes(self.etag_format))
 
     def complete(self, files: int) -> None:
         """Publish the first files, as its driver does before it dies."""

@@ -32,7 +32,6 @@ _STAGED: Final = frozenset({"directory", "partitioned"})
 _SET: Final = re.compile(r"(?P<attempt>[0-9]{2,4})/[^/]+\.pendingset")
 _ATTEMPT: Final = re.compile(r"(?P<attempt>[0-9]{2,4})/")
 _OURS: Final = re.compile(r"facts/|[0-9]{2,4}/(sets/|tasks/attempt-)")
-_HADOOPS: Final = re.compile(r"[0-9]{2,4}/(task_[^/]*\.pendingset|tasks/attempt_)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +153,7 @@ async def work_of(
 
 def hadoop_keys(layout: WorkLayout, keys: Sequence[str]) -> list[str]:
     """Those keys of a job's work that only Hadoop's S3A committer writes."""
-    start = len(layout.job_directory) + 1
-    return [key for key in keys if _HADOOPS.match(key[start:])]
+    return [key for key in keys if layout.is_hadoops(key)]
 
 
 def _no_tasks(location: Location, layout: WorkLayout, committer: str = "") -> UsageError:

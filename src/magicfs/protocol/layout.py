@@ -8,6 +8,7 @@
     DEST/__magic_job-<job>/job-<job>/<NN>/bundles/<attempt>.<n>                       bodies of small files
     DEST/__magic_job-<job>/job-<job>/<NN>/sets/<attempt>.pendingset                   a committed attempt
     DEST/__magic_job-<job>/job-<job>/<NN>/<task>.pendingset                           its copy for Hadoop
+    DEST/__magic_job-<job>/job-<job>/<NN>/replaced/<task>-<n>.pendingset              Hadoop's, now replaced
     DEST/__magic_job-<job>/job-<job>/job.json                                         the job object
     DEST/__magic_job-<job>/job-<job>/facts/<nonce>/…                                  what it is to publish
     EXTRA/__magic_job-<job>/job-<job>/job-location.json                               where its job object is
@@ -17,6 +18,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -48,6 +50,8 @@ JOB_LOCATION = "job-location.json"
 FACTS = "facts"
 LayoutName = Literal["__magic_job", "__magic"]
 _JOB = "job-"
+# Its tasks and their attempts are called so; our own attempts begin with "attempt-".
+_HADOOPS = re.compile(r"[0-9]{2,4}/(task_[^/]*\.pendingset|tasks/attempt_|replaced/)")
 _TASKS = "tasks"
 _SETS = "sets"
 _BUNDLES = "bundles"
@@ -91,6 +95,11 @@ class WorkLayout:
         prefix = f"{self.job_directory}/{JOB_OBJECT.removesuffix('.json')}."
         return key.startswith(prefix) and "/" not in key[len(prefix) :]
 
+    def is_hadoops(self, key: str) -> bool:
+        """Whether a key is what tasks of Hadoop's S3A magic committer leave under this job."""
+        relative = key.removeprefix(f"{self.job_directory}/")
+        return relative != key and _HADOOPS.match(relative) is not None
+
     def facts_directory(self, nonce: str) -> str:
         """Where one driver writes what the job publishes; never changed afterwards."""
         return f"{self.job_directory}/{FACTS}/{nonce}"
@@ -133,6 +142,10 @@ class WorkLayout:
     def hadoop_set_key(self, task: TaskId) -> str:
         """The pending set where Hadoop's job commit looks for it: one per task, the last commit wins."""
         return f"{self.attempt_directory}/{task}{PENDING_SET}"
+
+    def replaced_set_key(self, task: TaskId, name: str) -> str:
+        """Where a set of Hadoop's goes that a later attempt's copy has replaced, for the sweep to read."""
+        return f"{self.attempt_directory}/replaced/{task}-{name}{PENDING_SET}"
 
     def attempt_of_set(self, key: str) -> AttemptId | None:
         """The attempt whose pending set a key is; None for any other key."""

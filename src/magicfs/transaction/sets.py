@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from magicfs.errors import (
     Unavailable,
     UsageError,
 )
+from magicfs.filesystem.recording import write_id_of
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
 from magicfs.formats.statistics import MeanStatistic, Statistics
@@ -98,6 +100,7 @@ class StoreSets:
         try:
             stored = await self._store_once(key, raw)
             if context.hadoop_sets:
+                await self._keep_hadoops(task)
                 await self._engine.store.put(context.layout.hadoop_set_key(task), stored)
         except Unavailable as error:
             raise CommitOutcomeUnknown(
@@ -108,6 +111,23 @@ class StoreSets:
             pending_set = PendingSet.from_bytes(where, stored)
         commit = TaskCommit.of(context.job, task, attempt, pending_set, key, context.inline_limit)
         return Kept(commit, pending_set)
+
+    async def _keep_hadoops(self, task: TaskId) -> None:
+        """Put the set of an attempt of Hadoop's aside that the copy of this one replaces.
+
+        Nothing else records its uploads, which have lost now, and are discarded when the job ends.
+        """
+        key = self._context.layout.hadoop_set_key(task)
+        if not self._context.layout.is_hadoops(key):
+            return  # no JVM gives a task such a name
+        try:
+            raw = await self._engine.store.get(key, size_max=PENDINGSET_SIZE_LIMIT + 1)
+            there = PendingSet.from_bytes(self.where(key), raw)
+        except (ObjectNotFound, FormatError):
+            return
+        if any(write_id_of(one) is None for one in there.commits):
+            name = hashlib.sha256(raw).hexdigest()[:16]
+            await self._engine.store.put(self._context.layout.replaced_set_key(task, name), raw)
 
     async def _store_once(self, key: str, raw: bytes) -> bytes:
         """Write an attempt's set if there is none, and return what is there."""

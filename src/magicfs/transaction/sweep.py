@@ -8,7 +8,7 @@ hold the ids of the jobs that wrote them before.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from magicfs.engine import Engine
@@ -114,19 +114,29 @@ async def sweep(
         except (PermissionDenied, Unsupported) as error:
             # Not everybody may list uploads (HADOOP-17547); what is on record can be aborted all the same.
             swept.unlisted = error
-        if read_documents or swept.unlisted or not context.uploads_found_by_name:
-            await _abort(engine, await _recorded(engine, context, keys), done, swept)
+        # Tasks of Hadoop's in a job of ours: the names of their files do not tell whose they are.
+        hadoops = [key for key in keys if context.layout.is_hadoops(key)]
+        read_all = read_documents or swept.unlisted or not context.uploads_found_by_name
+        if records := keys if read_all else hadoops:
+            await _abort(engine, await _recorded(engine, context, records), done, swept)
         if swept.problems:
             if looked is not None:
                 _, swept.ended = await _work(engine, context)
             break
         await swept.may_go_on()
-        swept.problems += await delete_keys(engine, keys)
+        swept.problems += await delete_keys(engine, [*keys, *_marker(context, hadoops)])
         looked = None
     if not swept.problems:
         await swept.may_go_on()
         swept.problems += await delete_keys(engine, job_location.keys_of(context))
     return swept
+
+
+def _marker(context: JobContext, hadoops: Sequence[str]) -> list[str]:
+    """The directory marker that S3A's ``mkdirs`` has made, in a job in which Hadoop has worked."""
+    if not hadoops or context.layout.name != "__magic_job":
+        return []
+    return [paths.prefix_of(context.layout.magic_directory)]
 
 
 async def _work(engine: Engine, context: JobContext) -> tuple[list[str], bool]:
@@ -243,10 +253,11 @@ class SweepPlan:
 async def plan_sweep(engine: Engine, context: JobContext) -> SweepPlan:
     """What a sweep would abort and delete now. Nothing is changed."""
     keys, _ = await _work(engine, context)
+    hadoops = [key for key in keys if context.layout.is_hadoops(key)]
     recorded = await _recorded(engine, context, keys)
     uploads = set()
     for destination in context.destinations:
         async for upload in engine.store.list_uploads(paths.prefix_of(destination)):
             if _is_own(context, upload.key) or (upload.key, upload.upload_id) in recorded:
                 uploads.add((upload.key, upload.upload_id))
-    return SweepPlan(context, uploads, recorded, keys)
+    return SweepPlan(context, uploads, recorded, [*keys, *_marker(context, hadoops)])

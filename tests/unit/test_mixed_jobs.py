@@ -1,0 +1,115 @@
+"""Tasks of Hadoop's and of ours in one job: who wins is published, and no upload of a loser stays open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+import magicfs
+from magicfs.datasets import abort, commit
+from proofs.scenes.hadoop_jobs import HadoopJob
+from proofs.scenes.unfinished import Bucket
+
+DESTINATION = "día 50% + #1/sales"
+TASK = "task_202601010000_0001_m_000001"
+
+
+@pytest.fixture
+def bucket() -> Bucket:
+    return Bucket(f"b-{uuid4().hex[:8]}")
+
+
+@pytest.fixture(params=["__magic_job", "__magic"])
+def theirs(bucket: Bucket, request: pytest.FixtureRequest) -> HadoopJob:
+    return HadoopJob(bucket, DESTINATION, layout=request.param)
+
+
+def joined(theirs: HadoopJob, **options: Any) -> magicfs.Job:
+    """The same job, set up by us."""
+    url = f"memory://{theirs.bucket.name}/{DESTINATION}"
+    options = {"conflict": "append", "layout": theirs.layout, "job_id": theirs.id} | options
+    return magicfs.Job(url, **options).setup()
+
+
+def run_again(job: magicfs.Job, task: str = TASK, body: bytes = b"ours") -> None:
+    with job.task(task) as one, one.filesystem.open(f"{one.path}/día=9/a+b.csv", "wb") as file:
+        file.write(body)
+
+
+def by_command(job: magicfs.Job) -> None:
+    commit(job.url, job.id)
+
+
+def check_published(bucket: Bucket, theirs: HadoopJob) -> None:
+    """Raise unless task 0 of theirs and task 1 of ours are there, and nothing else is."""
+    kept = sorted(body for key, body in theirs.files.items() if "día=0" in key or "día=1" in key)
+    assert sorted(bucket.data(DESTINATION).values()) == [*kept, b"ours"]
+    assert bucket.uploads() == []
+    assert not [key for key in bucket.objects() if "__magic" in key]
+
+
+@pytest.mark.parametrize("finish", [magicfs.Job.commit, by_command])
+@pytest.mark.parametrize("hadoop_sets", [False, True])
+def test_attempt_of_hadoop_that_lost_leaves_no_upload(
+    bucket: Bucket, theirs: HadoopJob, hadoop_sets: bool, finish: Callable[[magicfs.Job], object]
+) -> None:
+    job = joined(theirs, hadoop_sets=hadoop_sets)
+    run_again(job)
+    assert len(bucket.uploads()) == 5
+    finish(job)
+    check_published(bucket, theirs)
+
+
+@pytest.mark.parametrize("finish", [magicfs.Job.commit, by_command])
+def test_attempt_of_hadoop_that_never_committed_leaves_no_upload(
+    bucket: Bucket, theirs: HadoopJob, finish: Callable[[magicfs.Job], object]
+) -> None:
+    theirs.leave(0, 7)
+    job = joined(theirs)
+    run_again(job)
+    finish(job)
+    check_published(bucket, theirs)
+
+
+def test_upload_of_another_job_that_lies_among_ours_stays(bucket: Bucket, theirs: HadoopJob) -> None:
+    theirs.leave(0, 7, job_id="another")
+    job = joined(theirs)
+    run_again(job)
+    job.commit()
+    assert [key.rpartition("/")[2] for key in bucket.uploads()] == ["part-00007.c000.snappy.parquet"]
+
+
+def test_set_that_ours_replaces_is_kept_until_the_job_ends(bucket: Bucket, theirs: HadoopJob) -> None:
+    name = f"{theirs.work}/{TASK}.pendingset"
+    before = bucket.objects()[name]
+    job = joined(theirs, hadoop_sets=True)
+    run_again(job)
+    objects = bucket.objects()
+    assert objects[name] != before
+    [aside] = [key for key in objects if "/replaced/" in key]
+    assert objects[aside] == before
+    run_again(job)  # ours replaces ours: that one has a set of its own
+    assert [key for key in bucket.objects() if "/replaced/" in key] == [aside]
+    job.commit()
+    check_published(bucket, theirs)
+
+
+@pytest.mark.parametrize("hadoop_sets", [False, True])
+def test_abort_discards_the_uploads_of_both(bucket: Bucket, theirs: HadoopJob, hadoop_sets: bool) -> None:
+    theirs.leave(0, 7)
+    job = joined(theirs, hadoop_sets=hadoop_sets)
+    run_again(job)
+    abort(job.url, job=job.id)
+    assert bucket.data(DESTINATION) == {}
+    assert bucket.uploads() == []
+
+
+def test_replaced_set_that_cannot_be_read_is_no_obstacle(bucket: Bucket, theirs: HadoopJob) -> None:
+    bucket.put(f"{theirs.work}/{TASK}.pendingset", b"{")
+    job = joined(theirs, hadoop_sets=True)
+    run_again(job)
+    job.commit()
+    assert b"ours" in bucket.data(DESTINATION).values()
