@@ -11,7 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -46,20 +46,29 @@ def s3a_options(server: Server, directory: Path) -> dict[str, str]:
 
 
 class Peer:
-    """One JVM that runs jobs."""
+    """One JVM that runs jobs.
 
-    def __init__(self, jars: Jars, options: Mapping[str, str], directory: Path) -> None:
+    Args:
+        jars: Its class path.
+        options: Of Hadoop.
+        directory: For its log.
+        java_options: Of the JVM.
+    """
+
+    def __init__(
+        self, jars: Jars, options: Mapping[str, str], directory: Path, java_options: Sequence[str] = ()
+    ) -> None:
         java = require_java().path
         logging = directory / "log4j2.properties"
         logging.write_text("rootLogger.level = error\n", encoding="utf-8")
         command = [
-            *(str(java), "-Xmx1g", f"-Dlog4j2.configurationFile={logging}"),
+            *(str(java), "-Xmx1g", f"-Dlog4j2.configurationFile={logging}", *java_options),
             *("-cp", jars.peer_class_path, "HadoopPeer"),
             *(f"{name}={value}" for name, value in options.items()),
         ]
         self._log = (directory / "peer.log").open("a", encoding="utf-8")
         self._process = subprocess.Popen(  # noqa: S603 - the Java of this machine
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, encoding="utf-8"
         )
 
     def job(self, url: str, files: int, tasks: int) -> dict[str, Seconds]:
@@ -68,20 +77,38 @@ class Peer:
         Raises:
             RuntimeError: It failed, or the JVM has ended.
         """
+        told = self.ask("bench", url, str(files), str(tasks), str(_THREADS), str(_BYTES))
+        return {phase: Seconds(*seconds) for phase, seconds in told.items()}
+
+    def ask(self, *words: str) -> Any:
+        """Give a command, as ``HadoopPeer.java`` describes them; returns the answer.
+
+        Raises:
+            RuntimeError: It failed, or the JVM has ended.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(f"{url} {files} {tasks} {_THREADS} {_BYTES}\n")
-        self._process.stdin.flush()
+        try:
+            self._process.stdin.write("\t".join(words) + "\n")
+            self._process.stdin.flush()
+        except OSError:
+            pass  # no answer comes
         line = self._process.stdout.readline()
-        told: dict[str, Any] = json.loads(line) if line else {"error": "the JVM has ended"}
-        if "error" in told:
+        told = json.loads(line) if line else {"error": "the JVM has ended"}
+        if isinstance(told, dict) and "error" in told:
             raise RuntimeError(f"Hadoop's side failed: {told['error']}; see {self._log.name}")
-        return {phase: Seconds(*seconds) for phase, seconds in told.items()}
+        return told
+
+    def kill(self) -> None:
+        """Kill the JVM, as the machine under it does; whoever waits for an answer hears of it."""
+        self._process.kill()
+        self._process.wait()
 
     def close(self) -> None:
         """End the JVM."""
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        with suppress(OSError):
+            self._process.stdin.close()
         try:
             self._process.wait(30)
         except subprocess.TimeoutExpired:

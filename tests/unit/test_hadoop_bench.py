@@ -209,6 +209,19 @@ def test_project_file_asks_for_the_connector_without_the_bundle_of_all_services(
     assert "bundle" in {one.findtext(f"{POM}artifactId") for one in project.iter(f"{POM}exclusion")}
 
 
+def test_project_file_of_an_older_hadoop_brings_its_client_and_its_generation_of_the_sdk() -> None:
+    project = ET.fromstring(hadoop_jars.pom_text("3.3.6", own_client=True))
+    found = {
+        one.findtext(f"{POM}artifactId"): one.findtext(f"{POM}version")
+        for one in project.iter(f"{POM}dependency")
+    }
+    assert found["hadoop-client-api"] == found["hadoop-client-runtime"] == "3.3.6"
+    assert found["aws-java-sdk-s3"] == "${aws-java-sdk.version}"
+    assert "aws-java-sdk-bundle" in {
+        one.findtext(f"{POM}artifactId") for one in project.iter(f"{POM}exclusion")
+    }
+
+
 def test_without_maven_it_fails_and_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

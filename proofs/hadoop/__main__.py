@@ -1,0 +1,7 @@
+"""``python -m proofs.hadoop``."""
+
+import sys
+
+from proofs.hadoop.main import main
+
+sys.exit(main())

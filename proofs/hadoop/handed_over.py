@@ -1,0 +1,94 @@
+"""(b) Tasks of ours write, and the JVM commits or aborts the job."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from functools import partial
+
+import magicfs
+from magicfs.testing.fault_proxy import Action, Rule
+from proofs.hadoop.crossings import case
+from proofs.hadoop.ground import Ground, check, does, in_background, rows_of, said, task_name, write
+
+__all__: list[str] = []
+
+_TASKS = [task_name(number) for number in range(4)]
+
+
+@case("b")
+def _committed_by_the_jvm(ground: Ground) -> None:
+    place = ground.place("b")
+    job = ground.job(place, **ground.settings)
+    write(job, _TASKS)
+    ground.runs("magic", place, tasks="none", setup=False)
+    place.holds(rows_of("ours", range(4)), "job commit by the JVM")
+    success = place.success()
+    assert success is not None
+    check((success["jobId"], len(success["filenames"])), (place.job, 8), "_SUCCESS")
+    magicfs.adopt(place.url)
+    does("verify", place.url)
+
+
+@case("b")
+def _three_parts(ground: Ground) -> None:
+    place = ground.place("b")
+    job = ground.job(place, **ground.settings, part_size=5 * 2**20)
+    write(job, [task_name(0)], files=1, body=lambda text: text.encode() + b"x" * 12 * 2**20 + b"\n")
+    check([len(one.commits[0].parts) for one in place.sets()], [3], "parts")
+    ground.runs("magic", place, tasks="none", setup=False)
+    check(sorted(map(len, place.rows())), [10, 10, 10, 12 * 2**20], "lengths of rows")
+    place.is_clean("job commit by the JVM")
+
+
+@case("b")
+def _of_two_attempts_the_last_committed_wins(ground: Ground) -> None:
+    place = ground.place("b")
+    job = ground.job(place, **ground.settings)
+    write(job, _TASKS[:2], side="loser")
+    write(job, _TASKS)
+    ground.runs("magic", place, tasks="none", setup=False)
+    place.holds(rows_of("ours", range(4)), "job commit by the JVM")
+
+
+@case("b")
+def _aborted_by_the_jvm(ground: Ground) -> None:
+    place = ground.place("b")
+    job = ground.job(place, **ground.settings)
+    write(job, _TASKS)
+    ground.runs("magic", place, tasks="none", setup=False, end="abort")
+    place.holds([], "job abort by the JVM")
+
+
+@case("b")
+def _aborted_by_a_jvm_that_purges_nothing(ground: Ground) -> None:
+    place = ground.place("b")
+    job = ground.job(place, **ground.settings)
+    write(job, _TASKS)
+    purge = {"fs__s3a__committer__abort__pending__uploads": False}
+    ground.runs("magic", place, tasks="none", setup=False, end="abort", **purge)
+    said("abort", place.url, "--job", place.job, "--driver-is-dead")
+    place.holds([], "magicfs abort after that of the JVM")
+
+
+@case("b")
+def _jvm_killed_in_its_job_commit(ground: Ground) -> None:
+    for number in range(8):
+        place = ground.place("b")
+        job = ground.job(place, **ground.settings)
+        write(job, _TASKS)
+        with ground.killable() as (peer, proxy):
+            proxy.add(Rule("CompleteMultipartUpload", Action.HANG, skip=number))
+            commit = partial(ground.run, "magic", place, peer, tasks="none", setup=False)
+            driver = in_background(commit)
+            until = time.monotonic() + 60
+            while not proxy.caught and not driver.done() and time.monotonic() < until:
+                time.sleep(0.01)
+            peer.kill()
+            with suppress(RuntimeError):
+                driver.result(60)
+        ground.counts["kills"] += 1
+        check(len(place.files()), number, "files when it was killed")
+        does("commit", place.url, "--job", place.job)
+        place.holds(rows_of("ours", range(4)), f"killed after {number} completes")
+        does("verify", place.url)
