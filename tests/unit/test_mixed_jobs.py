@@ -107,6 +107,14 @@ def test_abort_discards_the_uploads_of_both(bucket: Bucket, theirs: HadoopJob, h
     assert bucket.uploads() == []
 
 
+def test_abort_removes_the_marker_that_is_all_a_driver_of_hadoop_has_made(bucket: Bucket) -> None:
+    job = str(uuid4())
+    bucket.put(f"{DESTINATION}/__magic_job-{job}/")
+    bucket.put(f"{DESTINATION}/__magic_job-{job}0/")
+    abort(f"memory://{bucket.name}/{DESTINATION}", job=job, driver_is_dead=True)
+    assert list(bucket.objects()) == [f"{DESTINATION}/__magic_job-{job}0/"]
+
+
 def test_replaced_set_that_cannot_be_read_is_no_obstacle(bucket: Bucket, theirs: HadoopJob) -> None:
     bucket.put(f"{theirs.work}/{TASK}.pendingset", b"{")
     job = joined(theirs, hadoop_sets=True)

@@ -252,12 +252,15 @@ class SweepPlan:
 
 async def plan_sweep(engine: Engine, context: JobContext) -> SweepPlan:
     """What a sweep would abort and delete now. Nothing is changed."""
-    keys, _ = await _work(engine, context)
-    hadoops = [key for key in keys if context.layout.is_hadoops(key)]
+    # With the directory marker that S3A makes first, and deletes last: it may be all that there is.
+    layout = context.layout
+    whole = layout.magic_directory if layout.name == "__magic_job" else layout.job_directory
+    listed = [info.key async for info in engine.store.list(paths.prefix_of(whole))]
+    keys = [key for key in listed if not layout.is_job_object(key)]
     recorded = await _recorded(engine, context, keys)
     uploads = set()
     for destination in context.destinations:
         async for upload in engine.store.list_uploads(paths.prefix_of(destination)):
             if _is_own(context, upload.key) or (upload.key, upload.upload_id) in recorded:
                 uploads.add((upload.key, upload.upload_id))
-    return SweepPlan(context, uploads, recorded, [*keys, *_marker(context, hadoops)])
+    return SweepPlan(context, uploads, recorded, keys)
