@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
+import fsspec.config
+
 import magicfs.spark
 from benchmarks.hadoop_directly import s3a_options
 from benchmarks.hadoop_jars import Jars
@@ -158,6 +160,7 @@ def measure(
         What was measured, by shape.
     """
     os.environ.update(server.environment())  # for our workers, which inherit it
+    fsspec.config.set_conf_env(fsspec.config.conf)  # and here, where fsspec has read it already
     spark = local_session(name="hadoop", log=directory / "spark.log", config=config(server, jars, directory))
     session = _Session(spark, server, server.create_bucket("spark"), pause_s)
     try:
