@@ -199,5 +199,5 @@ def _told(world: World, job: Job, mode: str, at: str) -> str:
         return state
     require(visible(world) == list(OLD.values()) and state in {"aborted", "new"}, (at, state, visible(world)))
     with suppress(ProtocolViolation):
-        require(not job.report, at)
+        require(False, (at, job.report))
     return state
