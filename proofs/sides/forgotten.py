@@ -63,6 +63,8 @@ OF_JOB: Final[dict[str, Any]] = {
     "rerun": "fail",
     "also_replace": ["memory://bucket/another"],
     "publish": "flip",
+    "keep_replaced": "7d",
+    "success_marker": False,
 }
 """For each option of a job a value that is not the default."""
 
@@ -81,7 +83,7 @@ class Days:
 
     Attributes:
         world: What is in the store.
-        published: How many days were published.
+        published: How many days whoever lists finds.
     """
 
     def __init__(self, directory: Path, store: str = "s3") -> None:
@@ -131,7 +133,7 @@ class Days:
             require(self.all() == before, options)
             return
         self.published += 1
-        if options.get("conflict") == "replace":
+        if options.get("conflict") == "replace" and "keep_replaced" not in options:
             self.published = 1
         require(report.files == 1, (options, report))
         require(list(self.files().values()) == [b"row\n"] * self.published, options)
