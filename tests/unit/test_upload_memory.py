@@ -281,10 +281,13 @@ def test_ctrl_c_ends_a_writer_that_waits(recorded: Recorded, tiny: Peaks) -> Non
     held_by_others = Share()
     held_by_others.hold(2 * LIMIT)
     file = open_file(store, recorded)
-    interrupt = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-    opening = threading.Timer(0.6, setattr, (store, "is_open", True))
-    interrupt.start()
-    opening.start()
+    opening = threading.Timer(0.3, setattr, (store, "is_open", True))
+
+    def interrupt() -> None:  # the store opens after it, however slow the machine is
+        os.kill(os.getpid(), signal.SIGINT)
+        opening.start()
+
+    threading.Timer(0.3, interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         for _ in range(100):
             file.write(bytes(PART))

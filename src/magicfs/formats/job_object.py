@@ -244,6 +244,18 @@ class JobObject:
             "irreversible": self.irreversible,
             "reason": self.reason,
         }
+        document |= self._special()
+        raw = render(with_unknown(document, self.unknown))
+        return within(
+            raw,
+            JOB_OBJECT_SIZE_LIMIT,
+            f"the object of job {self.job_id}",
+            "publish fewer partitions or files by each job",
+        )
+
+    def _special(self) -> dict[str, object]:
+        """What only some jobs have; the fields of the others are left out."""
+        document: dict[str, object] = {}
         if self.extra_destinations:
             document["extraDestinations"] = [
                 {"key": one.key, "olderFiles": one.older_files} for one in self.extra_destinations
@@ -267,13 +279,7 @@ class JobObject:
         document |= self._past()
         if self.numbered_versions:
             document["numberedVersions"] = True
-        raw = render(with_unknown(document, self.unknown))
-        return within(
-            raw,
-            JOB_OBJECT_SIZE_LIMIT,
-            f"the object of job {self.job_id}",
-            "publish fewer partitions or files by each job",
-        )
+        return document
 
     def _past(self) -> dict[str, object]:
         """What it keeps and shows of the past; empty for most jobs."""

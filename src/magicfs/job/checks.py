@@ -9,8 +9,9 @@ from magicfs.committers.options import CommitterOptions, StagingOptions
 from magicfs.committers.registry import COMMITTERS, committer_info
 from magicfs.errors import UsageError
 from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
-from magicfs.protocol.conflict import CONFLICTS, Conflict
+from magicfs.protocol.conflict import CONFLICTS, Conflict, is_reserved
 from magicfs.protocol.ids import JobId
+from magicfs.protocol.paths import Location
 from magicfs.protocol.period import parse_period
 from magicfs.stores.port import Store
 from magicfs.transaction.context import Rerun
@@ -25,6 +26,7 @@ __all__ = [
     "Publish",
     "check_choice",
     "check_committer",
+    "check_destination",
     "check_filesystem",
     "check_manifest",
     "check_publish",
@@ -143,6 +145,16 @@ def check_success_marker(wanted: bool, committer: str, publish: Publish) -> None
     if publish == "flip":
         raise UsageError(
             "publish='flip' tells the new dataset by its _SUCCESS; leave success_marker or publish out"
+        )
+
+
+def check_destination(location: Location) -> None:
+    """Raise UsageError for a place among the work of jobs."""
+    if is_reserved(location.key):
+        raise UsageError(
+            f"{location.url} lies where jobs keep their work or their manifests, and may be removed "
+            "with them; nothing was changed; choose a directory none of whose names begins with __magic, "
+            "_magicfs or _temporary"
         )
 
 

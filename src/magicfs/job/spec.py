@@ -20,6 +20,7 @@ from magicfs.job.checks import (
     Publish,
     check_choice,
     check_committer,
+    check_destination,
     check_filesystem,
     check_manifest,
     check_publish,
@@ -30,7 +31,7 @@ from magicfs.job.checks import (
 )
 from magicfs.job.extra_destinations import keys_of, place_in
 from magicfs.protocol import flip, ids, paths
-from magicfs.protocol.conflict import Conflict, is_reserved
+from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
@@ -108,12 +109,7 @@ class JobSpec:
         check_rerun(self.rerun, self.run_id, self.conflict)
         if not 1 <= self.concurrency <= CONCURRENCY_MAX:
             raise UsageError(f"concurrency={self.concurrency} is out of range; choose 1 to {CONCURRENCY_MAX}")
-        if is_reserved(self.location.key):
-            raise UsageError(
-                f"{self.location.url} lies where jobs keep their work or their manifests, and may be removed "
-                "with them; nothing was changed; choose a directory none of whose names begins with __magic, "
-                "_magicfs or _temporary"
-            )
+        check_destination(self.location)
         check_manifest(self.location.key, self.job)
         context = self.context
         if self.tracking == "memory" and not context.uploads_found_by_name:
