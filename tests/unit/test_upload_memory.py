@@ -287,10 +287,14 @@ def test_ctrl_c_ends_a_writer_that_waits(recorded: Recorded, tiny: Peaks) -> Non
         os.kill(os.getpid(), signal.SIGINT)
         opening.start()
 
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
     threading.Timer(0.3, interrupt).start()
-    with pytest.raises(KeyboardInterrupt):
-        for _ in range(100):
-            file.write(bytes(PART))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            for _ in range(100):
+                file.write(bytes(PART))
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert file.closed
     held_by_others.end()
     assert (tiny.held, tiny.flying) == (0, 0)
