@@ -13,22 +13,21 @@ shows knows what is none of its business, without walking the chain.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import random
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from itertools import count
 from typing import Final
 from uuid import uuid4
 
-from magicfs.errors import FormatError, ObjectExists, ObjectNotFound, PreconditionFailed, Unavailable
+from magicfs.errors import FormatError, ObjectExists, PreconditionFailed, Unavailable
 from magicfs.formats import deletions
 from magicfs.formats.deletions import CHUNK_LENGTH, DELETIONS_SIZE_LIMIT, OldObject
 from magicfs.formats.manifest import FilesPart, Manifest
 from magicfs.formats.pointer import Keeping, Pointer
 from magicfs.manifests import chain
-from magicfs.manifests.parts import key_of_part
-from magicfs.parallel import in_order
+from magicfs.manifests.parts import named_part, read_lists, write_lists
 from magicfs.protocol import paths
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
@@ -36,8 +35,6 @@ from magicfs.stores.register import Register
 
 __all__ = ["change_keeping", "kept_by", "kept_of", "write"]
 
-_AT_ONCE: Final = 4
-_NAMED_BY: Final = 16
 _TRIES: Final = 100
 _PAUSE_S: Final = 0.05
 _PAUSE_MAX_S: Final = 2.0
@@ -45,15 +42,8 @@ _PAUSE_MAX_S: Final = 2.0
 
 async def write(store: Store, destination: str, job: str, old: Sequence[OldObject]) -> tuple[FilesPart, ...]:
     """Write down what a job leaves where it is. A second call, from any process, writes the same again."""
-
-    async def put(one: tuple[FilesPart, bytes]) -> FilesPart:
-        part, raw = one
-        await store.put(key_of_part(destination, job, part), raw)
-        return part
-
-    lists = [_list(number, old[start : start + CHUNK_LENGTH]) for number, start in _starts(len(old))]
-    async with aclosing(in_order(lists, put, _AT_ONCE)) as written:
-        return tuple([part async for part in written])
+    groups = [old[start : start + CHUNK_LENGTH] for start in range(0, len(old), CHUNK_LENGTH)]
+    return await write_lists(store, destination, job, map(_list, count(), groups))
 
 
 async def kept_of(store: Store, destination: str, manifest: Manifest) -> list[OldObject]:
@@ -61,22 +51,14 @@ async def kept_of(store: Store, destination: str, manifest: Manifest) -> list[Ol
 
     Raises FormatError if a list is gone, malformed or altered, or names what lies elsewhere.
     """
-
-    async def get(part: FilesPart) -> tuple[str, FilesPart, bytes]:
-        key = key_of_part(destination, manifest.job_id, part)
-        path = f"{store.bucket}/{key}"
-        try:
-            return path, part, await store.get(key, size_max=DELETIONS_SIZE_LIMIT + 1)
-        except ObjectNotFound as error:
-            named = f"missing, although the manifest of job {manifest.job_id} names it"
-            raise FormatError(path, "", f"{named}; restore it from a backup") from error
-
+    if manifest.kept is None:
+        return []
     found: list[OldObject] = []
-    async with aclosing(in_order(manifest.kept.lists if manifest.kept else (), get, _AT_ONCE)) as read:
-        async for path, part, raw in read:
-            if hashlib.sha256(raw).hexdigest() != part.sha256:
-                problem = "was altered since it was written (its SHA-256 differs); restore it from a backup"
-                raise FormatError(path, "", problem)
+    lists = read_lists(
+        store, destination, manifest.job_id, manifest.kept.lists, size_limit=DELETIONS_SIZE_LIMIT
+    )
+    async with aclosing(lists) as read:
+        async for path, raw in read:
             for one in deletions.read(path, raw):
                 if not paths.is_under(one.key, destination):
                     raise FormatError(path, "objects", f"{one.key!a} lies outside the destination")
@@ -131,10 +113,4 @@ async def change_keeping(
 
 def _list(number: int, group: Sequence[OldObject]) -> tuple[FilesPart, bytes]:
     raw = deletions.write(group)
-    sha256 = hashlib.sha256(raw).hexdigest()
-    name = f"kept-{number:05d}-{sha256[:_NAMED_BY]}.json"
-    return FilesPart(name=name, sha256=sha256, files=len(group), size=sum(one.size for one in group)), raw
-
-
-def _starts(length: int) -> Iterable[tuple[int, int]]:
-    return enumerate(range(0, length, CHUNK_LENGTH))
+    return named_part(number, raw, [one.size for one in group], "kept-"), raw

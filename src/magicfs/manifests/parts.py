@@ -12,7 +12,7 @@ of a manifest are never written over by others.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from itertools import islice
@@ -25,7 +25,16 @@ from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS
 from magicfs.stores.port import Store
 
-__all__ = ["FILES_IN_MANIFEST", "delete_others", "key_of_part", "with_files", "write"]
+__all__ = [
+    "FILES_IN_MANIFEST",
+    "delete_others",
+    "key_of_part",
+    "named_part",
+    "read_lists",
+    "with_files",
+    "write",
+    "write_lists",
+]
 
 FILES_IN_MANIFEST = 50_000
 """Most files that a manifest lists itself."""
@@ -38,14 +47,46 @@ async def write(
     store: Store, destination: str, job: str, files: Iterable[ManifestFile]
 ) -> tuple[FilesPart, ...]:
     """Write the files of a job down, a part at a time. A second call writes the same again."""
+    return await write_lists(store, destination, job, _parts(job, files))
+
+
+async def write_lists(
+    store: Store, destination: str, job: str, lists: Iterable[tuple[FilesPart, bytes]]
+) -> tuple[FilesPart, ...]:
+    """Write lists that the manifest of a job will name. A second call writes the same again."""
 
     async def put(one: tuple[FilesPart, bytes]) -> FilesPart:
         part, raw = one
         await store.put(key_of_part(destination, job, part), raw)
         return part
 
-    async with aclosing(in_order(_parts(job, files), put, _AT_ONCE)) as written:
+    async with aclosing(in_order(lists, put, _AT_ONCE)) as written:
         return tuple([part async for part in written])
+
+
+async def read_lists(
+    store: Store, destination: str, job: str, lists: Iterable[FilesPart], *, size_limit: int
+) -> AsyncGenerator[tuple[str, bytes]]:
+    """The path and the content of each list that the manifest of a job names, in order.
+
+    Raises FormatError if one is gone or altered.
+    """
+
+    async def get(part: FilesPart) -> tuple[str, FilesPart, bytes]:
+        key = key_of_part(destination, job, part)
+        path = f"{store.bucket}/{key}"
+        try:
+            return path, part, await store.get(key, size_max=size_limit + 1)
+        except ObjectNotFound as error:
+            named = f"missing, although the manifest of job {job} names it"
+            raise FormatError(path, "", f"{named}; restore it from a backup") from error
+
+    async with aclosing(in_order(lists, get, _AT_ONCE)) as read:
+        async for path, part, raw in read:
+            if hashlib.sha256(raw).hexdigest() != part.sha256:
+                problem = "was altered since it was written (its SHA-256 differs); restore it from a backup"
+                raise FormatError(path, "", problem)
+            yield path, raw
 
 
 async def delete_others(store: Store, destination: str, manifest: Manifest) -> None:
@@ -66,10 +107,7 @@ async def delete_others(store: Store, destination: str, manifest: Manifest) -> N
 def _parts(job: str, files: Iterable[ManifestFile]) -> Iterator[tuple[FilesPart, bytes]]:
     for number, group in enumerate(_grouped(files)):
         raw = ManifestFiles(job_id=job, files=group).to_bytes()
-        sha256 = hashlib.sha256(raw).hexdigest()
-        name = f"{number:05d}-{sha256[:_NAMED_BY]}.json"
-        size = sum([one.size for one in group])
-        yield FilesPart(name=name, sha256=sha256, files=len(group), size=size), raw
+        yield named_part(number, raw, [one.size for one in group]), raw
 
 
 def _grouped(files: Iterable[ManifestFile]) -> Iterator[tuple[ManifestFile, ...]]:
@@ -83,23 +121,11 @@ async def with_files(store: Store, destination: str, manifest: Manifest) -> Mani
 
     Raises FormatError if a part is gone, malformed or altered.
     """
-
-    async def get(part: FilesPart) -> tuple[str, FilesPart, bytes]:
-        key = key_of_part(destination, manifest.job_id, part)
-        path = f"{store.bucket}/{key}"
-        try:
-            return path, part, await store.get(key, size_max=MANIFEST_SIZE_LIMIT + 1)
-        except ObjectNotFound as error:
-            named = f"missing, although the manifest of job {manifest.job_id} names it"
-            raise FormatError(path, "", f"{named}; restore it from a backup") from error
-
     files: list[ManifestFile] = []
     seen: set[str] = set()
-    async with aclosing(in_order(manifest.parts, get, _AT_ONCE)) as read:
-        async for path, part, raw in read:
-            if hashlib.sha256(raw).hexdigest() != part.sha256:
-                problem = "was altered since it was written (its SHA-256 differs); restore it from a backup"
-                raise FormatError(path, "", problem)
+    lists = read_lists(store, destination, manifest.job_id, manifest.parts, size_limit=MANIFEST_SIZE_LIMIT)
+    async with aclosing(lists) as read:
+        async for path, raw in read:
             listed = ManifestFiles.from_bytes(path, raw).files
             files += listed
             seen.update(one.key for one in listed)
@@ -107,6 +133,13 @@ async def with_files(store: Store, destination: str, manifest: Manifest) -> Mani
         path = f"{store.bucket}/{paths.join(destination, MANIFESTS, manifest.job_id)}"
         raise FormatError(path, "files", "two parts list the same file; restore them from a backup")
     return replace(manifest, files=tuple(files))
+
+
+def named_part(number: int, raw: bytes, sizes: Sequence[int], prefix: str = "") -> FilesPart:
+    """What a manifest says of a list: its name, which tells its content, and the files in it."""
+    sha256 = hashlib.sha256(raw).hexdigest()
+    name = f"{prefix}{number:05d}-{sha256[:_NAMED_BY]}.json"
+    return FilesPart(name=name, sha256=sha256, files=len(sizes), size=sum(sizes))
 
 
 def key_of_part(destination: str, job: str, part: FilesPart) -> str:
