@@ -15,9 +15,10 @@ from uuid import uuid4
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets import path_records
+from magicfs.datasets.commit_or_abort import commit_or_abort
 from magicfs.datasets.connection import open_destination
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, CommitOutcomeUnknown, MagicError, UsageError
+from magicfs.errors import CommitDenied, UsageError
 from magicfs.filesystem import MagicFileSystem
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
@@ -269,20 +270,8 @@ async def _commit(engine: Engine, context: JobContext, pendings: Sequence[Pendin
     async def load() -> JobOutput:
         return _packed(engine, context, pendings)
 
-    try:
-        return await transaction.commit(load, setup.driver)
-    except CommitOutcomeUnknown:
-        raise
-    except MagicError as error:
-        try:
-            if await transaction.state() in BEFORE_COMMIT:
-                # The uploads stay: they are the path's, not the job's.
-                await transaction.finish(Wish.ABORT, reason=str(error))
-        except MagicError as second:
-            error.add_note(
-                f"and job {context.job} could not be ended: {second}; run magicfs recover {context.url}"
-            )
-        raise
+    # If it fails, the uploads stay: they are the path's, not the job's.
+    return await commit_or_abort(transaction, load, setup.driver)
 
 
 def _packed(engine: Engine, context: JobContext, pendings: Sequence[Pending]) -> JobOutput:

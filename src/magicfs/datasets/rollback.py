@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from os import PathLike
@@ -11,12 +10,11 @@ from uuid import UUID, uuid4
 
 from fsspec.spec import AbstractFileSystem
 
+from magicfs.datasets.commit_or_abort import commit_or_abort
 from magicfs.datasets.connection import on_destination, told_as_newest
 from magicfs.datasets.history import job_as_of
 from magicfs.engine import Engine
-from magicfs.errors import CommitOutcomeUnknown, MagicError
 from magicfs.protocol import ids
-from magicfs.protocol.job_state import BEFORE_COMMIT, Wish
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import parse_period
@@ -100,16 +98,4 @@ async def roll_back(
     async def load() -> JobOutput:
         return JobOutput()  # what it shows is read from the manifests, by whoever commits it
 
-    try:
-        return await transaction.commit(load, found.driver)
-    except CommitOutcomeUnknown:
-        raise
-    except (MagicError, asyncio.CancelledError) as error:
-        try:
-            if await transaction.state() in BEFORE_COMMIT:
-                await transaction.finish(Wish.ABORT, reason=str(error))
-        except MagicError as second:
-            error.add_note(
-                f"and job {context.job} could not be ended: {second}; run magicfs recover {context.url}"
-            )
-        raise
+    return await commit_or_abort(transaction, load, found.driver)
