@@ -254,6 +254,19 @@ class Engine:
             return Outcome.DONE, None, ""
         return await self._read_back(step, gone)
 
+    async def has_landed(self, step: Publication) -> bool:
+        """Whether an upload of ours is visible at its key already; who completed it does not matter."""
+        if not isinstance(step, Complete) or step.write_id is None:
+            return False
+        try:
+            info = await self.store.head(step.key)
+        except ObjectNotFound:
+            return False
+        shown = write_id_shown(
+            info.metadata, info.etag, own=step.write_id, upload_id=step.upload_id, length=step.length
+        )
+        return shown == step.write_id
+
     async def _read_back(self, step: Publication, error: StoreError) -> tuple[Outcome, Exception | None, str]:
         upload_id, etags = (step.upload_id, step.etags) if isinstance(step, Complete) else ("", ())
         found: Found | None

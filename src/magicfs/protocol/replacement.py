@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from magicfs.protocol import conflict, paths
@@ -76,6 +76,12 @@ class Replacement:
         self.older_files = True
         # Appending with names of its own only asks whether there is any file.
         return self.scope.partitions is not None or bool(self.ours)
+
+    def leave(self, keys: Collection[str]) -> None:
+        """Leave files as they are that turned out to be the job's own, published already."""
+        if keys:
+            self.equal_keys = [key for key in self.equal_keys if key not in keys]
+            self.deleted = [one for one in self.deleted if one.key not in keys]
 
     def remove_known(self, published: Mapping[str, str]) -> None:
         """Remove hidden files, too, that jobs published: ETags by relative keys, as manifests show them."""

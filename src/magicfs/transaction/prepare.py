@@ -89,6 +89,7 @@ async def prepare(
         changes["restored"] = await facts.write_restored(engine, context, nonce, output.restored.values())
     if context.extra_destinations:
         changes["extra_destinations"] = extra
+    await _leave_landed(engine, context, output, found.replacement)
     if context.conflict == "append":
         _refuse_equal(context, found.replacement.equal_keys)
         capacity.check_manifests(context, output)
@@ -99,6 +100,7 @@ async def prepare(
         if attempt:
             await asyncio.sleep(_PAUSE_S * 2**attempt * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
             found = await _look(engine, context, record, output)
+            await _leave_landed(engine, context, output, found.replacement)
         version, in_the_way = await _announce_and_look(engine, context, record, version, output, found, since)
         if not in_the_way:
             warnings += in_the_way.warnings
@@ -250,6 +252,27 @@ async def _look(engine: Engine, context: JobContext, record: JobRecord, output: 
     if pointer is None and found.older_files:
         found.older_files = await older_files.are_there(engine, context, record.conditions, destination)
     return _Found(found, pointer, listed_all)
+
+
+async def _leave_landed(engine: Engine, context: JobContext, output: JobOutput, found: Replacement) -> None:
+    """Take the job's own files out of what is in its way: a driver of Hadoop's has completed them and died.
+
+    Each is told by the write id that its upload was opened with.
+    """
+    if context.is_replacing:
+        return
+    old = found.deleted if context.conflict == "fail" else ()
+    taken = {*found.equal_keys, *(one.key for one in old)}
+    steps = [step for step in output.steps() if step.key in taken] if taken else []
+    landed: set[str] = set()
+
+    async def look(step: Publication) -> bool:
+        if await engine.has_landed(step):
+            landed.add(step.key)
+        return True
+
+    await drained(steps, look, engine.concurrency)
+    found.leave(landed)
 
 
 async def _published(
