@@ -10,12 +10,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
+from zipfile import ZipFile
 
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 import magicfs
+from benchmarks.hadoop_jars import hadoop_version, spark_jars
+from magicfs import from_hadoop_conf
 from magicfs.errors import FormatError
 from magicfs.formats.hadoop_uri import encode
 from magicfs.formats.statistics import MeanStatistic, Statistics
@@ -242,3 +246,26 @@ def test_broken_success_is_refused_by_both(oracle: Oracle, old: bytes, new: byte
         oracle.read("ManifestSuccessData", broken)
     with pytest.raises(FormatError):
         SuccessData.from_bytes("_SUCCESS", broken)
+
+
+def _defaults() -> dict[str, str]:
+    """All options that Hadoop knows, as its own files of defaults set them."""
+    found = {}
+    for jar in spark_jars().glob("hadoop-client-api-*.jar"):
+        with ZipFile(jar) as archive:
+            for name in ("core-default.xml", "mapred-default.xml"):
+                for one in ET.fromstring(archive.read(name)):
+                    found[one.findtext("name", "")] = one.findtext("value", "")
+    return found
+
+
+@pytest.mark.parametrize("committer", ["file", "directory", "partitioned", "magic"])
+@pytest.mark.parametrize("url", ["s3a://bucket/x", "abfs://c@a.dfs.core.windows.net/x", "gs://bucket/x"])
+def test_defaults_of_a_release_are_those_of_its_own_files(url: str, committer: str) -> None:
+    """All of Hadoop's own defaults are understood, and change nothing of what ``hadoop=`` knows by itself."""
+    release = hadoop_version()
+    named = {"fs.s3a.committer.name": committer}
+    assert from_hadoop_conf(_defaults() | named, url, hadoop=release) == from_hadoop_conf(
+        named, url, hadoop=release
+    )
+    assert from_hadoop_conf(_defaults(), url, hadoop=release) == from_hadoop_conf({}, url, hadoop=release)

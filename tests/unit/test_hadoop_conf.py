@@ -234,12 +234,13 @@ def test_local_directory_does_not_concern_other_committers() -> None:
         ("hdfs://nn:8020/", "/tmp/staging", "hdfs://nn:8020/tmp/staging"),
         ("hdfs://nn:8020", "tmp/staging", "hdfs://nn:8020/user/alice/tmp/staging"),
         ("", "/tmp/staging", "file:///tmp/staging"),
-        ("file:///", "tmp/staging", "file:///home/alice/tmp/staging"),
+        ("file:///", "tmp/staging", "file:///work/there/tmp/staging"),
+        ("", "tmp/staging", "file:///work/there/tmp/staging"),
     ],
 )
 def test_cluster_directory(default: str, given: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOGNAME", "alice")
-    monkeypatch.setenv("HOME", "/home/alice")
+    monkeypatch.setattr(Path, "cwd", lambda: Path("/work/there"))
     found = staged(**{TMP: given, "fs.defaultFS": default})
     assert found["committer_options"] == {"cluster_directory": expected}
 
@@ -340,7 +341,7 @@ def test_options_that_are_made_exist() -> None:
 @pytest.mark.parametrize(
     ("committer", "name", "value"),
     [
-        ("magic", f"{OF_FILE}marksuccessfuljobs", "false"),
+        ("file", f"{OF_FILE}marksuccessfuljobs", "false"),
         ("magic", "fs.s3a.committer.magic.enabled", "false"),
         ("magic", "fs.s3a.committer.magic.cleanup.enabled", "false"),
         ("directory", "fs.s3a.committer.summary.report.directory", "s3a://bucket/reports"),
@@ -375,13 +376,218 @@ def test_unknown_option_of_committers_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["committer.name", "committer.staging.conflict-mode", "multipart.size"])
 def test_option_for_one_bucket_is_refused(name: str) -> None:
-    refused(
-        {f"fs.s3a.bucket.sales.{name}": "x"}, f"is for one bucket; give it as fs.s3a.{name} to that bucket"
-    )
+    refused({f"fs.s3a.bucket.sales.{name}": "x"}, rf"is for one bucket; .* url\), or fs\.s3a\.{name}$")
 
 
 def test_client_option_for_one_bucket_is_ignored() -> None:
     assert from_hadoop_conf({"fs.s3a.bucket.sales.endpoint": "http://x"}) == {"conflict": "append"}
+
+
+# -- one bucket ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bucket", ["sales", "sales.eu-1.example"])
+def test_option_of_the_urls_bucket_counts_where_the_filesystem_reads_it(bucket: str) -> None:
+    conf = {
+        NAME: "magic",
+        SIZE: "64M",
+        f"fs.s3a.bucket.{bucket}.multipart.size": "16M",
+        "fs.s3a.bucket.other.multipart.size": "1G",
+    }
+    found = from_hadoop_conf(conf, f"s3a://{bucket}/a b/ü%")
+    assert found["part_size"] == 16 * 2**20
+    assert found.ignored == {
+        SIZE: "fs.s3a.bucket." + bucket + ".multipart.size comes before it",
+        "fs.s3a.bucket.other.multipart.size": "it is for another bucket",
+    }
+    assert from_hadoop_conf(conf, "s3://unheard/x")["part_size"] == 64 * 2**20
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["committer.name", "committer.threads", "committer.staging.conflict-mode", "committer.staging.tmp.path"],
+)
+def test_committers_do_not_see_options_of_a_bucket(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    own = f"fs.s3a.bucket.sales.{name}"
+    conf = {NAME: "directory", own: "3"}
+    found = from_hadoop_conf(conf, "s3a://sales/x")
+    assert found == from_hadoop_conf({NAME: "directory"}, "s3a://sales/x")
+    assert "read it from the job's configuration" in found.ignored[own]
+    assert own in caplog.text
+
+
+def test_part_size_of_a_bucket_is_not_that_of_what_is_staged() -> None:
+    own = "fs.s3a.bucket.sales.multipart.size"
+    found = from_hadoop_conf({NAME: "directory", own: "16M"}, "s3a://sales/x")
+    assert "part_size" not in found
+    assert set(found.ignored) == {own}
+
+
+@pytest.mark.parametrize("name", ["multipart.uploads.enabled", "committer.magic.enabled"])
+def test_bucket_that_forbids_the_committer_is_refused(name: str) -> None:
+    own = f"fs.s3a.bucket.sales.{name}"
+    with pytest.raises(UsageError, match=f"{own}=false is not supported by committer='magic'"):
+        from_hadoop_conf({NAME: "magic", f"fs.s3a.{name}": "true", own: "false"}, "s3a://sales/x")
+    from_hadoop_conf({NAME: "magic", f"fs.s3a.{name}": "false", own: "true"}, "s3a://sales/x")
+
+
+@pytest.mark.parametrize("bucket", ["true", "false"])
+def test_tracking_that_differs_between_stream_and_committer_is_refused(bucket: str) -> None:
+    own = "fs.s3a.bucket.sales.committer.magic.track.commits.in.memory.enabled"
+    other = "false" if bucket == "true" else "true"
+    with pytest.raises(UsageError, match="a job commit of Hadoop would lose every file"):
+        from_hadoop_conf({NAME: "magic", MEMORY: other, own: bucket}, "s3a://sales/x")
+    same = from_hadoop_conf({NAME: "magic", MEMORY: bucket, own: bucket}, "s3a://sales/x")
+    assert same.get("tracking") == ("memory" if bucket == "true" else None)
+
+
+# -- defaults of a release -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hadoop", ["3.3", "3.4.1", "3.4", "3.5"])
+def test_defaults_that_hold_in_a_release(hadoop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGNAME", "alice")
+    monkeypatch.setenv("LOCAL_DIRS", "/disk1")
+    assert from_hadoop_conf({}, hadoop=hadoop) == {
+        "committer": "file",
+        "conflict": "append",
+        "committer_options": {"algorithm": 2},
+    }
+    assert from_hadoop_conf({NAME: "magic"}, hadoop=hadoop) == {
+        "committer": "magic",
+        "conflict": "append",
+        "concurrency": 8,
+        "part_size": 64 * 2**20,
+    }
+    staged = from_hadoop_conf({NAME: "directory", "fs.defaultFS": "hdfs://nn:8020"}, hadoop=hadoop)
+    assert staged == {
+        "committer": "directory",
+        "conflict": "append",
+        "concurrency": 8,
+        "part_size": 64 * 2**20,
+        "unique_names": True,
+        "committer_options": {
+            "work_directory": "/disk1/s3a",
+            "cluster_directory": "hdfs://nn:8020/user/alice/tmp/staging",
+        },
+    }
+
+
+def test_buffer_directory_before_3_3_5(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGNAME", "alice")
+    monkeypatch.setenv("LOCAL_DIRS", "/disk1")
+    old = from_hadoop_conf({NAME: "directory"}, hadoop="3.3.4")
+    assert old["committer_options"]["work_directory"] == "/tmp/hadoop-alice/s3a"
+    new = from_hadoop_conf({NAME: "directory"}, hadoop="3.3.6")
+    assert new["committer_options"]["work_directory"] == "/disk1/s3a"
+
+
+def test_spark_sets_the_first_algorithm_itself() -> None:
+    spark = {"spark.app.name": "x", f"spark.hadoop.{NAME}": "file"}
+    assert from_hadoop_conf(spark, hadoop="3.5")["committer_options"] == {"algorithm": 1}
+    given = spark | {f"spark.hadoop.{OF_FILE}algorithm.version": "2"}
+    assert from_hadoop_conf(given, hadoop="3.5")["committer_options"] == {"algorithm": 2}
+
+
+def test_release_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match="is not a release"):
+        from_hadoop_conf({}, hadoop="newest")
+
+
+def test_what_holds_in_a_release_makes_a_job_that_it_could_commit() -> None:
+    conf = {NAME: "magic", f"{OF_FILE}marksuccessfuljobs": "false"}
+    arguments = from_hadoop_conf(conf, "memory://bucket/x", hadoop="3.4.1")
+    filesystem = MemoryFileSystem(world=World(create_buckets=True))
+    job = magicfs.Job("memory://bucket/x", filesystem=filesystem, hadoop="3.4.1", **arguments)
+    with job, job.task(0) as task:
+        task.filesystem.pipe_file(f"{task.path}/a.csv", b"row\n")
+    assert not filesystem.exists("bucket/x/_SUCCESS")
+    assert job.spec.hadoop_sets
+
+
+# -- schemes -------------------------------------------------------------------------------------------
+
+MANIFEST_FACTORY = "org.apache.hadoop.mapreduce.lib.output.committer.manifest.ManifestCommitterFactory"
+
+
+@pytest.mark.parametrize(
+    ("url", "hadoop", "expected"),
+    [
+        ("abfs://c@a.dfs.core.windows.net/x", "3.5", "manifest"),
+        ("abfss://c@a.dfs.core.windows.net/x", "3.4", "manifest"),
+        ("gs://bucket/x", "3.4", "manifest"),
+        ("gs://bucket/x", "3.3", "file"),
+        ("file:///x", "3.5", "file"),
+        ("s3://bucket/x", "3.5", "magic"),
+        ("gs://bucket/x", None, "file"),
+    ],
+)
+def test_committer_of_a_scheme(url: str, hadoop: str | None, expected: str) -> None:
+    found = from_hadoop_conf({NAME: "magic"}, url, hadoop=hadoop)
+    assert found["committer"] == expected
+    assert (NAME in found.ignored) is (expected != "magic")
+
+
+def test_factory_of_a_scheme_counts_for_its_urls() -> None:
+    conf = {"mapreduce.outputcommitter.factory.scheme.gs": MANIFEST_FACTORY, NAME: "magic"}
+    assert from_hadoop_conf(conf, "gs://bucket/x")["committer"] == "manifest"
+    other = from_hadoop_conf(conf, "s3a://bucket/x")
+    assert other["committer"] == "magic"
+    assert other.ignored == {
+        "mapreduce.outputcommitter.factory.scheme.gs": "it is for URLs of another scheme"
+    }
+    assert from_hadoop_conf({**conf, FACTORY: MANIFEST_FACTORY}, "s3a://bucket/x")["committer"] == "manifest"
+
+
+# -- what is ignored -----------------------------------------------------------------------------------
+
+
+def test_what_is_ignored_is_named_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
+    conf = {
+        NAME: "magic",
+        MODE: "replace",
+        BUFFER: "/scratch",
+        f"{OF_FILE}algorithm.version": "2",
+        f"{OF_MANIFEST}io.threads": "4",
+        "fs.s3a.committer.abort.pending.uploads": "true",
+        "spark.hadoop.fs.s3a.endpoint": "http://x",
+        "spark.executor.memory": "1g",
+    }
+    found = from_hadoop_conf(conf)
+    no_option = "it is no option of committer='magic'"
+    assert found.ignored == {
+        MODE: no_option,
+        BUFFER: no_option,
+        f"{OF_FILE}algorithm.version": no_option,
+        f"{OF_MANIFEST}io.threads": no_option,
+        "fs.s3a.committer.abort.pending.uploads": "a job discards its own uploads, and nobody else's",
+        "fs.s3a.endpoint": "it is about the connection, which storage_options are for",
+    }
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fs.s3a.encryption.algorithm",
+        "fs.s3a.server-side-encryption-algorithm",
+        "fs.s3a.create.storage.class",
+        "fs.s3a.acl.default",
+        "fs.s3a.create.checksum.algorithm",
+        "fs.s3a.bucket.sales.encryption.key",
+    ],
+)
+def test_what_objects_bear_is_told_in_a_warning(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    found = from_hadoop_conf({NAME: "magic", name: "x"}, "s3a://sales/x")
+    assert "s3_additional_kwargs" in found.ignored[name]
+    assert f"{name} is ignored: say what objects bear in storage_options" in caplog.text
+
+
+@pytest.mark.parametrize("committer", ["magic", "directory", "partitioned"])
+def test_success_marker_may_be_left_out(committer: str) -> None:
+    marks = f"{OF_FILE}marksuccessfuljobs"
+    assert from_hadoop_conf({NAME: committer, marks: "false"})["success_marker"] is False
+    assert "success_marker" not in from_hadoop_conf({NAME: committer, marks: "true"})
 
 
 # -- presets -------------------------------------------------------------------------------------------

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import logging
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from magicfs.errors import UsageError
+from magicfs.hadoop.known import (
+    FILE,
+    FIXED,
+    IGNORED,
+    MANIFEST,
+    MANIFEST_OPTIONS,
+    OF_BUCKET,
+    OF_FILESYSTEM,
+    OF_OBJECTS,
+    PREFIXES,
+    S3A,
+    S3AS,
+    SCHEME_FACTORY,
+    STAGED,
+    STAGING,
+    defaults_of,
+    is_known,
+)
 from magicfs.hadoop.options import HadoopOptions, cluster_url, flag, integer, local_directory, size, text
+from magicfs.hadoop.release import HadoopRelease
 
-__all__ = ["PRESETS", "from_hadoop_conf"]
+__all__ = ["PRESETS", "HadoopArguments", "from_hadoop_conf"]
 
 PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     "s3committer": {
@@ -23,21 +42,19 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """Arguments under a name. ``s3committer``: the defaults of Netflix's committer, Hadoop's ancestor."""
 
-_S3A: Final = "fs.s3a.committer."
-_STAGING: Final = f"{_S3A}staging."
-_FILE: Final = "mapreduce.fileoutputcommitter."
-_MANIFEST: Final = "mapreduce.manifest.committer."
 _FACTORY: Final = "mapreduce.outputcommitter.factory.class"
-_PREFIXES: Final = (_S3A, _FILE, _MANIFEST)
-_PER_BUCKET: Final = re.compile(r"fs\.s3a\.bucket\.[^.]+\.(committer\..*|multipart\.size|buffer\.dir)")
-
+_FAMILIES: Final = ("fs.s3a.", FILE, MANIFEST, "mapreduce.outputcommitter.")
 _NAMES: Final = ("file", "directory", "partitioned", "magic")
+_S3A_SCHEMES: Final = frozenset({"s3", "s3a", "s3n", "memory"})
+_HADOOPS_SCHEME: Final = {"s3": "s3a", "s3n": "s3a", "gcs": "gs", "az": "abfs", "abfss": "abfs"}
+_OF_STAGING: Final = frozenset({"fs.s3a.buffer.dir", "fs.s3a.multipart.size"})
 _CONFLICTS: Final = ("fail", "append", "replace")
-_STAGED: Final = frozenset({"directory", "partitioned"})
-_MAGIC: Final = frozenset({"magic"})
-_S3AS: Final = _STAGED | _MAGIC
-_ALL: Final = _S3AS | {"file", "manifest"}
 _THREADS: Final = 32
+_MEMORY: Final = f"{S3A}magic.track.commits.in.memory.enabled"
+_NOT_OF_BUCKET: Final = (
+    "Hadoop's committers read it from the job's configuration, to which options of a bucket do not count"
+)
+_LOGGER = logging.getLogger("magicfs")
 
 _FACTORIES: Final[Mapping[str, str | None]] = {
     "org.apache.hadoop.fs.s3a.commit.S3ACommitterFactory": None,
@@ -47,106 +64,125 @@ _FACTORIES: Final[Mapping[str, str | None]] = {
 }
 """Which committer a factory makes; None for the one that ``fs.s3a.committer.name`` says."""
 
-_IGNORED: Final = frozenset(
-    {
-        f"{_S3A}abort.pending.uploads",
-        f"{_STAGING}abort.pending.uploads",
-        f"{_S3A}uuid.source",
-        f"{_S3A}experimental.collect.iostatistics",
-        f"{_S3A}generate.uuid",
-        f"{_MANIFEST}store.operations.classname",
-    }
-)
-_FIXED: Final[Mapping[str, tuple[str, frozenset[str], str]]] = {
-    f"{_FILE}marksuccessfuljobs": ("true", _ALL, "_SUCCESS is always written"),
-    f"{_FILE}failures.attempts": ("1", _ALL, "a job commit may be called again"),
-    f"{_FILE}task.cleanup.enabled": ("false", _ALL, "the work of tasks is removed at the end of the job"),
-    f"{_FILE}cleanup.skipped": ("false", _ALL - {"manifest"}, "a job removes its work at its end"),
-    f"{_FILE}cleanup-failures.ignored": (
-        "false",
-        frozenset({"file"}),
-        "only the manifest committer has it; those with a job object need it not",
-    ),
-    f"{_S3A}magic.enabled": ("true", _MAGIC, "a magic committer needs a filesystem that delays writes"),
-    f"{_S3A}magic.cleanup.enabled": ("true", _MAGIC, "a job removes its work at its end"),
-    f"{_S3A}summary.report.directory": ("", _S3AS, "job.report is the report; keep it where you like"),
-    "fs.s3a.multipart.uploads.enabled": ("true", _S3AS, "its files are multipart uploads"),
-}
-"""Options with one possible value for some committers, and why."""
-
 _Reader = Callable[[str, str], object]
 
 
-def from_hadoop_conf(conf: Mapping[str, str], *, preset: str | None = None) -> dict[str, Any]:
-    """Arguments of ``Job`` from Hadoop's options: ``Job(url, **from_hadoop_conf(conf))``.
+class HadoopArguments(dict[str, Any]):
+    """Arguments of ``Job``.
 
-    What the configuration does not name is left to ``Job``'s own defaults, with one exception: without
-    ``fs.s3a.committer.staging.conflict-mode`` the conflict mode is Hadoop's default, ``append``. Options may
-    begin with ``spark.hadoop.``, as in the configuration of Spark.
+    Attributes:
+        ignored: Options of Hadoop's that changed nothing, by name, and why.
+    """
+
+    ignored: Mapping[str, str]
+
+
+def from_hadoop_conf(
+    conf: Mapping[str, str], url: str | None = None, *, hadoop: str | None = None, preset: str | None = None
+) -> HadoopArguments:
+    """Arguments of ``Job`` from Hadoop's options: ``Job(url, **from_hadoop_conf(conf, url))``.
+
+    With ``hadoop`` what the configuration does not name is what holds in that release. Without it that is
+    left to ``Job``'s own defaults, with one exception: without ``fs.s3a.committer.staging.conflict-mode`` the
+    conflict mode is Hadoop's default, ``append``. Options may begin with ``spark.hadoop.``, as in the
+    configuration of Spark.
 
     * ``fs.s3a.committer.name`` - ``file``, ``directory``, ``partitioned`` or ``magic``; empty is ``file``.
-      ``mapreduce.outputcommitter.factory.class`` comes before it, if it names the factory of the manifest
-      committer or of the file committer.
+      ``mapreduce.outputcommitter.factory.class`` comes before it, and so does that of the URL's scheme,
+      ``mapreduce.outputcommitter.factory.scheme.*``, if it names the factory of the manifest committer or of
+      the file committer.
     * ``fs.s3a.committer.threads`` - ``concurrency`` of these committers of S3A; a negative number counts the
       cores, 0 is 1. Of the manifest committer ``mapreduce.manifest.committer.io.threads``; 0 and less are 32.
     * ``fs.s3a.committer.staging.conflict-mode`` - ``fail``, ``append`` or ``replace``, in any case; for
       ``partitioned`` the last is ``replace_partitions``. The others have no such option, and append.
     * ``fs.s3a.committer.staging.unique-filenames`` - ``unique_names`` of the staging committers.
     * ``fs.s3a.committer.staging.tmp.path`` - ``cluster_directory``; a path without a scheme is one of
-      ``fs.defaultFS``, a relative one below the user's home there. Without the option pending sets go to
-      the destination's store.
+      ``fs.defaultFS``, a relative one below the user's home there, or, if that is a local filesystem, below
+      the working directory. Without the option pending sets go to the destination's store.
     * ``fs.s3a.buffer.dir`` - ``work_directory`` of the staging committers: the first of the list.
     * ``fs.s3a.multipart.size`` - ``part_size``, with the units K, M, G, T, P, E of 1024.
     * ``fs.s3a.committer.magic.track.commits.in.memory.enabled`` - ``tracking`` of the magic committer.
     * ``fs.s3a.committer.uuid``, then ``spark.sql.sources.writeJobUUID`` - ``job_id``. With
       ``fs.s3a.committer.require.uuid`` one of them must be there.
-    * ``mapreduce.fileoutputcommitter.algorithm.version`` - ``algorithm`` of the file committer;
-      ``…cleanup.skipped`` and ``…cleanup-failures.ignored`` - of the manifest committer.
+    * ``fs.s3a.bucket.NAME.*`` - for the URL's bucket, before the option for all, what S3A's filesystem reads:
+      ``multipart.size`` of the magic committer, ``multipart.uploads.enabled``, ``committer.magic.enabled``.
+      Hadoop's committers read all else from the job's configuration, to which options of a bucket do not
+      count: such ones are ignored, with a warning.
+    * ``mapreduce.fileoutputcommitter.marksuccessfuljobs`` - ``success_marker`` of ``magic``, ``directory``
+      and ``partitioned``; ``…algorithm.version`` - ``algorithm`` of the file committer; ``…cleanup.skipped``
+      and ``…cleanup-failures.ignored`` - of the manifest committer.
     * ``mapreduce.manifest.committer.*`` - the options of the manifest committer of the same names;
       ``fs.azure.io.rate.limit`` is its ``renames_per_second``.
 
-    Ignored, because a job does better or has no choice: ``fs.s3a.committer.abort.pending.uploads`` and
-    ``fs.s3a.committer.staging.abort.pending.uploads`` (a job aborts its own uploads, and nobody else's),
-    ``fs.s3a.committer.generate.uuid`` (every job has an id), ``fs.s3a.committer.uuid.source``,
-    ``fs.s3a.committer.experimental.collect.iostatistics`` (statistics are always collected),
-    ``mapreduce.manifest.committer.store.operations.classname`` and the factories of single schemes,
-    ``mapreduce.outputcommitter.factory.scheme.*``. Options of one committer are not looked at for the
-    others. Everything that is no option of committers is ignored: endpoints and credentials are
-    ``storage_options`` of the job.
+    What is ignored, and why, is in ``ignored`` of what is returned: options of other committers and of other
+    buckets; what a job does better or has no choice about, such as
+    ``fs.s3a.committer.abort.pending.uploads`` (a job discards its own uploads, and nobody else's); and
+    endpoints, credentials and encryption, which are ``storage_options`` of the job. Options of what objects
+    bear, such as encryption, are named in a warning, too.
 
     Args:
         conf: Option by name.
+        url: The destination, whose scheme and bucket may have options of their own.
+        hadoop: Release whose defaults shall hold, such as ``"3.4"``. By default those of ``Job``.
         preset: Arguments to begin with, of which options of ``conf`` replace some: ``s3committer`` is
             ``directory`` with ``fail``, parts of 10 MiB and 8 requests at once.
 
     Raises:
         UsageError: A value that cannot be right, an unknown option of committers, a known one that is not
-            supported, or an unknown preset. A second call with the same options returns the same.
+            supported, one for a bucket without a URL, or an unknown preset. A second call with the same
+            options returns the same.
     """
     if preset is not None and preset not in PRESETS:
         raise UsageError(f"preset={preset!r} is unknown; choose one of {', '.join(PRESETS)}")
-    options = HadoopOptions(conf)
+    scheme, _, rest = (url or "s3a://").partition("://")
+    bucket = rest.partition("/")[0] if scheme in _S3A_SCHEMES else None
+    defaults = {}
+    if hadoop is not None:
+        is_spark = any(name.startswith("spark.") for name in conf)
+        defaults = dict(defaults_of(HadoopRelease.of(hadoop), is_spark=is_spark))
+    options = HadoopOptions(conf, defaults, bucket)
     _check_names(options)
-    arguments = {"conflict": "append", **(PRESETS[preset] if preset else {})}
-    if (named := _committer(options)) is not None:
+    arguments = HadoopArguments({"conflict": "append", **(PRESETS[preset] if preset else {})})
+    if (named := _committer(options, scheme)) is not None:
         arguments["committer"] = named
     committer = arguments.get("committer", "magic")
     _check_fixed(options, committer)
-    found = _Arguments(options, arguments)
-    if committer in _S3AS:
-        found.add("part_size", "fs.s3a.multipart.size", size)
-        found.add("concurrency", f"{_S3A}threads", _threads)
-    if committer in _STAGED:
-        _add_staging(found, committer)
-    if committer == "magic" and options.is_true(f"{_S3A}magic.track.commits.in.memory.enabled"):
-        arguments["tracking"] = "memory"
-    if committer == "file":
-        found.add_option("algorithm", f"{_FILE}algorithm.version", integer)
-    if committer == "manifest":
-        _add_manifest(found)
+    _add(_Arguments(options, arguments), committer)
     if (job := _job_id(options)) is not None:
         arguments["job_id"] = job
+    arguments.ignored = _ignored(options, committer)
     return arguments
+
+
+def _add(found: _Arguments, committer: str) -> None:
+    options = found.options
+    if committer in S3AS:
+        found.add("concurrency", f"{S3A}threads", _threads)
+        marker = f"{FILE}marksuccessfuljobs"
+        if options.get(marker) and not options.is_true(marker):
+            found.made["success_marker"] = False
+    if committer in STAGED:
+        found.add("part_size", "fs.s3a.multipart.size", size)
+        _add_staging(found, committer)
+    if committer == "magic":
+        found.add("part_size", options.name_in_filesystem("fs.s3a.multipart.size"), size)
+        _add_tracking(found)
+    if committer == "file":
+        found.add_option("algorithm", f"{FILE}algorithm.version", integer)
+    if committer == "manifest":
+        _add_manifest(found)
+
+
+def _add_tracking(found: _Arguments) -> None:
+    options = found.options
+    stream = options.name_in_filesystem(_MEMORY)
+    if options.is_true(stream) != options.is_true(_MEMORY):
+        raise UsageError(
+            f"{stream} and {_MEMORY} differ: S3A's streams follow the one and its committer the other, and a "
+            "job commit of Hadoop would lose every file; give both the same value"
+        )
+    if options.is_true(_MEMORY):
+        found.made["tracking"] = "memory"
 
 
 @dataclass
@@ -168,71 +204,70 @@ class _Arguments:
 
 
 def _add_staging(found: _Arguments, committer: str) -> None:
-    found.add("conflict", f"{_STAGING}conflict-mode", _conflict)
+    found.add("conflict", f"{STAGING}conflict-mode", _conflict)
     if committer == "partitioned" and found.made["conflict"] == "replace":
         found.made["conflict"] = "replace_partitions"
-    found.add("unique_names", f"{_STAGING}unique-filenames", flag)
+    found.add("unique_names", f"{STAGING}unique-filenames", flag)
     found.add_option("work_directory", "fs.s3a.buffer.dir", local_directory)
     found.add_option(
-        "cluster_directory", f"{_STAGING}tmp.path", lambda _, value: cluster_url(found.options, value)
+        "cluster_directory", f"{STAGING}tmp.path", lambda _, value: cluster_url(found.options, value)
     )
 
 
-_MANIFEST_OPTIONS: Final[Mapping[str, _Reader]] = {
-    "validate.output": flag,
-    "delete.target.files": flag,
-    "cleanup.parallel.delete": flag,
-    "cleanup.parallel.delete.base.first": flag,
+_READERS: Final[Mapping[str, _Reader]] = {
     "summary.report.directory": text,
     "diagnostics.manifest.directory": text,
     "writer.queue.capacity": integer,
 }
+"""Of options of the manifest committer that are no flags."""
 
 
 def _add_manifest(found: _Arguments) -> None:
-    found.add("concurrency", f"{_MANIFEST}io.threads", _manifest_threads)
-    for name, read in _MANIFEST_OPTIONS.items():
-        found.add_option(name.replace(".", "_"), f"{_MANIFEST}{name}", read)
-    found.add_option("save_attempts", f"{_MANIFEST}manifest.save.attempts", _attempts)
-    found.add_option("cleanup_skipped", f"{_FILE}cleanup.skipped", flag)
-    found.add_option("cleanup_failures_ignored", f"{_FILE}cleanup-failures.ignored", flag)
+    found.add("concurrency", f"{MANIFEST}io.threads", _manifest_threads)
+    for name in MANIFEST_OPTIONS:
+        found.add_option(name.replace(".", "_"), f"{MANIFEST}{name}", _READERS.get(name, flag))
+    found.add_option("save_attempts", f"{MANIFEST}manifest.save.attempts", _attempts)
+    found.add_option("cleanup_skipped", f"{FILE}cleanup.skipped", flag)
+    found.add_option("cleanup_failures_ignored", f"{FILE}cleanup-failures.ignored", flag)
     found.add_option("renames_per_second", "fs.azure.io.rate.limit", integer)
-
-
-_KNOWN: Final = (
-    _IGNORED
-    | _FIXED.keys()
-    | {f"{_S3A}{name}" for name in ("name", "threads", "uuid", "require.uuid")}
-    | {f"{_S3A}magic.track.commits.in.memory.enabled", f"{_FILE}algorithm.version"}
-    | {f"{_STAGING}{name}" for name in ("conflict-mode", "unique-filenames", "tmp.path")}
-    | {f"{_MANIFEST}{name}" for name in ("io.threads", "manifest.save.attempts", *_MANIFEST_OPTIONS)}
-)
 
 
 def _check_names(options: HadoopOptions) -> None:
     for name in options.names:
-        if (match := _PER_BUCKET.fullmatch(name)) is not None:
-            raise UsageError(f"{name} is for one bucket; give it as fs.s3a.{match[1]} to that bucket's jobs")
-        if name.startswith(_PREFIXES) and name not in _KNOWN:
+        if options.of_bucket is None and (match := OF_BUCKET.fullmatch(name)) is not None:
+            raise UsageError(
+                f"{name} is for one bucket; give the destination's URL, too, as in from_hadoop_conf(conf, "
+                f"url), or fs.s3a.{match[2]}"
+            )
+        if not is_known(name):
             raise UsageError(f"{name} is not a known option of Hadoop's committers; check its name")
 
 
 def _check_fixed(options: HadoopOptions, committer: str) -> None:
-    for name, (value, committers, why) in _FIXED.items():
+    for general, (value, committers, why) in FIXED.items():
+        if committer not in committers:
+            continue
+        name = options.name_in_filesystem(general) if general in OF_FILESYSTEM else general
         found = options.get(name)
-        if committer in committers and found and found.lower() != value:
+        if found and found.lower() != value:
             raise UsageError(
                 f"{name}={found} is not supported by committer={committer!r}: {why}; leave the option out"
             )
 
 
-def _committer(options: HadoopOptions) -> str | None:
+def _committer(options: HadoopOptions, scheme: str) -> str | None:
     """The committer that is named; None if none is."""
-    factory, key = options.get(_FACTORY), f"{_S3A}name"
-    if factory and factory not in _FACTORIES:
-        raise UsageError(f"{_FACTORY}={factory} is unknown; choose one of {', '.join(_FACTORIES)}")
-    if factory and (made := _FACTORIES[factory]) is not None:
-        return made
+    factory = _FACTORY
+    if not options.get(factory):
+        factory = f"{SCHEME_FACTORY}{_HADOOPS_SCHEME.get(scheme, scheme)}"
+    if found := options.get(factory):
+        if found not in _FACTORIES:
+            raise UsageError(f"{factory}={found} is unknown; choose one of {', '.join(_FACTORIES)}")
+        if (made := _FACTORIES[found]) is not None:
+            return made
+    key = f"{S3A}name"
+    if scheme not in _S3A_SCHEMES:
+        return "file" if options.is_given(key) else None  # as Hadoop does where no factory is named
     if not options.is_given(key):
         return None
     name = options.get(key) or "file"
@@ -241,12 +276,51 @@ def _committer(options: HadoopOptions) -> str | None:
     return name
 
 
+def _ignored(options: HadoopOptions, committer: str) -> dict[str, str]:
+    """Options of the families that changed nothing, and why. Those that matter to objects are told."""
+    left = [name for name in options.names if name.startswith(_FAMILIES) and name not in options.read]
+    found = {name: _why(options, name, committer) for name in left}
+    told = [
+        name
+        for name, why in found.items()
+        if why == _NOT_OF_BUCKET or OF_OBJECTS.fullmatch(_plain(options, name))
+    ]
+    for name in told:
+        _LOGGER.warning("%s is ignored: %s", name, found[name])
+    return found
+
+
+def _plain(options: HadoopOptions, name: str) -> str:
+    """The name for all buckets of an option of this one."""
+    prefix = options.of_bucket
+    return f"fs.s3a.{name.removeprefix(prefix)}" if prefix and name.startswith(prefix) else name
+
+
+def _why(options: HadoopOptions, name: str, committer: str) -> str:
+    plain = _plain(options, name)
+    if plain.startswith("fs.s3a.bucket."):
+        return "it is for another bucket"
+    if (counts := options.name_in_filesystem(name)) in options.read:
+        return f"{counts} comes before it"
+    if plain in IGNORED:
+        return IGNORED[plain]
+    if plain.startswith(SCHEME_FACTORY):
+        return "it is for URLs of another scheme"
+    if plain != name and (plain.startswith(S3A) or plain in _OF_STAGING):
+        return _NOT_OF_BUCKET
+    if plain.startswith(PREFIXES) or plain in {*OF_FILESYSTEM, *_OF_STAGING, _FACTORY}:
+        return f"it is no option of committer={committer!r}"
+    if OF_OBJECTS.fullmatch(plain):
+        return "say what objects bear in storage_options, {'s3_additional_kwargs': {…}}"
+    return "it is about the connection, which storage_options are for"
+
+
 def _job_id(options: HadoopOptions) -> str | None:
-    found = options.get(f"{_S3A}uuid") or options.get("spark.sql.sources.writeJobUUID")
-    if not found and options.is_true(f"{_S3A}require.uuid"):
+    found = options.get(f"{S3A}uuid") or options.get("spark.sql.sources.writeJobUUID")
+    if not found and options.is_true(f"{S3A}require.uuid"):
         raise UsageError(
             "the configuration does not contain a unique ID in spark.sql.sources.writeJobUUID, as "
-            f"{_S3A}require.uuid asks; set it, or leave that out"
+            f"{S3A}require.uuid asks; set it, or leave that out"
         )
     return found or None
 

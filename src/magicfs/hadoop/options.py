@@ -31,17 +31,23 @@ _DEPTH: Final = 20
 
 
 class HadoopOptions:
-    """Hadoop's options by name; a name may begin with ``spark.hadoop.``. Values are trimmed."""
+    """Hadoop's options by name; a name may begin with ``spark.hadoop.``. Values are trimmed.
 
-    def __init__(self, conf: Mapping[str, str]) -> None:
+    Attributes:
+        names: Names of what was given, sorted, without that beginning.
+        read: Names of what somebody has asked for.
+    """
+
+    def __init__(
+        self, conf: Mapping[str, str], defaults: Mapping[str, str] | None = None, bucket: str | None = None
+    ) -> None:
+        """``defaults``: what holds where nothing is given. ``bucket``: whose own options may count."""
         found = {name.removeprefix(_SPARK): conf[name] for name in conf if name.startswith(_SPARK)}
         found |= {name: conf[name] for name in conf if not name.startswith(_SPARK)}
-        self._given = {name: str(value).strip() for name, value in found.items()}
-
-    @property
-    def names(self) -> list[str]:
-        """All names, sorted."""
-        return sorted(self._given)
+        self.names = sorted(found)
+        self.read: set[str] = set()
+        self.of_bucket = f"fs.s3a.bucket.{bucket}." if bucket else None
+        self._given = {name: str(value).strip() for name, value in ({**(defaults or {}), **found}).items()}
 
     def get(self, name: str) -> str:
         """The value, its variables replaced; empty if there is none. Raises UsageError if a variable has no
@@ -50,12 +56,25 @@ class HadoopOptions:
         ``${name}`` stands for another option, ``${env.NAME}``, ``${env.NAME-text}`` and ``${env.NAME:-text}``
         for a variable of the environment, ``${user.name}`` for the user.
         """
+        self.read.add(name)
         value = self._given.get(name, "")
         for _ in range(_DEPTH):
             if (found := _VARIABLE.search(value)) is None:
                 return value
             value = value[: found.start()] + self._variable(name, found[1]) + value[found.end() :]
         raise UsageError(f"{name} holds variables that stand for each other; give its value")
+
+    def of_filesystem(self, name: str) -> str:
+        """The value that S3A's filesystem has, which is that of its bucket if there is one."""
+        return self.get(self.name_in_filesystem(name))
+
+    def name_in_filesystem(self, name: str) -> str:
+        """The name of what counts for S3A's filesystem."""
+        if self.of_bucket is not None:
+            own = f"{self.of_bucket}{name.removeprefix('fs.s3a.')}"
+            if own in self._given:
+                return own
+        return name
 
     def is_given(self, name: str) -> bool:
         """Whether there is such an option, be it empty."""
@@ -122,10 +141,13 @@ def local_directory(name: str, value: str) -> str:
 
 
 def cluster_url(options: HadoopOptions, value: str) -> str:
-    """The URL of a path, which may be one of the default filesystem, or below the user's home there."""
+    """The URL of a path, which may be one of the default filesystem.
+
+    A relative one lies below the user's home there, or on a local filesystem below the working directory.
+    """
     if (match := _SCHEME.fullmatch(value)) is not None:
         return f"{match[1]}://{match[2].removeprefix('//')}"
     default = options.get("fs.defaultFS").rstrip("/")
     if not default or default.startswith("file:"):
-        return f"file://{Path.home() / value}"
+        return f"file://{Path.cwd() / value}"
     return f"{default}{value}" if value.startswith("/") else f"{default}/user/{getpass.getuser()}/{value}"
