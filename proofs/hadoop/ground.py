@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import io
 import itertools
 import json
@@ -164,10 +163,7 @@ class Ground:
     @property
     def settings(self) -> dict[str, Any]:
         """Arguments of a job that a JVM of this generation can commit."""
-        if "hadoop" in inspect.signature(magicfs.Job).parameters:
-            return {"hadoop": self.jars.hadoop}
-        etag_format = "object" if self.is_newest else "string"
-        return {"etag_format": etag_format, "hadoop_sets": True, "layout": self.layout}
+        return {"hadoop": self.jars.hadoop}
 
     @property
     def each_settings(self) -> list[dict[str, Any]]:

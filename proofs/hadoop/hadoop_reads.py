@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from magicfs import MagicFileSystem
 from proofs.hadoop.crossings import case
 from proofs.hadoop.ground import BUCKET, FILES, ROWS, Ground, check, rows_of, task_name, write
@@ -73,11 +71,7 @@ def _success(ground: Ground) -> None:
 def _our_filesystem_writes_into_an_attempt_of_the_jvm(ground: Ground) -> None:
     place = ground.place("d")
     ground.runs("magic", place, tasks="0-0", taskcommit=False, end="none")
-    generation = {"3.3": "3.3", "3.4": "3.4"}.get(ground.jars.hadoop[:3], "3.5")
-    how: dict[str, Any] = {} if generation == "3.3" else {"hadoop": generation}
-    filesystem = MagicFileSystem(
-        target_protocol="s3", **how, etag_format="object" if ground.is_newest else "string"
-    )
+    filesystem = MagicFileSystem(target_protocol="s3", hadoop=ground.jars.hadoop)
     name = _path(ground, task_name(0), "día=1/more + 1.csv").format(job=place.job)
     filesystem.pipe_file(f"{BUCKET}/{place.key}/{name}", b"ours,0,9,0\n")
     ground.runs("magic", place, tasks="0-0", setup=False, setuptask=False, files=0)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import partial
 
 import magicfs
+from magicfs.errors import UsageError
 from magicfs.testing.fault_proxy import Action, Rule
 from proofs.hadoop.crossings import case
 from proofs.hadoop.ground import Ground, check, does, in_background, rows_of, said, task_name, write
@@ -28,6 +29,42 @@ def _committed_by_the_jvm(ground: Ground) -> None:
     check((success["jobId"], len(success["filenames"])), (place.job, 8), "_SUCCESS")
     magicfs.adopt(place.url)
     does("verify", place.url)
+
+
+@case("b")
+def _committed_by_the_jvm_of_the_named_line(ground: Ground) -> None:
+    place = ground.place("b")
+    line = ground.jars.hadoop.rpartition(".")[0]
+    if line == "3.4" and not ground.is_newest:
+        line = ground.jars.hadoop  # "3.4" stands for the newest of the line
+    job = ground.job(place, hadoop=line, unique_names=False)
+    write(job, _TASKS, parts=["p=días 50% + 1", "root"])
+    check([len(one.commits) for one in place.sets()], [2] * 4, "files of the sets at Hadoop's place")
+    names = sorted(one.destination_key.rpartition("/")[2] for each in place.sets() for one in each.commits)
+    check(names, sorted(f"part-{task}-{file}.csv" for task in range(4) for file in range(2)), "names")
+    ground.runs("magic", place, tasks="none", setup=False)
+    place.holds(rows_of("ours", range(4)), f"job commit by the JVM of a job with hadoop={line!r}")
+
+
+@case("b")
+def _every_checksum_of_parts_that_it_repeats(ground: Ground) -> None:
+    for algorithm in ("CRC32", "SHA1", "SHA256"):  # those that botocore makes
+        place = ground.place("b")
+        how = {"storage_options": {"s3_additional_kwargs": {"ChecksumAlgorithm": algorithm}}}
+        try:
+            job = ground.job(place, **ground.settings, **how)
+        except UsageError:
+            check(ground.is_newest, False, f"a job with {algorithm} was refused")
+            check(place.below(), [], f"what a refused job with {algorithm} leaves")
+            continue
+        check(ground.is_newest, True, f"a job with {algorithm} was made")
+        write(job, _TASKS)
+        summed = {
+            part.checksum_algorithm for each in place.sets() for one in each.commits for part in one.parts
+        }
+        check(summed, {algorithm}, "checksums of the sets at Hadoop's place")
+        ground.runs("magic", place, tasks="none", setup=False)
+        place.holds(rows_of("ours", range(4)), f"job commit by the JVM with {algorithm}")
 
 
 @case("b")
@@ -74,21 +111,33 @@ def _aborted_by_a_jvm_that_purges_nothing(ground: Ground) -> None:
 @case("b")
 def _jvm_killed_in_its_job_commit(ground: Ground) -> None:
     for number in range(8):
-        place = ground.place("b")
-        job = ground.job(place, **ground.settings)
-        write(job, _TASKS)
-        with ground.killable() as (peer, proxy):
-            proxy.add(Rule("CompleteMultipartUpload", Action.HANG, skip=number))
-            commit = partial(ground.run, "magic", place, peer, tasks="none", setup=False)
-            driver = in_background(commit)
-            until = time.monotonic() + 60
-            while not proxy.caught and not driver.done() and time.monotonic() < until:
-                time.sleep(0.01)
-            peer.kill()
-            with suppress(RuntimeError):
-                driver.result(60)
-        ground.counts["kills"] += 1
-        check(len(place.files()), number, "files when it was killed")
-        does("commit", place.url, "--job", place.job)
-        place.holds(rows_of("ours", range(4)), f"killed after {number} completes")
-        does("verify", place.url)
+        _kill_after(ground, number)
+
+
+@case("b")
+def _jvm_killed_in_the_job_commit_of_other_modes_and_names(ground: Ground) -> None:
+    for conflict in ("append", "fail"):
+        for unique_names in (True, False):
+            _kill_after(ground, 5, conflict=conflict, unique_names=unique_names)
+
+
+def _kill_after(ground: Ground, number: int, **how: object) -> None:
+    """Kill the JVM once so many files are visible; the command finishes the job."""
+    place = ground.place("b")
+    job = ground.job(place, **ground.settings, **how)
+    write(job, _TASKS)
+    with ground.killable() as (peer, proxy):
+        proxy.add(Rule("CompleteMultipartUpload", Action.HANG, skip=number))
+        commit = partial(ground.run, "magic", place, peer, tasks="none", setup=False)
+        driver = in_background(commit)
+        until = time.monotonic() + 60
+        while not proxy.caught and not driver.done() and time.monotonic() < until:
+            time.sleep(0.01)
+        peer.kill()
+        with suppress(RuntimeError):
+            driver.result(60)
+    ground.counts["kills"] += 1
+    check(len(place.files()), number, "files when it was killed")
+    does("commit", place.url, "--job", place.job)
+    place.holds(rows_of("ours", range(4)), f"killed after {number} completes, {how}")
+    does("verify", place.url)

@@ -55,6 +55,7 @@ OF_JOB: Final[dict[str, Any]] = {
     "progress": lambda _progress: None,
     "filesystem": None,  # another one of the same world
     "job_id": "daily",
+    "hadoop": "3.3",
     "etag_format": "object",
     "hadoop_sets": True,
     "allow_empty": True,

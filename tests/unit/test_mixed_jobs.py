@@ -10,6 +10,8 @@ import pytest
 
 import magicfs
 from magicfs.datasets import abort, commit
+from magicfs.errors import OutputExists
+from magicfs.formats.pendingset import PendingSet
 from proofs.scenes.hadoop_jobs import HadoopJob
 from proofs.scenes.unfinished import Bucket
 
@@ -121,3 +123,53 @@ def test_replaced_set_that_cannot_be_read_is_no_obstacle(bucket: Bucket, theirs:
     run_again(job)
     job.commit()
     assert b"ours" in bucket.data(DESTINATION).values()
+
+
+# -- a JVM that dies in its job commit of our tasks ----------------------------------------------------
+
+
+def half_published(
+    bucket: Bucket, count: int, **options: Any
+) -> tuple[magicfs.Job, list[tuple[str, str, str]], dict[str, bytes]]:
+    """A job of ours of which a JVM has completed some files; with its uploads, and what shall be there."""
+    how = {"conflict": "append", "hadoop": "3.5"} | options
+    job = magicfs.Job(f"memory://{bucket.name}/{DESTINATION}", **how).setup()
+    uploads = []
+    for number in range(4):
+        with job.task(number) as task:
+            task.filesystem.pipe_file(f"{task.path}/p={number % 2}/a+b {number}.csv", b"row %d" % number)
+    objects = bucket.objects()
+    for key in sorted(one for one in objects if one.endswith(".pendingset") and "/sets/" not in one):
+        uploads += [
+            (one.destination_key, one.upload_id, one.parts[0].etag)
+            for one in PendingSet.from_bytes(key, objects[key]).commits
+        ]
+    for one in uploads[:count]:
+        bucket.complete(*one)
+    return job, uploads, {key: b"row %d" % number for number, (key, _, _) in enumerate(uploads)}
+
+
+@pytest.mark.parametrize("finish", [magicfs.Job.commit, by_command])
+@pytest.mark.parametrize("conflict", ["append", "fail"])
+@pytest.mark.parametrize("unique_names", [True, False])
+@pytest.mark.parametrize("count", range(5))
+def test_job_that_a_jvm_has_published_in_part_is_finished(
+    bucket: Bucket, conflict: str, unique_names: bool, count: int, finish: Callable[[magicfs.Job], object]
+) -> None:
+    job, _, expected = half_published(bucket, count, conflict=conflict, unique_names=unique_names)
+    finish(job)
+    assert bucket.data(DESTINATION) == expected
+    assert bucket.uploads() == []
+    assert not [key for key in bucket.objects() if "__magic" in key]
+
+
+@pytest.mark.parametrize(
+    ("conflict", "told"), [("append", "names that are taken"), ("fail", "holds data already")]
+)
+def test_equal_file_of_somebody_else_is_no_file_of_the_job(bucket: Bucket, conflict: str, told: str) -> None:
+    job, [(key, _, _), *_], expected = half_published(bucket, 0, conflict=conflict, unique_names=False)
+    bucket.complete(key, *bucket.upload(key, expected[key]))
+    before = bucket.data(DESTINATION)
+    with pytest.raises(OutputExists, match=told):
+        job.commit()
+    assert bucket.data(DESTINATION) == before == {key: expected[key]}

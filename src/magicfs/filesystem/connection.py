@@ -28,7 +28,8 @@ from magicfs.filesystem.job_settings import (
 from magicfs.filesystem.threads import InThreads
 from magicfs.filesystem.tracking import name_in
 from magicfs.filesystem.transactions import MagicTransaction, Transactions
-from magicfs.formats.pending import DEFAULT_ETAG_FORMAT, EtagFormat
+from magicfs.formats.pending import EtagFormat
+from magicfs.hadoop.release import HadoopRelease
 from magicfs.protocol import paths
 from magicfs.protocol.magic import PENDING, PENDING_SET, Dialect, MagicPath, PathOwner, locate
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
@@ -62,7 +63,7 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         tracking: Tracking = "store",
         unique_names: bool = False,
         part_size: int | None = None,
-        etag_format: EtagFormat = DEFAULT_ETAG_FORMAT,
+        etag_format: EtagFormat | None = None,
         job_object: bool = True,
         allow_secrets_in_pickles: bool = False,
         secrets_of: str | None = None,
@@ -73,7 +74,7 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         own, target = options.split(kwargs, target_protocol, target_options or {})
         target = options.with_kept_secrets(target, secrets_of)
         options.check_choice("tracking", tracking, get_args(Tracking))
-        options.check_choice("etag_format", etag_format, get_args(EtagFormat))
+        etags = options.etag_format_of(etag_format, hadoop, tracking=tracking, unique_names=unique_names)
         self.transactions = Transactions()
         self._wrapped = options.wrapped(
             fs, target_protocol, target, asynchronous=own.get("asynchronous", False)
@@ -86,9 +87,10 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         self._has_buckets = resolve.has_buckets(self._wrapped)
         self._chains_with_slash = resolve.chains_with_slash(self._wrapped)
         self._given = fs is not None
-        self._dialect = Dialect.of_hadoop(hadoop)
+        self._release = None if hadoop is None else HadoopRelease.of(hadoop)
+        self._dialect = Dialect.of_layout(None if self._release is None else self._release.layout)
         self._settings = WriteSettings(
-            unique_names, tracking, etag_format, DEFAULT_PART_SIZE if part_size is None else part_size
+            unique_names, tracking, etags, DEFAULT_PART_SIZE if part_size is None else part_size
         )
         self._job_object = job_object
         self._allow_secrets = allow_secrets_in_pickles
@@ -253,9 +255,14 @@ class Connection(AsyncFileSystem, ChainedFileSystem):
         return self._counting(path, owner, await read_settings(self.store(path.bucket), path, owner))
 
     def _known_settings(self, path: MagicPath) -> WriteSettings | None:
-        """As ``_settings_of``; None if it takes a request."""
+        """As ``_settings_of``; None if it takes a request.
+
+        Raises UsageError if the Hadoop that was named could not complete the upload.
+        """
         owner = path.owner
         if owner is None or not owner.is_ours:
+            if self._release is not None:
+                self._release.check_checksum(self.store(path.bucket).capabilities.part_checksum)
             return self._settings
         known = known_jobs().find(name_in(self.store(path.bucket), owner.job_directory))
         if known is None and not self._job_object:

@@ -36,12 +36,15 @@ class MagicFileSystem(Writing):
         target_protocol: ``s3``, ``s3a``, ``memory``, ``file`` or ``local``.
         target_options: Options of the wrapped filesystem.
         fo: The path of a chained URL; no part of the instance.
-        hadoop: Release of Hadoop, such as ``"3.4"``, whose magic elements alone shall count. By default both
-            ``__magic`` and ``__magic_job-<id>`` do.
+        hadoop: Release of Hadoop whose tasks or driver read what is written: ``"3.3"``, ``"3.4"`` (3.4.2 and
+            later), ``"3.5"``, or a patch release such as ``"3.4.1"``. Its magic elements alone count, and
+            ``etag_format`` is its own; names and records that it could not find are refused. By default both
+            ``__magic`` and ``__magic_job-<id>`` count.
         tracking: ``"memory"`` writes neither marker nor ``.pending``: only this process knows the upload.
         unique_names: Whether to put task and job into final names; only in a committer's own layout.
         part_size: Bytes of the first parts.
-        etag_format: ``"object"`` for readers of Hadoop 3.5 and later.
+        etag_format: ``"object"`` for readers of Hadoop 3.4.2 and later; by default as ``hadoop`` has it, and
+            without that ``"string"``.
         job_object: False for jobs of ``committer="task-completing"``, which have none: in a process that does
             not know the job these options count then.
         allow_secrets_in_pickles: Whether pickling may carry inline secrets; otherwise they are dropped, and

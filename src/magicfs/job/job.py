@@ -18,6 +18,7 @@ from magicfs.formats.task_commit import TaskCommit
 from magicfs.job import commit as job_commit
 from magicfs.job.bar import bar_of
 from magicfs.job.found import log_found
+from magicfs.job.hadoop import settled
 from magicfs.job.map import Maps
 from magicfs.job.open_attempts import OpenAttempts
 from magicfs.job.spec import Conflict, JobSpec, Period, Publish, choose_committer, destination_of
@@ -66,7 +67,7 @@ class Job(Twins[JobReport], Maps):
             each other, and uploads of lost tasks can be found only while their records last.
         tracking: ``"memory"`` writes no marker and no ``.pending``: 3 requests a file less, but a task must
             write and commit in one process.
-        layout: ``"__magic"`` for Hadoop before 3.4.
+        layout: ``"__magic"`` for Hadoop before 3.4; by default ``"__magic_job"``.
         run_id: Name of the run, such as a scheduler's. An earlier job of the same run is finished if it had
             begun to publish, else aborted; ``rerun`` says what happens if the run is published.
         rerun: What to do if the run is published already, which ``found.published`` tells: ``skip`` discards
@@ -95,8 +96,12 @@ class Job(Twins[JobReport], Maps):
             shows a bar of tasks and files on stderr: by rich or tqdm if one is there, else by plain lines.
         filesystem: The fsspec filesystem to use, in place of ``storage_options``.
         job_id: An id that the engine has chosen, never used again; by default a random UUID.
-        etag_format: ``"object"`` for readers of Hadoop 3.5 and later.
-        hadoop_sets: Also leave pending sets where Hadoop's job commit looks for them.
+        hadoop: Release of Hadoop whose tasks may join the job, and whose driver may commit or abort it:
+            ``"3.3"``, ``"3.4"`` (3.4.2 and later) or ``"3.5"``, or a patch release such as ``"3.4.1"``. It
+            settles ``layout``, ``etag_format`` and ``hadoop_sets`` as its committer of the same name needs
+            them, and what such a job commit could not carry is refused: ``docs/hadoop.md``.
+        etag_format: ``"object"`` for readers of Hadoop 3.4.2 and later; by default ``"string"``.
+        hadoop_sets: Also leave pending sets where the job commit of Hadoop's magic committer looks for them.
         success_marker: Whether the job's end writes ``_SUCCESS``, for which readers of Hadoop's family wait.
             Without it the one of an earlier job is deleted all the same, as it would speak of other files.
         allow_empty: Let a job that has no files replace what is there, that is, delete it, and a job publish
@@ -119,7 +124,7 @@ class Job(Twins[JobReport], Maps):
         publish: Publish = "files",
         unique_names: bool = True,
         tracking: Literal["store", "memory"] = "store",
-        layout: LayoutName = "__magic_job",
+        layout: LayoutName | None = None,
         run_id: str | None = None,
         rerun: Rerun = "skip",
         attempt: int = 0,
@@ -133,8 +138,9 @@ class Job(Twins[JobReport], Maps):
         progress: ProgressCallback | bool | None = None,
         filesystem: AbstractFileSystem | None = None,
         job_id: UUID | str | None = None,
-        etag_format: EtagFormat = "string",
-        hadoop_sets: bool = False,
+        hadoop: str | None = None,
+        etag_format: EtagFormat | None = None,
+        hadoop_sets: bool | None = None,
         success_marker: bool = True,
         allow_empty: bool = False,
         single_driver: bool = False,
@@ -142,6 +148,7 @@ class Job(Twins[JobReport], Maps):
     ) -> None:
         location, options = destination_of(url, storage_options, filesystem)
         committer, reason = choose_committer(committer, location, options, filesystem)
+        given = {"layout": layout, "etag_format": etag_format, "hadoop_sets": hadoop_sets}
         self.spec = JobSpec(
             location=location,
             job=ids.job_id(uuid4() if job_id is None else job_id),
@@ -152,13 +159,12 @@ class Job(Twins[JobReport], Maps):
             publish=publish,
             unique_names=unique_names,
             tracking=tracking,
-            layout=layout,
             attempt=attempt,
             part_size=part_size,
             small_files=small_files,
             concurrency=concurrency,
-            etag_format=etag_format,
-            hadoop_sets=hadoop_sets,
+            hadoop=hadoop,
+            **settled(hadoop, committer, given),
             run_id=run_id,
             rerun=rerun,
             success_marker=success_marker,

@@ -30,6 +30,7 @@ from magicfs.job.checks import (
     keep_of,
 )
 from magicfs.job.extra_destinations import keys_of, place_in
+from magicfs.job.hadoop import check_hadoop, check_hadoops_store
 from magicfs.protocol import flip, ids, paths
 from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
@@ -71,6 +72,7 @@ class JobSpec:
     part_size: int | None = None  # bytes of the first parts of every upload; None for the default
     small_files: int | None = None  # bytes of the largest file that a task keeps in a bundle; None for none
     concurrency: int = 32  # most requests at once
+    hadoop: str | None = None  # the release whose job commit must be able to end it; None for none
     etag_format: EtagFormat = "string"  # which generation of Hadoop shall read the files
     publish: Publish = "files"  # whether files become visible one by one, or the destination as a whole
     hadoop_sets: bool = False  # whether to copy pending sets to where Hadoop's job commit looks for them
@@ -92,6 +94,7 @@ class JobSpec:
 
     def __post_init__(self) -> None:
         check_filesystem(self.storage_options, self.filesystem)
+        check_hadoop(self)
         check_committer(
             self.committer,
             self.committer_options,
@@ -121,6 +124,7 @@ class JobSpec:
         other_keys_of(self.also_replace, self.location, self.conflict)
         store = self.store()
         registry.check_store(self.committer, store)
+        check_hadoops_store(self, store)
         check_publish(self.publish, self.committer, self.conflict, self.extra_destinations, store)
         if self.part_size is not None:
             store.capabilities.parts.check(self.part_size)

@@ -14,7 +14,6 @@ percent sign and ``%2F`` for a slash. Only a job with such an extra destination 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -45,8 +44,6 @@ _TO = "__to="
 _JOB = "job-"
 _TASKS = "tasks"
 
-_RELEASE = re.compile(r"(\d+)\.(\d+)")
-
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
@@ -56,15 +53,9 @@ class Dialect:
     job: bool = True  # whether ``__magic_job-<id>`` counts, as in Hadoop from 3.4 (HADOOP-18797)
 
     @classmethod
-    def of_hadoop(cls, release: str | None) -> Dialect:
-        """The elements that a Hadoop release (``3.4``) takes for magic; both kinds when none is named."""
-        if release is None:
-            return cls()
-        match = _RELEASE.match(release)
-        if match is None:
-            raise UsageError(f"hadoop={release!r} is not a release; write it like '3.4'")
-        job = (int(match[1]), int(match[2])) >= (3, 4)
-        return cls(plain=not job, job=job)
+    def of_layout(cls, layout: str | None) -> Dialect:
+        """The elements that a layout has, and no other; both kinds for none."""
+        return cls() if layout is None else cls(plain=layout == MAGIC, job=layout != MAGIC)
 
     def is_magic(self, element: str) -> bool:
         """Whether one element of a path is magic."""

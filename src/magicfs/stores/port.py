@@ -81,6 +81,8 @@ class Capabilities:
         puts_files: Whether ``put`` makes of a body what an upload without options makes of it, with the same
             metadata and settings. Where it does not, as for records that an archive must not take, files are
             always uploads.
+        part_checksum: Algorithm of checksums with which uploads are opened, so that completing one needs the
+            checksum of each part again; None without any.
         requests_max: Most requests at once that the store's client carries; more would wait for a connection.
     """
 
@@ -99,6 +101,7 @@ class Capabilities:
     upload_days: int | None = None
     completes_if_absent: bool = True
     puts_files: bool = True
+    part_checksum: str | None = None
     requests_max: int = 32
 
 

@@ -87,6 +87,7 @@ class S3Store:
             upload_options=_UPLOAD_OPTIONS,
             # What is put is a record, unless records are what files are.
             puts_files=records == self.object_settings and METADATA not in options,
+            part_checksum=options.get("ChecksumAlgorithm") or None,
             requests_max=connections_of(filesystem),
         )
 
@@ -311,7 +312,7 @@ class S3Store:
         """The checksum of a part that completing its upload needs again; None without one."""
         # Answers carry a checksum that botocore added by itself, too; only an upload that was opened with an
         # algorithm must be completed with the checksums of its parts.
-        algorithm = self._filesystem.s3_additional_kwargs.get("ChecksumAlgorithm")
+        algorithm = self.capabilities.part_checksum
         value = answer.get(f"Checksum{algorithm}")
         return (algorithm, value) if algorithm and value else None
 

@@ -116,25 +116,12 @@ def test_names_that_only_look_like_the_committers_are_delayed(name: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("release", "plain", "job"),
-    [
-        (None, True, True),
-        ("3.3", True, False),
-        ("3.3.6", True, False),
-        ("3.4", False, True),
-        ("3.4.1", False, True),
-        ("4.0", False, True),
-    ],
+    ("layout", "plain", "job"), [(None, True, True), ("__magic", True, False), ("__magic_job", False, True)]
 )
-def test_hadoop_releases_take_one_kind_of_element_each(release: str | None, plain: bool, job: bool) -> None:
-    dialect = Dialect.of_hadoop(release)
+def test_layouts_take_one_kind_of_element_each(layout: str | None, plain: bool, job: bool) -> None:
+    dialect = Dialect.of_layout(layout)
     assert dialect.is_magic("__magic") is plain
     assert dialect.is_magic("__magic_job-x") is job
-
-
-def test_hadoop_release_that_is_none_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"write it like '3\.4'"):
-        Dialect.of_hadoop("three")
 
 
 @given(parents=NAMES, magic=MAGIC, middle=NAMES, below=NAMES.filter(bool))

@@ -1,0 +1,114 @@
+"""A job that a JVM of Hadoop could commit: what follows from its release, and what it could not carry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from magicfs.committers.options import StagingOptions
+from magicfs.errors import UsageError
+from magicfs.hadoop.release import HadoopRelease
+
+if TYPE_CHECKING:
+    from magicfs.job.spec import JobSpec
+    from magicfs.stores.port import Store
+
+__all__ = ["check_hadoop", "check_hadoops_store", "settled"]
+
+_ALONE: Final[Mapping[str, Any]] = {
+    "layout": "__magic_job",
+    "etag_format": "string",
+    "hadoop_sets": False,
+}
+"""What holds for a job that names no Hadoop, if nothing else was given."""
+
+_STAGED: Final = frozenset({"directory", "partitioned"})
+_RENAMED: Final = frozenset({"manifest", "file"})
+_S3AS: Final = frozenset({"s3", "memory"})
+
+
+def settled(hadoop: str | None, committer: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """``layout``, ``etag_format`` and ``hadoop_sets`` of a job; None stands for not given.
+
+    Raises UsageError for one that the release does not have, or a committer that Hadoop does not have.
+    """
+    wanted = _ALONE if hadoop is None else _of_release(HadoopRelease.of(hadoop), committer)
+    made = {name: wanted[name] if given[name] is None else given[name] for name in wanted}
+    if hadoop is not None:
+        for name in (one for one in wanted if made[one] != wanted[one]):
+            raise UsageError(
+                f"hadoop={hadoop!r} means {name}={wanted[name]!r} with committer={committer!r}, and "
+                f"{name}={made[name]!r} was given, which a job commit of that Hadoop would not expect; leave "
+                "one of the two out"
+            )
+    return made
+
+
+def _of_release(release: HadoopRelease, committer: str) -> dict[str, Any]:
+    known = {"magic", *_STAGED, *_RENAMED}
+    if committer not in known:
+        raise UsageError(
+            f"Hadoop has no committer={committer!r} that could end the job; use one of "
+            f"{', '.join(sorted(known))}, or leave hadoop out"
+        )
+    if committer in _RENAMED:
+        return dict(_ALONE)
+    return {
+        "layout": release.layout,
+        "etag_format": release.etag_format,
+        # The sets of a staging committer are in the cluster directory.
+        "hadoop_sets": committer == "magic",
+    }
+
+
+def check_hadoop(spec: JobSpec) -> None:
+    """Raise UsageError for what a job commit by the Hadoop that the job names would lose."""
+    if spec.hadoop is None:
+        return
+    for name, why in _reasons(spec).items():
+        if why:
+            raise UsageError(f"{_begin(spec)}{why}; leave {name} or hadoop out")
+
+
+def check_hadoops_store(spec: JobSpec, store: Store) -> None:
+    """Raise UsageError for a store, or a way to it, on which that Hadoop could not end the job."""
+    if spec.hadoop is None or spec.committer in _RENAMED:
+        return
+    begin = _begin(spec)
+    if store.name not in _S3AS:
+        raise UsageError(
+            f"{begin}committer={spec.committer!r} of Hadoop is S3A's and knows S3 alone, not the store "
+            f"{store.name!r}; leave hadoop out"
+        )
+    options = spec.committer_options
+    if isinstance(options, StagingOptions) and options.cluster_directory is None:
+        raise UsageError(
+            f"{begin}committer={spec.committer!r} of Hadoop looks for pending sets in the cluster's "
+            "filesystem; give committer_options={'cluster_directory': …}, its "
+            "fs.s3a.committer.staging.tmp.path"
+        )
+    HadoopRelease.of(spec.hadoop).check_checksum(store.capabilities.part_checksum)
+
+
+def _begin(spec: JobSpec) -> str:
+    return f"hadoop={spec.hadoop!r} lets a JVM of Hadoop commit the job, and "
+
+
+def _reasons(spec: JobSpec) -> dict[str, str]:
+    """By argument what a JVM's job commit would not do; empty where the job does not ask for it."""
+    return {
+        "tracking": "it knows nothing of uploads that are in the memory of a task (tracking='memory')"
+        if spec.tracking == "memory"
+        else "",
+        "small_files": "it knows only uploads, not bodies of small files" if spec.small_files else "",
+        "conflict": f"it replaces nothing, so that conflict={spec.conflict!r} would leave the old files"
+        if spec.conflict.startswith("replace")
+        else "",
+        "publish": "it completes files one by one and flips nothing" if spec.publish == "flip" else "",
+        "run_id": "it writes down no run_id, so that the same run would be published again"
+        if spec.run_id is not None
+        else "",
+        "extra_destinations": "its job abort discards uploads below the destination alone"
+        if spec.extra_destinations
+        else "",
+    }
