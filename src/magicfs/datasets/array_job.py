@@ -15,8 +15,9 @@ from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, UsageError
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.destination import destination_of
 from magicfs.job.job import Job
-from magicfs.job.spec import JobSpec, destination_of
+from magicfs.job.spec import JobSpec
 from magicfs.job.task import Task
 from magicfs.protocol import ids
 from magicfs.protocol.conflict import Conflict

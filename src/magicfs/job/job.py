@@ -17,11 +17,12 @@ from magicfs.formats.pending import EtagFormat
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job import commit as job_commit
 from magicfs.job.bar import bar_of
+from magicfs.job.destination import choose_committer, destination_of
 from magicfs.job.found import log_found
 from magicfs.job.hadoop import settled
 from magicfs.job.map import Maps
 from magicfs.job.open_attempts import OpenAttempts
-from magicfs.job.spec import Conflict, JobSpec, Period, Publish, choose_committer, destination_of
+from magicfs.job.spec import Conflict, JobSpec, Period, Publish
 from magicfs.job.task import Task
 from magicfs.job.twins import Twins
 from magicfs.protocol import ids

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from magicfs.committers import registry
@@ -40,7 +38,7 @@ from magicfs.protocol.period import Period
 from magicfs.stores import object_settings, resolve
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Store
-from magicfs.stores.urls import location_of, split
+from magicfs.stores.urls import location_of
 from magicfs.transaction.context import JobContext, Rerun
 
 if TYPE_CHECKING:
@@ -52,7 +50,7 @@ if TYPE_CHECKING:
     from magicfs.engine import Observer
     from magicfs.filesystem import MagicFileSystem
 
-__all__ = ["Conflict", "JobSpec", "Period", "Publish", "choose_committer", "destination_of", "location_of"]
+__all__ = ["Conflict", "JobSpec", "Period", "Publish", "location_of"]
 
 CONCURRENCY_MAX = 1024
 
@@ -329,33 +327,3 @@ class JobSpec:
         from magicfs.committers.flip import FlipCommitter
 
         return FlipCommitter(self.outer_context, committer, engine)
-
-
-def choose_committer(
-    name: str,
-    location: paths.Location,
-    storage_options: Mapping[str, Any],
-    filesystem: AbstractFileSystem | None,
-) -> tuple[str, str]:
-    """The committer that was asked for; for ``auto`` the best that the store can carry, and why."""
-    if name != "auto":
-        return name, ""
-    check_filesystem(storage_options, filesystem)
-    wrapped = filesystem or resolve.filesystem(location.scheme, storage_options)
-    best, reason = registry.best_for(resolve.open_store(wrapped, location.bucket))
-    logging.getLogger("magicfs").info("%s: committer %s, because %s", location.url, best, reason)
-    return best, reason
-
-
-def destination_of(
-    url: str | PathLike[str],
-    storage_options: Mapping[str, Any] | None,
-    filesystem: AbstractFileSystem | None,
-) -> tuple[paths.Location, dict[str, Any]]:
-    """Where a job's URL leads, and the options of the filesystem, with those that the URL itself names."""
-    plain, named = split(url, storage_options)
-    location = location_of(plain, any_scheme=filesystem is not None)
-    if filesystem is None:
-        return location, named
-    resolve.check_leads(location, filesystem)
-    return location, dict(storage_options or {})
