@@ -17,6 +17,8 @@ from magicfs.errors import UsageError as UsageError
 from magicfs.version import __version__
 
 if TYPE_CHECKING:
+    from magicfs.catalogs.register import RegisterReport as RegisterReport
+    from magicfs.catalogs.register import register as register
     from magicfs.datasets import compact as compact
     from magicfs.datasets import recover as recover
     from magicfs.datasets.adopt import adopt as adopt
@@ -54,6 +56,7 @@ _HOMES = {
     "MagicFileSystem": "magicfs.filesystem",
     "PathReport": "magicfs.datasets.own_paths",
     "Publication": "magicfs.datasets.history",
+    "RegisterReport": "magicfs.catalogs.register",
     "Task": "magicfs.job.task",
     "TaskCommit": "magicfs.formats.task_commit",
     "VerifyReport": "magicfs.report",
@@ -69,6 +72,7 @@ _HOMES = {
     "publish": "magicfs.datasets.own_paths",
     "read_manifest": "magicfs.datasets.read",
     "recover": "magicfs.datasets",
+    "register": "magicfs.catalogs.register",
     "rollback": "magicfs.datasets.rollback",
     "stocator_files": "magicfs.datasets.stocator",
     "tag": "magicfs.datasets.tags",
@@ -76,7 +80,7 @@ _HOMES = {
     "verify": "magicfs.datasets.verify",
     "write": "magicfs.tables.write",
 }
-_ROOMS = ("daft", "dask", "errors", "ray", "spark", "testing", "torch")
+_ROOMS = ("catalogs", "daft", "dask", "errors", "ray", "spark", "testing", "torch")
 
 __all__ = [
     "DoctorReport",
@@ -87,6 +91,7 @@ __all__ = [
     "MagicFileSystem",
     "PathReport",
     "Publication",
+    "RegisterReport",
     "Task",
     "TaskCommit",
     "UsageError",
@@ -104,6 +109,7 @@ __all__ = [
     "publish",
     "read_manifest",
     "recover",
+    "register",
     "rollback",
     "stocator_files",
     "tag",

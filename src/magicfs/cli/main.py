@@ -52,6 +52,7 @@ COMMANDS = (
     "tag",
     "rollback",
     "expire",
+    "register",
     "compact",
     "show",
     "completion",

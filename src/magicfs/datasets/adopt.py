@@ -25,6 +25,7 @@ from magicfs.stores import object_settings
 from magicfs.stores.conditions import conditions_of
 from magicfs.stores.port import Store
 from magicfs.transaction.others import find_unfinished_jobs
+from magicfs.transaction.own_table import is_kept_by_magicfs
 
 __all__ = ["adopt", "adopt_files"]
 
@@ -111,9 +112,13 @@ async def adopt_files(engine: Engine, location: Location) -> Manifest | None:
 
 
 async def _listed(store: Store, location: Location) -> dict[str, ManifestFile]:
-    files = {}
+    files: dict[str, ManifestFile] = {}
+    is_registered = False
     async for info in store.list(paths.prefix_of(location.key)):
         if (table := table_format_of(info.key, location.key)) is not None:
+            is_registered = is_registered or await is_kept_by_magicfs(store, location.key, info.key)
+            if is_registered:
+                continue
             raise UsageError(
                 f"{location.url} is a table of {table}, whose own log says which files it has; use that"
             )

@@ -17,6 +17,7 @@ __all__ = [
     "TABLE_DIRECTORIES",
     "WORK",
     "Conflict",
+    "delta_mark",
     "is_by_partition",
     "is_data",
     "is_hidden_output",
@@ -47,6 +48,7 @@ TABLE_DIRECTORIES: Final = ("_delta_log", "metadata")
 """Directories by which table formats are recognised."""
 
 _ICEBERG: Final = ".metadata.json"
+_DELTA: Final = "_delta_log"
 
 
 def is_by_partition(mode: str, committer: str) -> bool:
@@ -104,12 +106,17 @@ def is_hidden_output(key: str, directory: str) -> bool:
     return hidden and not is_reserved(paths.relative_to(key, directory))
 
 
+def delta_mark(directory: str) -> str:
+    """The key that says that magicfs itself keeps the log of Delta Lake at a destination."""
+    return paths.join(directory, _DELTA, ".magicfs")
+
+
 def table_format_of(key: str, directory: str) -> str | None:
     """The table format that a key belongs to: its catalogue would not know plain files written beside it."""
     if not paths.is_under(key, directory):
         return None
     first, _, rest = paths.relative_to(key, directory).partition("/")
-    if first == "_delta_log" and rest:
+    if first == _DELTA and rest and key != delta_mark(directory):
         return "Delta Lake"
     if first == "metadata" and (rest.endswith(_ICEBERG) or rest == "version-hint.text"):
         return "Apache Iceberg"

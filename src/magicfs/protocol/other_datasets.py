@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from magicfs.errors import UsageError
 from magicfs.protocol import ids, paths
-from magicfs.protocol.conflict import MANIFESTS, overlap, table_format_of
+from magicfs.protocol.conflict import MANIFESTS, delta_mark, overlap, table_format_of
 from magicfs.protocol.layout import JOB_LOCATION, JOB_OBJECT, LayoutName, WorkLayout
 from magicfs.protocol.magic import MAGIC, MAGIC_JOB
 from magicfs.protocol.temporary import TEMPORARY
@@ -167,11 +167,20 @@ class Others:
     destination: str
     _found: dict[tuple[str, Kind, WorkLayout | None], Other] = field(default_factory=dict)
 
+    _is_registered: bool = False
+
     def add(self, key: str) -> None:
+        if key == delta_mark(self.destination):
+            self._is_registered = True
         if (other := other_of(key, self.destination)) is not None:
             self._found.setdefault((other.directory, other.kind, other.layout), other)
 
     def concerned(self, partitions: tuple[str, ...] | None) -> list[Other]:
         """Those from whose directories something is replaced: of the whole destination, or of partitions."""
-        found = self._found.values()
+        found = (one for one in self._found.values() if not (self._is_registered and self._is_own_table(one)))
         return [one for one in found if concerns(one.directory, self.destination, partitions)]
+
+    def _is_own_table(self, other: Other) -> bool:
+        """Whether it is the destination itself, as a table of Delta Lake."""
+        log = delta_mark(self.destination).rpartition("/")[0]
+        return other.kind == "table" and paths.is_under(other.key, log)

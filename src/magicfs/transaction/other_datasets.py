@@ -35,6 +35,7 @@ from magicfs.protocol.paths import Location
 from magicfs.protocol.replacement import Replacement
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import OtherJob, follow, read_unfinished, unfinished_among
+from magicfs.transaction.own_table import is_kept_by_magicfs
 
 __all__ = ["InTheWay", "described", "look_again", "refuse_at_setup", "url_of"]
 
@@ -219,7 +220,7 @@ class _Look:
             names = await self._jobs(directory, whatever=True)
             if f"{paths.prefix_of(directory)}{MANIFESTS}/" in names:
                 self._dataset(directory, "another dataset")
-            self._tables(directory, names)
+            await self._tables(directory, names)
             return True
 
         await drained(directories, look, self._engine.concurrency)
@@ -244,7 +245,7 @@ class _Look:
         names = await self._jobs(parent)
         if manifests and f"{prefix}{MANIFESTS}/" in names:
             await self._dataset_above(parent)
-        self._tables(parent, names)
+        await self._tables(parent, names)
         if self._child_of(parent) == _ICEBERG_DATA:
             async for info in self._engine.store.list(f"{prefix}metadata/", limit=_LOOKED_AT):
                 if (table := conflict.table_format_of(info.key, parent)) is not None:
@@ -271,9 +272,12 @@ class _Look:
         # A job that has ended since the listing has published manifests since.
         return [one async for one in self._engine.store.list_directories(prefix)]
 
-    def _tables(self, directory: str, names: Sequence[str]) -> None:
+    async def _tables(self, directory: str, names: Sequence[str]) -> None:
         for name in names:
             if (table := table_of(f"{name.removeprefix(paths.prefix_of(directory))}…")) is not None:
+                # Then it is a dataset of ours, which is looked at as such.
+                if await is_kept_by_magicfs(self._engine.store, directory, name):
+                    continue
                 self._dataset(directory, f"{table}, as {name} shows")
 
     async def _dataset_above(self, parent: str) -> None:

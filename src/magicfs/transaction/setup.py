@@ -35,6 +35,7 @@ from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.context import FoundUpload, JobContext
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.outcome import run_is_published
+from magicfs.transaction.own_table import is_kept_by_magicfs
 from magicfs.transaction.prepare import refuse_data
 from magicfs.transaction.record import JobRecord, JobVersion, new_token, opened, taking_over
 
@@ -312,6 +313,8 @@ async def _refuse_table(engine: Engine, directory: str, place: str) -> None:
     prefix = paths.prefix_of(paths.join(directory, place))
     async for info in store.list(prefix, limit=_LOOKED_AT):
         if (table := conflict.table_format_of(info.key, directory)) is not None:
+            if await is_kept_by_magicfs(store, directory, info.key):
+                return
             path = paths.Location("", store.bucket, directory).path
             raise UsageError(
                 f"{path} is a table of {table}, as {info.key} shows; files published here would "

@@ -1,0 +1,167 @@
+"""Letting a catalog show what is published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from dataclasses import asdict, dataclass
+from functools import cache
+from os import PathLike
+from typing import Any, Final
+
+from fsspec.spec import AbstractFileSystem
+
+from magicfs.catalogs.port import Catalog, CatalogMoved, Changes, Files, Published
+from magicfs.datasets.connection import Destination, open_destination
+from magicfs.datasets.history import publications
+from magicfs.datasets.publications import view_at
+from magicfs.datasets.read import current_view, shown_files
+from magicfs.engine import Engine
+from magicfs.errors import Unavailable
+from magicfs.protocol.conflict import is_data
+from magicfs.protocol.paths import Location
+from magicfs.report import JobReport
+
+__all__ = ["RegisterReport", "register", "show"]
+
+_TRIES: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterReport:
+    """What a catalog shows now.
+
+    Attributes:
+        url: The dataset.
+        catalog: The kind of the catalog, such as ``iceberg``.
+        table: The table; empty if it is the destination itself.
+        job_id: The job whose publication it shows, all earlier ones included.
+        changed: Whether this call has changed the catalog.
+        added: How many files the table gained.
+        removed: How many it lost. One that was written anew under its name counts for both.
+        files: How many it has.
+    """
+
+    url: str
+    catalog: str
+    table: str
+    job_id: str
+    changed: bool
+    added: int
+    removed: int
+    files: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self)
+
+
+def register(
+    url: str | PathLike[str] | JobReport,
+    catalog: Catalog,
+    *,
+    force: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: AbstractFileSystem | None = None,
+) -> RegisterReport:
+    """Let a table of a catalog show the dataset as it is published now, and nothing else.
+
+    The table is created if it is not there. It may show any earlier publication, or none: files that came are
+    added, those that were replaced or rolled back are removed, in one transaction of the catalog where it has
+    such. No data is read but the footers of files that are added, and no file of the dataset is written or
+    deleted.
+
+    A second call changes nothing. If this process dies, call again. Any number of calls may run at once, and
+    beside jobs: none takes a table back to an older publication.
+
+    Args:
+        url: The destination, such as ``s3://bucket/sales``, or the report of a job.
+        catalog: ``magicfs.catalogs.Iceberg``, ``Delta`` or ``SymlinkManifest``.
+        force: Bring the table there even if others have added files to it or removed some. What they did to
+            it is undone, as a further version of the table.
+        storage_options: Options of the store's fsspec filesystem.
+        filesystem: That filesystem itself, in place of options.
+
+    Raises:
+        ObjectNotFound: Nothing was published there, or a file of the dataset is gone; the catalog was not
+            changed.
+        UsageError: The catalog cannot show these files, somebody else has changed the table, or its library
+            is not installed; the catalog was not changed.
+        FormatError: The chain of manifests is broken; the catalog was not changed.
+        StoreError: The store refused, or did not answer; call again.
+        Unavailable: Others changed the table all the time; call again.
+
+    What the catalog's own library raises passes through. The table then shows what it did, or the dataset:
+    call again.
+    """
+    place = open_destination(
+        url.destination if isinstance(url, JobReport) else url, storage_options, filesystem, for_reading=True
+    )
+    report = show(place, catalog, force=force)
+    place.filesystem.invalidate_cache()
+    return report
+
+
+def show(place: Destination, catalog: Catalog, *, force: bool = False) -> RegisterReport:
+    """``register``, of a destination that is open."""
+    done = Changes(0, 0)
+    for _ in range(_TRIES):
+        # The table first: then what is read of the chain is at least as new as what the table shows.
+        table = catalog.open(place)
+        job, files = place.run(_published)
+        try:
+            changes = table.bring(Published(job, files, _asked_once(place, table.shows, job, files), force))
+        except CatalogMoved as moved:
+            done += moved.done
+            continue
+        except FileNotFoundError:
+            if place.run(_published)[0] == job:
+                raise
+            continue  # a job has replaced the file meanwhile
+        done += changes
+        if catalog.atomic or not changes:
+            return _report(place, catalog, job, done, len(files))
+    raise Unavailable(
+        "register", catalog.table or place.location.url, "others changed the table each time; call again"
+    )
+
+
+def _report(place: Destination, catalog: Catalog, job: str, done: Changes, files: int) -> RegisterReport:
+    return RegisterReport(
+        url=place.location.url,
+        catalog=catalog.kind,
+        table=catalog.table,
+        job_id=job,
+        changed=bool(done),
+        added=done.added,
+        removed=done.removed,
+        files=files,
+    )
+
+
+async def _published(engine: Engine, location: Location) -> tuple[str, Files]:
+    view = await current_view(engine, location)
+    return view.newest_job, _data(shown_files(location, view))
+
+
+def _asked_once(
+    place: Destination, shows: Callable[[str], bool], newest: str, files: Files
+) -> Callable[[], Files | None]:
+    @cache
+    def shown() -> Files | None:
+        return files if shows(newest) else place.run(_shown, shows)
+
+    return shown
+
+
+async def _shown(engine: Engine, location: Location, shows: Callable[[str], bool]) -> Files | None:
+    """The files of the newest publication of which a table says that it shows it."""
+    async with aclosing(publications(engine, location)) as below:
+        async for manifest in below:
+            if shows(manifest.job_id):
+                return _data((await view_at(engine, location, manifest.job_id)).files)
+    return None
+
+
+def _data(files: Files) -> Files:
+    return {key: files[key] for key in sorted(files) if is_data(key, "")}

@@ -1,0 +1,93 @@
+"""``magicfs register URL CATALOG``: let a table of a catalog show what is published."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from magicfs.cli.printing import print_fields, print_json
+from magicfs.cli.storage import add_storage_options, parse_storage_options
+from magicfs.errors import UsageError
+
+if TYPE_CHECKING:
+    from magicfs.catalogs.port import Catalog
+
+__all__ = ["HELP", "configure", "run"]
+
+HELP = "let a table of a catalog show the dataset as it is published now"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("url", metavar="URL", help="the destination, such as s3://bucket/sales")
+    parser.add_argument(
+        "catalog",
+        metavar="CATALOG",
+        choices=("delta", "iceberg", "symlink"),
+        help="delta, a table of Delta Lake at the destination; iceberg; or symlink, lists of files for "
+        "Athena, "
+        "Trino and Hive",
+    )
+    parser.add_argument("--table", metavar="NAME", help="the table of an iceberg catalog, such as db.sales")
+    parser.add_argument(
+        "--catalog-name",
+        metavar="NAME",
+        default="default",
+        help="which catalog of .pyiceberg.yaml; by default the one called default",
+    )
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="also if others have changed the table: what they did to it is undone",
+    )
+    add_storage_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Register, and print what the table shows. Returns 0."""
+    from magicfs.catalogs import register
+
+    report = register(
+        arguments.url,
+        _catalog(arguments),
+        force=arguments.force,
+        storage_options=parse_storage_options(arguments.storage_options),
+    )
+    if arguments.json:
+        print_json(report.to_dict())
+        return 0
+    done = f"{report.added} files added, {report.removed} removed" if report.changed else "nothing to do"
+    print_fields(
+        [
+            ("dataset", report.url),
+            ("catalog", f"{report.catalog} {report.table}".rstrip()),
+            ("shows job", report.job_id),
+            ("changed", done),
+            ("files", report.files),
+        ]
+    )
+    return 0
+
+
+def _catalog(arguments: argparse.Namespace) -> Catalog:
+    from magicfs.catalogs import Delta, Iceberg, SymlinkManifest
+
+    if arguments.catalog != "iceberg":
+        if arguments.table is not None:
+            raise UsageError(
+                f"--table is for iceberg; a table of {arguments.catalog} is at the destination itself"
+            )
+        return Delta() if arguments.catalog == "delta" else SymlinkManifest()
+    if arguments.table is None:
+        raise UsageError("name the table of the iceberg catalog: --table db.sales")
+    try:
+        from pyiceberg.catalog import load_catalog
+    except ImportError as error:
+        raise UsageError("iceberg needs pyiceberg; pip install 'magicfs[iceberg]'") from error
+    try:
+        catalog = load_catalog(arguments.catalog_name)
+    except ValueError as error:
+        raise UsageError(
+            f"pyiceberg knows no catalog {arguments.catalog_name!r} ({error}); describe it in .pyiceberg.yaml"
+        ) from error
+    return Iceberg(catalog, arguments.table)
