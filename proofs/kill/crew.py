@@ -12,18 +12,18 @@ import os
 import select
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from proofs.kill import victim
 from proofs.kill.phases import DRIVER
 from proofs.kill.victim import Order, Result
 
-__all__ = ["Command", "Crew", "Hung", "adopt_orphans"]
+__all__ = ["Command", "Crew", "Hung", "Program", "adopt_orphans"]
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -143,20 +143,19 @@ def adopt_orphans() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
 
 
-class Command:
-    """A process that is ``magicfs ARGUMENTS``.
+class Program:
+    """One process that runs by itself, until its end or until it is killed.
 
     Args:
-        arguments: Of the command line.
-        environment: As for ``Crew``.
-        log: Where its output goes.
+        target: What it runs, such as ``victim.command``.
+        arguments: Of that.
+        name: For messages.
     """
 
-    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
-        self._arguments = tuple(arguments)
-        call = (self._arguments, dict(environment), str(log))
+    def __init__(self, target: Callable[..., None], arguments: Sequence[Any], name: str) -> None:
+        self._name = name
         self._started = time.monotonic()
-        self._process = _context().Process(target=victim.command, args=call)
+        self._process = _context().Process(target=target, args=tuple(arguments))
         self._process.start()
 
     def exit_status(self, seconds: float) -> int:
@@ -169,7 +168,7 @@ class Command:
         if self._process.exitcode is None:
             self._process.kill()
             self._process.join()
-            raise Hung(f"magicfs {' '.join(self._arguments)} did not end within {seconds:g} s")
+            raise Hung(f"{self._name} did not end within {seconds:g} s")
         return self._process.exitcode
 
     def kill_at(self, seconds: float) -> bool:
@@ -182,6 +181,20 @@ class Command:
         self._process.kill()
         self._process.join()
         return self._process.exitcode == -signal.SIGKILL
+
+
+class Command(Program):
+    """A process that is ``magicfs ARGUMENTS``.
+
+    Args:
+        arguments: Of the command line.
+        environment: As for ``Crew``.
+        log: Where its output goes.
+    """
+
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+        call = (tuple(arguments), dict(environment), str(log))
+        super().__init__(victim.command, call, f"magicfs {' '.join(arguments)}")
 
 
 _PRELOADED = ["proofs.kill.preloaded"]

@@ -90,7 +90,7 @@ def drive(order: Order, environment: Mapping[str, str], log: str, control: Conne
 
     Workers hold ``control`` open too: who waits at its other end learns when the last of them is gone.
     """
-    _enter(environment, log)
+    begin(environment, log)
     workers = _fork_workers()
     control.send([process.pid for process, _ in workers])
     control.recv()
@@ -119,7 +119,7 @@ def drive(order: Order, environment: Mapping[str, str], log: str, control: Conne
 
 def command(arguments: Sequence[str], environment: Mapping[str, str], log: str) -> None:
     """A process that is ``magicfs ARGUMENTS``; all it says goes to the log."""
-    _enter(environment, log)
+    begin(environment, log)
     sys.exit(cli.main(list(arguments)))
 
 
@@ -229,7 +229,7 @@ _WRITERS: Mapping[str, Callable[[magicfs.Task, Files], None]] = {
 }
 
 
-def _enter(environment: Mapping[str, str], log: str) -> None:
+def begin(environment: Mapping[str, str], log: str) -> None:
     """Take on the environment, and write to the log in place of the terminal."""
     enter(environment)
     with Path(log).open("ab") as file:
