@@ -270,8 +270,10 @@ class Judge:
         self.figures["files_expired"] += len(gone)
 
     def _check_now(self) -> None:
-        if rows_of(self.place) != self.ledger.states[-1].rows:
-            self.wrong("wrong_now", "the dataset is not what was published last")
+        rows, expected = rows_of(self.place), self.ledger.states[-1].rows
+        if rows != expected:
+            more, less = sorted(rows - expected), sorted(expected - rows)
+            self.wrong("wrong_now", f"not what was published last: too many {more}, missing {less}")
         if "_SUCCESS" not in self.place.all_names():
             self.wrong("wrong_now", "there is no _SUCCESS")
         try:

@@ -112,6 +112,20 @@ class TestKeeping:
         assert scene.bodies() == [b"3"]
         assert second.id in {one.job_id for one in magicfs.history(scene.url, filesystem=scene.filesystem)}
 
+    @pytest.mark.parametrize("keeps", [None, "1d", "30d"])
+    def test_partitions_hide_what_a_rollback_had_shown_again(self, scene: JobScene, keeps: str | None):
+        first = scene.published({"p=1/a.bin": b"1", "p=2/b.bin": b"2"})
+        scene.published({"p=1/a.bin": b"3"}, conflict="replace", keep_replaced="7d")
+        rollback(scene, first.id)
+        assert shown(scene) == [b"1", b"2"]
+        scene.published({"p=1/c.bin": b"4"}, conflict="replace_partitions", keep_replaced=keeps)
+        assert shown(scene) == [b"2", b"4"]
+        assert shown(scene, first.id) == [b"1", b"2"], "promised, so still there"
+        expire(scene, days=8)
+        assert scene.bodies() == ([b"1", b"2", b"4"] if keeps == "30d" else [b"2", b"4"])
+        expire(scene, days=31)
+        assert shown(scene) == scene.bodies() == [b"2", b"4"]
+
     def test_compaction_keeps_what_is_promised(self, scene: JobScene):
         first = scene.published({"a.bin": b"1"})
         second = scene.published({"a.bin": b"2"}, conflict="replace", keep_replaced="7d")
@@ -473,6 +487,25 @@ class TestDeaths:
                 break
         assert 20 < number < 99, "every request"
         assert ends == {(b"3",), (b"1", b"2")}
+
+    @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
+    def test_of_a_job_that_hides_what_is_promised(self, kind: Kind):
+        ends = set()
+        for number in range(1, 60):
+            scene = JobScene(DEST)
+            first = scene.published({"p=1/a.bin": b"1", "p=2/b.bin": b"2"})
+            scene.published({"p=1/a.bin": b"3"}, conflict="replace", keep_replaced="7d")
+            rollback(scene, first.id)
+            job = scene.job("replace_partitions")
+            commits = scene.wrote(job, {"p=1/c.bin": b"4"})
+            done = scene.commit(job, commits, Fault(kind, number=number))
+            scene.recover()
+            ends.add(tuple(shown(scene)))
+            assert shown(scene, first.id) == [b"1", b"2"], number
+            if done is not None:
+                break
+        assert number > 15, "every request"
+        assert ends == {(b"1", b"2"), (b"2", b"4")}
 
     @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
     def test_of_an_expire(self, kind: Kind):

@@ -44,6 +44,9 @@ class Replacement:
     """Old files in the scope."""
     hidden: list[OldFile] = field(default_factory=list)
     """Files in the scope that no reader takes for data: what jobs published of them goes, too."""
+    left: list[str] = field(default_factory=list)
+    """Files in the scope that go from readers of manifests and stay where they are, as an earlier job has
+    promised; relative to the destination."""
     equal_keys: list[str] = field(default_factory=list)
     """Keys of files that are there and will be written over."""
     older_files: bool = False
@@ -65,10 +68,10 @@ class Replacement:
         self.others.add(one.key)
         is_data = conflict.is_replaced(one.key, self.scope.destination)
         if not is_data and not self._is_given_up(one.key):
-            if conflict.is_hidden_output(one.key, self.scope.destination) and self._is_in_scope(one.key):
+            if conflict.is_hidden_output(one.key, self.scope.destination) and self.covers(one.key):
                 self.hidden.append(one)
             return True
-        if self._is_in_scope(one.key):
+        if self.covers(one.key):
             self.deleted.append(one)
             return True
         if not is_data:
@@ -90,7 +93,8 @@ class Replacement:
             if etag and etag.strip('"') == one.etag.strip('"'):
                 self.deleted.append(one)
 
-    def _is_in_scope(self, key: str) -> bool:
+    def covers(self, key: str) -> bool:
+        """Whether a key lies in the scope."""
         return self.scope.whole or self._is_in_partitions(key)
 
     def _is_given_up(self, key: str) -> bool:

@@ -23,13 +23,13 @@ from magicfs.manifests.comparison import compare
 from magicfs.manifests.kept import kept_by
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_data
-from magicfs.protocol.replacement import OldFile, Replacement
+from magicfs.protocol.replacement import OldFile, Replacement, Scope
 from magicfs.stores.conditions import Conditions
 from magicfs.transaction import facts
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 
-__all__ = ["check_restored", "leave_kept", "read_back", "restored_files"]
+__all__ = ["check_restored", "leave_kept", "left_but_hidden", "read_back", "restored_files"]
 
 
 async def leave_kept(
@@ -50,11 +50,7 @@ async def leave_kept(
     """
     store, destination = engine.store, context.layout.destination
     kept = await kept_by(store, destination, conditions, pointer.keeping)
-    shown: Mapping[str, ManifestFile] = {}
-    with suppress(FormatError):  # a chain that is broken shows nothing to anybody
-        manifests = chain.chain(store, destination, conditions, start=pointer.job_id, hidden="none")
-        view = await chain.view_of(manifests)
-        shown = view.files if view is not None else {}
+    shown = await _shown(engine, destination, conditions, pointer.job_id)
     held = {one.key: one.etag.strip('"') for objects in kept.values() for one in objects}
     if over := [key for key in found.equal_keys if key in held]:
         raise CommitDenied(
@@ -72,7 +68,39 @@ async def leave_kept(
         promised_again = context.keep_replaced_ms is not None and relative in shown
         return promised_again or one.etag.strip('"') != held.get(one.key)
 
+    found.left = [paths.relative_to(one.key, destination) for one in found.deleted if not goes(one)]
+    found.left = [key for key in found.left if key in shown and key not in restored]
     found.deleted = [one for one in found.deleted if goes(one)]
+
+
+async def left_but_hidden(
+    engine: Engine, context: JobContext, conditions: Conditions, job: JobObject, pointer: Pointer | None
+) -> list[str]:
+    """What a job that replaces partitions hides and does not delete, by relative keys: files that an earlier
+    job has promised to keep, and that a rollback had shown again.
+
+    Whoever publishes the job finds the same: what was shown when it looked, and no promise ends while its
+    file is shown.
+    """
+    if pointer is None or not pointer.keeping or job.pointer is None or job.partitions is None:
+        return []
+    destination = context.layout.destination
+    kept = await kept_by(engine.store, destination, conditions, pointer.keeping)
+    held = {paths.relative_to(one.key, destination) for objects in kept.values() for one in objects}
+    shown = await _shown(engine, destination, conditions, job.pointer.job)
+    scope = Replacement(Scope(destination, partitions=job.partitions))
+    return sorted(key for key in held & shown.keys() if scope.covers(paths.join(destination, key)))
+
+
+async def _shown(
+    engine: Engine, destination: str, conditions: Conditions, job: str
+) -> Mapping[str, ManifestFile]:
+    """The files that readers of manifests saw when a job had been published, by relative keys."""
+    with suppress(FormatError):  # a chain that is broken shows nothing to anybody
+        manifests = chain.chain(engine.store, destination, conditions, start=job, hidden="none")
+        view = await chain.view_of(manifests)
+        return view.files if view is not None else {}
+    return {}
 
 
 async def restored_files(

@@ -179,7 +179,8 @@ async def _announce_and_look(
         await flip_checks.carry(engine, context, hidden, (one.key for one in deleted))
         known = {one.key for one in deleted}
         deleted += [OldObject(one.key, one.etag, one.size) for one in hidden if one.key not in known]
-    named = [one.key for one in deleted] if context.conflict == "replace_partitions" else []
+    gone = (*(one.key for one in deleted), *found.replacement.left)
+    named = gone if context.conflict == "replace_partitions" else ()
     capacity.check_manifests(context, output, named, partitions)
     listed = await facts.write_deletions(engine, context, nonce, deleted)
     version = await record.move(

@@ -31,7 +31,7 @@ from magicfs.protocol.conflict import is_hidden_output, is_replaced
 from magicfs.protocol.deletion import Purpose, may_delete
 from magicfs.protocol.job_state import CHANGES_FILES
 from magicfs.stores.conditions import Conditions, remove_matching
-from magicfs.transaction import facts
+from magicfs.transaction import facts, past
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.etags import ETags
 from magicfs.transaction.others import find_unfinished_jobs
@@ -107,7 +107,13 @@ async def publish_manifest(
             await chain.publish(engine.store, conditions, extra.key, manifest)
     destination = context.layout.destination
     replaced = job.partitions if job.conflict == "replace_partitions" else None
-    removed = () if replaced is None else [one for one in old if _is_named(one.key, destination)]
+    removed: list[str] = []
+    if replaced is not None:
+        removed = [paths.relative_to(one.key, destination) for one in old if _is_named(one.key, destination)]
+        looked = looked or (await chain.read_pointer(engine.store, destination, conditions),)
+        pointer = looked[0][0] if looked[0] else None
+        left = await past.left_but_hidden(engine, context, conditions, job, pointer)
+        removed += [key for key in left if key not in set(removed)]
     manifest = Manifest(
         job_id=job.job_id,
         run_id=job.run_id,
@@ -118,7 +124,7 @@ async def publish_manifest(
         previous=job.pointer.job if job.pointer else None,
         replaced=job.pointer.job if job.pointer and job.conflict == "replace" else None,
         hides=_HIDES.get(job.conflict, "nothing"),
-        deleted=tuple(paths.relative_to(one.key, destination) for one in removed),
+        deleted=tuple(removed),
         partitions=replaced,
         older_files=job.older_files and job.pointer is None,
         object_settings=job.object_settings,
