@@ -608,3 +608,8 @@ def test_preset_of_netflixs_committer() -> None:
 def test_unknown_preset_is_refused() -> None:
     with pytest.raises(UsageError, match="preset='x' is unknown; choose one of s3committer"):
         from_hadoop_conf({}, preset="x")
+
+
+def test_preset_beside_a_release_is_refused() -> None:
+    with pytest.raises(UsageError, match="contradict each other; leave one out"):
+        from_hadoop_conf({}, hadoop="3.4", preset="s3committer")

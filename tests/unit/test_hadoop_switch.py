@@ -163,8 +163,9 @@ def test_pickled_job_is_the_same() -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"tracking": "memory"}, "in the memory of a task .* leave tracking or hadoop out"),
-        ({"tracking": "memory", "small_files": 100}, "leave tracking or hadoop out"),
+        ({"tracking": "memory"}, "in the memory of a task .* use tracking='store', or leave hadoop out"),
+        ({"tracking": "memory", "small_files": 100}, "in the memory of a task"),
+        ({"small_files": 100}, "not bodies of small files; leave small_files or hadoop out"),
         ({"conflict": "replace"}, "conflict='replace' would leave the old files; leave conflict or hadoop"),
         ({"conflict": "replace_partitions"}, "it replaces nothing"),
         ({"run_id": "monday"}, "the same run would be published again"),

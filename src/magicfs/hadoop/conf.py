@@ -129,11 +129,15 @@ def from_hadoop_conf(
 
     Raises:
         UsageError: A value that cannot be right, an unknown option of committers, a known one that is not
-            supported, one for a bucket without a URL, or an unknown preset. A second call with the same
-            options returns the same.
+            supported, one for a bucket without a URL, an unknown preset, or a preset beside ``hadoop``. A
+            second call with the same options returns the same.
     """
     if preset is not None and preset not in PRESETS:
         raise UsageError(f"preset={preset!r} is unknown; choose one of {', '.join(PRESETS)}")
+    if preset is not None and hadoop is not None:
+        raise UsageError(
+            f"preset={preset!r} and the defaults of hadoop={hadoop!r} contradict each other; leave one out"
+        )
     scheme, _, rest = (url or "s3a://").partition("://")
     bucket = rest.partition("/")[0] if scheme in _S3A_SCHEMES else None
     defaults = {}

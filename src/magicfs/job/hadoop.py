@@ -67,7 +67,8 @@ def check_hadoop(spec: JobSpec) -> None:
         return
     for name, why in _reasons(spec).items():
         if why:
-            raise UsageError(f"{_begin(spec)}{why}; leave {name} or hadoop out")
+            instead = "use tracking='store', or leave hadoop out" if name == "tracking" else ""
+            raise UsageError(f"{_begin(spec)}{why}; {instead or f'leave {name} or hadoop out'}")
 
 
 def check_hadoops_store(spec: JobSpec, store: Store) -> None:
