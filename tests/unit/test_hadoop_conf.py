@@ -550,7 +550,7 @@ def test_what_is_ignored_is_named_with_its_reason(caplog: pytest.LogCaptureFixtu
         f"{OF_FILE}algorithm.version": "2",
         f"{OF_MANIFEST}io.threads": "4",
         "fs.s3a.committer.abort.pending.uploads": "true",
-        "spark.hadoop.fs.s3a.endpoint": "http://x",
+        "spark.hadoop.fs.s3a.threads.max": "96",
         "spark.executor.memory": "1g",
     }
     found = from_hadoop_conf(conf)
@@ -561,26 +561,29 @@ def test_what_is_ignored_is_named_with_its_reason(caplog: pytest.LogCaptureFixtu
         f"{OF_FILE}algorithm.version": no_option,
         f"{OF_MANIFEST}io.threads": no_option,
         "fs.s3a.committer.abort.pending.uploads": "a job discards its own uploads, and nobody else's",
-        "fs.s3a.endpoint": "it is about the connection, which storage_options are for",
+        "fs.s3a.threads.max": "s3fs has settings of its own for the connection, which storage_options take",
     }
     assert caplog.text == ""
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "value"),
     [
-        "fs.s3a.encryption.algorithm",
-        "fs.s3a.server-side-encryption-algorithm",
-        "fs.s3a.create.storage.class",
-        "fs.s3a.acl.default",
-        "fs.s3a.create.checksum.algorithm",
-        "fs.s3a.bucket.sales.encryption.key",
+        ("fs.s3a.encryption.algorithm", "SSE-C"),
+        ("fs.s3a.server-side-encryption-algorithm", "SSE-C"),
+        ("fs.s3a.encryption.context", "a=b"),
+        ("fs.s3a.create.header.Cache-Control", "x"),
+        ("fs.s3a.object.content.encoding", "gzip"),
+        ("fs.s3a.bucket.sales.encryption.key", "k"),
     ],
 )
-def test_what_objects_bear_is_told_in_a_warning(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    found = from_hadoop_conf({NAME: "magic", name: "x"}, "s3a://sales/x")
+def test_what_objects_were_to_bear_is_told_in_a_warning(
+    name: str, value: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = from_hadoop_conf({NAME: "magic", name: value}, "s3a://sales/x")
     assert "s3_additional_kwargs" in found.ignored[name]
     assert f"{name} is ignored: say what objects bear in storage_options" in caplog.text
+    assert found.storage_options == {}
 
 
 @pytest.mark.parametrize("committer", ["magic", "directory", "partitioned"])
@@ -613,3 +616,107 @@ def test_unknown_preset_is_refused() -> None:
 def test_preset_beside_a_release_is_refused() -> None:
     with pytest.raises(UsageError, match="contradict each other; leave one out"):
         from_hadoop_conf({}, hadoop="3.4", preset="s3committer")
+
+
+# -- the way to the store ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("conf", "expected"),
+    [
+        ({}, {}),
+        ({"endpoint": ""}, {}),
+        ({"endpoint": "s3.amazonaws.com"}, {}),
+        ({"endpoint": "minio:9000"}, {"endpoint_url": "https://minio:9000"}),
+        (
+            {"endpoint": "minio:9000", "connection.ssl.enabled": "false"},
+            {"endpoint_url": "http://minio:9000"},
+        ),
+        ({"endpoint": "http://minio:9000"}, {"endpoint_url": "http://minio:9000"}),
+        ({"endpoint.region": "eu-west-1"}, {"client_kwargs": {"region_name": "eu-west-1"}}),
+        ({"path.style.access": "true"}, {"config_kwargs": {"s3": {"addressing_style": "path"}}}),
+        ({"path.style.access": "false"}, {}),
+        ({"requester.pays.enabled": "true"}, {"requester_pays": True}),
+        ({"access.key": "a", "secret.key": "b"}, {"key": "a", "secret": "b"}),
+        (
+            {"access.key": "a", "secret.key": "b", "session.token": "c"},
+            {"key": "a", "secret": "b", "token": "c"},
+        ),
+        (
+            {"aws.credentials.provider": "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"},
+            {"anon": True},
+        ),
+        ({"aws.credentials.provider": "com.amazonaws.auth.DefaultAWSCredentialsProviderChain"}, {}),
+    ],
+)
+def test_way_to_the_store(conf: dict[str, str], expected: dict[str, Any]) -> None:
+    found = from_hadoop_conf({f"fs.s3a.{name}": value for name, value in conf.items()}, "s3a://sales/x")
+    assert found == {"conflict": "append"}
+    assert found.storage_options == expected
+
+
+@pytest.mark.parametrize(
+    ("conf", "expected"),
+    [
+        ({"encryption.algorithm": "AES256"}, {"ServerSideEncryption": "AES256"}),
+        ({"encryption.algorithm": "SSE-KMS"}, {"ServerSideEncryption": "aws:kms"}),
+        (
+            {"encryption.algorithm": "SSE-KMS", "encryption.key": "arn:1"},
+            {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": "arn:1"},
+        ),
+        (
+            {"server-side-encryption-algorithm": "DSSE-KMS", "server-side-encryption.key": "arn:2"},
+            {"ServerSideEncryption": "aws:kms:dsse", "SSEKMSKeyId": "arn:2"},
+        ),
+        ({"create.storage.class": "intelligent_tiering"}, {"StorageClass": "INTELLIGENT_TIERING"}),
+        ({"acl.default": "BucketOwnerFullControl"}, {"ACL": "bucket-owner-full-control"}),
+        ({"create.checksum.algorithm": "crc32c"}, {"ChecksumAlgorithm": "CRC32C"}),
+    ],
+)
+def test_what_objects_bear(conf: dict[str, str], expected: dict[str, str]) -> None:
+    found = from_hadoop_conf({f"fs.s3a.{name}": value for name, value in conf.items()}, "s3a://sales/x")
+    assert found.storage_options == {"s3_additional_kwargs": expected}
+    assert found.ignored == {}
+
+
+def test_way_to_the_store_of_one_bucket() -> None:
+    conf = {
+        "fs.s3a.endpoint": "http://all",
+        "fs.s3a.bucket.sales.endpoint": "http://own",
+        "fs.s3a.bucket.sales.encryption.algorithm": "AES256",
+        "fs.s3a.bucket.other.endpoint": "http://other",
+    }
+    found = from_hadoop_conf(conf, "s3a://sales/x")
+    assert found.storage_options == {
+        "endpoint_url": "http://own",
+        "s3_additional_kwargs": {"ServerSideEncryption": "AES256"},
+    }
+    assert found.ignored == {
+        "fs.s3a.endpoint": "fs.s3a.bucket.sales.endpoint comes before it",
+        "fs.s3a.bucket.other.endpoint": "it is for another bucket",
+    }
+    assert from_hadoop_conf(conf, "gs://sales/x").storage_options == {}
+
+
+@pytest.mark.parametrize("algorithm", ["CSE-KMS", "CSE-CUSTOM", "rot13"])
+def test_encryption_that_nobody_here_does_is_refused(algorithm: str) -> None:
+    refused({"fs.s3a.encryption.algorithm": algorithm}, "is not supported: magicfs encrypts nothing itself")
+
+
+@pytest.mark.parametrize("name", ["access.key", "secret.key"])
+def test_half_of_the_credentials_is_refused(name: str) -> None:
+    refused({f"fs.s3a.{name}": "x"}, "one is missing; give both, or neither")
+
+
+def test_job_with_these_options_writes_as_s3a_would() -> None:
+    conf = {
+        NAME: "magic",
+        "fs.s3a.endpoint": "http://127.0.0.1:9",
+        "fs.s3a.access.key": "secret-a",
+        "fs.s3a.secret.key": "secret-b",
+        "fs.s3a.encryption.algorithm": "SSE-KMS",
+    }
+    found = from_hadoop_conf(conf, "s3a://sales/x", hadoop="3.5")
+    job = magicfs.Job("s3://sales/x", hadoop="3.5", storage_options=dict(found.storage_options), **found)
+    assert job.spec.object_settings == {"ServerSideEncryption": "aws:kms"}
+    assert "secret-a" not in repr(job.spec)

@@ -29,6 +29,7 @@ from magicfs.hadoop.known import (
 )
 from magicfs.hadoop.options import HadoopOptions, cluster_url, flag, integer, local_directory, size, text
 from magicfs.hadoop.release import HadoopRelease
+from magicfs.hadoop.storage import storage_options
 
 __all__ = ["PRESETS", "HadoopArguments", "from_hadoop_conf"]
 
@@ -72,9 +73,12 @@ class HadoopArguments(dict[str, Any]):
 
     Attributes:
         ignored: Options of Hadoop's that changed nothing, by name, and why.
+        storage_options: What leads to the same store, with credentials if the configuration has some, for
+            ``Job(url, storage_options=…)``; empty where nothing is told, and for stores other than S3.
     """
 
     ignored: Mapping[str, str]
+    storage_options: Mapping[str, Any]
 
 
 def from_hadoop_conf(
@@ -114,11 +118,16 @@ def from_hadoop_conf(
     * ``mapreduce.manifest.committer.*`` - the options of the manifest committer of the same names;
       ``fs.azure.io.rate.limit`` is its ``renames_per_second``.
 
+    * ``fs.s3a.endpoint``, ``endpoint.region``, ``path.style.access``, ``connection.ssl.enabled``,
+      ``access.key``, ``secret.key``, ``session.token``, anonymous access, ``requester.pays.enabled``, and
+      what objects bear: ``encryption.algorithm`` and ``encryption.key`` (not of the customer's own, SSE-C),
+      ``create.storage.class``, ``acl.default``, ``create.checksum.algorithm`` - ``storage_options`` of what
+      is returned, to be given too: ``Job(url, storage_options=found.storage_options, **found)``.
+
     What is ignored, and why, is in ``ignored`` of what is returned: options of other committers and of other
     buckets; what a job does better or has no choice about, such as
-    ``fs.s3a.committer.abort.pending.uploads`` (a job discards its own uploads, and nobody else's); and
-    endpoints, credentials and encryption, which are ``storage_options`` of the job. Options of what objects
-    bear, such as encryption, are named in a warning, too.
+    ``fs.s3a.committer.abort.pending.uploads`` (a job discards its own uploads, and nobody else's); and the
+    rest of the connection. What objects were to bear is named in a warning, too.
 
     Args:
         conf: Option by name.
@@ -154,6 +163,8 @@ def from_hadoop_conf(
     _add(_Arguments(options, arguments), committer)
     if (job := _job_id(options)) is not None:
         arguments["job_id"] = job
+    is_s3 = scheme in _S3A_SCHEMES
+    arguments.storage_options = storage_options(options) if is_s3 else {}
     arguments.ignored = _ignored(options, committer)
     return arguments
 
@@ -316,7 +327,7 @@ def _why(options: HadoopOptions, name: str, committer: str) -> str:
         return f"it is no option of committer={committer!r}"
     if OF_OBJECTS.fullmatch(plain):
         return "say what objects bear in storage_options, {'s3_additional_kwargs': {…}}"
-    return "it is about the connection, which storage_options are for"
+    return "s3fs has settings of its own for the connection, which storage_options take"
 
 
 def _job_id(options: HadoopOptions) -> str | None:

@@ -80,6 +80,13 @@ class HadoopOptions:
         """Whether there is such an option, be it empty."""
         return name in self._given
 
+    def has(self, name: str, part: str) -> bool:
+        """Whether the value of an option has a text in it."""
+        found = part in self._given.get(name, "")
+        if found:
+            self.read.add(name)
+        return found
+
     def is_true(self, name: str) -> bool:
         """Whether an option is true; without it, not."""
         value = self.get(name)
