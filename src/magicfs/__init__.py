@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from magicfs.datasets.arrow_streams import arrow_filesystem as arrow_filesystem
     from magicfs.datasets.checkup import DoctorReport as DoctorReport
     from magicfs.datasets.checkup import doctor as doctor
+    from magicfs.datasets.drop import DropReport as DropReport
+    from magicfs.datasets.drop import drop as drop
     from magicfs.datasets.expire import ExpireReport as ExpireReport
     from magicfs.datasets.expire import expire as expire
+    from magicfs.datasets.file_facts import PublishedFile as PublishedFile
     from magicfs.datasets.history import Publication as Publication
     from magicfs.datasets.history import history as history
     from magicfs.datasets.own_paths import PathReport as PathReport
@@ -50,12 +53,14 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "DoctorReport": "magicfs.datasets.checkup",
+    "DropReport": "magicfs.datasets.drop",
     "ExpireReport": "magicfs.datasets.expire",
     "Job": "magicfs.job.job",
     "JobReport": "magicfs.report",
     "MagicFileSystem": "magicfs.filesystem",
     "PathReport": "magicfs.datasets.own_paths",
     "Publication": "magicfs.datasets.history",
+    "PublishedFile": "magicfs.datasets.file_facts",
     "RegisterReport": "magicfs.catalogs.register",
     "Task": "magicfs.job.task",
     "TaskCommit": "magicfs.formats.task_commit",
@@ -66,6 +71,7 @@ _HOMES = {
     "dataset": "magicfs.datasets.read",
     "discard": "magicfs.datasets.own_paths",
     "doctor": "magicfs.datasets.checkup",
+    "drop": "magicfs.datasets.drop",
     "expire": "magicfs.datasets.expire",
     "from_hadoop_conf": "magicfs.hadoop.conf",
     "history": "magicfs.datasets.history",
@@ -84,6 +90,7 @@ _ROOMS = ("catalogs", "daft", "dask", "errors", "ray", "spark", "testing", "torc
 
 __all__ = [
     "DoctorReport",
+    "DropReport",
     "ExpireReport",
     "Job",
     "JobReport",
@@ -91,6 +98,7 @@ __all__ = [
     "MagicFileSystem",
     "PathReport",
     "Publication",
+    "PublishedFile",
     "RegisterReport",
     "Task",
     "TaskCommit",
@@ -103,6 +111,7 @@ __all__ = [
     "dataset",
     "discard",
     "doctor",
+    "drop",
     "expire",
     "from_hadoop_conf",
     "history",

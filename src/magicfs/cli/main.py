@@ -51,6 +51,7 @@ COMMANDS = (
     "log",
     "tag",
     "rollback",
+    "drop",
     "expire",
     "register",
     "compact",

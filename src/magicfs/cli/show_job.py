@@ -76,6 +76,7 @@ def show_job(url: str, job: JobObject) -> None:
     )
     facts = [("files", chunk) for chunk in job.chunks] + [("deletions", chunk) for chunk in job.deletions]
     facts += [("restored", chunk) for chunk in job.restored]
+    facts += [("hidden", chunk) for chunk in job.hidden]
     if facts:
         write_line("")
         rows = ((what, str(one.files), human_bytes(one.size), one.sha256, one.key) for what, one in facts)

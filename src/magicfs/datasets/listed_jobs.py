@@ -14,6 +14,7 @@ from magicfs.formats.job_object import JobObject
 from magicfs.manifests.chain import READING
 from magicfs.manifests.runs import job_of_run
 from magicfs.protocol import ids, paths
+from magicfs.protocol.conflict import REMOVALS
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import BEFORE_COMMIT, PUBLISHES
 from magicfs.protocol.layout import LayoutName, WorkLayout
@@ -61,6 +62,11 @@ async def find(
             "place of its driver; nothing was changed; run the program again with the same job_id, "
             f"attempt={one.job.attempt + 1} and publish='flip', take what its tasks have committed by "
             "recover_tasks(), and commit"
+        )
+    if one.job.conflict in REMOVALS and one.job.state in BEFORE_COMMIT:
+        raise UsageError(
+            f"job {name} is a {one.job.conflict} whose process knew which files it is about; nothing was "
+            f"changed; run magicfs abort {location.url} --job {name}, then the {one.job.conflict} again"
         )
     context = replace(context_of(location, one.layout).of(one.job), allow_empty=allow_empty)
     if one.job.state in PUBLISHES:

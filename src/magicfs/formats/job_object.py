@@ -17,7 +17,7 @@ from magicfs.formats.document import parse, render, shown, with_unknown
 from magicfs.formats.fields import Fields, check_format
 from magicfs.formats.limits import JOB_OBJECT_SIZE_LIMIT, within
 from magicfs.formats.pending import EtagFormat
-from magicfs.protocol.conflict import CONFLICTS
+from magicfs.protocol.conflict import CONFLICTS, REMOVALS
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import JobState
 
@@ -36,8 +36,8 @@ __all__ = [
 
 JOB_FORMAT: Final = "magicfs.job/1"
 JOB_OF_THE_PAST_FORMAT: Final = "magicfs.job/2"
-"""Of a job that keeps what it replaces, or shows again what was published before: an older magicfs refuses
-it, which would delete the one and publish nothing of the other."""
+"""Of a job that keeps what it replaces, shows again what was published before, or names the files that it
+replaces: an older magicfs refuses it, which would delete too much and publish too little."""
 _LAYOUTS: Final = ("__magic_job", "__magic")
 _TRACKING: Final = ("store", "memory")
 _ETAGS: Final = get_args(EtagFormat)
@@ -145,6 +145,9 @@ class JobObject:
     out."""
     restored: tuple[Chunk, ...] = ()
     """Lists of these files, ``magicfs.manifest-files/1``; left out if there are none."""
+    hidden: tuple[Chunk, ...] = ()
+    """Lists of old objects that are no part of the dataset any more and are not deleted: an earlier job keeps
+    them, or they are gone. Left out if there are none."""
     numbered_versions: bool = False
     """Whether the next version is, or may be, an object of its own, ``job.00001.json`` …: ``job.json`` alone
     does not tell the state then. The field is left out if not."""
@@ -169,7 +172,7 @@ class JobObject:
             driver=fields.required_text("driver"),
             attempt=fields.integer("attempt", minimum=0),
             committer=fields.required_text("committer"),
-            conflict=_choice(fields, "conflict", CONFLICTS),
+            conflict=_choice(fields, "conflict", (*CONFLICTS, *REMOVALS)),
             unique_names=fields.flag("uniqueNames", default=True),
             tracking=_choice(fields, "tracking", _TRACKING),
             layout=_choice(fields, "layout", _LAYOUTS),
@@ -207,6 +210,7 @@ class JobObject:
             restored=tuple(read_chunk(one) for one in fields.objects("restored"))
             if fields.has("restored")
             else (),
+            hidden=tuple(read_chunk(one) for one in fields.objects("hidden")) if fields.has("hidden") else (),
             numbered_versions=fields.flag("numberedVersions", default=False),
             unknown=fields.rest(),
         )
@@ -214,7 +218,7 @@ class JobObject:
     def to_bytes(self) -> bytes:
         """The whole file, one line."""
         document: dict[str, object] = {
-            "format": JOB_OF_THE_PAST_FORMAT if self._past() else JOB_FORMAT,
+            "format": JOB_OF_THE_PAST_FORMAT if self._past() or self.conflict in REMOVALS else JOB_FORMAT,
             "jobId": self.job_id,
             "bucket": self.bucket,
             "destination": self.destination,
@@ -290,6 +294,8 @@ class JobObject:
             document["restores"] = self.restores
         if self.restored:
             document["restored"] = [chunk_document(one) for one in self.restored]
+        if self.hidden:
+            document["hidden"] = [chunk_document(one) for one in self.hidden]
         return document
 
     def check_place(self, path: str, job: JobId, bucket: str, destination: str) -> None:

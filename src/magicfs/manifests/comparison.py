@@ -14,7 +14,7 @@ from magicfs.protocol.conflict import is_data
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores.port import ObjectInfo
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["Comparison", "compare", "is_file"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +51,20 @@ async def compare(engine: Engine, destination: str, files: Mapping[str, Manifest
         except ObjectNotFound:
             missing.append(file.key)
             return True
-        write_id = info.metadata.get(WRITE_ID)
-        if not _same_etag(info, file) and (file.write_id is None or write_id != file.write_id):
+        if not is_file(info, file):
             altered.append(file.key)
         return True
 
     await drained(doubtful, look, engine.concurrency)
     return Comparison(tuple(sorted(missing)), tuple(sorted(altered)), dict(sorted(foreign.items())))
+
+
+def is_file(info: ObjectInfo, file: ManifestFile) -> bool:
+    """Whether an object is the file that a manifest names, as a HEAD tells: by size, and ETag or write id."""
+    if info.size != file.size:
+        return False
+    is_written_by_it = file.write_id is not None and info.metadata.get(WRITE_ID) == file.write_id
+    return is_written_by_it or _same_etag(info, file)
 
 
 def _same_etag(info: ObjectInfo, file: ManifestFile) -> bool:

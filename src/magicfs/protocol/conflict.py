@@ -14,9 +14,11 @@ from magicfs.protocol.temporary import TEMPORARY
 __all__ = [
     "CONFLICTS",
     "MANIFESTS",
+    "REMOVALS",
     "TABLE_DIRECTORIES",
     "WORK",
     "Conflict",
+    "Mode",
     "delta_mark",
     "is_by_partition",
     "is_data",
@@ -32,6 +34,11 @@ __all__ = [
 
 Conflict = Literal["fail", "append", "replace", "replace_partitions"]
 CONFLICTS: Final = ("fail", "append", "replace", "replace_partitions")
+
+Mode = Conflict | Literal["drop", "rewrite"]
+REMOVALS: Final = ("drop", "rewrite")
+"""The modes of jobs of one call that replace exactly the files that they name: by nothing, or by others with
+the same rows."""
 
 MANIFESTS: Final = "_magicfs"
 """The directory of manifests and pointer."""
@@ -56,7 +63,9 @@ def is_by_partition(mode: str, committer: str) -> bool:
 
     ``partitioned`` looks only at these, in every mode (Hadoop's ``PartitionedStagingCommitter``).
     """
-    return mode == "replace_partitions" or (mode == "fail" and committer == "partitioned")
+    if mode == "replace_partitions" or mode in REMOVALS:
+        return True
+    return mode == "fail" and committer == "partitioned"
 
 
 def is_data(key: str, directory: str) -> bool:

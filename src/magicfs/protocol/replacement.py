@@ -44,11 +44,11 @@ class Replacement:
     """Old files in the scope."""
     hidden: list[OldFile] = field(default_factory=list)
     """Files in the scope that no reader takes for data: what jobs published of them goes, too."""
-    left: list[str] = field(default_factory=list)
-    """Files in the scope that go from readers of manifests and stay where they are, as an earlier job has
-    promised; relative to the destination."""
     equal_keys: list[str] = field(default_factory=list)
     """Keys of files that are there and will be written over."""
+    left: list[OldFile] = field(default_factory=list)
+    """Files in the scope that stay where they are and are no part of the dataset any more: earlier jobs keep
+    them, or they are gone already."""
     older_files: bool = False
     """Whether there are files outside the scope."""
     others: Others = field(init=False)

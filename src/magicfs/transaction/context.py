@@ -8,7 +8,7 @@ from typing import Literal, cast
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.pending import EtagFormat
 from magicfs.protocol import conflict, ids
-from magicfs.protocol.conflict import Conflict
+from magicfs.protocol.conflict import REMOVALS, Mode
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
@@ -26,7 +26,7 @@ class JobContext:
 
     url: str
     layout: WorkLayout  # where the job keeps its work
-    conflict: Conflict  # what to do about data that is there already
+    conflict: Mode  # what to do about data that is there already
     unique_names: bool  # whether final names carry task and job
     tracking: Literal["store", "memory"]  # where finished uploads are remembered until their task commits
     etag_format: EtagFormat  # which generation of Hadoop shall read the files
@@ -94,7 +94,12 @@ class JobContext:
     @property
     def is_replacing(self) -> bool:
         """Whether the conflict mode deletes what is there."""
-        return self.conflict.startswith("replace")
+        return self.conflict.startswith("replace") or self.conflict in REMOVALS
+
+    @property
+    def names_replaced(self) -> bool:
+        """Whether its manifest names the files that it replaces one by one."""
+        return self.conflict == "replace_partitions" or self.conflict in REMOVALS
 
     @property
     def must_be_empty(self) -> bool:
@@ -107,7 +112,7 @@ class JobContext:
         return replace(
             self,
             layout=layout,
-            conflict=cast("Conflict", job.conflict),
+            conflict=cast("Mode", job.conflict),
             unique_names=job.unique_names,
             tracking=cast('Literal["store", "memory"]', job.tracking),
             etag_format=cast("EtagFormat", job.etag_format),

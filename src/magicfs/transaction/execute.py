@@ -322,7 +322,7 @@ class Executor:
             raise_first(await own_path.delete_records(self.cleaner, self.context, output))
             # From here on nothing but work objects is left, and the facts may go.
             version = await self.record.move(
-                version, JobState.REVERTING, chunks=(), deletions=(), old_success=None
+                version, JobState.REVERTING, chunks=(), deletions=(), hidden=(), old_success=None
             )
         raise_first(await self._end(version, read_documents=True, look_again=output))
         return self._done

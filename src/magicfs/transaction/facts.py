@@ -84,13 +84,13 @@ async def write_output(
 
 
 async def write_deletions(
-    engine: Engine, context: JobContext, nonce: str, objects: Sequence[OldObject]
+    engine: Engine, context: JobContext, nonce: str, objects: Sequence[OldObject], kind: str = "deletions"
 ) -> tuple[Chunk, ...]:
-    """Write down the old objects that a job deletes."""
+    """Write down the old objects that a job deletes; with ``kind="hidden"`` those that it only hides."""
 
     def written() -> Iterator[_Written]:
         for number, group in enumerate(_grouped(objects, deletions.CHUNK_LENGTH)):
-            name, size = f"deletions-{number:05d}.json", sum(one.size for one in group)
+            name, size = f"{kind}-{number:05d}.json", sum(one.size for one in group)
             yield _chunk(context, nonce, name, deletions.write(group), len(group), size)
 
     return await _write(engine, written())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from itertools import chain
@@ -24,6 +24,7 @@ from magicfs.transaction.sets import StoreSets, TaskSets
 from magicfs.transaction.spool import Spool
 
 __all__ = [
+    "Choice",
     "JobOutput",
     "Taking",
     "aborts",
@@ -33,6 +34,9 @@ __all__ = [
     "load_commits",
     "load_listed",
 ]
+
+Choice = Callable[[Mapping[str, ManifestFile]], Mapping[str, ManifestFile]]
+"""Chooses files from all that a dataset shows, by keys relative to the destination."""
 
 _Named = tuple[str, bytes]
 _SUMMED_AT_ONCE = 1000
@@ -53,6 +57,8 @@ class JobOutput:
     without_write_id: int = 0  # how many files were uploaded by Hadoop
     restored: Mapping[str, ManifestFile] = field(default_factory=dict)
     """Of a rollback the files that it shows again, by keys relative to the destination."""
+    choice: Choice | None = None
+    """Of a job that names the files that it replaces, how they are chosen from those that are shown."""
     names: list[str] = field(default_factory=list)  # of the sets
     _kept: Spool = field(default_factory=Spool, repr=False)
 

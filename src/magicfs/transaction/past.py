@@ -23,13 +23,13 @@ from magicfs.manifests.comparison import compare
 from magicfs.manifests.kept import kept_by
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_data
-from magicfs.protocol.replacement import OldFile, Replacement, Scope
+from magicfs.protocol.replacement import OldFile, Replacement
 from magicfs.stores.conditions import Conditions
 from magicfs.transaction import facts
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 
-__all__ = ["check_restored", "leave_kept", "left_but_hidden", "read_back", "restored_files"]
+__all__ = ["cannot_keep", "check_restored", "leave_kept", "read_back", "restored_files"]
 
 
 async def leave_kept(
@@ -43,7 +43,7 @@ async def leave_kept(
     """Take out of what a job replaces what earlier jobs keep, and what it shows again itself.
 
     What is kept and shown all the same, since a rollback, is still what the earlier job has promised. Only a
-    job that keeps what it replaces promises it once more.
+    job that keeps what it replaces promises it once more. What is shown and stays is ``left``.
 
     Raises CommitDenied if the job would write over what is kept, ObjectNotFound if it would show what is
     being deleted.
@@ -68,28 +68,10 @@ async def leave_kept(
         promised_again = context.keep_replaced_ms is not None and relative in shown
         return promised_again or one.etag.strip('"') != held.get(one.key)
 
-    found.left = [paths.relative_to(one.key, destination) for one in found.deleted if not goes(one)]
-    found.left = [key for key in found.left if key in shown and key not in restored]
+    stays = [one for one in found.deleted if not goes(one)]
     found.deleted = [one for one in found.deleted if goes(one)]
-
-
-async def left_but_hidden(
-    engine: Engine, context: JobContext, conditions: Conditions, job: JobObject, pointer: Pointer | None
-) -> list[str]:
-    """What a job that replaces partitions hides and does not delete, by relative keys: files that an earlier
-    job has promised to keep, and that a rollback had shown again.
-
-    Whoever publishes the job finds the same: what was shown when it looked, and no promise ends while its
-    file is shown.
-    """
-    if pointer is None or not pointer.keeping or job.pointer is None or job.partitions is None:
-        return []
-    destination = context.layout.destination
-    kept = await kept_by(engine.store, destination, conditions, pointer.keeping)
-    held = {paths.relative_to(one.key, destination) for objects in kept.values() for one in objects}
-    shown = await _shown(engine, destination, conditions, job.pointer.job)
-    scope = Replacement(Scope(destination, partitions=job.partitions))
-    return sorted(key for key in held & shown.keys() if scope.covers(paths.join(destination, key)))
+    shown_keys = {paths.join(destination, key) for key in shown if key not in restored}
+    found.left += [one for one in stays if one.key in shown_keys]
 
 
 async def _shown(
@@ -158,4 +140,12 @@ def _gone(engine: Engine, context: JobContext, keys: list[str]) -> ObjectNotFoun
         f"{len(keys)} files that were published with job {context.restores} were deleted or written over by "
         "later jobs, or are being deleted; nothing was changed",
         hint="publish with keep_replaced= to keep them for a time",
+    )
+
+
+def cannot_keep(context: JobContext, key: str) -> UsageError:
+    """The error of a job that would write over what it is to keep."""
+    return UsageError(
+        f"job {context.job} would write over {key}, which keep_replaced promises to keep; nothing was "
+        "published; use unique_names=True, or leave keep_replaced out"
     )

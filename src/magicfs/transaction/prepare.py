@@ -25,7 +25,17 @@ from magicfs.protocol.job_state import JobState
 from magicfs.protocol.readback import etag_of_parts
 from magicfs.protocol.replacement import OldFile, Replacement, Scope
 from magicfs.protocol.steps import Complete, Publication
-from magicfs.transaction import bundles, capacity, facts, flip, flip_checks, old_uploads, older_files, past
+from magicfs.transaction import (
+    bundles,
+    capacity,
+    facts,
+    flip,
+    flip_checks,
+    old_uploads,
+    older_files,
+    past,
+    removal,
+)
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.other_datasets import InTheWay, described, look_again, url_of
 from magicfs.transaction.others import OtherJob, conflicting, find_unfinished_jobs
@@ -109,7 +119,9 @@ async def prepare(
             if context.new is not None:
                 await flip.write_record(engine, context, version.job)
             return await _pass_commit_point(context, record, version, changes)
-        version = await record.move(version, JobState.OPEN, deletions=(), equal_keys=(), partitions=None)
+        version = await record.move(
+            version, JobState.OPEN, deletions=(), hidden=(), equal_keys=(), partitions=None
+        )
         if in_the_way.datasets:
             raise in_the_way.denied(context)
     if in_the_way.to_recover and context.is_replacing:
@@ -175,18 +187,21 @@ async def _announce_and_look(
     deleted = _deleted(context, found.replacement)
     if context.new is not None:
         # Of conflict="fail" what would be deleted is no data: summaries of Parquet without any.
-        hidden = [*found.replacement.hidden, *(() if deleted else found.replacement.deleted)]
-        await flip_checks.carry(engine, context, hidden, (one.key for one in deleted))
+        carried = [*found.replacement.hidden, *(() if deleted else found.replacement.deleted)]
+        await flip_checks.carry(engine, context, carried, (one.key for one in deleted))
         known = {one.key for one in deleted}
-        deleted += [OldObject(one.key, one.etag, one.size) for one in hidden if one.key not in known]
-    gone = (*(one.key for one in deleted), *found.replacement.left)
-    named = gone if context.conflict == "replace_partitions" else ()
+        deleted += [OldObject(one.key, one.etag, one.size) for one in carried if one.key not in known]
+    hidden = [OldObject(one.key, one.etag, one.size) for one in found.replacement.left]
+    hidden = hidden if context.names_replaced else []
+    named = [one.key for one in (*deleted, *hidden)] if context.names_replaced else []
     capacity.check_manifests(context, output, named, partitions)
     listed = await facts.write_deletions(engine, context, nonce, deleted)
+    listed_hidden = await facts.write_deletions(engine, context, nonce, hidden, "hidden")
     version = await record.move(
         version,
         JobState.PREPARED,
         deletions=listed,
+        hidden=listed_hidden,
         partitions=partitions,
         pointer=found.pointer,
         older_files=found.replacement.older_files,
@@ -232,9 +247,12 @@ async def _look(engine: Engine, context: JobContext, record: JobRecord, output: 
     seen = await read_pointer(engine.store, context.layout.destination, record.conditions)
     pointer = _seen_by(seen)
     destination, partitions = context.layout.destination, None
-    if context.is_partition_scoped:
+    if output.choice is not None:
+        chosen = await removal.chosen(engine, context, record.conditions, seen, output.choice)
+        partitions = removal.partitions_of(chosen)
+    elif context.is_partition_scoped:
         partitions = touched_by(context, output.final_keys())
-    whole = context.conflict in {"fail", "replace"} and partitions is None
+    whole = (output.choice is not None or context.conflict in {"fail", "replace"}) and partitions is None
     # Names that are unique need no look at what is there, except to know whether a manifest knows it all.
     ours = {step.key: _finished(step) for step in output.steps() if _may_be_taken(context, step.key)}
     also = tuple(key for key in context.also_replace if paths.is_under(key, destination))
@@ -244,12 +262,14 @@ async def _look(engine: Engine, context: JobContext, record: JobRecord, output: 
         await _list(engine, destination, found)
     else:
         await _list_partitions(engine, destination, partitions or (), found)
-    if found.hidden and pointer is not None and context.conflict != "fail":
+    if output.choice is not None:
+        await removal.take_only(engine, context, found, chosen)
+    elif found.hidden and pointer is not None and context.conflict != "fail":
         found.remove_known(await _published(engine, context, record, pointer))
     if seen is not None and (seen[0].keeping or context.restores is not None):
         await past.leave_kept(engine, context, record.conditions, seen[0], found, output.restored)
     if context.keep_replaced_ms is not None and found.equal_keys:
-        raise _cannot_keep(context, found.equal_keys[0])
+        raise past.cannot_keep(context, found.equal_keys[0])
     if pointer is None and found.older_files:
         found.older_files = await older_files.are_there(engine, context, record.conditions, destination)
     return _Found(found, pointer, listed_all)
@@ -348,13 +368,6 @@ def _seen_by(seen: Seen | None) -> SeenPointer | None:
         return None
     pointer, entry = seen
     return SeenPointer(pointer.job_id, entry.etag)
-
-
-def _cannot_keep(context: JobContext, key: str) -> UsageError:
-    return UsageError(
-        f"job {context.job} would write over {key}, which keep_replaced promises to keep; nothing was "
-        "published; use unique_names=True, or leave keep_replaced out"
-    )
 
 
 def output_exists(context: JobContext, key: str) -> OutputExists:

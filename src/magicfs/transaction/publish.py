@@ -31,7 +31,7 @@ from magicfs.protocol.conflict import is_hidden_output, is_replaced
 from magicfs.protocol.deletion import Purpose, may_delete
 from magicfs.protocol.job_state import CHANGES_FILES
 from magicfs.stores.conditions import Conditions, remove_matching
-from magicfs.transaction import facts, past
+from magicfs.transaction import facts
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.etags import ETags
 from magicfs.transaction.others import find_unfinished_jobs
@@ -56,7 +56,12 @@ class _FilesOfManifest(TypedDict, total=False):
 
 
 _TRIES: Final = 5
-_HIDES: Final[Mapping[str, Hides]] = {"replace": "all", "replace_partitions": "keys"}
+_HIDES: Final[Mapping[str, Hides]] = {
+    "replace": "all",
+    "replace_partitions": "keys",
+    "drop": "keys",
+    "rewrite": "keys",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +111,9 @@ async def publish_manifest(
             manifest = _extra_manifest(job, extra, files)
             await chain.publish(engine.store, conditions, extra.key, manifest)
     destination = context.layout.destination
-    replaced = job.partitions if job.conflict == "replace_partitions" else None
-    removed: list[str] = []
-    if replaced is not None:
-        removed = [paths.relative_to(one.key, destination) for one in old if _is_named(one.key, destination)]
-        looked = looked or (await chain.read_pointer(engine.store, destination, conditions),)
-        pointer = looked[0][0] if looked[0] else None
-        left = await past.left_but_hidden(engine, context, conditions, job, pointer)
-        removed += [key for key in left if key not in set(removed)]
+    hides = _HIDES.get(job.conflict, "nothing")
+    hidden = [*old, *await facts.read_old(engine, context, job.hidden, destination)]
+    removed = [one for one in hidden if _is_named(one.key, destination)] if hides == "keys" else []
     manifest = Manifest(
         job_id=job.job_id,
         run_id=job.run_id,
@@ -123,9 +123,9 @@ async def publish_manifest(
         committed_ms=job.changed_ms,
         previous=job.pointer.job if job.pointer else None,
         replaced=job.pointer.job if job.pointer and job.conflict == "replace" else None,
-        hides=_HIDES.get(job.conflict, "nothing"),
-        deleted=tuple(removed),
-        partitions=replaced,
+        hides=hides,
+        deleted=tuple(paths.relative_to(one.key, destination) for one in removed),
+        partitions=job.partitions if job.conflict == "replace_partitions" else None,
         older_files=job.older_files and job.pointer is None,
         object_settings=job.object_settings,
         kept=await _kept(engine, destination, job, old),

@@ -1,0 +1,306 @@
+"""Taking files out of a dataset: one job more, which brings nothing and names what it replaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from os import PathLike
+from typing import Any, Final
+from uuid import UUID, uuid4
+
+from fsspec.spec import AbstractFileSystem
+
+from magicfs.datasets.commit_or_abort import commit_or_abort
+from magicfs.datasets.connection import on_destination, told_as_newest
+from magicfs.datasets.file_facts import PublishedFile, columns_of, published_file
+from magicfs.datasets.history import job_as_of
+from magicfs.datasets.read import current_view, shown_files
+from magicfs.engine import Engine
+from magicfs.errors import UsageError
+from magicfs.formats.manifest import ManifestFile
+from magicfs.manifests import chain
+from magicfs.manifests.chain import READING
+from magicfs.protocol import ids
+from magicfs.protocol.conflict import is_data
+from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.paths import Location
+from magicfs.protocol.period import parse_period
+from magicfs.protocol.row_condition import Condition, parse_condition
+from magicfs.transaction.context import JobContext
+from magicfs.transaction.driver import JobTransaction
+from magicfs.transaction.output import JobOutput
+
+__all__ = ["DropReport", "Where", "drop", "drop_files"]
+
+Where = str | Callable[[PublishedFile], bool]
+"""Which files: a condition that all of their rows meet, or a function of what the manifests know of one."""
+
+_NAMED_MAX: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class DropReport:
+    """What was dropped.
+
+    Attributes:
+        url: The destination.
+        job_id: The job that dropped it; None if there was nothing to drop, or with ``dry_run``.
+        files: How many files are no part of the dataset any more.
+        bytes: Their size.
+        keys: The first 100 of them, relative to the destination.
+        kept: Whether they stay where they are for a time, as ``keep_replaced`` says.
+        published_before: Whether a job of the same ``run_id`` had dropped before, and nothing was done now.
+        warnings: What could not be done once they were dropped; ``magicfs recover`` finishes it.
+    """
+
+    url: str | PathLike[str]
+    job_id: str | None
+    files: int = 0
+    bytes: int = 0
+    keys: tuple[str, ...] = ()
+    kept: bool = False
+    published_before: bool = False
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self)
+
+
+def drop(
+    url: str | PathLike[str],
+    *,
+    partitions: str | Sequence[str] | None = None,
+    jobs: str | Sequence[str] | None = None,
+    where: Where | None = None,
+    dry_run: bool = False,
+    keep_replaced: str | timedelta | None = None,
+    run_id: str | None = None,
+    job_id: UUID | str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: AbstractFileSystem | None = None,
+) -> DropReport:
+    """Take files out of a dataset, as a job of its own, all or nothing.
+
+    Readers of manifests see all of them before and none afterwards. What other jobs add at the same time
+    stays. If this process dies before the commit point nothing has changed, and ``magicfs recover --abort``
+    clears up; afterwards ``magicfs recover`` finishes it. A second call finds nothing to drop.
+
+    Of ``partitions``, ``jobs`` and ``where`` at least one is needed, and a file is dropped that all of them
+    mean.
+
+    Args:
+        url: The destination, such as ``s3://bucket/sales``.
+        partitions: Directories relative to the destination, such as ``"day=2026-01-01"``, with all below.
+        jobs: Publications whose files are meant, as far as they are still shown: job ids, run ids or tags.
+        where: A condition such as ``"day < '2026-01-01'"`` on the values of Hive partitions, and on what the
+            manifests know of files (``file.size``, ``file.name``, ``file.key``, and columns of which they
+            bear statistics): files all of whose rows meet it. Or a function that is given a
+            ``PublishedFile``.
+        dry_run: Change nothing; report what would be dropped.
+        keep_replaced: For how long the files stay where they are, such as ``"7d"``, so that this can be
+            rolled back. By default they are deleted.
+        run_id: Name of the run: a second drop of it finds the first.
+        job_id: An id for the new job, never used again; by default a random UUID.
+        storage_options: Options of the store's fsspec filesystem.
+        filesystem: That filesystem itself, in place of options.
+
+    Raises:
+        UsageError: No choice was given, or it is malformed; or files hold rows that meet ``where`` and others
+            that do not, as far as anybody knows; or there are files that no manifest knows. Nothing was
+            changed.
+        ObjectNotFound: Nothing was published there, or not what ``jobs`` names.
+        CommitDenied: Another job is changing the same files, or somebody wrote over one; nothing was
+            changed.
+        CommitOutcomeUnknown: The store did not answer; run ``magicfs recover URL``.
+        FormatError: The chain of manifests is broken, or a newer magicfs wrote it.
+        StoreError: The store refused, or did not answer; nothing was changed.
+    """
+    keep = None if keep_replaced is None else parse_period("keep_replaced", keep_replaced)
+    how = {
+        "order": Order.of(partitions, jobs, where),
+        "dry_run": dry_run,
+        "keep_replaced_ms": keep,
+        "run_id": run_id,
+        "job": ids.job_id(uuid4() if job_id is None else job_id),
+    }
+    return on_destination(drop_files, url, storage_options, filesystem, **how)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What somebody wants dropped."""
+
+    partitions: tuple[str, ...] = ()
+    jobs: tuple[str, ...] = ()
+    condition: Condition | None = None
+    function: Callable[[PublishedFile], bool] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        partitions: str | Sequence[str] | None = None,
+        jobs: str | Sequence[str] | None = None,
+        where: Where | None = None,
+    ) -> Order:
+        """The order of the arguments of ``drop``, checked."""
+        named = [partitions] if isinstance(partitions, str) else partitions
+        if partitions is None and jobs is None and where is None:
+            raise UsageError(
+                "nothing says what to drop; give partitions, jobs or where; a job with conflict='replace' "
+                "and allow_empty=True empties a dataset"
+            )
+        return cls(
+            tuple(_partition(one) for one in named or ()),
+            tuple([jobs] if isinstance(jobs, str) else jobs or ()),
+            parse_condition(where) if isinstance(where, str) else None,
+            where if callable(where) else None,
+        ).checked(partitions, jobs)
+
+    def checked(self, partitions: object, jobs: object) -> Order:
+        """The same; raises UsageError for an empty list, which may not have been meant."""
+        if (partitions is not None and not self.partitions) or (jobs is not None and not self.jobs):
+            raise UsageError("partitions=[] and jobs=[] name nothing to drop; leave them out, or name some")
+        return self
+
+
+def _partition(text: str) -> str:
+    found = text.strip("/")
+    if not found or any(one in {"", ".", ".."} for one in found.split("/")) or not is_data(f"{found}/x", ""):
+        raise UsageError(
+            f"{text!r} is no partition: give a directory relative to the destination, such as "
+            "'day=2026-01-01'; nothing was changed"
+        )
+    return found
+
+
+async def drop_files(
+    engine: Engine,
+    location: Location,
+    *,
+    order: Order,
+    dry_run: bool = False,
+    keep_replaced_ms: int | None = None,
+    run_id: str | None = None,
+    job: ids.JobId,
+) -> DropReport:
+    """``drop``, on the store's loop."""
+    of_jobs = await _files_of_jobs(engine, location, order.jobs) if order.jobs else None
+
+    def choice(shown: Mapping[str, ManifestFile]) -> dict[str, ManifestFile]:
+        return choose(location, order, shown, of_jobs)
+
+    def report(job: str | None, files: Mapping[str, ManifestFile], **how: Any) -> DropReport:
+        names, size = tuple(sorted(files)[:_NAMED_MAX]), sum(one.size for one in files.values())
+        return DropReport(location.url, job, len(files), size, names, keep_replaced_ms is not None, **how)
+
+    found = choice(shown_files(location, await current_view(engine, location)))
+    if dry_run or (not found and run_id is None):
+        return report(None, found)
+    context = JobContext(
+        url=location.url,
+        layout=WorkLayout(location.key, job),
+        conflict="drop",
+        unique_names=True,
+        tracking="store",
+        etag_format="string",
+        run_id=run_id,
+        keep_replaced_ms=keep_replaced_ms,
+    )
+    transaction = JobTransaction(await told_as_newest(engine, location), context)
+    setup = await transaction.set_up()
+    if setup.published is not None or not found:
+        await transaction.abort((), setup.driver, given=False)
+        return report(setup.published, {}, published_before=setup.published is not None)
+    last = _Last(choice)
+
+    async def load() -> JobOutput:
+        return JobOutput(choice=last)
+
+    done = await commit_or_abort(transaction, load, setup.driver)
+    return report(done.job_id, last.files, warnings=done.warnings)
+
+
+@dataclass(slots=True)
+class _Last:
+    """A choice that remembers what it has chosen last."""
+
+    choice: Callable[[Mapping[str, ManifestFile]], dict[str, ManifestFile]]
+    files: dict[str, ManifestFile] = field(default_factory=dict)
+
+    def __call__(self, shown: Mapping[str, ManifestFile]) -> dict[str, ManifestFile]:
+        self.files = self.choice(shown)
+        return self.files
+
+
+def choose(
+    location: Location,
+    order: Order,
+    shown: Mapping[str, ManifestFile],
+    of_jobs: Mapping[str, Sequence[ManifestFile]] | None,
+) -> dict[str, ManifestFile]:
+    """What an order means of the files that a dataset shows.
+
+    Raises UsageError if that cannot be told, or a file holds other rows, too.
+    """
+    wanted = frozenset(order.partitions)
+    found = {
+        key: file
+        for key, file in shown.items()
+        if (not wanted or any(one in wanted for one in _parents(key)))
+        and (of_jobs is None or any(_is_one(file, other) for other in of_jobs.get(key, ())))
+    }
+    if order.condition is None and order.function is None:
+        return found
+    found = {key: file for key, file in found.items() if is_data(key, "")}
+    if order.function is not None:
+        function = order.function
+        return {key: file for key, file in found.items() if function(published_file(file))}
+    assert order.condition is not None
+    return dict(_meeting(location, order.condition, found))
+
+
+def _parents(key: str) -> Iterator[str]:
+    elements = key.split("/")
+    return ("/".join(elements[:depth]) for depth in range(1, len(elements)))
+
+
+def _is_one(file: ManifestFile, other: ManifestFile) -> bool:
+    return (file.size, file.etag, file.write_id) == (other.size, other.etag, other.write_id)
+
+
+def _meeting(
+    location: Location, condition: Condition, files: Mapping[str, ManifestFile]
+) -> Iterator[tuple[str, ManifestFile]]:
+    unknown: list[str] = []
+    names = set[str]()
+    for key, file in files.items():
+        columns = columns_of(file)
+        answer = condition.of_file(columns)
+        if answer == "all":
+            yield key, file
+        elif answer == "unknown":
+            unknown.append(key)
+            names |= set(condition.names) - columns.keys()
+    if unknown:
+        why = f"nothing is known there of {', '.join(sorted(names))}; " if names else ""
+        raise UsageError(
+            f"{len(unknown)} files of {location.url} may hold rows that meet {condition.text!r} and rows "
+            f"that do not, as far as partitions and manifests tell, such as {min(unknown)}; {why}nothing was "
+            "changed; drop whole files by another condition, or publish those files anew by a job with "
+            "conflict='replace_partitions'"
+        )
+
+
+async def _files_of_jobs(
+    engine: Engine, location: Location, jobs: Sequence[str]
+) -> dict[str, list[ManifestFile]]:
+    """What publications brought, by relative keys."""
+    found: dict[str, list[ManifestFile]] = {}
+    for name in jobs:
+        job = await job_as_of(engine, location, name)
+        manifest = await chain.read(engine.store, location.key, job, READING)
+        for file in manifest.files if manifest is not None else ():
+            found.setdefault(file.key, []).append(file)
+    return found

@@ -1,0 +1,57 @@
+"""What is known of a published file without reading it: from its key and its manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import unquote
+
+from magicfs.formats.manifest import ManifestFile
+from magicfs.protocol.row_condition import Values
+
+__all__ = ["PublishedFile", "columns_of", "partition_values", "published_file"]
+
+_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedFile:
+    """A file of a dataset, as its manifest has it.
+
+    Attributes:
+        key: Its key, relative to the destination.
+        size: Its bytes.
+        etag: Its ETag, as the store gave it; empty if nobody saw it.
+        partition: The values of its Hive partitions by name, as text; None for null.
+    """
+
+    key: str
+    size: int
+    etag: str
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+
+
+def published_file(file: ManifestFile) -> PublishedFile:
+    """The same for people."""
+    return PublishedFile(file.key, file.size, file.etag, partition_values(file.key))
+
+
+def partition_values(key: str) -> dict[str, str | None]:
+    """The values of the Hive partitions in a key, by name: ``day=2026-01-01/part-0.parquet``."""
+    found: dict[str, str | None] = {}
+    for element in key.split("/")[:-1]:
+        name, sign, value = element.partition("=")
+        if sign and name:
+            found[unquote(name)] = None if value == _NULL else unquote(value)
+    return found
+
+
+def columns_of(file: ManifestFile) -> dict[str, Values]:
+    """What is known of the columns of a file, its partitions among them, and of ``file.size``, ``file.name``
+    and ``file.key``.
+    """
+    columns = {name: Values.one(value) for name, value in partition_values(file.key).items()}
+    name = file.key.rpartition("/")[2]
+    facts = {"file.size": file.size, "file.name": name, "file.key": file.key}
+    return {key: Values.one(value) for key, value in facts.items()} | columns
