@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, FormatError, OutputExists, Unavailable, UsageError
+from magicfs.errors import CommitDenied, FormatError, Unavailable, UsageError
 from magicfs.formats.deletions import OldObject
 from magicfs.formats.job_object import ExtraDestination, SeenPointer
 from magicfs.manifests.chain import Seen, chain, read_pointer, view_of
@@ -28,6 +28,7 @@ from magicfs.protocol.steps import Complete, Publication
 from magicfs.transaction import (
     bundles,
     capacity,
+    data_there,
     facts,
     flip,
     flip_checks,
@@ -43,7 +44,7 @@ from magicfs.transaction.outcome import undecided
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobRecord, JobVersion, new_token
 
-__all__ = ["check_empty", "output_exists", "prepare", "refuse_data", "touched_by"]
+__all__ = ["check_empty", "prepare", "touched_by"]
 
 _TRIES = 5
 _PAUSE_S = 0.2
@@ -101,7 +102,7 @@ async def prepare(
         changes["extra_destinations"] = extra
     await _leave_landed(engine, context, output, found.replacement)
     if context.conflict == "append":
-        _refuse_equal(context, found.replacement.equal_keys)
+        data_there.refuse_equal(context, found.replacement.equal_keys)
         capacity.check_manifests(context, output)
         changes |= {"pointer": found.pointer, "older_files": found.replacement.older_files}
         return await _pass_commit_point(context, record, version, changes)
@@ -182,7 +183,7 @@ async def _announce_and_look(
     ``since``: when this commit began, or earlier, by the store's clock.
     """
     if context.conflict == "fail":
-        _refuse_data(context, found.replacement.deleted)
+        data_there.refuse_any(context, found.replacement.deleted)
     nonce, partitions = new_token(), found.replacement.scope.partitions
     deleted = _deleted(context, found.replacement)
     if context.new is not None:
@@ -368,47 +369,3 @@ def _seen_by(seen: Seen | None) -> SeenPointer | None:
         return None
     pointer, entry = seen
     return SeenPointer(pointer.job_id, entry.etag)
-
-
-def output_exists(context: JobContext, key: str) -> OutputExists:
-    """The error for ``conflict="fail"`` where a key is data already."""
-    if context.is_partition_scoped:
-        return OutputExists(
-            f"a partition of {context.url} that job {context.job} writes to holds data already, such as "
-            f"{key}, and conflict='fail' of committer={context.committer!r} publishes only into partitions "
-            "without any, and files at the root only where there is none at all; nothing was changed; "
-            "choose another destination, or conflict='append' or 'replace_partitions'"
-        )
-    return OutputExists(
-        f"{context.url} holds data already, such as {key}, and conflict='fail' publishes only where there is "
-        "none; nothing was changed; choose another destination, or conflict='append' or 'replace'"
-    )
-
-
-async def refuse_data(engine: Engine, context: JobContext, partitions: tuple[str, ...] | None) -> None:
-    """Raise OutputExists if data is there in any of the partitions; None looks at all of the destination."""
-    destination = context.layout.destination
-
-    async def look(partition: str) -> bool:
-        async for info in engine.store.list(paths.prefix_of(paths.join(destination, partition))):
-            if conflict.is_data(info.key, destination):
-                raise output_exists(context, info.key)
-        return True
-
-    await drained([""] if partitions is None else partitions, look, engine.concurrency)
-
-
-def _refuse_data(context: JobContext, old: Iterable[OldFile]) -> None:
-    destination = context.layout.destination
-    there = next((one.key for one in old if conflict.is_data(one.key, destination)), None)
-    if there is not None:
-        raise output_exists(context, there)
-
-
-def _refuse_equal(context: JobContext, equal_keys: Sequence[str]) -> None:
-    if equal_keys:
-        raise OutputExists(
-            f"{len(equal_keys)} files of job {context.job} have names that are taken, such as "
-            f"{equal_keys[0]}, and conflict='append' replaces nothing; nothing was changed; use "
-            "unique_names=True, other names, or conflict='replace'"
-        )

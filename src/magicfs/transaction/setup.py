@@ -33,10 +33,10 @@ from magicfs.stores.object_tree import tree_of
 from magicfs.transaction import job_location, other_datasets
 from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.context import FoundUpload, JobContext
+from magicfs.transaction.data_there import refuse_data
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.outcome import run_is_published
 from magicfs.transaction.own_table import is_kept_by_magicfs
-from magicfs.transaction.prepare import refuse_data
 from magicfs.transaction.record import JobRecord, JobVersion, new_token, opened, taking_over
 
 __all__ = [

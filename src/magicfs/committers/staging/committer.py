@@ -34,9 +34,10 @@ from magicfs.report import JobReport
 from magicfs.stores.interrupt import hold
 from magicfs.transaction import attempt_output, sets
 from magicfs.transaction.context import JobContext, JobSetup
+from magicfs.transaction.data_there import refuse_data
 from magicfs.transaction.delegate import CompleteRemotely
 from magicfs.transaction.output import JobOutput
-from magicfs.transaction.prepare import refuse_data, touched_by
+from magicfs.transaction.prepare import touched_by
 
 __all__ = ["DirectoryCommitter", "PartitionedCommitter", "StagingCommitter"]
 
