@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from magicfs.job.task import Task as Task
     from magicfs.report import JobReport as JobReport
     from magicfs.report import VerifyReport as VerifyReport
+    from magicfs.tables.rewrite import RewriteReport as RewriteReport
+    from magicfs.tables.rewrite import rewrite as rewrite
     from magicfs.tables.write import write as write
 
 _HOMES = {
@@ -62,6 +64,7 @@ _HOMES = {
     "Publication": "magicfs.datasets.history",
     "PublishedFile": "magicfs.datasets.file_facts",
     "RegisterReport": "magicfs.catalogs.register",
+    "RewriteReport": "magicfs.tables.rewrite",
     "Task": "magicfs.job.task",
     "TaskCommit": "magicfs.formats.task_commit",
     "VerifyReport": "magicfs.report",
@@ -79,6 +82,7 @@ _HOMES = {
     "read_manifest": "magicfs.datasets.read",
     "recover": "magicfs.datasets",
     "register": "magicfs.catalogs.register",
+    "rewrite": "magicfs.tables.rewrite",
     "rollback": "magicfs.datasets.rollback",
     "stocator_files": "magicfs.datasets.stocator",
     "tag": "magicfs.datasets.tags",
@@ -100,6 +104,7 @@ __all__ = [
     "Publication",
     "PublishedFile",
     "RegisterReport",
+    "RewriteReport",
     "Task",
     "TaskCommit",
     "UsageError",
@@ -119,6 +124,7 @@ __all__ = [
     "read_manifest",
     "recover",
     "register",
+    "rewrite",
     "rollback",
     "stocator_files",
     "tag",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pyspark.sql import datasource as ds
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from magicfs.errors import UsageError
-from magicfs.formats.manifest import Hides, Manifest, ManifestFile
+from magicfs.formats.manifest import Hides, KeptFiles, Manifest, ManifestFile
 from magicfs.spark.read import directories, files, options, schema, snapshot
 from magicfs.spark.read.declared import fitted
 from magicfs.spark.read.files import Piece
@@ -254,6 +255,19 @@ def test_what_a_stream_reads_of_jobs_that_take_rows_away() -> None:
     assert new_files([first, second, keys], "read", "s3://b/d") == {"a": 1, "c": 2, "d": 3}
     assert new_files([first, second, keys], "skip", "s3://b/d") == {"a": 1, "c": 2}
     assert new_files([first, second, keys, whole], "read", "s3://b/d") == {"z": 4}
+
+
+def test_a_stream_reads_on_where_small_files_were_put_together() -> None:
+    first, second = manifest(1, "a"), manifest(2, "b")
+    merged = replace(manifest(3, "m", hides="keys", deleted=("a", "b")), conflict="rewrite")
+    later = manifest(4, "c")
+    assert new_files([merged, later], "fail", "s3://b/d") == {"c": 4}, "all rows were read before"
+    for how in ("fail", "read", "skip"):
+        with pytest.raises(UsageError, match="job-3 rewrote files of s3://b/d that this stream had not read"):
+            new_files([second, merged], how, "s3://b/d")
+    kept = replace(merged, kept=KeptFiles(until_ms=1, lists=()))
+    assert new_files([first, second, kept, later], "fail", "s3://b/d") == {"a": 1, "b": 2, "c": 4}
+    assert end_of_batch([first, second, merged], 1) == "job-1"
 
 
 def test_a_batch_has_so_many_files_and_whole_jobs() -> None:

@@ -52,6 +52,7 @@ COMMANDS = (
     "tag",
     "rollback",
     "drop",
+    "rewrite",
     "expire",
     "register",
     "compact",

@@ -88,7 +88,8 @@ class MagicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             jobs = destination.run(publications.published_since, start["job"], end["job"])
             found = new_files(jobs, self.options.on_replace, destination.location.url)
         for job in destination.run(publications.published_since, end["job"], snapshot.head(destination)):
-            found = _shown(found, job)  # what is gone meanwhile cannot be read any more
+            # What is gone meanwhile cannot be read any more.
+            found = _shown(found, job, destination.location.url)
         return snapshot.share(found, self.frame, self.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -122,6 +123,9 @@ def new_files(jobs: Sequence[Manifest], on_replace: str, url: str) -> dict[str, 
     """
     found: dict[str, int] = {}
     for job in jobs:
+        if job.conflict == "rewrite":
+            found = _shown(found, job, url)
+            continue
         if _takes_away(job):
             if on_replace == "fail":
                 raise UsageError(
@@ -138,8 +142,19 @@ def new_files(jobs: Sequence[Manifest], on_replace: str, url: str) -> dict[str, 
     return found
 
 
-def _shown(found: Mapping[str, int], job: Manifest) -> dict[str, int]:
-    """What of some files is left when a later job has been published."""
+def _shown(found: Mapping[str, int], job: Manifest, url: str) -> dict[str, int]:
+    """What of some files is left when a later job has been published.
+
+    Raises UsageError for one that has put some of them together with others, and has not kept them: their
+    rows are still there, but not alone.
+    """
+    if job.conflict == "rewrite":
+        if job.kept is None and any(key in found for key in job.deleted):
+            raise UsageError(
+                f"job {job.job_id} rewrote files of {url} that this stream had not read; begin with a new "
+                "checkpointLocation, and rewrite with keep_replaced so that streams can read on"
+            )
+        return dict(found)
     if job.hides == "all" and job.replaced is not None:
         return {}
     deleted = frozenset(job.deleted)
@@ -147,4 +162,6 @@ def _shown(found: Mapping[str, int], job: Manifest) -> dict[str, int]:
 
 
 def _takes_away(job: Manifest) -> bool:
+    if job.conflict == "rewrite":
+        return False  # its rows were there before
     return bool(job.deleted) or (job.hides == "all" and job.replaced is not None)

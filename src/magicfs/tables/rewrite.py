@@ -1,0 +1,336 @@
+"""``magicfs.rewrite``: small Parquet files of a dataset become larger ones, as a job of its own.
+
+The rows stay what they are, and in their order. The job replaces exactly the files that were read: if another
+one has replaced any of them meanwhile it is denied, and what others have added is none of its business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
+from functools import partial
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from magicfs.datasets.commit_or_abort import commit_or_abort
+from magicfs.datasets.connection import Destination, open_destination, told_as_newest
+from magicfs.datasets.drop import Order, choose
+from magicfs.datasets.read import current_view, shown_files
+from magicfs.engine import Engine
+from magicfs.errors import CommitDenied, MagicError, UsageError
+from magicfs.formats.manifest import ManifestFile
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.destination import destination_of
+from magicfs.job.spec import JobSpec
+from magicfs.job.task import Task
+from magicfs.protocol import ids, paths
+from magicfs.protocol.conflict import is_data
+from magicfs.protocol.paths import Location
+from magicfs.protocol.period import parse_period
+from magicfs.protocol.rewriting import Group, groups_of
+from magicfs.report import JobReport
+from magicfs.stores import object_settings, resolve
+from magicfs.stores.interrupt import run_on
+from magicfs.transaction import output as job_output
+from magicfs.transaction.context import JobContext
+from magicfs.transaction.driver import JobTransaction
+from magicfs.transaction.output import JobOutput
+from magicfs.transaction.sets import StoreSets
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+    from fsspec.spec import AbstractFileSystem
+
+    from magicfs.tables.parquet_kinds import ParquetKind
+
+__all__ = ["RewriteReport", "rewrite"]
+
+TARGET_SIZE: Final = 128 * 2**20
+_TASK: Final = 0
+_READERS: Final = 16
+_BUFFER_BYTES: Final = 64 * 2**20
+_BATCH_ROWS: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteReport:
+    """What was rewritten.
+
+    Attributes:
+        url: The destination.
+        job_id: The job that did it; None if there was nothing to rewrite, or with ``dry_run``.
+        files: How many files were replaced.
+        bytes: Their size.
+        new_files: How many files came in their place.
+        new_bytes: Their size; with ``dry_run`` as the old ones.
+        rows: How many rows they hold; None with ``dry_run``.
+        left: How many small files stay because pyarrow cannot write the same schema.
+        kept: Whether the old files stay where they are for a time, as ``keep_replaced`` says.
+        warnings: What could not be done once they were replaced; ``magicfs recover`` finishes it.
+    """
+
+    url: str | PathLike[str]
+    job_id: str | None
+    files: int = 0
+    bytes: int = 0
+    new_files: int = 0
+    new_bytes: int = 0
+    rows: int | None = None
+    left: int = 0
+    kept: bool = False
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self)
+
+
+def rewrite(
+    url: str | PathLike[str],
+    *,
+    target_size: int = TARGET_SIZE,
+    partitions: str | Sequence[str] | None = None,
+    dry_run: bool = False,
+    keep_replaced: str | timedelta | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: AbstractFileSystem | None = None,
+) -> RewriteReport:
+    """Put small Parquet files of a dataset together, as a job of its own, all or nothing.
+
+    Neighbours in a directory become one file of about ``target_size``, with the same rows in the same order,
+    the same schema and metadata, and the compression of the first. Readers of manifests see the old files or
+    the new ones, never both. If this process dies before the commit point nothing has changed, and ``magicfs
+    recover --abort`` clears up; afterwards ``magicfs recover`` finishes it. A second call finds nothing to
+    do, or puts together what was added.
+
+    Bloom filters and page indexes are not carried over. A stream of Spark's that has not read all of the
+    old files needs ``keep_replaced``.
+
+    Args:
+        url: The destination, such as ``s3://bucket/sales``.
+        target_size: Bytes of the largest files that are made; files of three quarters of it stay.
+        partitions: Only these directories relative to the destination, with all below.
+        dry_run: Change nothing; report what would be done.
+        keep_replaced: For how long the old files stay where they are, such as ``"7d"``. By default they are
+            deleted.
+        storage_options: Options of the store's fsspec filesystem.
+        filesystem: That filesystem itself, in place of options.
+
+    Raises:
+        UsageError: There are files that no manifest knows; or pyarrow is not installed. Nothing was changed.
+        ObjectNotFound: Nothing was published there; or a file is gone.
+        CommitDenied: Another job has replaced some of the files meanwhile, or is doing so, or somebody wrote
+            over one; nothing was changed; call again.
+        CommitOutcomeUnknown: The store did not answer; run ``magicfs recover URL``.
+        FormatError: The chain of manifests is broken, or a newer magicfs wrote it.
+        StoreError: The store refused, or did not answer; nothing was changed.
+    """
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError as error:
+        raise UsageError("rewrite needs pyarrow; pip install 'magicfs[arrow]'") from error
+    if target_size < 1:
+        raise UsageError(f"target_size={target_size}; give bytes, such as {TARGET_SIZE}")
+    order = Order() if partitions is None else Order.of(partitions)
+    keep = None if keep_replaced is None else parse_period("keep_replaced", keep_replaced)
+    destination = open_destination(url, storage_options, filesystem)
+    _, options = destination_of(url, storage_options, filesystem)
+    work = _Work.planned(destination, order, target_size, options, filesystem)
+    if dry_run or not work.groups:
+        old = sum(work.files[key].size for group in work.groups for key in group.keys)
+        new = {"new_files": len(work.groups), "new_bytes": old}
+        return work.report(None, keep, **new)
+    report, rows = work.done(keep)
+    destination.filesystem.invalidate_cache()
+    figures = {"new_files": report.files, "new_bytes": report.bytes, "rows": rows}
+    return work.report(report.job_id, keep, **figures, warnings=report.warnings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What is to be rewritten, and where."""
+
+    destination: Destination
+    spec: JobSpec
+    files: Mapping[str, ManifestFile]  # that were looked at
+    groups: Sequence[Group]
+    left: int
+
+    @classmethod
+    def planned(
+        cls,
+        destination: Destination,
+        order: Order,
+        target_size: int,
+        options: Mapping[str, Any],
+        filesystem: AbstractFileSystem | None,
+    ) -> _Work:
+        location = destination.location
+        view = destination.run(current_view)
+        files = choose(location, order, shown_files(location, view), None)
+        files = {key: one for key, one in files.items() if is_data(key, "") and key.endswith(".parquet")}
+        job = ids.job_id(uuid4())
+        engine = destination.run(told_as_newest)
+        spec = JobSpec(
+            location=location,
+            job=job,
+            conflict="append",
+            storage_options=options,
+            filesystem=filesystem,
+            object_settings=object_settings.of_store(engine.store),
+        )
+        sizes = {key: one.size for key, one in files.items()}
+        label = ids.task_id(_TASK)
+        # Twice: of what may be put together by its size the footers are read, all at once.
+        maybe = [key for group in groups_of(sizes, target_size, label, job) for key in group.keys]
+        kinds = _kinds(destination, files, maybe)
+        groups = list(groups_of(sizes, target_size, label, job, kinds.get))
+        return cls(destination, spec, files, groups, sum(kinds[key] is None for key in maybe))
+
+    def report(self, job: str | None, keep: int | None, **new: Any) -> RewriteReport:
+        old = [self.files[key].size for group in self.groups for key in group.keys]
+        url = self.destination.location.url
+        kept = keep is not None and bool(old)
+        return RewriteReport(url, job, len(old), sum(old), left=self.left, kept=kept, **new)
+
+    def done(self, keep: int | None) -> tuple[JobReport, int]:
+        """Write the new files, and publish them in place of the old ones; the report, and the rows."""
+        context = replace(self.spec.context, conflict="rewrite", keep_replaced_ms=keep)
+        loop = resolve.loop_of(self.destination.filesystem)
+        transaction, driver = self.destination.run(_begun, context)
+        try:
+            self.spec.tell_filesystem()
+            commit, rows = self._write()
+        except BaseException as error:
+            try:
+                run_on(loop, transaction.abort, (), driver, given=False)
+            except MagicError as second:
+                error.add_note(f"and job {context.job} could not be aborted: {second}")
+            raise
+        old = {key: self.files[key] for group in self.groups for key in group.keys}
+        choice = partial(_the_same, self.destination.location, old)
+        report: JobReport = run_on(loop, _committed, transaction, driver, commit, choice)
+        return report, rows
+
+    def _write(self) -> tuple[TaskCommit, int]:
+        with Task(self.spec, ids.task_id(_TASK)) as task:
+            rows = sum(self._put_together(task, group) for group in self.groups)
+            commit = task.commit()
+        return commit, rows
+
+    def _put_together(self, task: Task, group: Group) -> int:
+        import pyarrow.parquet as pq
+
+        from magicfs.tables.parquet_kinds import codecs_of, kind_of, options_like
+
+        first = _opened(self.destination, self.files[group.keys[0]])
+        options = dict(options_like(kind_of(first)) or {})
+        codecs = codecs_of(first.metadata)
+        if codecs:
+            options["compression"] = codecs
+        expected = 0
+        with (
+            task.filesystem.open(f"{task.path}/{group.name}", "wb") as sink,
+            pq.ParquetWriter(sink, first.schema_arrow, **options) as writer,
+        ):
+            for table in self._tables(group):
+                writer.write_table(table)
+                expected += table.num_rows
+        return expected
+
+    def _tables(self, group: Group) -> Iterator[Any]:
+        """The rows of a group, in lumps that make row groups of a good size."""
+        import pyarrow as pa
+
+        batches: list[Any] = []
+        size = 0
+        for key in group.keys:
+            file = _opened(self.destination, self.files[key])
+            rows = 0
+            for batch in file.iter_batches(_BATCH_ROWS, use_threads=False):
+                batches.append(batch)
+                rows += batch.num_rows
+                size += batch.nbytes
+                if size >= _BUFFER_BYTES:
+                    yield pa.Table.from_batches(batches, file.schema_arrow)
+                    batches, size = [], 0
+            if rows != file.metadata.num_rows:
+                told = file.metadata.num_rows
+                raise UsageError(f"{key} has {told} rows by its footer, and {rows} were read")
+            schema = file.schema_arrow
+        if batches:
+            yield pa.Table.from_batches(batches, schema)
+
+
+def _opened(destination: Destination, file: ManifestFile) -> pq.ParquetFile:
+    import pyarrow.parquet as pq
+    from pyarrow.fs import PyFileSystem
+
+    from magicfs.datasets.arrow_files import PublishedFiles
+
+    path = paths.prefix_of(destination.location.path) + file.key
+    arrow = PyFileSystem(PublishedFiles(destination.filesystem, {path: file.size}))
+    return pq.ParquetFile(arrow.open_input_file(path))
+
+
+def _kinds(
+    destination: Destination, files: Mapping[str, ManifestFile], keys: Sequence[str]
+) -> dict[str, ParquetKind | None]:
+    """The kind of each file, by its footer; None of one whose schema pyarrow cannot write."""
+    import pyarrow as pa
+
+    from magicfs.tables.parquet_kinds import kind_of, options_like
+
+    def look(key: str) -> ParquetKind | None:
+        try:
+            kind = kind_of(_opened(destination, files[key]))
+        except pa.ArrowException as error:
+            url = destination.location.url
+            raise UsageError(
+                f"{key} of {url} cannot be read as Parquet: {error}; nothing was changed; run magicfs "
+                f"verify {url}"
+            ) from error
+        return kind if options_like(kind) is not None else None
+
+    with ThreadPoolExecutor(_READERS) as pool:
+        return dict(zip(keys, pool.map(look, keys), strict=True))
+
+
+def _the_same(
+    location: Location, old: Mapping[str, ManifestFile], shown: Mapping[str, ManifestFile]
+) -> Mapping[str, ManifestFile]:
+    """The files that were read, if the dataset still shows them."""
+    gone = [key for key, one in old.items() if key not in shown or not _is_one(one, shown[key])]
+    if gone:
+        raise CommitDenied(
+            f"{len(gone)} of {len(old)} files of {location.url} that were rewritten, such as {gone[0]}, were "
+            "replaced by another job meanwhile; nothing was changed; call again"
+        )
+    return old
+
+
+def _is_one(first: ManifestFile, second: ManifestFile) -> bool:
+    return (first.size, first.etag, first.write_id) == (second.size, second.etag, second.write_id)
+
+
+async def _begun(engine: Engine, location: Location, context: JobContext) -> tuple[JobTransaction, str]:
+    transaction = JobTransaction(await told_as_newest(engine, location), context)
+    return transaction, (await transaction.set_up()).driver
+
+
+async def _committed(
+    transaction: JobTransaction,
+    driver: str,
+    commit: TaskCommit,
+    choice: Callable[[Mapping[str, ManifestFile]], Mapping[str, ManifestFile]],
+) -> JobReport:
+    async def load() -> JobOutput:
+        sets = StoreSets(transaction.engine, transaction.context)
+        output = await job_output.load_commits(transaction.engine, transaction.context, sets, [commit])
+        output.choice = choice
+        return output
+
+    return await commit_or_abort(transaction, load, driver)
