@@ -14,6 +14,7 @@ from magicfs.protocol import paths
 
 __all__ = [
     "Action",
+    "ForeignJob",
     "JobReport",
     "Progress",
     "ProgressCallback",
@@ -227,12 +228,42 @@ Action = Literal[
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignJob:
+    """What a job of Hadoop's, whose driver is a JVM, has come to.
+
+    Attributes:
+        committer: Whose it is: ``magic``, ``staging`` or ``manifest``.
+        attempt: Number of its last job attempt.
+        tasks: Tasks that have committed in it.
+        files: Files of these.
+        bytes: Size of the files.
+        published: How many of them its driver has published already.
+        uploads: Uploads that are open and that its own files name.
+        gone: Files that nobody can publish any more: neither they nor their uploads are there.
+        doubtful: Files of which it cannot be told whether its driver has published them.
+        problem: Why it cannot be committed; empty if nothing is known to be in the way.
+    """
+
+    committer: str
+    attempt: int = 0
+    tasks: int = 0
+    files: int = 0
+    bytes: int = 0
+    published: int = 0
+    uploads: int = 0
+    gone: int = 0
+    doubtful: int = 0
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RecoveredJob:
     """What became of one job.
 
     Attributes:
         job_id: The job.
-        found: The state that it was found in; ``ended`` if only leavings of it were there.
+        found: The state that it was found in; ``ended`` if only leavings of it were there, ``hadoop`` if it
+            is one of Hadoop's, which have none.
         action: What was done, or with ``dry_run`` what would be. ``not finished``: every file is visible, but
             the job has not ended, and ``warnings`` say why.
         age_s: Seconds since the job was moved last.
@@ -243,6 +274,7 @@ class RecoveredJob:
         run_id: Name of its run; None if it has none.
         reason: Why it is or was taken back; empty otherwise.
         warnings: What could not be done; a repetition finishes it.
+        foreign: What a job of Hadoop's has come to; None for jobs of ours.
     """
 
     job_id: str
@@ -256,6 +288,7 @@ class RecoveredJob:
     run_id: str | None = None
     reason: str = ""
     warnings: tuple[str, ...] = ()
+    foreign: ForeignJob | None = None
 
 
 @dataclass(frozen=True, slots=True)

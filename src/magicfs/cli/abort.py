@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--driver-is-dead",
         action="store_true",
-        help="promise that no process of the job lives: for jobs of Hadoop's S3A committer",
+        help="promise that no process of the job lives: for jobs of Hadoop's",
     )
     parser.add_argument("--dry-run", action="store_true", help="change nothing, and tell what would be done")
     add_storage_options(parser)

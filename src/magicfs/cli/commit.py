@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--driver-is-dead",
         action="store_true",
-        help="promise that no process of the job lives: for jobs of Hadoop's S3A magic committer",
+        help="promise that no process of the job lives: for jobs of Hadoop's",
     )
     parser.add_argument(
         "--allow-empty",
@@ -71,6 +71,7 @@ def _tell_listed(listed: ListedJob, *, as_json: bool) -> None:
             ("attempt", listed.attempt),
             ("tasks", listed.tasks),
             ("files", f"{listed.files} ({human_bytes(listed.bytes)})"),
+            ("published", f"{listed.published} of them by its driver already" if listed.published else None),
             ("would delete", f"{listed.replaced} old files" if listed.replaced else None),
             ("next", "nothing was changed; check the number of tasks, then leave --dry-run out to do it"),
         ]

@@ -11,6 +11,8 @@ from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
 from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.final_names import is_named_by, job_named
+from magicfs.protocol.ids import JobId
+from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.magic import BASE, MAGIC, MAGIC_JOB, PENDING, PENDING_SET, locate
 from magicfs.stores.port import Store, UploadInfo
 
@@ -32,6 +34,7 @@ class OpenUpload:
     own_path: str | None = None
     """Key of the directory of a user's own below a magic element that records it; None if none does."""
     destination: str | None = None  # the job's, as a key; None if no work of the job was found
+    hadoops: bool = False  # whether the job is one of Hadoop's, which has no job object
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,8 @@ class _Records:
     uploads: dict[tuple[str, str], tuple[int, str | None]] = field(default_factory=dict)
     own_paths: dict[tuple[str, str], str] = field(default_factory=dict)
     jobs: dict[str, str] = field(default_factory=dict)  # the destination of each job that works there
+    hadoops: set[str] = field(default_factory=set)  # jobs in which tasks of Hadoop's have worked
+    ours: set[str] = field(default_factory=set)  # jobs that have a job object
     unreadable: list[FormatError] = field(default_factory=list)
 
     def job_of(self, upload: UploadInfo) -> str | None:
@@ -107,7 +112,10 @@ def _describe(upload: UploadInfo, records: _Records) -> OpenUpload:
     own_path = records.own_paths.get((upload.key, upload.upload_id))
     job = None if own_path else records.job_of(upload)
     destination = records.jobs.get(job) if job is not None else None
-    return OpenUpload(upload.key, upload.upload_id, upload.initiated, length, job, own_path, destination)
+    hadoops = job in records.hadoops and job not in records.ours
+    return OpenUpload(
+        upload.key, upload.upload_id, upload.initiated, length, job, own_path, destination, hadoops
+    )
 
 
 async def _read_records(store: Store, directories: Iterable[str], records: _Records) -> None:
@@ -117,6 +125,7 @@ async def _read_records(store: Store, directories: Iterable[str], records: _Reco
         async for info in store.list(paths.prefix_of(directory) + MAGIC):
             if (job := _job_of_path(store.bucket, info.key)) is not None:
                 records.jobs.setdefault(job, _destination(store.bucket, info.key))
+                _note_whose(records, job, info.key)
             if info.key.endswith((PENDING, PENDING_SET)):
                 files.append(info.key)
         return True
@@ -127,6 +136,19 @@ async def _read_records(store: Store, directories: Iterable[str], records: _Reco
 
     await drained(directories, search, _CONCURRENCY)
     await drained(files, read, _CONCURRENCY)
+
+
+def _note_whose(records: _Records, job: str, key: str) -> None:
+    """Note what a key among the work of a job tells: that it has an object of ours, or that a JVM worked."""
+    destination, _, rest = key.partition(f"{MAGIC_JOB}{job}/{_JOB}{job}/")
+    name: LayoutName = "__magic_job" if rest else "__magic"
+    if not rest:
+        destination = key.partition(f"{MAGIC}/{_JOB}{job}/")[0]
+    layout = WorkLayout(destination.rstrip("/"), JobId(job), 0, name)
+    if layout.is_job_object(key):
+        records.ours.add(job)
+    elif layout.is_hadoops(key):
+        records.hadoops.add(job)
 
 
 async def _read(store: Store, key: str, records: _Records) -> None:

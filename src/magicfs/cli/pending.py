@@ -121,4 +121,7 @@ def _ends(location: Location, upload: OpenUpload) -> tuple[str, ...]:
         return ()
     destination = location.key if upload.destination is None else upload.destination
     job = f"{url(destination)} --job {shlex.quote(upload.job_id)}"
+    if upload.hadoops:
+        promise = "--driver-is-dead"
+        return f"magicfs recover {job}", f"magicfs commit {job} {promise}", f"magicfs abort {job} {promise}"
     return f"magicfs recover {job}", f"magicfs abort {job}"

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from magicfs.report import JobReport, RecoveredJob, RecoverReport
+    from magicfs.report import ForeignJob, JobReport, RecoveredJob, RecoverReport
 
 __all__ = [
     "human_age",
@@ -111,13 +111,13 @@ def print_recovered(report: RecoverReport, nothing: str, *, as_json: bool) -> in
 
 
 def _print_job(url: str, job: RecoveredJob) -> None:
-    ended = job.found == "ended"
     print_fields(
         [
             ("job", job.job_id),
             ("run", job.run_id),
-            ("found", job.found if ended else f"{job.found} since {human_age(job.age_s)}, on {job.host}"),
+            ("found", _found(job)),
             ("done", _LEFT_OPEN if job.action == "left" else job.action),
+            *_come_to(job.foreign),
             ("files", job.files if job.action.endswith(("finish", "finished")) else None),
             ("replaced", job.deleted or None),
             ("discarded", f"{job.uploads} upload{'' if job.uploads == 1 else 's'}" if job.uploads else None),
@@ -128,7 +128,40 @@ def _print_job(url: str, job: RecoveredJob) -> None:
     )
 
 
+def _found(job: RecoveredJob) -> str:
+    if job.foreign is not None:
+        age = human_age(job.age_s)
+        return f"a job of Hadoop's S3A {job.foreign.committer} committer, last written {age} ago"
+    return job.found if job.found == "ended" else f"{job.found} since {human_age(job.age_s)}, on {job.host}"
+
+
+def _come_to(one: ForeignJob | None) -> list[tuple[str, object]]:
+    """What a job of Hadoop's has come to."""
+    from magicfs.report import human_bytes
+
+    if one is None:
+        return []
+    return [
+        ("attempt", one.attempt),
+        ("committed", f"{one.tasks} tasks, {one.files} files ({human_bytes(one.bytes)})"),
+        ("published", f"{one.published} of the files, by its driver" if one.published else None),
+        (
+            "doubtful",
+            f"{one.doubtful} files: perhaps its driver has published them" if one.doubtful else None,
+        ),
+        ("gone", f"{one.gone} files: nobody can publish them any more" if one.gone else None),
+        ("uploads", f"{one.uploads} open" if one.uploads else None),
+        ("problem", one.problem),
+    ]
+
+
 def _advice(url: str, job: RecoveredJob) -> str:
+    if job.action == "left" and job.foreign is not None:
+        return (
+            "wait for its driver; if no process of the job lives: "
+            f"magicfs commit {url} --job {job.job_id} --driver-is-dead publishes all of it, "
+            f"magicfs abort {url} --job {job.job_id} --driver-is-dead discards it, if nothing is published"
+        )
     if job.action == "left":
         return (
             f"wait for its driver; if that is dead: magicfs commit {url} --job {job.job_id}, or "

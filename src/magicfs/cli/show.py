@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from magicfs.cli.printing import human_moment, print_fields, print_json, print_table, printable, write_line
+from magicfs.cli.printing import (
+    human_moment,
+    print_fields,
+    print_json,
+    print_recovered,
+    print_table,
+    printable,
+    write_line,
+)
 from magicfs.cli.show_job import (
     show_commit_marker,
     show_deletions,
@@ -33,22 +42,37 @@ if TYPE_CHECKING:
 
 __all__ = ["HELP", "configure", "run"]
 
+_JOB_DIRECTORY = re.compile(
+    r"(?P<destination>.+?)/(?:__magic_job-(?P<job>[^/]+)(?:/job-[^/]+)?|__magic/job-(?P<older>[^/]+))/?"
+)
 HELP = "show one of the files of a job: .pending, .pendingset, _SUCCESS, manifests, job.json and all others"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument(
-        "url", metavar="URL", help="the file: a URL such as s3://bucket/sales/_SUCCESS, or a path"
+        "url",
+        metavar="URL",
+        help="the file: a URL such as s3://bucket/sales/_SUCCESS, or a path; or the directory of a job",
     )
     add_storage_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read one file and show it. Raises FormatError for other files, and malformed or inconsistent ones."""
+    """Read one file and show it, or the job whose directory is given, such as ``__magic_job-<id>``.
+
+    Raises FormatError for other files, and malformed or inconsistent ones.
+    """
     from magicfs.formats import kinds
 
     options = parse_storage_options(arguments.storage_options)
+    if (whole := job_directory(arguments.url)) is not None:
+        from magicfs.datasets import recover
+
+        url, job = whole
+        report = recover(url, job=job, dry_run=True, storage_options=options)
+        print_recovered(report, f"nothing of job {job} is left under {url}", as_json=arguments.json)
+        return 0
     raw = _read(arguments.url, options)
     content = kinds.load(arguments.url, raw)
     kind = kinds.detect(arguments.url, raw)
@@ -57,6 +81,12 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _SHOW[kind](arguments.url, content)
     return 0
+
+
+def job_directory(url: str) -> tuple[str, str] | None:
+    """The destination and the id of the job whose directory a URL is; None for any other."""
+    match = _JOB_DIRECTORY.fullmatch(url)
+    return None if match is None else (match["destination"], match["job"] or match["older"])
 
 
 def _read(url: str, options: dict[str, object]) -> bytes:

@@ -53,6 +53,7 @@ def show_job(url: str, job: JobObject) -> None:
             ("made in", job.new),
             ("small files", job.small_files and f"up to {human_bytes(job.small_files)}, in bundles"),
             ("unique names", "yes" if job.unique_names else "no"),
+            ("begun by", job.begun_by),
             ("attempt", job.attempt),
             ("driver", job.driver),
             ("set up", human_moment(job.created_ms)),

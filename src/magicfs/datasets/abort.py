@@ -14,6 +14,8 @@ from typing import Any, get_args
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.connection import context_of, on_destination
+from magicfs.datasets.foreign_jobs.discard import discard
+from magicfs.datasets.foreign_jobs.magic import find_one
 from magicfs.datasets.listed_jobs import hadoop_keys, work_of
 from magicfs.datasets.recover import recover_jobs
 from magicfs.engine import Engine
@@ -56,8 +58,8 @@ def abort(
     Args:
         url: The destination, such as ``s3://bucket/sales``.
         job: The job's id; may be left out if one job is unfinished.
-        driver_is_dead: Promise that no process of the job lives: needed for jobs of Hadoop's S3A magic
-            committer, whose drivers know no job object.
+        driver_is_dead: Promise that no process of the job lives: needed for jobs of Hadoop's, whose drivers
+            know no job object.
         dry_run: Change nothing; report what would be done.
         storage_options: Options of the wrapped filesystem, as for fsspec.
         filesystem: The fsspec filesystem to use, in place of ``storage_options``.
@@ -65,7 +67,8 @@ def abort(
     Raises:
         UsageError: No job is named, and there is none or are several; or the job is at work in a directory
             further down; or it is Hadoop's and ``driver_is_dead`` is not given. Nothing was changed.
-        CommitDenied: The job has begun to publish, or was set up in this moment; nothing was changed.
+        CommitDenied: The job has begun to publish, or was set up in this moment; nothing was changed. So it
+            is where the driver of a job of Hadoop's has published files, which ``commit`` can complete.
         FormatError: The job object is malformed; nothing was changed.
         StoreError: Something could not be discarded; call again.
     """
@@ -91,6 +94,9 @@ async def abort_job(
     if any(one.job == name and one.stage == "new" for one in await find_beside(engine, location.key)):
         return await recover_jobs(engine, location, job=name, abort=True, dry_run=dry_run)
     await _refuse_extra_destination(engine, location, name)
+    if (theirs := await find_one(engine, location, name)) is not None:
+        how = {"driver_is_dead": driver_is_dead, "dry_run": dry_run}
+        return RecoverReport(location.url, (await discard(engine, location, theirs, **how),))
     swept = await _sweep(engine, location, name, driver_is_dead=driver_is_dead, dry_run=dry_run)
     return RecoverReport(location.url, () if swept is None else (swept,))
 

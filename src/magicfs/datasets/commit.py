@@ -15,16 +15,15 @@ from typing import Any, Final
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.connection import on_destination
+from magicfs.datasets.foreign_jobs.magic import remove_marker
 from magicfs.datasets.listed_jobs import Found, find
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_data
-from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.report import JobReport
-from magicfs.transaction.attempt_output import delete_keys
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.output import JobOutput
 
@@ -48,6 +47,7 @@ class ListedJob:
         bytes: Size of these.
         filenames: URLs of the first 100.
         replaced: How many old files would be deleted, as far as a listing tells now.
+        published: How many files the driver of a job of Hadoop's has published already.
     """
 
     job_id: str
@@ -60,6 +60,7 @@ class ListedJob:
     bytes: int
     filenames: tuple[str, ...] = ()
     replaced: int = 0
+    published: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -151,6 +152,7 @@ async def preview_listed(
         bytes=decided.size if decided else output.bytes,
         filenames=tuple(Location(location.scheme, location.bucket, key).url for key in keys),
         replaced=await _replaced(engine, found, output),
+        published=found.foreign.told.published if found.foreign else 0,
     )
 
 
@@ -198,12 +200,6 @@ async def commit_listed(
         return found.output or JobOutput()
 
     report = await transaction.commit(load, driver)
-    if is_hadoops:
-        await _remove_marker(engine, found.context.layout)
+    if is_hadoops or found.context.begun_by:
+        await remove_marker(engine, found.context.layout)
     return report
-
-
-async def _remove_marker(engine: Engine, layout: WorkLayout) -> None:
-    """Remove the directory marker that S3A's ``mkdirs`` made; everything below it is gone by now."""
-    if layout.name == "__magic_job":
-        await delete_keys(engine.for_cleanup(), [paths.prefix_of(layout.magic_directory)])

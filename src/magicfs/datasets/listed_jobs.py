@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, get_args
 
 from magicfs.datasets.connection import context_of, was_published
+from magicfs.datasets.foreign_jobs import magic
+from magicfs.datasets.foreign_jobs.discard import promise_missing
+from magicfs.datasets.foreign_jobs.fates import fates_of, open_uploads, refuse_gone
+from magicfs.datasets.foreign_jobs.magic import MagicJob
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, UsageError
+from magicfs.filesystem.recording import write_id_of
 from magicfs.formats.job_object import JobObject
 from magicfs.manifests.chain import READING
 from magicfs.manifests.runs import job_of_run
@@ -29,10 +33,6 @@ from magicfs.transaction.prepare import check_empty
 __all__ = ["Found", "find", "hadoop_keys", "work_of"]
 
 _STAGED: Final = frozenset({"directory", "partitioned"})
-# <NN>/<task>.pendingset, and <NN>/tasks/<attempt>/...; our own attempts begin with "attempt-".
-_SET: Final = re.compile(r"(?P<attempt>[0-9]{2,4})/[^/]+\.pendingset")
-_ATTEMPT: Final = re.compile(r"(?P<attempt>[0-9]{2,4})/")
-_OURS: Final = re.compile(r"facts/|[0-9]{2,4}/(sets/|tasks/attempt-)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ class Found:
     context: JobContext
     job: JobObject | None  # None for a job of Hadoop's
     output: JobOutput | None  # what was listed; None past the commit point: the job's own facts name it
+    foreign: MagicJob | None = None
 
 
 async def find(
@@ -88,7 +89,16 @@ async def find(
     if not output.names and not allow_empty and one.job.restores is None:  # a rollback has no tasks
         raise _no_tasks(location, context.layout, one.job.committer)
     check_empty(context, output)
+    if output.without_write_id:
+        await _refuse_gone(engine, location, name, output)
     return Found(context, one.job, output)
+
+
+async def _refuse_gone(engine: Engine, location: Location, job: JobId, output: JobOutput) -> None:
+    """Refuse a job in which a JVM has begun uploads that are neither open nor published."""
+    theirs = (one for one in output.pendings() if write_id_of(one) is None)
+    fates = await fates_of(engine, theirs, await open_uploads(engine, location.key))
+    refuse_gone(location.url, job, fates)
 
 
 async def _check_run(engine: Engine, location: Location, job: JobObject, others: Sequence[OtherJob]) -> None:
@@ -116,36 +126,24 @@ async def _find_hadoops(engine: Engine, location: Location, job: JobId, *, drive
     """A job without a job object: one of Hadoop's, or one that has ended."""
     if await was_published(engine, location, job):
         raise ended(location.url, job)
-    for name in get_args(LayoutName):
-        layout, keys = await work_of(engine, location, job, name)
-        if keys:
-            break
-    else:
+    one = await magic.find_one(engine, location, job)
+    if one is None:
+        for name in get_args(LayoutName):
+            if (await work_of(engine, location, job, name))[1]:
+                raise ended(location.url, job)
         raise UsageError(
             f"nothing of a job {job!r} lies under {location.url}; nothing was changed; check the id, and "
             "that the URL is the destination that the job was given"
         )
-    names = [key[len(layout.job_directory) + 1 :] for key in keys]
-    attempts = [int(match["attempt"]) for match in map(_ATTEMPT.match, names) if match]
-    layout = replace(layout, attempt=max(attempts, default=0))
-    sets = [match for match in map(_SET.fullmatch, names) if match]
-    if any(map(_OURS.match, names)):
-        raise ended(location.url, job)
-    if not any(int(match["attempt"]) == layout.attempt for match in sets):
-        raise _no_tasks(location, layout)
-    # Its names are Hadoop's: they need not contain the job, nor differ from names that are taken.
-    context = replace(context_of(location, layout), unique_names=False)
-    output = await job_output.load_listed(engine, context)
+    if not one.told.tasks and not one.told.problem:
+        raise _no_tasks(location, one.context.layout, vow=" --driver-is-dead")
+    output = await job_output.load_listed(engine, one.context)  # once more, for its errors
     if output.without_write_id < output.files:
         raise ended(location.url, job)
     if not driver_is_dead:
-        raise UsageError(
-            f"job {job} is one of Hadoop's S3A magic committer: {output.tasks} tasks have committed "
-            f"{output.files} files; nothing was changed; its driver cannot be kept from committing or "
-            "aborting it at the same time, so make sure that no process of it lives and pass "
-            "driver_is_dead=True, on the command line --driver-is-dead"
-        )
-    return Found(context, None, output)
+        raise promise_missing(one)
+    refuse_gone(location.url, job, one.fates)
+    return Found(one.context, None, output, one)
 
 
 async def work_of(
@@ -162,7 +160,7 @@ def hadoop_keys(layout: WorkLayout, keys: Sequence[str]) -> list[str]:
     return [key for key in keys if layout.is_hadoops(key)]
 
 
-def _no_tasks(location: Location, layout: WorkLayout, committer: str = "") -> UsageError:
+def _no_tasks(location: Location, layout: WorkLayout, committer: str = "", vow: str = "") -> UsageError:
     elsewhere = ""
     if committer in _STAGED:
         elsewhere = (
@@ -171,5 +169,5 @@ def _no_tasks(location: Location, layout: WorkLayout, committer: str = "") -> Us
         )
     return UsageError(
         f"no task of job {layout.job}, attempt {layout.attempt}, has committed; nothing was changed"
-        f"{elsewhere or ';'} run magicfs abort {location.url} --job {layout.job}, then the job again"
+        f"{elsewhere or ';'} run magicfs abort {location.url} --job {layout.job}{vow}, then the job again"
     )

@@ -16,6 +16,8 @@ from fsspec.spec import AbstractFileSystem
 from magicfs.datasets import flipped
 from magicfs.datasets.checkup import destinations_below
 from magicfs.datasets.connection import context_of, on_destination, was_published
+from magicfs.datasets.foreign_jobs import magic
+from magicfs.datasets.foreign_jobs.discard import as_left, promise_missing, refuse_half_published
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats.job_object import JobObject
@@ -44,7 +46,8 @@ def recover(
     """Bring a job that has died to its end: exactly the new state, or exactly the old one.
 
     A job past its commit point is finished. One that is still open is left alone and reported, for its driver
-    may be alive. A second call finds nothing to do. It may run while the driver or another recovery runs.
+    may be alive; so is one of Hadoop's, which has no job object, with what it has come to. A second call
+    finds nothing to do. It may run while the driver or another recovery runs.
 
     Args:
         url: The destination, such as ``s3://bucket/sales``.
@@ -89,12 +92,26 @@ async def recover_jobs(
     if (one := _only_beside(beside, found, job, acting=rollback or abort)) is not None:
         done = [await flipped.end_of_job(engine, location, one, wish, dry_run=dry_run)]
         return RecoverReport(location.url, tuple(done))
-    chosen = _chosen(found, location, job, acting=rollback or abort)
+    foreign = await _foreign(engine, location, found, job, acting=rollback or abort)
+    chosen = [] if foreign and job is not None else _chosen(found, location, job, acting=rollback or abort)
     done = [await _bring_to_an_end(engine, location, one, wish, dry_run=dry_run) for one in chosen]
     if job is None and not (rollback or abort):
         done += await flipped.clear(engine, location, beside, {one.job_id for one in found}, dry_run=dry_run)
+    done += foreign
     below = () if done or job is not None else tuple(await destinations_below(engine, location))
     return RecoverReport(location.url, tuple(done), below)
+
+
+async def _foreign(
+    engine: Engine, location: Location, found: Sequence[OtherJob], job: str | None, *, acting: bool
+) -> list[RecoveredJob]:
+    """Jobs of Hadoop's, which have no job object: they are told, for only a promise can end them."""
+    if any(one.job_id == job for one in found):
+        return []
+    listed = [one for one in await magic.find_all(engine, location) if job in {None, one.context.job}]
+    if listed and acting and (job is not None or not found):
+        raise promise_missing(listed[0], f"{location.url} --job {listed[0].context.job}")
+    return [] if acting else [as_left(one) for one in listed]
 
 
 def _only_beside(
@@ -169,7 +186,10 @@ async def _bring_to_an_end(
     if dry_run and decision is not Decision.MOVE_TO_REVERTING:
         return _as_recovered_job(found, would)
     layout = WorkLayout(location.key, one.job_id, found.attempt, one.layout.name)
-    job = JobTransaction(engine, context_of(location, layout))
+    context = context_of(location, layout)
+    if decision is Decision.MOVE_TO_ABORTING and found.committer == "magic":
+        await refuse_half_published(engine, location, context.of(found))
+    job = JobTransaction(engine, context)
     done = await job.finish(wish, reason="asked for by recover", dry_run=dry_run)
     if done is None:
         return _as_recovered_job(found, "ended elsewhere")

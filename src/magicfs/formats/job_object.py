@@ -151,6 +151,9 @@ class JobObject:
     numbered_versions: bool = False
     """Whether the next version is, or may be, an object of its own, ``job.00001.json`` …: ``job.json`` alone
     does not tell the state then. The field is left out if not."""
+    begun_by: str = ""
+    """Which of Hadoop's committers began the job in a JVM, such as ``hadoop-magic``; empty for a job of ours,
+    and then the field is left out."""
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -212,6 +215,7 @@ class JobObject:
             else (),
             hidden=tuple(read_chunk(one) for one in fields.objects("hidden")) if fields.has("hidden") else (),
             numbered_versions=fields.flag("numberedVersions", default=False),
+            begun_by=fields.text("begunBy"),
             unknown=fields.rest(),
         )
 
@@ -283,6 +287,8 @@ class JobObject:
         document |= self._past()
         if self.numbered_versions:
             document["numberedVersions"] = True
+        if self.begun_by:
+            document["begunBy"] = self.begun_by
         return document
 
     def _past(self) -> dict[str, object]:

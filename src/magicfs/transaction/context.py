@@ -63,6 +63,9 @@ class JobContext:
     own_path: str | None = None
     """Key of a user's own magic path whose files the job publishes: their uploads are not the job's."""
 
+    begun_by: str = ""
+    """Which of Hadoop's committers began the job in a JVM; empty for a job of ours."""
+
     @property
     def destinations(self) -> tuple[str, ...]:
         """All directories that the job publishes to: no other key is ever its own."""
@@ -128,6 +131,7 @@ class JobContext:
             success_marker=job.success_marker,
             keep_replaced_ms=job.keep_replaced_ms,
             restores=job.restores,
+            begun_by=job.begun_by,
         )
 
 

@@ -198,6 +198,7 @@ def opened(context: JobContext, engine: Engine) -> JobObject:
         new=context.new,
         keep_replaced_ms=context.keep_replaced_ms,
         restores=context.restores,
+        begun_by=context.begun_by,
         created_ms=now_ms(),
         changed_ms=now_ms(),
         host=_host(),

@@ -342,6 +342,8 @@ JOB_OF_SMALL_FILES = replace(JOB, tracking="memory", small_files=64 * 1024, unkn
 
 JOB_WITHOUT_SUCCESS = replace(JOB, success_marker=False, unknown={})
 
+JOB_BEGUN_BY_HADOOP = replace(JOB, begun_by="hadoop-magic", unknown={})
+
 JOB_OF_NUMBERED_VERSIONS = replace(JOB, numbered_versions=True, unknown={})
 
 FLIPPING_JOB = replace(JOB, conflict="replace", new=f".trips.magicfs-{JOB_ID}", unknown={})
@@ -863,6 +865,15 @@ FORMATS = [
         value=JOB_OF_NUMBERED_VERSIONS,
         required=(),
         refused={"numberedVersions": ["true", 1]},
+        ignored=(),
+        made=None,
+    ),
+    replace(
+        STATE,
+        golden="magicfs_job_1_begun_by.json",
+        value=JOB_BEGUN_BY_HADOOP,
+        required=(),
+        refused={"begunBy": [True, 1]},
         ignored=(),
         made=None,
     ),

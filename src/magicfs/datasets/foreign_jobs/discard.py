@@ -1,0 +1,86 @@
+"""Discarding a job of Hadoop's of which nothing is published."""
+
+from __future__ import annotations
+
+import time
+
+from magicfs.datasets.foreign_jobs import magic
+from magicfs.datasets.foreign_jobs.fates import open_uploads, refuse_published
+from magicfs.datasets.foreign_jobs.magic import MagicJob
+from magicfs.engine import Engine
+from magicfs.errors import UsageError
+from magicfs.protocol import paths
+from magicfs.protocol.job_state import Wish
+from magicfs.protocol.paths import Location
+from magicfs.report import RecoveredJob
+from magicfs.transaction.context import JobContext
+from magicfs.transaction.driver import JobTransaction
+from magicfs.transaction.outcome import JobOutcome
+
+__all__ = ["FOUND", "as_left", "discard", "promise_missing", "refuse_half_published"]
+
+FOUND = "hadoop"
+
+
+def as_left(one: MagicJob) -> RecoveredJob:
+    """A job that somebody has to decide about."""
+    age_s = max(0.0, time.time() - one.modified)
+    return RecoveredJob(one.context.job, FOUND, "left", age_s, "", files=one.told.files, foreign=one.told)
+
+
+async def discard(
+    engine: Engine, location: Location, one: MagicJob, *, driver_is_dead: bool, dry_run: bool
+) -> RecoveredJob:
+    """Abort a job's uploads and remove its work, under a job object, so that nobody commits it meanwhile.
+
+    Raises UsageError without the promise, CommitDenied if files of it are published; nothing was changed.
+    """
+    if not driver_is_dead:
+        raise promise_missing(one)
+    refuse_published(location.url, one.context.job, one.fates)
+    done = JobOutcome(aborted=one.told.uploads)
+    if not dry_run:
+        transaction = JobTransaction(engine, one.context)
+        await transaction.take_over(may_create=True)
+        done = await transaction.finish(Wish.ABORT, reason="its driver in a JVM is dead") or JobOutcome()
+        done.warnings += [str(error) for error in await magic.remove_marker(engine, one.context.layout)]
+        if done.unlisted is not None:
+            done.warnings.append(f"uploads that nothing records could not be looked for: {done.unlisted}")
+    return RecoveredJob(
+        job_id=one.context.job,
+        found=FOUND,
+        action="would abort" if dry_run else "aborted",
+        age_s=max(0.0, time.time() - one.modified),
+        host="",
+        uploads=done.aborted,
+        warnings=tuple(done.warnings),
+        foreign=one.told,
+    )
+
+
+def promise_missing(one: MagicJob, url: str = "") -> UsageError:
+    """The error for a command that was not told that no driver lives, or, with a URL, cannot be told."""
+    told = one.told
+    published = f", of which {told.published} are published already" if told.published else ""
+    how = "pass driver_is_dead=True, on the command line --driver-is-dead"
+    if url:
+        how = f"run magicfs commit {url} --driver-is-dead, or magicfs abort {url} --driver-is-dead"
+    return UsageError(
+        f"job {one.context.job} is one of Hadoop's S3A {told.committer} committer: {told.tasks} tasks have "
+        f"committed {told.files} files{published}; nothing was changed; its driver cannot be kept from "
+        f"committing or aborting it at the same time, so make sure that no process of it lives and {how}"
+    )
+
+
+async def refuse_half_published(engine: Engine, location: Location, context: JobContext) -> None:
+    """Raise CommitDenied if a JVM has begun to publish a job that has an object of ours, and is open.
+
+    It may be one that a command has begun to finish, or one of ours whose tasks a JVM was to commit.
+    """
+    layout = context.layout
+    prefix = paths.prefix_of(layout.job_directory)
+    keys = [info.key async for info in engine.store.list(prefix)]
+    if not any(magic.is_set(layout, key) for key in keys):
+        return
+    fates = await magic.fates_of_sets(engine, layout, keys, await open_uploads(engine, location.key))
+    refuse_published(location.url, context.job, fates)

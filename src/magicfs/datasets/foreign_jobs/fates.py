@@ -1,0 +1,135 @@
+"""What has become of uploads that a job's files name: open, published by its driver, or gone.
+
+Uploads of Hadoop's bear no write id. That one was completed is told by the ETag of the object at its key,
+which S3 makes from those of the parts, and by the upload no longer being open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from magicfs.engine import Engine
+from magicfs.errors import CommitDenied, CommitFailed, ObjectNotFound, PermissionDenied, Unsupported
+from magicfs.filesystem.recording import shown_of, write_id_of
+from magicfs.formats.pending import Pending
+from magicfs.parallel import drained
+from magicfs.protocol import paths
+from magicfs.protocol.readback import etag_of_parts
+
+__all__ = ["Fates", "OpenUploads", "fates_of", "open_uploads", "refuse_gone", "refuse_published"]
+
+_Fate = Literal["open", "published", "doubtful", "gone", "unknown"]
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class OpenUploads:
+    """Which uploads are open under a destination."""
+
+    ids: frozenset[str] = frozenset()
+    is_whole: bool = False  # whether one that is missing is known not to be open
+
+
+async def open_uploads(engine: Engine, destination: str) -> OpenUploads:
+    """List the uploads that are open under a destination, as far as that is allowed."""
+    try:
+        ids = {one.upload_id async for one in engine.store.list_uploads(paths.prefix_of(destination))}
+    except (PermissionDenied, Unsupported):
+        return OpenUploads()
+    # One page may be all that a server lists, whatever it holds.
+    return OpenUploads(frozenset(ids), len(ids) != engine.store.capabilities.list_page_max)
+
+
+@dataclass(slots=True)
+class Fates:
+    """Final keys of files by what became of their uploads."""
+
+    open: list[str] = field(default_factory=list)
+    published: list[str] = field(default_factory=list)
+    doubtful: list[str] = field(default_factory=list)
+    """An object of the right length is there, whose ETag does not tell whose it is."""
+    gone: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    """No object is there, and whether the upload is open could not be seen."""
+
+    @property
+    def total(self) -> int:
+        """How many files."""
+        return len(self.open) + len(self.published) + len(self.doubtful) + len(self.gone) + len(self.unknown)
+
+
+async def fates_of(engine: Engine, pendings: Iterable[Pending], there: OpenUploads) -> Fates:
+    """What became of uploads: one HEAD for each that is not known to be open. Nothing is changed."""
+    fates = Fates()
+
+    async def look(pending: Pending) -> bool:
+        fate = "open" if pending.upload_id in there.ids else await _fate_of(engine, pending, there)
+        getattr(fates, fate).append(pending.destination_key)
+        return True
+
+    await drained((one for one in pendings if one.body is None), look, engine.concurrency)
+    for keys in (fates.open, fates.published, fates.doubtful, fates.gone, fates.unknown):
+        keys.sort()
+    return fates
+
+
+async def _fate_of(engine: Engine, pending: Pending, there: OpenUploads) -> _Fate:
+    lost: _Fate = "gone" if there.is_whole else "unknown"
+    try:
+        found = await engine.store.head(pending.destination_key)
+    except ObjectNotFound:
+        return lost
+    if (own := write_id_of(pending)) is not None:
+        return "published" if shown_of(found, pending) == own else lost
+    if found.etag.strip('"') == etag_of_parts(part.etag for part in pending.parts):
+        return "published"
+    return "doubtful" if found.size == pending.length else lost
+
+
+def refuse_published(url: str, job: str, fates: Fates) -> None:
+    """Raise CommitDenied if a job is published in part: what its driver has shown is never swept."""
+    if not fates.published and not fates.doubtful:
+        return
+    first = (
+        f"{len(fates.published)} of {fates.total} files of job {job} are published by its driver: "
+        f"{_named(fates.published)}"
+    )
+    if not fates.published:
+        first = (
+            f"of {len(fates.doubtful)} of {fates.total} files of job {job} it cannot be told whether its "
+            f"driver has published them: {_named(fates.doubtful)}"
+        )
+    finish = f"finish it with magicfs commit {url} --job {job} --driver-is-dead"
+    if fates.gone:
+        finish = f"it cannot be finished either, for {len(fates.gone)} of its uploads are gone"
+    raise CommitDenied(
+        f"{first}; discarding the rest would leave a part of the job for ever; nothing was changed; "
+        f"{finish}; or delete these files yourself, if they are not wanted, and abort the job again"
+    )
+
+
+def refuse_gone(url: str, job: str, fates: Fates) -> None:
+    """Raise CommitFailed if not all files of a job can be published any more: all or nothing."""
+    if not fates.gone:
+        return
+    end = f"run magicfs abort {url} --job {job} --driver-is-dead, then the job again"
+    if fates.published:
+        end = (
+            f"{len(fates.published)} files are published already: delete them, run magicfs abort {url} --job "
+            f"{job} --driver-is-dead, then the job again"
+        )
+    raise CommitFailed(
+        f"{len(fates.gone)} of {fates.total} files of job {job} cannot be published any more, of "
+        f"{_named(fates.gone)}: their uploads were aborted, by a lifecycle rule, or by another S3A job that "
+        "ended there with fs.s3a.committer.abort.pending.uploads=true, Hadoop's default; "
+        f"nothing was changed; {end}",
+        done=fates.published,
+        failed=fates.gone,
+    )
+
+
+def _named(keys: list[str]) -> str:
+    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+    return ", ".join(keys[:_NAMED]) + more

@@ -1,0 +1,348 @@
+"""Jobs of Hadoop's magic committer whose driver died: told, finished or discarded, and never in part."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+import magicfs
+from magicfs.cli.main import main
+from magicfs.datasets import abort, commit, recover
+from magicfs.datasets.abort import abort_job
+from magicfs.datasets.commit import commit_listed
+from magicfs.datasets.recover import recover_jobs
+from magicfs.engine import Engine
+from magicfs.errors import CommitDenied, CommitFailed, MagicError, UsageError
+from magicfs.protocol.paths import Location
+from magicfs.stores.memory import MemoryStore, default_world
+from magicfs.testing.faulty_store import Traffic, faulty
+from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
+from proofs.scenes.hadoop_jobs import HadoopJob
+from proofs.scenes.unfinished import Bucket
+
+DESTINATION = "día 50% + #1/sales"
+LAYOUTS = ("__magic_job", "__magic")
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def bucket() -> Bucket:
+    return Bucket(f"b-{uuid4().hex[:8]}")
+
+
+@pytest.fixture
+def url(bucket: Bucket) -> str:
+    return bucket.url(DESTINATION)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run_command(*arguments: str) -> tuple[int, str, str]:
+        code = main(arguments)
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return run_command
+
+
+def theirs(bucket: Bucket, **how: Any) -> HadoopJob:
+    return HadoopJob(bucket, DESTINATION, **how)
+
+
+def left(bucket: Bucket) -> tuple[dict[str, bytes], list[str]]:
+    return bucket.objects(), bucket.uploads()
+
+
+def work(bucket: Bucket) -> list[str]:
+    return [key for key in bucket.objects() if "__magic" in key]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("completed", [0, 3])
+def test_recover_tells_of_it_and_changes_nothing(
+    bucket: Bucket, url: str, run: Run, layout: str, completed: int
+) -> None:
+    job = theirs(bucket, layout=layout, attempt=1)
+    job.leave(0, 7)
+    job.complete(completed)
+    before = left(bucket)
+    code, out, _ = run("recover", url)
+    assert code == 1
+    for told in (job.id, "S3A magic committer", "2 tasks, 4 files", f"{5 - completed} open"):
+        assert told in out
+    assert ("3 of the files, by its driver" in out) is bool(completed)
+    assert f"magicfs commit {url} --job {job.id} --driver-is-dead" in out
+    [one] = json.loads(run("recover", url, "--json", "--job", job.id)[1])["jobs"]
+    assert one["found"] == "hadoop"
+    assert one["foreign"] == {
+        "committer": "magic",
+        "attempt": 1,
+        "tasks": 2,
+        "files": 4,
+        "bytes": 20,
+        "published": completed,
+        "uploads": 5 - completed,
+        "gone": 0,
+        "doubtful": 0,
+        "problem": "",
+    }
+    assert left(bucket) == before
+
+
+@pytest.mark.parametrize("how", ["abort", "rollback"])
+def test_recover_ends_none_without_the_promise(bucket: Bucket, url: str, how: str) -> None:
+    job = theirs(bucket)
+    before = left(bucket)
+    for named in (None, job.id):
+        with pytest.raises(UsageError, match="--driver-is-dead"):
+            recover(url, job=named, **{how: True})
+    with pytest.raises(UsageError, match="--driver-is-dead"):
+        abort(url)
+    assert left(bucket) == before
+
+
+def test_it_is_told_beside_one_of_ours(bucket: Bucket, url: str) -> None:
+    job, ours = theirs(bucket), magicfs.Job(url, conflict="append").setup()
+    assert {(one.job_id, one.found) for one in recover(url).jobs} == {(ours.id, "open"), (job.id, "hadoop")}
+    assert [one.job_id for one in recover(url, abort=True).jobs] == [ours.id]
+    assert [one.job_id for one in recover(url).jobs] == [job.id]
+
+
+def test_job_of_a_neighbour_is_none_of_ours(bucket: Bucket) -> None:
+    HadoopJob(bucket, "dataset10")
+    assert recover(bucket.url("dataset1")).jobs == ()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_pending_and_show_say_how_to_end_it(bucket: Bucket, url: str, run: Run, layout: str) -> None:
+    job = theirs(bucket, layout=layout)
+    named = f"'{url}' --job {job.id}"
+    code, out, _ = run("pending", url)
+    assert code == 1
+    for command in (
+        f"magicfs recover {named}",
+        f"commit {named} --driver-is-dead",
+        f"abort {named} --driver",
+    ):
+        assert command in out
+    place = f"__magic_job-{job.id}" if layout == "__magic_job" else f"__magic/job-{job.id}"
+    code, out, _ = run("show", f"{url}/{place}")
+    assert code == 0
+    assert "2 tasks, 4 files" in out
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_job_of_which_nothing_is_published_is_discarded(
+    bucket: Bucket, url: str, run: Run, layout: str
+) -> None:
+    job = theirs(bucket, layout=layout)
+    job.leave(0, 7)
+    bucket.put(f"{DESTINATION}/old.bin", b"old")
+    before = left(bucket)
+    assert run("abort", url, "--job", job.id, "--driver-is-dead", "--dry-run")[0] == 1
+    assert left(bucket) == before
+    code, out, _ = run("abort", url, "--job", job.id, "--driver-is-dead")
+    assert (code, "aborted" in out, "5 uploads" in out) == (0, True, True)
+    assert left(bucket) == ({f"{DESTINATION}/old.bin": b"old"}, [])
+    assert run("abort", url, "--job", job.id, "--driver-is-dead")[0] == 0
+
+
+@pytest.mark.parametrize("completed", [1, 3, 4])
+def test_job_that_is_published_in_part_is_finished_and_not_discarded(
+    bucket: Bucket, url: str, run: Run, completed: int
+) -> None:
+    job = theirs(bucket)
+    job.complete(completed)
+    before = left(bucket)
+    code, _, err = run("abort", url, "--job", job.id, "--driver-is-dead")
+    assert (code, f"{completed} of 4 files" in err) == (4, True)
+    assert left(bucket) == before
+    assert run("commit", url, "--job", job.id, "--driver-is-dead")[0] == 0
+    assert bucket.data(DESTINATION) == job.files
+    assert (work(bucket), bucket.uploads()) == ([], [])
+
+
+def test_files_that_somebody_has_deleted_may_be_discarded(bucket: Bucket, url: str) -> None:
+    job = theirs(bucket)
+    job.complete(2)
+    bucket.delete(*bucket.data(DESTINATION))
+    abort(url, job=job.id, driver_is_dead=True)
+    assert left(bucket) == ({}, [])
+
+
+def test_published_file_that_cannot_be_told_from_others_is_no_leaving(bucket: Bucket, url: str) -> None:
+    """As where parts are encrypted with keys of KMS: the object's ETag is not that of its parts."""
+    job = theirs(bucket)
+    key = next(iter(job.files))
+    asyncio.run(MemoryStore(bucket.name, default_world()).abort_upload(key, job._uploads[key][0]))
+    bucket.put(key, b"other")  # of the same length
+    with pytest.raises(CommitDenied, match="cannot be told"):
+        abort(url, job=job.id, driver_is_dead=True)
+    assert bucket.data(DESTINATION) == {key: b"other"}
+    assert len(bucket.uploads()) == 3
+
+
+@pytest.mark.parametrize("completed", [0, 2])
+def test_job_whose_uploads_are_gone_is_refused_before_anything_is_changed(
+    bucket: Bucket, url: str, completed: int
+) -> None:
+    job = theirs(bucket)
+    job.complete(completed)
+    last = list(job.files)[-1]
+    asyncio.run(MemoryStore(bucket.name, default_world()).abort_upload(last, job._uploads[last][0]))
+    before = left(bucket)
+    with pytest.raises(CommitFailed, match=r"abort\.pending\.uploads") as caught:
+        commit(url, job.id, driver_is_dead=True)
+    assert list(caught.value.failed) == [last]
+    assert left(bucket) == before
+    [one] = recover(url).jobs
+    assert one.foreign is not None
+    assert (one.foreign.gone, one.foreign.published) == (1, completed)
+
+
+def test_malformed_set_keeps_it_from_being_committed_and_not_from_being_told(
+    bucket: Bucket, url: str
+) -> None:
+    job = theirs(bucket)
+    bucket.put(f"{job.work}/task_202601010000_0001_m_000001.pendingset", b"{")
+    [one] = recover(url).jobs
+    assert one.foreign is not None
+    assert "malformed" in one.foreign.problem
+    with pytest.raises(CommitFailed, match="malformed"):
+        commit(url, job.id, driver_is_dead=True)
+    job.complete(1)
+    with pytest.raises(CommitDenied, match="published by its driver"):
+        abort(url, job=job.id, driver_is_dead=True)
+
+
+def test_driver_that_has_only_set_up_is_told_and_discarded(bucket: Bucket, url: str) -> None:
+    job = str(uuid4())
+    bucket.put(f"{DESTINATION}/__magic_job-{job}/")
+    [one] = recover(url).jobs
+    assert (one.job_id, one.foreign and one.foreign.tasks) == (job, 0)
+    abort(url, job=job, driver_is_dead=True)
+    assert left(bucket) == ({}, [])
+
+
+def test_open_job_of_ours_that_a_jvm_has_published_in_part_is_not_discarded(bucket: Bucket, url: str) -> None:
+    job = theirs(bucket)
+    ours = magicfs.Job(url, conflict="append", job_id=job.id).setup()
+    job.complete(1)
+    for end in (lambda: abort(url, job=ours.id), lambda: recover(url, abort=True)):
+        with pytest.raises(CommitDenied, match="published by its driver"):
+            end()
+    commit(url, ours.id)
+    assert bucket.data(DESTINATION) == job.files
+    assert (work(bucket), bucket.uploads()) == ([], [])
+
+
+# -- killed anywhere ---------------------------------------------------------------------------------------
+
+
+def command(bucket: Bucket, name: str, job: str, *faults: Fault) -> Traffic:
+    """One command in a process of its own, whose store fails as told."""
+    traffic = Traffic(faults)
+    engine = Engine(faulty(MemoryStore(bucket.name, default_world()), traffic, Actor(name)), 4)
+    location = Location("memory", bucket.name, DESTINATION)
+
+    async def work() -> None:
+        try:
+            if name == "commit":
+                await commit_listed(engine, location, job, driver_is_dead=True)
+            elif name == "abort":
+                await abort_job(engine, location, job=job, driver_is_dead=True)
+            else:
+                await recover_jobs(engine, location)
+        except (Crash, MagicError):
+            return
+
+    asyncio.run(work())
+    return traffic
+
+
+def end_of(bucket: Bucket, url: str, job: HadoopJob, wish: str) -> None:
+    """Bring the job to its end as the recovery page says, and check that it is whole or not there."""
+    if any(one.action == "left" for one in recover(url).jobs):
+        try:
+            if wish == "commit":
+                commit(url, job.id, driver_is_dead=True)
+            else:
+                abort(url, job=job.id, driver_is_dead=True)
+        except CommitDenied:
+            commit(url, job.id, driver_is_dead=True)
+    assert bucket.data(DESTINATION) in ({}, job.files)
+    assert (work(bucket), bucket.uploads()) == ([], [])
+    assert recover(url).jobs == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["commit", "abort"])
+@pytest.mark.parametrize(("completed", "layout"), [(0, "__magic_job"), (2, "__magic")])
+def test_command_killed_at_each_of_its_requests(name: str, completed: int, layout: str) -> None:
+    def begun() -> tuple[Bucket, HadoopJob]:
+        bucket = Bucket(f"b-{uuid4().hex[:8]}")
+        job = theirs(bucket, layout=layout)
+        job.complete(completed)
+        return bucket, job
+
+    first, job = begun()
+    requests = command(first, name, job.id).count
+    assert requests > 10
+    for kind in (Kind.CRASH_BEFORE, Kind.CRASH_AFTER):
+        for number in range(1, requests + 1):
+            for wish in ("commit", "abort"):
+                bucket, job = begun()
+                command(bucket, name, job.id, Fault(kind, number=number))
+                end_of(bucket, bucket.url(DESTINATION), job, wish)
+                if name == "commit" and wish == "commit":
+                    assert bucket.data(DESTINATION) == job.files, f"{kind} {number}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["commit", "abort"])
+@pytest.mark.parametrize("second", ["commit", "abort", "recover"])
+def test_commands_at_once_agree(first: str, second: str) -> None:
+    """The second runs whole before each request of the first."""
+    bucket = Bucket(f"b-{uuid4().hex[:8]}")
+    requests = command(bucket, first, theirs(bucket).id).count
+    for number in range(1, requests + 1):
+        bucket = Bucket(f"b-{uuid4().hex[:8]}")
+        job = theirs(bucket)
+        paused_at(bucket, first, job.id, number, second)
+        end_of(bucket, bucket.url(DESTINATION), job, "commit")
+
+
+def paused_at(bucket: Bucket, first: str, job: str, number: int, second: str) -> None:
+    """Run one command, and another one whole before a request of the first."""
+
+    async def both() -> None:
+        store = MemoryStore(bucket.name, default_world())
+        location = Location("memory", bucket.name, DESTINATION)
+        done: list[asyncio.Task[None]] = []
+
+        async def act(name: str, engine: Engine) -> None:
+            try:
+                if name == "commit":
+                    await commit_listed(engine, location, job, driver_is_dead=True)
+                elif name == "abort":
+                    await abort_job(engine, location, job=job, driver_is_dead=True)
+                else:
+                    await recover_jobs(engine, location)
+            except MagicError:
+                return
+
+        class Paused(Traffic):
+            async def send(self, actor: Actor, operation: str, key: str, do: Any, *more: Any) -> Any:
+                if self.count + 1 == number and not done:
+                    done.append(asyncio.ensure_future(act(second, Engine(store, 4))))
+                    await done[0]
+                return await super().send(actor, operation, key, do, *more)
+
+        await act(first, Engine(faulty(store, Paused(), Actor("first")), 1))
+
+    asyncio.run(both())
