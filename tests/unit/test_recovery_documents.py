@@ -46,6 +46,7 @@ FULL = JobObject(
     small_files=1,
     own_path="d/__magic/mine",
     numbered_versions=True,
+    begun_by="hadoop-magic",
     success_marker=False,
     new="d.new",
     keep_replaced_ms=1,

@@ -28,7 +28,7 @@ from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.report import RecoveredJob, RecoverReport
 from magicfs.stores.conditions import conditions_of
-from magicfs.transaction import job_location
+from magicfs.transaction import job_location, jvm_commit
 from magicfs.transaction.flip_remains import find_beside
 from magicfs.transaction.others import find_unfinished_jobs
 from magicfs.transaction.record import JobRecord
@@ -179,7 +179,7 @@ async def _is_published(engine: Engine, location: Location, job: JobId) -> bool:
     try:
         await engine.store.head(chain.manifest_key(location.key, job))
     except (ObjectNotFound, UsageError):
-        return False
+        return await jvm_commit.seen(engine, location.key, job) is not None
     return True
 
 

@@ -23,6 +23,7 @@ from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import BEFORE_COMMIT, PUBLISHES
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.paths import Location
+from magicfs.transaction import jvm_commit
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
@@ -131,6 +132,12 @@ async def _find_hadoops(engine: Engine, location: Location, job: JobId, *, drive
         for name in get_args(LayoutName):
             if (await work_of(engine, location, job, name))[1]:
                 raise ended(location.url, job)
+        if await jvm_commit.seen(engine, location.key, job) is not None:
+            raise CommitDenied(
+                f"job {job} is published: a committer of Hadoop's has committed it, as "
+                f"{location.url}/_SUCCESS says; nothing was changed; run magicfs.adopt({location.url!r}) "
+                "when nobody writes there, so that its files belong to the dataset; do not run the job again"
+            )
         raise UsageError(
             f"nothing of a job {job!r} lies under {location.url}; nothing was changed; check the id, and "
             "that the URL is the destination that the job was given"

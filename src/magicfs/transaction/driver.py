@@ -23,6 +23,7 @@ from magicfs.errors import (
 )
 from magicfs.formats.manifest import Manifest
 from magicfs.formats.pending import Pending
+from magicfs.formats.success import SuccessData
 from magicfs.manifests import chain
 from magicfs.manifests.runs import job_of_run
 from magicfs.parallel import raise_first
@@ -31,7 +32,7 @@ from magicfs.protocol.steps import Abort, Batch
 from magicfs.report import JobReport, job_report
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.interrupt import held
-from magicfs.transaction import flip_checks, late_driver, outcome, publish, setup
+from magicfs.transaction import flip_checks, jvm_commit, late_driver, outcome, publish, setup
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.current_driver import check_driver
 from magicfs.transaction.delegate import CompleteRemotely
@@ -173,6 +174,12 @@ class JobTransaction:
                 check_driver(self.context, version, driver)
             if version is not None and version.job.state in BEFORE_COMMIT:
                 output = await self._loaded(load, record, version)
+                if not output.names and (success := await self._seen_of_jvm()) is not None:
+                    # A staging committer of Hadoop's, which leaves our job object.
+                    adopted = await self._adopted(success, None, started)
+                    version = await record.move(version, JobState.ABORTING, reason="a JVM has committed it")
+                    await executor.run(version)
+                    return adopted
                 try:
                     warnings = executor.so_far.warnings
                     version = await prepare(self.engine, self.context, record, version, output, warnings)
@@ -274,6 +281,8 @@ class JobTransaction:
         if version is None:
             if given and await self._manifest(self._cleanup, record) is not None:
                 raise outcome.published(self.context)
+            if given and await self._seen_of_jvm() is not None:
+                raise outcome.published_by_jvm(self.context.url, self.context.job)
             await self._sweep_ended(record, pendings)
             return
         check_driver(self.context, version, driver)
@@ -342,6 +351,8 @@ class JobTransaction:
     async def _ended_elsewhere(
         self, record: JobRecord, started: float, expected: Committed | None
     ) -> JobReport:
+        if (success := await self._seen_of_jvm()) is not None:
+            return await self._adopted(success, expected, started)
         manifests = await late_driver.manifests_of(self.engine, self.context, record)
         if not manifests:
             raise CommitDenied(
@@ -358,6 +369,23 @@ class JobTransaction:
             size=sum(sizes),
             keys=published,
             warnings=(outcome.ENDED_ELSEWHERE, *warnings),
+        )
+
+    async def _seen_of_jvm(self) -> SuccessData | None:
+        return await jvm_commit.seen(self.engine, self._destination, self.context.job)
+
+    async def _adopted(self, success: SuccessData, expected: Committed | None, started: float) -> JobReport:
+        """The report of a job that a JVM has committed, once it has a manifest."""
+        adopted = await jvm_commit.adopt(self.engine, self.context, success, expected)
+        published = late_driver.published_by_manifests([adopted.manifest])
+        sizes = [one.size for one in adopted.manifest.files]
+        return self._report_of(
+            started=started,
+            tasks=0,
+            files=len(sizes),
+            size=sum(sizes),
+            keys=published,
+            warnings=(*adopted.warnings, *late_driver.compare(self.context, expected, published)),
         )
 
     def _report(self, done: JobOutcome, started: float) -> JobReport:

@@ -28,6 +28,7 @@ __all__ = [
     "not_published",
     "not_undone",
     "published",
+    "published_by_jvm",
     "refusal",
     "run_is_published",
     "undecided",
@@ -100,6 +101,15 @@ def published(context: JobContext) -> ProtocolViolation:
     return ProtocolViolation(
         f"job {context.job} is published; nothing was removed; run magicfs recover {context.url} if its "
         "driver died before it had cleaned up"
+    )
+
+
+def published_by_jvm(url: str, job: str) -> ProtocolViolation:
+    """A job of ours that a JVM has committed, as ``_SUCCESS`` says."""
+    return ProtocolViolation(
+        f"job {job} is published: a committer of Hadoop's has committed it, as {url}/_SUCCESS says; nothing "
+        "was removed; commit it in its driver, which adds its manifest, or run "
+        f"magicfs.adopt({url!r}) when nobody writes there; do not run the job again"
     )
 
 
