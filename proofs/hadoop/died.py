@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
+
+import fsspec
+
+from magicfs.testing.fault_proxy import Action, Rule
 from proofs.hadoop.crossings import case
-from proofs.hadoop.ground import Ground, Wrong, check, does, rows_of, said
+from proofs.hadoop.ground import Ground, Place, Wrong, check, does, in_background, rows_of, said
 
 __all__: list[str] = []
 
@@ -93,3 +99,74 @@ def _driver_lives_after_all_and_commits_too(ground: Ground) -> None:
     does("commit", place.url, "--job", place.job, "--driver-is-dead")
     ground.run("magic", place, tasks="none", setup=False)
     check(place.rows(), rows_of("jvm", range(4)), "rows")
+
+
+_EIGHT = range(8)  # tasks, of two files each
+
+
+@case("a")
+def _killed_after_five_of_sixteen_completes(ground: Ground) -> None:
+    place = _half_published(ground)
+    published = place.rows()
+    before = place.below(), place.uploads()
+    status, text = said("recover", place.url)
+    check(status, 1, "recover")
+    _is_told(text, place, "8 tasks, 16 files", "5 of the files, by its driver", "11 open")
+    check((place.below(), place.uploads()), before, "after recover")
+    does("commit", place.url, "--job", place.job, "--driver-is-dead")
+    place.holds(rows_of("jvm", _EIGHT), "commit")
+    check(set(published) < set(place.rows()), True, "rows that were published before are among them")
+    check(said("recover", place.url)[0], 0, "recover afterwards")
+    does("verify", place.url)
+
+
+@case("a")
+def _half_published_is_never_swept(ground: Ground) -> None:
+    place = _half_published(ground)
+    before = place.below(), place.uploads(), place.rows()
+    status, text = said("abort", place.url, "--job", place.job, "--driver-is-dead")
+    check(status, 4, "abort")
+    _is_told(text, place, "5 of 16 files", "magicfs commit")
+    check((place.below(), place.uploads(), place.rows()), before, "after an abort that was denied")
+    fsspec.filesystem("s3").rm([f"{place.bucket}/{place.key}/{name}" for name in place.files()])
+    does("abort", place.url, "--job", place.job, "--driver-is-dead")
+    place.holds([], "abort once its files were deleted")
+
+
+@case("a")
+def _purged_by_a_neighbour(ground: Ground) -> None:
+    place = ground.place("a")
+    ground.runs("magic", place, end="none")
+    neighbour = Place(place.server, place.key)
+    purge = {"fs__s3a__committer__abort__pending__uploads": True}
+    ground.runs("magic", neighbour, tasks="8-8", **purge)
+    check(place.uploads(), set(), "uploads")
+    before = place.below()
+    status, text = said("commit", place.url, "--job", place.job, "--driver-is-dead")
+    check((status, "fs.s3a.committer.abort.pending.uploads" in text), (3, True), text[:300])
+    check(place.below(), before, "after a commit that was refused")
+    does("abort", place.url, "--job", place.job, "--driver-is-dead")
+    place.holds(rows_of("jvm", [8]), "abort")
+
+
+def _half_published(ground: Ground) -> Place:
+    """A job whose JVM was killed after 5 of 16 completes."""
+    place = ground.place("a")
+    with ground.killable() as (peer, proxy):
+        proxy.add(Rule("CompleteMultipartUpload", Action.HANG, skip=5))
+        driver = in_background(lambda: ground.run("magic", place, peer, tasks="0-7"))
+        until = time.monotonic() + 90
+        while not proxy.caught and not driver.done() and time.monotonic() < until:
+            time.sleep(0.01)
+        peer.kill()
+        with suppress(RuntimeError):
+            driver.result(60)
+    ground.counts["kills"] += 1
+    check((len(place.files()), len(place.uploads())), (5, 11), "files and uploads when it was killed")
+    return place
+
+
+def _is_told(text: str, place: Place, *told: str) -> None:
+    for one in (place.job, *told):
+        if one not in text:
+            raise Wrong(f"{one!r} is not told: {text[:1500]}")

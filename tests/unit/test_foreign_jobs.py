@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
 
@@ -21,7 +22,7 @@ from magicfs.errors import CommitDenied, CommitFailed, MagicError, UsageError
 from magicfs.protocol.paths import Location
 from magicfs.stores.memory import MemoryStore, default_world
 from magicfs.testing.faulty_store import Traffic, faulty
-from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
+from magicfs.testing.store_faults import Actor, Crash, Fault, Kind, Request
 from proofs.scenes.hadoop_jobs import HadoopJob
 from proofs.scenes.unfinished import Bucket
 
@@ -73,7 +74,7 @@ def test_recover_tells_of_it_and_changes_nothing(
     before = left(bucket)
     code, out, _ = run("recover", url)
     assert code == 1
-    for told in (job.id, "S3A magic committer", "2 tasks, 4 files", f"{5 - completed} open"):
+    for told in (job.id, "Hadoop's magic committer", "2 tasks, 4 files", f"{5 - completed} open"):
         assert told in out
     assert ("3 of the files, by its driver" in out) is bool(completed)
     assert f"magicfs commit {url} --job {job.id} --driver-is-dead" in out
@@ -244,11 +245,9 @@ def test_open_job_of_ours_that_a_jvm_has_published_in_part_is_not_discarded(buck
 # -- killed anywhere ---------------------------------------------------------------------------------------
 
 
-def command(bucket: Bucket, name: str, job: str, *faults: Fault) -> Traffic:
-    """One command in a process of its own, whose store fails as told."""
-    traffic = Traffic(faults)
-    engine = Engine(faulty(MemoryStore(bucket.name, default_world()), traffic, Actor(name)), 4)
-    location = Location("memory", bucket.name, DESTINATION)
+def run_once(engine: Engine, name: str, job: str) -> None:
+    """One command in a process of its own."""
+    location = Location("memory", engine.store.bucket, DESTINATION)
 
     async def work() -> None:
         try:
@@ -262,6 +261,12 @@ def command(bucket: Bucket, name: str, job: str, *faults: Fault) -> Traffic:
             return
 
     asyncio.run(work())
+
+
+def command(bucket: Bucket, name: str, job: str, *faults: Fault, **told: Any) -> Traffic:
+    """One command, whose store fails as told."""
+    traffic = Traffic(faults, **told)
+    run_once(Engine(faulty(MemoryStore(bucket.name, default_world()), traffic, Actor(name)), 1), name, job)
     return traffic
 
 
@@ -313,36 +318,14 @@ def test_commands_at_once_agree(first: str, second: str) -> None:
     for number in range(1, requests + 1):
         bucket = Bucket(f"b-{uuid4().hex[:8]}")
         job = theirs(bucket)
-        paused_at(bucket, first, job.id, number, second)
+        engine = Engine(MemoryStore(bucket.name, default_world()), 4)
+
+        def meanwhile(
+            request: Request, number: int = number, job: str = job.id, engine: Engine = engine
+        ) -> None:
+            if request.number == number:
+                with ThreadPoolExecutor(1) as pool:
+                    pool.submit(run_once, engine, second, job).result()
+
+        command(bucket, first, job.id, before=meanwhile)
         end_of(bucket, bucket.url(DESTINATION), job, "commit")
-
-
-def paused_at(bucket: Bucket, first: str, job: str, number: int, second: str) -> None:
-    """Run one command, and another one whole before a request of the first."""
-
-    async def both() -> None:
-        store = MemoryStore(bucket.name, default_world())
-        location = Location("memory", bucket.name, DESTINATION)
-        done: list[asyncio.Task[None]] = []
-
-        async def act(name: str, engine: Engine) -> None:
-            try:
-                if name == "commit":
-                    await commit_listed(engine, location, job, driver_is_dead=True)
-                elif name == "abort":
-                    await abort_job(engine, location, job=job, driver_is_dead=True)
-                else:
-                    await recover_jobs(engine, location)
-            except MagicError:
-                return
-
-        class Paused(Traffic):
-            async def send(self, actor: Actor, operation: str, key: str, do: Any, *more: Any) -> Any:
-                if self.count + 1 == number and not done:
-                    done.append(asyncio.ensure_future(act(second, Engine(store, 4))))
-                    await done[0]
-                return await super().send(actor, operation, key, do, *more)
-
-        await act(first, Engine(faulty(store, Paused(), Actor("first")), 1))
-
-    asyncio.run(both())

@@ -131,7 +131,7 @@ def _print_job(url: str, job: RecoveredJob) -> None:
 def _found(job: RecoveredJob) -> str:
     if job.foreign is not None:
         age = human_age(job.age_s)
-        return f"a job of Hadoop's S3A {job.foreign.committer} committer, last written {age} ago"
+        return f"a job of Hadoop's {job.foreign.committer} committer, last written {age} ago"
     return job.found if job.found == "ended" else f"{job.found} since {human_age(job.age_s)}, on {job.host}"
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.connection import on_destination
+from magicfs.datasets.foreign_jobs.claim import take_over
 from magicfs.datasets.foreign_jobs.magic import remove_marker
 from magicfs.datasets.listed_jobs import Found, find
 from magicfs.engine import Engine
@@ -193,13 +194,16 @@ async def commit_listed(
     found = await find(engine, location, job, driver_is_dead=driver_is_dead, allow_empty=allow_empty)
     _check_tasks(found, tasks)
     transaction = JobTransaction(engine, found.context)
-    is_hadoops = found.job is None
-    driver = None if found.output is None else await transaction.take_over(may_create=is_hadoops)
+    driver = None
+    if found.foreign is not None:
+        driver = await take_over(engine, location, found.foreign, transaction)
+    elif found.output is not None:
+        driver = await transaction.take_over()
 
     async def load() -> JobOutput:
         return found.output or JobOutput()
 
     report = await transaction.commit(load, driver)
-    if is_hadoops or found.context.begun_by:
+    if found.context.begun_by:
         await remove_marker(engine, found.context.layout)
     return report

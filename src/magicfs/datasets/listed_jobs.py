@@ -8,9 +8,8 @@ from typing import Final, get_args
 
 from magicfs.datasets.connection import context_of, was_published
 from magicfs.datasets.foreign_jobs import magic
-from magicfs.datasets.foreign_jobs.discard import promise_missing
 from magicfs.datasets.foreign_jobs.fates import fates_of, open_uploads, refuse_gone
-from magicfs.datasets.foreign_jobs.magic import MagicJob
+from magicfs.datasets.foreign_jobs.job import DeadJob, promise_missing
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, UsageError
 from magicfs.filesystem.recording import write_id_of
@@ -43,7 +42,7 @@ class Found:
     context: JobContext
     job: JobObject | None  # None for a job of Hadoop's
     output: JobOutput | None  # what was listed; None past the commit point: the job's own facts name it
-    foreign: MagicJob | None = None
+    foreign: DeadJob | None = None
 
 
 async def find(

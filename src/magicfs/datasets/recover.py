@@ -17,7 +17,8 @@ from magicfs.datasets import flipped
 from magicfs.datasets.checkup import destinations_below
 from magicfs.datasets.connection import context_of, on_destination, was_published
 from magicfs.datasets.foreign_jobs import magic
-from magicfs.datasets.foreign_jobs.discard import as_left, promise_missing, refuse_half_published
+from magicfs.datasets.foreign_jobs.discard import refuse_half_published
+from magicfs.datasets.foreign_jobs.job import as_left, promise_missing
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats.job_object import JobObject

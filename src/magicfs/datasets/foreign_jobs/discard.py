@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
+from magicfs.datasets.connection import was_published
 from magicfs.datasets.foreign_jobs import magic
 from magicfs.datasets.foreign_jobs.fates import open_uploads, refuse_published
-from magicfs.datasets.foreign_jobs.magic import MagicJob
+from magicfs.datasets.foreign_jobs.job import FOUND, DeadJob, promise_missing
 from magicfs.engine import Engine
-from magicfs.errors import UsageError
 from magicfs.protocol import paths
 from magicfs.protocol.job_state import Wish
 from magicfs.protocol.paths import Location
@@ -17,19 +17,11 @@ from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.outcome import JobOutcome
 
-__all__ = ["FOUND", "as_left", "discard", "promise_missing", "refuse_half_published"]
-
-FOUND = "hadoop"
-
-
-def as_left(one: MagicJob) -> RecoveredJob:
-    """A job that somebody has to decide about."""
-    age_s = max(0.0, time.time() - one.modified)
-    return RecoveredJob(one.context.job, FOUND, "left", age_s, "", files=one.told.files, foreign=one.told)
+__all__ = ["discard", "refuse_half_published"]
 
 
 async def discard(
-    engine: Engine, location: Location, one: MagicJob, *, driver_is_dead: bool, dry_run: bool
+    engine: Engine, location: Location, one: DeadJob, *, driver_is_dead: bool, dry_run: bool
 ) -> RecoveredJob:
     """Abort a job's uploads and remove its work, under a job object, so that nobody commits it meanwhile.
 
@@ -38,10 +30,11 @@ async def discard(
     if not driver_is_dead:
         raise promise_missing(one)
     refuse_published(location.url, one.context.job, one.fates)
-    done = JobOutcome(aborted=one.told.uploads)
+    done, ended = JobOutcome(aborted=one.told.uploads), False
     if not dry_run:
         transaction = JobTransaction(engine, one.context)
         await transaction.take_over(may_create=True)
+        ended = await was_published(engine, location, one.context.job)  # by another command, just now
         done = await transaction.finish(Wish.ABORT, reason="its driver in a JVM is dead") or JobOutcome()
         done.warnings += [str(error) for error in await magic.remove_marker(engine, one.context.layout)]
         if done.unlisted is not None:
@@ -49,26 +42,13 @@ async def discard(
     return RecoveredJob(
         job_id=one.context.job,
         found=FOUND,
-        action="would abort" if dry_run else "aborted",
+        action="would abort" if dry_run else "ended elsewhere" if ended else "aborted",
         age_s=max(0.0, time.time() - one.modified),
         host="",
         uploads=done.aborted,
+        reason="it is published, and its files stay" if ended else "",
         warnings=tuple(done.warnings),
         foreign=one.told,
-    )
-
-
-def promise_missing(one: MagicJob, url: str = "") -> UsageError:
-    """The error for a command that was not told that no driver lives, or, with a URL, cannot be told."""
-    told = one.told
-    published = f", of which {told.published} are published already" if told.published else ""
-    how = "pass driver_is_dead=True, on the command line --driver-is-dead"
-    if url:
-        how = f"run magicfs commit {url} --driver-is-dead, or magicfs abort {url} --driver-is-dead"
-    return UsageError(
-        f"job {one.context.job} is one of Hadoop's S3A {told.committer} committer: {told.tasks} tasks have "
-        f"committed {told.files} files{published}; nothing was changed; its driver cannot be kept from "
-        f"committing or aborting it at the same time, so make sure that no process of it lives and {how}"
     )
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, get_args
 
 from magicfs.datasets.connection import context_of, was_published
 from magicfs.datasets.foreign_jobs.fates import Fates, OpenUploads, fates_of, open_uploads
+from magicfs.datasets.foreign_jobs.job import DeadJob
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, MagicError, ObjectNotFound
 from magicfs.formats.pending import Pending
@@ -30,11 +31,10 @@ from magicfs.report import ForeignJob
 from magicfs.stores.port import ObjectInfo
 from magicfs.transaction import output as job_output
 from magicfs.transaction.attempt_output import TaskOutput, delete_keys, read_pending
-from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import unfinished_among
 from magicfs.transaction.output import JobOutput
 
-__all__ = ["BEGUN_BY", "MagicJob", "fates_of_sets", "find_all", "find_one", "is_set", "remove_marker"]
+__all__ = ["BEGUN_BY", "fates_of_sets", "find_all", "find_one", "is_set", "remove_marker"]
 
 BEGUN_BY: Final = "hadoop-magic"
 # <NN>/<task>.pendingset, and <NN>/tasks/<attempt>/...; our own attempts begin with "attempt-".
@@ -43,23 +43,12 @@ _ATTEMPT: Final = re.compile(r"(?P<attempt>[0-9]{2,4})/")
 _OURS: Final = re.compile(r"facts/|[0-9]{2,4}/(sets/|tasks/attempt-)")
 
 
-@dataclass(frozen=True, slots=True)
-class MagicJob:
-    """A job of Hadoop's that has not ended."""
-
-    context: JobContext  # under which it is committed or aborted
-    output: JobOutput  # what its tasks have committed in the last job attempt
-    fates: Fates  # of these files
-    told: ForeignJob
-    modified: float  # when something of it was written last, in seconds since the epoch
-
-
-async def find_all(engine: Engine, location: Location) -> list[MagicJob]:
+async def find_all(engine: Engine, location: Location) -> list[DeadJob]:
     """Every job of Hadoop's magic committer at a destination, the oldest first."""
     prefix, places = paths.prefix_of(location.key), list[str]()
     listed = [one async for one in engine.store.list_directories(prefix + MAGIC)]
     await unfinished_among(engine, location.key, listed, visitors=False, gone=places)
-    found, there = list[MagicJob](), None
+    found, there = list[DeadJob](), None
     for place in sorted(places):
         magic, _, job = place.removeprefix(prefix).rstrip("/").partition("/")
         layout = layout_of(location.key, magic, job)
@@ -70,7 +59,7 @@ async def find_all(engine: Engine, location: Location) -> list[MagicJob]:
     return sorted(found, key=lambda one: (one.modified, one.context.job))
 
 
-async def find_one(engine: Engine, location: Location, job: JobId) -> MagicJob | None:
+async def find_one(engine: Engine, location: Location, job: JobId) -> DeadJob | None:
     """A job of Hadoop's magic committer; None if nothing of it is there, or it is ours, or published."""
     for name in get_args(LayoutName):
         layout = WorkLayout(location.key, job, 0, name)
@@ -95,7 +84,7 @@ async def _work_of(engine: Engine, layout: WorkLayout) -> list[ObjectInfo]:
 
 async def _examined(
     engine: Engine, location: Location, layout: WorkLayout, work: Sequence[ObjectInfo], there: OpenUploads
-) -> MagicJob:
+) -> DeadJob:
     names = [one.key[len(layout.job_directory) + 1 :] for one in work]
     attempts = [int(match["attempt"]) for match in map(_ATTEMPT.match, names) if match]
     layout = replace(layout, attempt=max(attempts, default=0))
@@ -124,7 +113,7 @@ async def _examined(
         doubtful=len(fates.doubtful),
         problem=problem,
     )
-    return MagicJob(context, output, fates, told, max(one.modified or 0.0 for one in work))
+    return DeadJob(context, output, fates, told, max(one.modified or 0.0 for one in work))
 
 
 async def fates_of_sets(engine: Engine, layout: WorkLayout, keys: Sequence[str], there: OpenUploads) -> Fates:
