@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Any, Final, cast
 from uuid import uuid4
 
 from magicfs import datasets
@@ -242,7 +242,7 @@ class Elsewhere(Watched):
         self.endings[f"{self.relation}, {'published' if published else 'not published'}"] += 1
 
 
-async def _recover(process: Process, where: Location, job: JobId, **wish: bool) -> None:
+async def _recover(process: Process, where: Location, job: JobId, **wish: Any) -> None:
     if any(one.job_id == job for one in await find_unfinished_jobs(process.engine, where.key)):
         await datasets.recover_jobs(process.engine, where, job=job, **wish)
 

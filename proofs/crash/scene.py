@@ -226,7 +226,7 @@ class Scene(Watched):
         if report is not None and report.undecided:
             await self._recovered(process, abort=True)
 
-    async def _recovered(self, process: Process, **wish: bool) -> datasets.RecoverReport | None:
+    async def _recovered(self, process: Process, **wish: Any) -> datasets.RecoverReport | None:
         """What ``magicfs recover --job`` does; None if the job has ended."""
         place = Location("memory", BUCKET, DESTINATION)
         try:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from magicfs import datasets
 from magicfs.committers.base import Committer
@@ -324,7 +325,7 @@ class Simulation(Watched):
 
     async def _recovery(self, process: Process, _number: int, job: DrawnJob) -> None:
         """Somebody is impatient, whether or not the driver lives."""
-        wishes: list[dict[str, bool]] = [{}, {}, {"rollback": True}, {"abort": True}]
+        wishes: list[dict[str, Any]] = [{}, {}, {"rollback": True}, {"abort": True}]
         if job.setting.winners == "listed" and job.setting.tracking == "store" and self.chances.one_in(4):
             # Whoever commits what is listed says that this is all.
             job.facts.tasks = frozenset()

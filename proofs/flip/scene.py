@@ -273,10 +273,10 @@ class FlipScene:
             found = await datasets.recover_jobs(process.engine, place, dry_run=True)
             for one in found.jobs:
                 if one.job_id == self.job and one.found not in {"flipped", "ended"}:
-                    how = "abort" if one.found in {"open", "prepared"} else "rollback"
+                    how: dict[str, Any] = {"abort" if one.found in {"open", "prepared"} else "rollback": True}
                     with suppress(CommitDenied, UsageError):  # it went on, or ended, in the meantime
                         reports.append(
-                            await datasets.recover_jobs(process.engine, place, job=self.job, **{how: True})
+                            await datasets.recover_jobs(process.engine, place, job=self.job, **how)
                         )
         reports.append(await datasets.recover_jobs(process.engine, place))
         if reports[-1].undecided:

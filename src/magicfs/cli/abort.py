@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from magicfs.cli.cluster import add_cluster, parse_cluster
 from magicfs.cli.printing import print_recovered
 from magicfs.cli.storage import add_storage_options, parse_storage_options
 
@@ -24,6 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="promise that no process of the job lives: for jobs of Hadoop's",
     )
     parser.add_argument("--dry-run", action="store_true", help="change nothing, and tell what would be done")
+    add_cluster(parser)
     add_storage_options(parser)
 
 
@@ -38,6 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         job=arguments.job,
         driver_is_dead=arguments.driver_is_dead,
         dry_run=arguments.dry_run,
+        cluster=parse_cluster(arguments),
         storage_options=parse_storage_options(arguments.storage_options),
     )
     nothing = f"nothing of job {arguments.job} is left under {report.url}; nothing was changed"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from magicfs.cli.cluster import add_cluster, parse_cluster
 from magicfs.cli.printing import print_fields, print_job_report, print_json, printable, write_line
 from magicfs.cli.storage import add_storage_options, parse_storage_options
 
@@ -35,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="let a job that has no files replace what is there, that is, delete it",
     )
     parser.add_argument("--dry-run", action="store_true", help="change nothing, and tell what would be done")
+    add_cluster(parser)
     add_storage_options(parser)
 
 
@@ -45,8 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
     from magicfs import datasets
 
     options = parse_storage_options(arguments.storage_options)
-    how = {"driver_is_dead": arguments.driver_is_dead, "allow_empty": arguments.allow_empty}
-    how["tasks"] = arguments.tasks
+    how: dict[str, Any] = {"driver_is_dead": arguments.driver_is_dead, "allow_empty": arguments.allow_empty}
+    how |= {"tasks": arguments.tasks, "cluster": parse_cluster(arguments)}
     if arguments.dry_run:
         listed = datasets.preview_commit(arguments.url, arguments.job, storage_options=options, **how)
         _tell_listed(listed, as_json=arguments.json)
@@ -65,7 +67,7 @@ def _tell_listed(listed: ListedJob, *, as_json: bool) -> None:
     print_fields(
         [
             ("job", listed.job_id),
-            ("found", "a job of Hadoop's S3A magic committer" if listed.found == "hadoop" else listed.found),
+            ("found", "a job of Hadoop's" if listed.found == "hadoop" else listed.found),
             ("done", "would commit"),
             ("conflict", listed.conflict),
             ("attempt", listed.attempt),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from magicfs.cli.cluster import add_cluster, parse_cluster
 from magicfs.cli.printing import print_recovered
 from magicfs.cli.storage import add_storage_options, parse_storage_options
 
@@ -28,6 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="discard a job that is still open; its driver can no longer commit",
     )
     parser.add_argument("--dry-run", action="store_true", help="change nothing, and tell what would be done")
+    add_cluster(parser)
     add_storage_options(parser)
 
 
@@ -43,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         rollback=arguments.rollback,
         abort=arguments.abort,
         dry_run=arguments.dry_run,
+        cluster=parse_cluster(arguments),
         storage_options=parse_storage_options(arguments.storage_options),
     )
     nothing = f"no unfinished job under {report.url}; nothing was changed"

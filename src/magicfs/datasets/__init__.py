@@ -6,6 +6,7 @@
 ``preview_commit``    say what ``commit`` would publish
 ``abort``             discard a job that is not committed, or what is left of one that has ended
 ``compact``           sum the manifests up, so that readers need not walk all of the chain
+``Cluster``           where Hadoop's staging committers keep what tasks have committed
 ====================  =======================================================================================
 
 Each is in a module of its name. ``read`` and ``verify`` read what is published, ``stocator`` what the
@@ -18,10 +19,12 @@ below a user's own magic path.
 from magicfs.datasets.abort import abort
 from magicfs.datasets.commit import ListedJob, commit, commit_listed, preview_commit
 from magicfs.datasets.compact import CompactReport, compact
+from magicfs.datasets.foreign_jobs.staging import Cluster
 from magicfs.datasets.recover import recover, recover_jobs
 from magicfs.report import RecoveredJob, RecoverReport
 
 __all__ = [
+    "Cluster",
     "CompactReport",
     "ListedJob",
     "RecoverReport",

@@ -14,8 +14,9 @@ from typing import Any, get_args
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.connection import context_of, on_destination
+from magicfs.datasets.foreign_jobs import magic, staging
 from magicfs.datasets.foreign_jobs.discard import discard
-from magicfs.datasets.foreign_jobs.magic import find_one
+from magicfs.datasets.foreign_jobs.staging import Cluster
 from magicfs.datasets.listed_jobs import hadoop_keys, work_of
 from magicfs.datasets.recover import recover_jobs
 from magicfs.engine import Engine
@@ -24,13 +25,14 @@ from magicfs.manifests import chain
 from magicfs.parallel import drained, raise_first
 from magicfs.protocol import flip, ids, paths
 from magicfs.protocol.ids import JobId
+from magicfs.protocol.job_state import BEFORE_COMMIT
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.report import RecoveredJob, RecoverReport
 from magicfs.stores.conditions import conditions_of
 from magicfs.transaction import job_location, jvm_commit
 from magicfs.transaction.flip_remains import find_beside
-from magicfs.transaction.others import find_unfinished_jobs
+from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.record import JobRecord
 from magicfs.transaction.sweep import SweepPlan, plan_sweep
 
@@ -46,6 +48,7 @@ def abort(
     job: str | None = None,
     driver_is_dead: bool = False,
     dry_run: bool = False,
+    cluster: Cluster | str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> RecoverReport:
@@ -61,6 +64,8 @@ def abort(
         driver_is_dead: Promise that no process of the job lives: needed for jobs of Hadoop's, whose drivers
             know no job object.
         dry_run: Change nothing; report what would be done.
+        cluster: Where a job of Hadoop's staging committers keeps what its tasks have committed, a URL or a
+            ``Cluster``.
         storage_options: Options of the wrapped filesystem, as for fsspec.
         filesystem: The fsspec filesystem to use, in place of ``storage_options``.
 
@@ -72,7 +77,8 @@ def abort(
         FormatError: The job object is malformed; nothing was changed.
         StoreError: Something could not be discarded; call again.
     """
-    how = {"job": job, "driver_is_dead": driver_is_dead, "dry_run": dry_run}
+    how: dict[str, Any] = {"job": job, "driver_is_dead": driver_is_dead, "dry_run": dry_run}
+    how["cluster"] = Cluster.of(cluster)
     report: RecoverReport = on_destination(abort_job, url, storage_options, filesystem, **how)
     return report
 
@@ -84,21 +90,44 @@ async def abort_job(
     job: str | None = None,
     driver_is_dead: bool = False,
     dry_run: bool = False,
+    cluster: Cluster | None = None,
 ) -> RecoverReport:
     """``abort``, on the store's loop."""
     if job is None:
-        return await recover_jobs(engine, location, abort=True, dry_run=dry_run)
+        return await recover_jobs(engine, location, abort=True, dry_run=dry_run, cluster=cluster)
     name = ids.job_id(job)
-    if any(one.job_id == name for one in await find_unfinished_jobs(engine, location.key)):
+    there = await find_unfinished_jobs(engine, location.key)
+    if (begun := next((one for one in there if one.job_id == name), None)) is not None:
+        if begun.job is not None and begun.job.begun_by == staging.BEGUN_BY:
+            return await _abort_staged(engine, location, begun, cluster, dry_run=dry_run)
         return await recover_jobs(engine, location, job=name, abort=True, dry_run=dry_run)
     if any(one.job == name and one.stage == "new" for one in await find_beside(engine, location.key)):
         return await recover_jobs(engine, location, job=name, abort=True, dry_run=dry_run)
     await _refuse_extra_destination(engine, location, name)
-    if (theirs := await find_one(engine, location, name)) is not None:
+    theirs = await magic.find_one(engine, location, name)
+    theirs = theirs or await staging.find_one(engine, location, cluster, name)
+    if theirs is not None:
         how = {"driver_is_dead": driver_is_dead, "dry_run": dry_run}
         return RecoverReport(location.url, (await discard(engine, location, theirs, **how),))
     swept = await _sweep(engine, location, name, driver_is_dead=driver_is_dead, dry_run=dry_run)
+    if not dry_run:
+        await staging.clear(cluster, name)  # what a command that was killed has left there
     return RecoverReport(location.url, () if swept is None else (swept,))
+
+
+async def _abort_staged(
+    engine: Engine, location: Location, begun: OtherJob, cluster: Cluster | None, *, dry_run: bool
+) -> RecoverReport:
+    """Discard a job of a staging committer that a command has begun to finish."""
+    if begun.job is None or begun.job.state not in BEFORE_COMMIT:
+        return await recover_jobs(engine, location, job=begun.job_id, abort=True, dry_run=dry_run)
+    context = context_of(location, begun.layout).of(begun.job)
+    await staging.sets_of(engine, context, cluster)  # or it says what to give
+    theirs = await staging.find_one(engine, location, cluster, begun.job_id)
+    if theirs is None:
+        return await recover_jobs(engine, location, job=begun.job_id, abort=True, dry_run=dry_run)
+    done = await discard(engine, location, theirs, driver_is_dead=True, dry_run=dry_run)
+    return RecoverReport(location.url, (done,))
 
 
 async def _sweep(
@@ -124,6 +153,14 @@ async def _sweep(
     if not uploads and not keys and not versions and not published:
         return None
     await _refuse_deeper(engine, location, job, {key for key, _ in uploads})
+    if uploads and not (keys or versions or published or driver_is_dead):
+        raise UsageError(
+            f"{len(uploads)} uploads are named after job {job}, and nothing else at {location.url} tells "
+            "whose it is: perhaps it is one of Hadoop's staging committer, which keeps its records in the "
+            "cluster's filesystem, and whose driver is alive; nothing was changed; make sure that no process "
+            "of it lives and pass driver_is_dead=True, on the command line --driver-is-dead, and cluster=, "
+            "on the command line --cluster-directory, if there is one"
+        )
     if not dry_run:
         for plan in plans:
             await _carry_out(engine, plan)

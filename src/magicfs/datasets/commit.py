@@ -17,6 +17,7 @@ from fsspec.spec import AbstractFileSystem
 from magicfs.datasets.connection import on_destination
 from magicfs.datasets.foreign_jobs.claim import take_over
 from magicfs.datasets.foreign_jobs.magic import remove_marker
+from magicfs.datasets.foreign_jobs.staging import BEGUN_BY, Cluster, clear
 from magicfs.datasets.listed_jobs import Found, find
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
@@ -75,6 +76,7 @@ def commit(
     tasks: int | None = None,
     driver_is_dead: bool = False,
     allow_empty: bool = False,
+    cluster: Cluster | str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> JobReport:
@@ -87,10 +89,12 @@ def commit(
         url: The destination, such as ``s3://bucket/sales``.
         job: The job's id.
         tasks: How many tasks must have committed, if that is known.
-        driver_is_dead: Promise that no driver of the job lives. Needed for jobs of Hadoop's S3A magic
-            committer, whose drivers know no job object and so cannot be kept from committing or aborting at
+        driver_is_dead: Promise that no driver of the job lives. Needed for jobs of Hadoop's,
+            whose drivers know no job object and so cannot be kept from committing or aborting at
             the same time. They are published as ``conflict="append"``.
         allow_empty: Let a job that has no files replace what is there, that is, delete it.
+        cluster: Where a job of Hadoop's staging committers keeps what its tasks have committed, a URL or a
+            ``Cluster``; it is published as ``append``, too.
         storage_options: Options of the wrapped filesystem, as for fsspec.
         filesystem: The fsspec filesystem to use, in place of ``storage_options``.
 
@@ -106,7 +110,8 @@ def commit(
         FormatError: The job object is malformed; nothing was changed.
         StoreError: The store refused or failed; call again.
     """
-    how = {"job": job, "tasks": tasks, "driver_is_dead": driver_is_dead, "allow_empty": allow_empty}
+    how: dict[str, Any] = {"job": job, "tasks": tasks, "driver_is_dead": driver_is_dead}
+    how |= {"allow_empty": allow_empty, "cluster": Cluster.of(cluster)}
     report: JobReport = on_destination(commit_listed, url, storage_options, filesystem, **how)
     return report
 
@@ -118,11 +123,13 @@ def preview_commit(
     tasks: int | None = None,
     driver_is_dead: bool = False,
     allow_empty: bool = False,
+    cluster: Cluster | str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> ListedJob:
     """What ``commit``, with the same arguments and errors, would publish. Nothing is changed."""
-    how = {"job": job, "tasks": tasks, "driver_is_dead": driver_is_dead, "allow_empty": allow_empty}
+    how: dict[str, Any] = {"job": job, "tasks": tasks, "driver_is_dead": driver_is_dead}
+    how |= {"allow_empty": allow_empty, "cluster": Cluster.of(cluster)}
     listed: ListedJob = on_destination(preview_listed, url, storage_options, filesystem, **how)
     return listed
 
@@ -135,9 +142,11 @@ async def preview_listed(
     tasks: int | None = None,
     driver_is_dead: bool = False,
     allow_empty: bool = False,
+    cluster: Cluster | None = None,
 ) -> ListedJob:
     """``preview_commit``, on the store's loop."""
-    found = await find(engine, location, job, driver_is_dead=driver_is_dead, allow_empty=allow_empty)
+    how = {"driver_is_dead": driver_is_dead, "allow_empty": allow_empty}
+    found = await find(engine, location, job, cluster=cluster, **how)
     _check_tasks(found, tasks)
     output = found.output or JobOutput()
     keys = list(islice(output.final_keys(), SUCCESS_MARKER_FILE_LIMIT))
@@ -189,9 +198,11 @@ async def commit_listed(
     tasks: int | None = None,
     driver_is_dead: bool = False,
     allow_empty: bool = False,
+    cluster: Cluster | None = None,
 ) -> JobReport:
     """``commit``, on the store's loop."""
-    found = await find(engine, location, job, driver_is_dead=driver_is_dead, allow_empty=allow_empty)
+    how = {"driver_is_dead": driver_is_dead, "allow_empty": allow_empty}
+    found = await find(engine, location, job, cluster=cluster, **how)
     _check_tasks(found, tasks)
     transaction = JobTransaction(engine, found.context)
     driver = None
@@ -206,4 +217,6 @@ async def commit_listed(
     report = await transaction.commit(load, driver)
     if found.context.begun_by:
         await remove_marker(engine, found.context.layout)
+    if found.context.begun_by == BEGUN_BY:
+        await clear(cluster, found.context.job)
     return report

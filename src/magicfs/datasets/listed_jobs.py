@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Final, get_args
 
 from magicfs.datasets.connection import context_of, was_published
-from magicfs.datasets.foreign_jobs import magic
+from magicfs.datasets.foreign_jobs import magic, staging
 from magicfs.datasets.foreign_jobs.fates import fates_of, open_uploads, refuse_gone
 from magicfs.datasets.foreign_jobs.job import DeadJob, promise_missing
+from magicfs.datasets.foreign_jobs.staging import Cluster
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, UsageError
 from magicfs.filesystem.recording import write_id_of
@@ -46,14 +47,20 @@ class Found:
 
 
 async def find(
-    engine: Engine, location: Location, job: str, *, driver_is_dead: bool, allow_empty: bool
+    engine: Engine,
+    location: Location,
+    job: str,
+    *,
+    driver_is_dead: bool,
+    allow_empty: bool,
+    cluster: Cluster | None = None,
 ) -> Found:
     """Find a job and what its tasks have committed; raises as ``datasets.commit`` does."""
     name = ids.job_id(job)
     others = await find_unfinished_jobs(engine, location.key)
     one = next((each for each in others if each.job_id == name), None)
     if one is None:
-        return await _find_hadoops(engine, location, name, driver_is_dead=driver_is_dead)
+        return await _find_hadoops(engine, location, name, cluster, driver_is_dead=driver_is_dead)
     if one.job is None:
         assert one.problem is not None
         raise one.problem
@@ -85,7 +92,10 @@ async def find(
             f"alone; nothing was changed; run magicfs abort {location.url} --job {name}, then the job again"
         )
     await _check_run(engine, location, one.job, others)
-    output = await job_output.load_listed(engine, context)
+    sets = None
+    if one.job.begun_by == staging.BEGUN_BY:
+        sets = await staging.sets_of(engine, context, cluster)
+    output = await job_output.load_listed(engine, context, sets)
     if not output.names and not allow_empty and one.job.restores is None:  # a rollback has no tasks
         raise _no_tasks(location, context.layout, one.job.committer)
     check_empty(context, output)
@@ -122,11 +132,14 @@ async def _check_run(engine: Engine, location: Location, job: JobObject, others:
         )
 
 
-async def _find_hadoops(engine: Engine, location: Location, job: JobId, *, driver_is_dead: bool) -> Found:
+async def _find_hadoops(
+    engine: Engine, location: Location, job: JobId, cluster: Cluster | None, *, driver_is_dead: bool
+) -> Found:
     """A job without a job object: one of Hadoop's, or one that has ended."""
     if await was_published(engine, location, job):
         raise ended(location.url, job)
     one = await magic.find_one(engine, location, job)
+    one = one or await staging.find_one(engine, location, cluster, job)
     if one is None:
         for name in get_args(LayoutName):
             if (await work_of(engine, location, job, name))[1]:
@@ -143,7 +156,7 @@ async def _find_hadoops(engine: Engine, location: Location, job: JobId, *, drive
         )
     if not one.told.tasks and not one.told.problem:
         raise _no_tasks(location, one.context.layout, vow=" --driver-is-dead")
-    output = await job_output.load_listed(engine, one.context)  # once more, for its errors
+    output = await job_output.load_listed(engine, one.context, one.cluster)  # once more, for its errors
     if output.without_write_id < output.files:
         raise ended(location.url, job)
     if not driver_is_dead:

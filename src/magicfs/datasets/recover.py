@@ -16,9 +16,10 @@ from fsspec.spec import AbstractFileSystem
 from magicfs.datasets import flipped
 from magicfs.datasets.checkup import destinations_below
 from magicfs.datasets.connection import context_of, on_destination, was_published
-from magicfs.datasets.foreign_jobs import magic
+from magicfs.datasets.foreign_jobs import magic, staging
 from magicfs.datasets.foreign_jobs.discard import refuse_half_published
 from magicfs.datasets.foreign_jobs.job import as_left, promise_missing
+from magicfs.datasets.foreign_jobs.staging import Cluster
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats.job_object import JobObject
@@ -41,6 +42,7 @@ def recover(
     rollback: bool = False,
     abort: bool = False,
     dry_run: bool = False,
+    cluster: Cluster | str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> RecoverReport:
@@ -56,6 +58,8 @@ def recover(
         rollback: Restore the old state instead. Possible until every file is visible; afterwards it refuses.
         abort: Discard a job that is still open. Its driver, if it lives, can no longer commit it.
         dry_run: Change nothing; report what would be done.
+        cluster: Where Hadoop's staging committers keep what their tasks have committed, a URL or a
+            ``Cluster``: their jobs are told, too.
         storage_options: Options of the wrapped filesystem, as for fsspec.
         filesystem: The fsspec filesystem to use, in place of ``storage_options``.
 
@@ -68,7 +72,8 @@ def recover(
         FormatError: The job object, or a fact that it names, is malformed; nothing was changed.
         StoreError: The store refused or failed; call again.
     """
-    how = {"job": job, "rollback": rollback, "abort": abort, "dry_run": dry_run}
+    how: dict[str, Any] = {"job": job, "rollback": rollback, "abort": abort, "dry_run": dry_run}
+    how["cluster"] = Cluster.of(cluster)
     report: RecoverReport = on_destination(recover_jobs, url, storage_options, filesystem, **how)
     return report
 
@@ -81,6 +86,7 @@ async def recover_jobs(
     rollback: bool = False,
     abort: bool = False,
     dry_run: bool = False,
+    cluster: Cluster | None = None,
 ) -> RecoverReport:
     """``recover``, on the store's loop."""
     if rollback and abort:
@@ -93,7 +99,7 @@ async def recover_jobs(
     if (one := _only_beside(beside, found, job, acting=rollback or abort)) is not None:
         done = [await flipped.end_of_job(engine, location, one, wish, dry_run=dry_run)]
         return RecoverReport(location.url, tuple(done))
-    foreign = await _foreign(engine, location, found, job, acting=rollback or abort)
+    foreign = await _foreign(engine, location, found, job, cluster, acting=rollback or abort)
     chosen = [] if foreign and job is not None else _chosen(found, location, job, acting=rollback or abort)
     done = [await _bring_to_an_end(engine, location, one, wish, dry_run=dry_run) for one in chosen]
     if job is None and not (rollback or abort):
@@ -104,12 +110,21 @@ async def recover_jobs(
 
 
 async def _foreign(
-    engine: Engine, location: Location, found: Sequence[OtherJob], job: str | None, *, acting: bool
+    engine: Engine,
+    location: Location,
+    found: Sequence[OtherJob],
+    job: str | None,
+    cluster: Cluster | None,
+    *,
+    acting: bool,
 ) -> list[RecoveredJob]:
     """Jobs of Hadoop's, which have no job object: they are told, for only a promise can end them."""
     if any(one.job_id == job for one in found):
         return []
-    listed = [one for one in await magic.find_all(engine, location) if job in {None, one.context.job}]
+    dead = [*await magic.find_all(engine, location), *await staging.find_all(engine, location, cluster)]
+    listed = [one for one in dead if job in {None, one.context.job}]
+    # One that a command has begun to finish is told as that job.
+    listed = [one for one in listed if one.context.job not in {each.job_id for each in found}]
     if listed and acting and (job is not None or not found):
         raise promise_missing(listed[0], f"{location.url} --job {listed[0].context.job}")
     return [] if acting else [as_left(one) for one in listed]

@@ -33,10 +33,9 @@ async def discard(
     done, ended = JobOutcome(aborted=one.told.uploads), False
     if not dry_run:
         transaction = JobTransaction(engine, one.context)
-        await transaction.take_over(may_create=True)
+        driver = await transaction.take_over(may_create=True)
         ended = await was_published(engine, location, one.context.job)  # by another command, just now
-        done = await transaction.finish(Wish.ABORT, reason="its driver in a JVM is dead") or JobOutcome()
-        done.warnings += [str(error) for error in await magic.remove_marker(engine, one.context.layout)]
+        done = await _discarded(engine, transaction, one, driver, ended=ended)
         if done.unlisted is not None:
             done.warnings.append(f"uploads that nothing records could not be looked for: {done.unlisted}")
     return RecoveredJob(
@@ -50,6 +49,20 @@ async def discard(
         warnings=tuple(done.warnings),
         foreign=one.told,
     )
+
+
+async def _discarded(
+    engine: Engine, transaction: JobTransaction, one: DeadJob, driver: str | None, *, ended: bool
+) -> JobOutcome:
+    """End a job that has been taken over."""
+    if one.cluster is None:
+        done = await transaction.finish(Wish.ABORT, reason="its driver in a JVM is dead") or JobOutcome()
+        done.warnings += [str(error) for error in await magic.remove_marker(engine, one.context.layout)]
+        return done
+    # Nothing in the store records its uploads.
+    await transaction.abort([] if ended else list(one.output.pendings()), driver, given=False)
+    await one.cluster.clear()
+    return JobOutcome(aborted=one.told.uploads)
 
 
 async def refuse_half_published(engine: Engine, location: Location, context: JobContext) -> None:

@@ -1,0 +1,220 @@
+"""Jobs of Hadoop's staging committers, whose tasks hand their pending sets over in the cluster's filesystem.
+
+Nothing at the destination tells of them but open uploads. In the cluster directory each has
+``<user>/<job>/staging-uploads/_temporary/<N>/<task>``, and the sets there tell where their files belong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
+
+from fsspec.core import url_to_fs
+
+from magicfs.committers.options import StagingOptions
+from magicfs.committers.staging.cluster import ClusterSets
+from magicfs.committers.staging.cluster_files import ClusterFiles, ClusterLayout
+from magicfs.datasets.connection import context_of, was_published
+from magicfs.datasets.foreign_jobs.fates import OpenUploads, fates_of, open_uploads
+from magicfs.datasets.foreign_jobs.job import DeadJob
+from magicfs.engine import Engine
+from magicfs.errors import CommitFailed, FormatError, MagicError, UsageError
+from magicfs.filesystem.recording import write_id_of
+from magicfs.formats.pending import Pending
+from magicfs.formats.pendingset import PendingSet
+from magicfs.hadoop.options import HadoopOptions, cluster_url
+from magicfs.protocol import ids
+from magicfs.protocol.ids import JobId
+from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.paths import Location
+from magicfs.report import ForeignJob
+from magicfs.transaction import output as job_output
+from magicfs.transaction.context import JobContext
+from magicfs.transaction.output import JobOutput
+
+__all__ = ["BEGUN_BY", "Cluster", "clear", "find_all", "find_one", "sets_of"]
+
+BEGUN_BY: Final = "hadoop-staging"
+_PARTITION: Final = "partition: "
+_PLACE: Final = "fs.s3a.committer.staging.tmp.path"
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where Hadoop's staging committers keep the pending sets of their jobs.
+
+    Attributes:
+        directory: fsspec URL of the directory, ``fs.s3a.committer.staging.tmp.path``.
+        user: Whose jobs; None for those of all users.
+        storage_options: Options of its filesystem, as for fsspec.
+    """
+
+    directory: str
+    user: str | None = None
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, given: Cluster | str | None) -> Cluster | None:
+        """What was given, a URL or the whole."""
+        return cls(given) if isinstance(given, str) else given
+
+    @classmethod
+    def from_hadoop_conf(cls, conf: Mapping[str, str]) -> Self:
+        """Where a configuration of Hadoop's puts it: without ``fs.s3a.committer.staging.tmp.path``, as Hadoop
+        does, to ``tmp/staging`` in the user's home of ``fs.defaultFS``.
+        """
+        options = HadoopOptions(conf)
+        return cls(cluster_url(options, options.get(_PLACE) or "tmp/staging"))
+
+
+async def find_all(engine: Engine, location: Location, cluster: Cluster | None) -> list[DeadJob]:
+    """Every job in a cluster directory whose files belong to a destination. Raises UsageError if the
+    directory cannot be read.
+    """
+    found, there = list[DeadJob](), None
+    for user, job in [] if cluster is None else await _jobs(cluster):
+        there = there or await open_uploads(engine, location.key)
+        one = await _examined(engine, location, cluster, user, job, there)
+        if one is not None and one.told.files and not await was_published(engine, location, job):
+            found.append(one)
+    return sorted(found, key=lambda one: (one.modified, one.context.job))
+
+
+async def find_one(engine: Engine, location: Location, cluster: Cluster | None, job: JobId) -> DeadJob | None:
+    """A job in a cluster directory; None if it is not there, is ours, or is published."""
+    for user, name in [] if cluster is None else await _jobs(cluster):
+        if name == job and not await was_published(engine, location, job):
+            there = await open_uploads(engine, location.key)
+            return await _examined(engine, location, cluster, user, job, there)
+    return None
+
+
+async def sets_of(engine: Engine, context: JobContext, cluster: Cluster | None) -> ClusterSets:
+    """The sets of a job that a command has begun to finish. Raises UsageError if they are not to be found."""
+    for user, name in [] if cluster is None else await _jobs(cluster):
+        if name == context.job and cluster is not None:
+            return _sets(engine, context, cluster, user)
+    raise UsageError(
+        f"job {context.job} is one of Hadoop's staging committer, and what its tasks have committed is not "
+        "here but in the cluster's filesystem; nothing was changed; give that directory, on the command line "
+        "by --cluster-directory or --hadoop-conf"
+    )
+
+
+async def clear(cluster: Cluster | None, job: JobId) -> None:
+    """Remove the directory of a job that has ended. A second call does nothing."""
+
+    def work(place: ClusterFiles) -> None:
+        for user in _users(place, cluster):
+            place.remove(ClusterLayout(user, job).job_directory)
+
+    if cluster is not None:
+        await _in_thread(cluster, work)
+
+
+async def _jobs(cluster: Cluster) -> list[tuple[str, JobId]]:
+    def work(place: ClusterFiles) -> list[tuple[str, JobId]]:
+        found = []
+        for user in _users(place, cluster):
+            for name in place.names(user):
+                with suppress(UsageError):
+                    job = ids.job_id(name)
+                    if place.is_there(ClusterLayout(user, job).attempts_directory):
+                        found.append((user, job))
+        return found
+
+    found: list[tuple[str, JobId]] = await _in_thread(cluster, work)
+    return found
+
+
+def _users(place: ClusterFiles, cluster: Cluster | None) -> list[str]:
+    if cluster is not None and cluster.user is not None:
+        return [cluster.user]
+    return [name for name in place.names("") if not name.startswith(".")]
+
+
+async def _in_thread(cluster: Cluster, work: Any) -> Any:
+    def call() -> Any:
+        return work(ClusterFiles(*url_to_fs(cluster.directory, **cluster.storage_options)))
+
+    try:
+        return await asyncio.to_thread(call)
+    except Exception as error:
+        raise UsageError(
+            f"the cluster directory {cluster.directory!r} cannot be used: {error!r}; nothing was changed; "
+            "check the URL, and that this machine reaches it"
+        ) from error
+
+
+def _sets(engine: Engine, context: JobContext, cluster: Cluster, user: str) -> ClusterSets:
+    options = StagingOptions(
+        cluster_directory=cluster.directory,
+        cluster_storage_options=cluster.storage_options,
+        cluster_user=user,
+    )
+    return ClusterSets(engine, context, options)
+
+
+async def _examined(
+    engine: Engine,
+    location: Location,
+    cluster: Cluster | None,
+    user: str,
+    job: JobId,
+    there: OpenUploads,
+) -> DeadJob | None:
+    assert cluster is not None
+    directory = ClusterLayout(user, job).attempts_directory
+    names = await _in_thread(cluster, lambda place: place.names(directory))
+    numbers = [int(name) for name in names if name.isdecimal()]
+    layout = WorkLayout(location.key, job, max(numbers, default=0))
+    context = context_of(location, layout)
+    context = replace(context, unique_names=False, committer="directory", begun_by=BEGUN_BY)
+    sets = _sets(engine, context, cluster, user)
+    pendings = await _recorded(sets)
+    if any(write_id_of(one) is not None or _place_of(one) != location.path for one in pendings):
+        return None  # it is one of ours, or publishes elsewhere
+    output, problem = JobOutput(), ""
+    try:
+        output = await job_output.load_listed(engine, context, sets)
+    except MagicError as error:
+        problem = str(error)
+    fates = await fates_of(engine, pendings, there)
+    told = ForeignJob(
+        committer="staging",
+        attempt=layout.attempt,
+        tasks=output.tasks,
+        files=output.files,
+        bytes=output.bytes,
+        published=len(fates.published),
+        uploads=len(fates.open),
+        gone=len(fates.gone),
+        doubtful=len(fates.doubtful),
+        problem=problem,
+    )
+    modified = max((one.created_ms / 1000 for one in pendings), default=0.0)
+    return DeadJob(context, output, fates, told, modified, sets)
+
+
+async def _recorded(sets: ClusterSets) -> list[Pending]:
+    """The uploads that committed tasks name; a malformed set names none."""
+    found: list[Pending] = []
+    with suppress(CommitFailed):  # a file that is called like no task
+        keys = [one.key for one in await sets.listed()]
+        async with aclosing(sets.read_ahead(keys)) as read:
+            async for key, raw in read:
+                with suppress(FormatError):
+                    found.extend(PendingSet.from_bytes(sets.where(key), raw).commits)
+    return found
+
+
+def _place_of(pending: Pending) -> str:
+    """The destination of a file's job: Hadoop notes in which directory below it the file lies."""
+    directory, _, _ = pending.destination_key.rpartition("/")
+    below = pending.text.removeprefix(_PARTITION)
+    if below != pending.text and directory.endswith(below):
+        directory = directory.removesuffix(below).rstrip("/")
+    return f"{pending.bucket}/{directory}".rstrip("/")
