@@ -135,6 +135,8 @@ def _half_published_is_never_swept(ground: Ground) -> None:
 
 @case("a")
 def _purged_by_a_neighbour(ground: Ground) -> None:
+    if ground.layout == "__magic":
+        return  # there the neighbour removes the job's records, too
     place = ground.place("a")
     ground.runs("magic", place, end="none")
     neighbour = Place(place.server, place.key)
