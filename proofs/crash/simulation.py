@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from magicfs import datasets
 from magicfs.committers.base import Committer
@@ -325,7 +324,7 @@ class Simulation(Watched):
 
     async def _recovery(self, process: Process, _number: int, job: DrawnJob) -> None:
         """Somebody is impatient, whether or not the driver lives."""
-        wishes: list[dict[str, Any]] = [{}, {}, {"rollback": True}, {"abort": True}]
+        wishes: list[dict[str, bool]] = [{}, {}, {"rollback": True}, {"abort": True}]
         if job.setting.winners == "listed" and job.setting.tracking == "store" and self.chances.one_in(4):
             # Whoever commits what is listed says that this is all.
             job.facts.tasks = frozenset()
@@ -334,7 +333,7 @@ class Simulation(Watched):
         if self.chances.company == "drivers":
             wishes = [{"abort": True}]
         wish = self.chances.random.choice(wishes)
-        await datasets.recover_jobs(process.engine, _PLACE, job=job.context.job, **wish)
+        await datasets.recover_jobs(process.engine, _PLACE, job=job.context.job, **wish)  # type: ignore[arg-type]
 
     async def _clock_jumps(self) -> Outcome:
         for _ in range(3):

@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
-from typing import Any
 
 from magicfs.engine import Engine
 from magicfs.errors import (
@@ -29,10 +28,10 @@ from magicfs.manifests.runs import job_of_run
 from magicfs.parallel import raise_first
 from magicfs.protocol.job_state import BEFORE_COMMIT, Decision, JobState, Wish, decide
 from magicfs.protocol.steps import Abort, Batch
-from magicfs.report import JobReport, job_report
+from magicfs.report import JobReport
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.interrupt import held
-from magicfs.transaction import flip_checks, jvm_commit, late_driver, outcome, publish, setup
+from magicfs.transaction import flip_checks, job_reports, jvm_commit, late_driver, outcome, setup
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.current_driver import check_driver
 from magicfs.transaction.delegate import CompleteRemotely
@@ -176,7 +175,7 @@ class JobTransaction:
                 output = await self._loaded(load, record, version)
                 if not output.names and (success := await self._seen_of_jvm()) is not None:
                     # A staging committer of Hadoop's, which leaves our job object.
-                    adopted = await self._adopted(success, None, started)
+                    adopted = await job_reports.adopted(self.engine, self.context, success, None, started)
                     version = await record.move(version, JobState.ABORTING, reason="a JVM has committed it")
                     await executor.run(version)
                     return adopted
@@ -197,12 +196,12 @@ class JobTransaction:
                 raise
             raise outcome.undecided(self.context, error) from error
         if done.end is JobEnd.ELSEWHERE:
-            return await self._ended_elsewhere(record, started, expected)
+            return await job_reports.ended_elsewhere(self.engine, self.context, record, started, expected)
         if done.end is not JobEnd.PUBLISHED:
             raise outcome.not_published(self.context, done)
         if expected is not None:
             done.warnings += await late_driver.check(self.engine, self.context, record, expected, done.output)
-        return self._report(done, started)
+        return job_reports.published(self.context, done, started)
 
     async def _moved(self, record: JobRecord, driver: str | None) -> JobVersion | None:
         version = await record.read()
@@ -346,64 +345,5 @@ class JobTransaction:
     async def _manifest(self, engine: Engine, record: JobRecord) -> Manifest | None:
         return await chain.read(engine.store, self._destination, self.context.job, record.conditions)
 
-    # -- the report ------------------------------------------------------------------------------------
-
-    async def _ended_elsewhere(
-        self, record: JobRecord, started: float, expected: Committed | None
-    ) -> JobReport:
-        if (success := await self._seen_of_jvm()) is not None:
-            return await self._adopted(success, expected, started)
-        manifests = await late_driver.manifests_of(self.engine, self.context, record)
-        if not manifests:
-            raise CommitDenied(
-                f"job {self.context.job} has ended without being published: another process aborted it or "
-                "rolled it back; run the job again"
-            )
-        published = late_driver.published_by_manifests(manifests)
-        warnings = late_driver.compare(self.context, expected, published)
-        sizes = [one.size for each in manifests for one in each.files]
-        return self._report_of(
-            started=started,
-            tasks=0,
-            files=len(sizes),
-            size=sum(sizes),
-            keys=published,
-            warnings=(outcome.ENDED_ELSEWHERE, *warnings),
-        )
-
     async def _seen_of_jvm(self) -> SuccessData | None:
         return await jvm_commit.seen(self.engine, self._destination, self.context.job)
-
-    async def _adopted(self, success: SuccessData, expected: Committed | None, started: float) -> JobReport:
-        """The report of a job that a JVM has committed, once it has a manifest."""
-        adopted = await jvm_commit.adopt(self.engine, self.context, success, expected)
-        published = late_driver.published_by_manifests([adopted.manifest])
-        sizes = [one.size for one in adopted.manifest.files]
-        return self._report_of(
-            started=started,
-            tasks=0,
-            files=len(sizes),
-            size=sum(sizes),
-            keys=published,
-            warnings=(*adopted.warnings, *late_driver.compare(self.context, expected, published)),
-        )
-
-    def _report(self, done: JobOutcome, started: float) -> JobReport:
-        output = done.output
-        return self._report_of(
-            started=started,
-            tasks=output.tasks,
-            files=output.files + len(output.restored),
-            size=output.bytes + sum(one.size for one in output.restored.values()),
-            keys=output.shown_keys(self._destination),
-            warnings=done.warnings,
-            statistics=publish.job_statistics(output),
-            uploads_aborted=done.aborted,
-            files_deleted=done.deleted,
-        )
-
-    def _report_of(self, **figures: Any) -> JobReport:
-        job, url = self.context.job, self.context.url
-        key = chain.manifest_key(self._destination, job)
-        how = (self.context.committer, self.context.conflict)
-        return job_report(job, url, *how, manifest_key=key, **figures)
