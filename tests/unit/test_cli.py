@@ -329,6 +329,14 @@ class TestShow:
         assert job.id in shown
         assert "50% +#ä" in shown
 
+    def test_metrics_of_0_are_counted_and_not_listed(self, tmp_path, capsys):
+        document = json.loads((GOLDEN / "s3a_SUCCESS.json").read_text())
+        document["metrics"] = {"object_put_requests": 12} | {f"action_{number}": 0 for number in range(188)}
+        (tmp_path / "_SUCCESS").write_text(json.dumps(document))
+        assert cli.main(["show", str(tmp_path / "_SUCCESS")]) == 0
+        lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("metric")]
+        assert lines == [["metric", "object_put_requests", "12"], ["metrics", "of", "0", "188"]]
+
     def test_file_url_is_a_local_path(self, capsys):
         assert cli.main(["show", f"file://{GOLDEN / 'g3.pending'}"]) == 0
 

@@ -242,6 +242,32 @@ def test_open_job_of_ours_that_a_jvm_has_published_in_part_is_not_discarded(buck
     assert (work(bucket), bucket.uploads()) == ([], [])
 
 
+def test_job_of_ours_whose_uploads_a_neighbour_purged_is_told_the_cause(bucket: Bucket, url: str) -> None:
+    with (
+        pytest.raises(CommitFailed, match=r"fs\.s3a\.committer\.abort\.pending\.uploads=true"),
+        magicfs.Job(url, conflict="append") as job,
+    ):
+        with job.task(0) as task:
+            task.filesystem.pipe_file(f"{task.path}/a.bin", b"ours")
+        store = MemoryStore(bucket.name, default_world())
+
+        async def purge() -> None:
+            for upload in [one async for one in store.list_uploads("")]:
+                await store.abort_upload(upload.key, upload.upload_id)
+
+        asyncio.run(purge())
+    assert left(bucket) == ({}, [])
+
+
+@pytest.mark.parametrize("mode", ["replace", "replace_partitions"])
+def test_refusal_of_an_empty_job_says_what_it_would_do(url: str, mode: str) -> None:
+    job = magicfs.Job(url, conflict=mode).setup()
+    wanted = "would only delete what is there" if mode == "replace" else "has no partition to replace then"
+    with pytest.raises(UsageError, match=wanted):
+        job.commit([])
+    job.abort()
+
+
 # -- killed anywhere ---------------------------------------------------------------------------------------
 
 

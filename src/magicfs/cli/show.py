@@ -183,7 +183,8 @@ def _show_success(url: str, success: SuccessData) -> None:
             ("state", success.state),
             ("stage", success.stage),
             *((f"diagnostic {name}", value) for name, value in success.diagnostics.items()),
-            *((f"metric {name}", value) for name, value in success.metrics.items()),
+            *((f"metric {name}", value) for name, value in success.metrics.items() if value),
+            ("metrics of 0", sum(not value for value in success.metrics.values()) or None),
             *((f"counted {name}", value) for name, value in _counters(success.statistics)),
             ("files named", len(success.filenames)),
         ]

@@ -14,6 +14,7 @@ from magicfs.errors import (
     OutputExists,
     ProtocolViolation,
     StoreError,
+    UploadNotFound,
 )
 from magicfs.protocol.job_state import JobState, Wish
 from magicfs.transaction.context import JobContext
@@ -47,6 +48,12 @@ class JobEnd(Enum):
     ABORTED = "aborted"
     LEFT = "left to its driver"
     ELSEWHERE = "ended by another process"
+
+
+_PURGED = (
+    "its upload is gone: a lifecycle rule has aborted it, or a job of Hadoop's S3A that ended at the same "
+    "destination with fs.s3a.committer.abort.pending.uploads=true, its default; "
+)
 
 
 @dataclass(slots=True)
@@ -147,9 +154,10 @@ def not_published(context: JobContext, outcome: JobOutcome) -> CommitFailed | Co
             f"job {context.job} was {outcome.end.value} by another process; run the job again"
         )
     done, failed = outcome.lists["done"], outcome.lists["failed"]
+    why = _PURGED if isinstance(outcome.failure, UploadNotFound) else ""
     error = CommitFailed(
         f"{failed[0]} could not be published; the {len(done)} files that had become visible were removed "
-        f"again and the rest discarded; run the job again: {outcome.failure}",
+        f"again and the rest discarded; {why}run the job again: {outcome.failure}",
         **outcome.lists,
     )
     error.__cause__ = outcome.failure

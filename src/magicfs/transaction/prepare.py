@@ -163,9 +163,12 @@ def check_empty(context: JobContext, output: JobOutput) -> None:
         return
     destination = context.layout.destination
     if not any(paths.is_under(key, destination) for key in output.final_keys()):
+        would = "would only delete what is there"
+        if context.conflict == "replace_partitions":
+            would = "has no partition to replace then"
         raise UsageError(
-            f"job {context.job} has no files, and conflict={context.conflict!r} would only delete what is "
-            "there; nothing was changed; pass allow_empty=True if that is meant"
+            f"job {context.job} has no files, and conflict={context.conflict!r} {would}; nothing was "
+            "changed; pass allow_empty=True if that is meant"
         )
 
 
