@@ -111,7 +111,7 @@ def _killed_after_five_of_sixteen_completes(ground: Ground) -> None:
     before = place.below(), place.uploads()
     status, text = said("recover", place.url)
     check(status, 1, "recover")
-    _is_told(text, place, "8 tasks, 16 files", "5 of the files, by its driver", "11 open")
+    _is_told(text, place, "8 tasks, 16 files", "5 of the files, by its driver", "11 uploads that are open")
     check((place.below(), place.uploads()), before, "after recover")
     does("commit", place.url, "--job", place.job, "--driver-is-dead")
     place.holds(rows_of("jvm", _EIGHT), "commit")
@@ -151,12 +151,42 @@ def _purged_by_a_neighbour(ground: Ground) -> None:
     place.holds(rows_of("jvm", [8]), "abort")
 
 
-def _half_published(ground: Ground) -> Place:
+@case("a")
+def _staging_job(ground: Ground) -> None:
+    for committer in ("directory", "partitioned"):
+        parts = "root" if committer == "directory" else "p=0,p=1"
+        for end in ("commit", "abort"):
+            place = ground.place("a")
+            ground.runs(committer, place, parts=parts, end="none")
+            named = ("--job", place.job, "--cluster-directory", ground.cluster)
+            _is_told(said("recover", place.url, *named)[1], place, "4 tasks, 8 files", "8 uploads")
+            check(said("abort", place.url, "--job", place.job)[0], 2, "abort without the promise")
+            check(said(end, place.url, *named)[0], 2, f"{end} without the promise")
+            does(end, place.url, *named, "--driver-is-dead")
+            place.holds(rows_of("jvm", range(4)) if end == "commit" else [], f"{committer}, {end}")
+            check(said("recover", place.url, *named[2:])[0], 0, "recover afterwards")
+
+
+@case("a")
+def _staging_job_killed_after_five_of_sixteen_completes(ground: Ground) -> None:
+    place = _half_published(ground, "directory")
+    named = ("--job", place.job, "--cluster-directory", ground.cluster)
+    _is_told(
+        said("recover", place.url, *named)[1], place, "8 tasks, 16 files", "5 of the files, by its driver"
+    )
+    status, text = said("abort", place.url, *named, "--driver-is-dead")
+    check((status, "5 of 16 files" in text), (4, True), "abort")
+    does("commit", place.url, *named, "--driver-is-dead")
+    place.holds(rows_of("jvm", _EIGHT), "commit")
+    does("verify", place.url)
+
+
+def _half_published(ground: Ground, committer: str = "magic") -> Place:
     """A job whose JVM was killed after 5 of 16 completes."""
     place = ground.place("a")
     with ground.killable() as (peer, proxy):
         proxy.add(Rule("CompleteMultipartUpload", Action.HANG, skip=5))
-        driver = in_background(lambda: ground.run("magic", place, peer, tasks="0-7"))
+        driver = in_background(lambda: ground.run(committer, place, peer, tasks="0-7"))
         until = time.monotonic() + 90
         while not proxy.caught and not driver.done() and time.monotonic() < until:
             time.sleep(0.01)

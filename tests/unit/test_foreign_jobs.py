@@ -74,7 +74,12 @@ def test_recover_tells_of_it_and_changes_nothing(
     before = left(bucket)
     code, out, _ = run("recover", url)
     assert code == 1
-    for told in (job.id, "Hadoop's magic committer", "2 tasks, 4 files", f"{5 - completed} open"):
+    for told in (
+        job.id,
+        "Hadoop's magic committer",
+        "2 tasks, 4 files",
+        f"{5 - completed} uploads",
+    ):
         assert told in out
     assert ("3 of the files, by its driver" in out) is bool(completed)
     assert f"magicfs commit {url} --job {job.id} --driver-is-dead" in out

@@ -73,7 +73,12 @@ def test_recover_tells_of_it_and_changes_nothing(
     before = bucket.objects(), bucket.uploads()
     code, out, _ = run("recover", url, "--cluster-directory", where(job))
     assert code == 1
-    for told in (job.id, "Hadoop's staging committer", "2 tasks, 4 files", f"{4 - completed} open"):
+    for told in (
+        job.id,
+        "Hadoop's staging committer",
+        "2 tasks, 4 files",
+        f"{4 - completed} uploads",
+    ):
         assert told in out
     assert len(recover(url, cluster=where(job)).jobs) == 1
     assert recover(url).jobs == ()

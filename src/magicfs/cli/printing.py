@@ -141,6 +141,7 @@ def _come_to(one: ForeignJob | None) -> list[tuple[str, object]]:
 
     if one is None:
         return []
+    what = "files to be renamed" if one.committer == "manifest" else "uploads that are open"
     return [
         ("attempt", one.attempt),
         ("committed", f"{one.tasks} tasks, {one.files} files ({human_bytes(one.bytes)})"),
@@ -150,7 +151,7 @@ def _come_to(one: ForeignJob | None) -> list[tuple[str, object]]:
             f"{one.doubtful} files: perhaps its driver has published them" if one.doubtful else None,
         ),
         ("gone", f"{one.gone} files: nobody can publish them any more" if one.gone else None),
-        ("uploads", f"{one.uploads} open" if one.uploads else None),
+        ("waiting", f"{one.uploads} {what}" if one.uploads else None),
         ("problem", one.problem),
     ]
 
