@@ -15,6 +15,7 @@ from magicfs.errors import (
     ProtocolViolation,
     StoreError,
     UploadNotFound,
+    UsageError,
 )
 from magicfs.protocol.job_state import JobState, Wish
 from magicfs.transaction.context import JobContext
@@ -25,6 +26,7 @@ __all__ = [
     "JobEnd",
     "JobOutcome",
     "ended",
+    "has_no_files",
     "not_cleared",
     "not_published",
     "not_undone",
@@ -100,6 +102,17 @@ def run_is_published(context: JobContext, job: str) -> OutputExists:
     return OutputExists(
         f"the run {context.run_id!a} was published at {context.url} by job {job}, and rerun='fail' publishes "
         "no run twice; nothing was changed; use another run_id for other data, or rerun='skip'"
+    )
+
+
+def has_no_files(context: JobContext) -> UsageError:
+    """A job without files replaces nothing, unless ``allow_empty`` was given."""
+    would = "would only delete what is there"
+    if context.conflict == "replace_partitions":
+        would = "has no partition to replace then"
+    return UsageError(
+        f"job {context.job} has no files, and conflict={context.conflict!r} {would}; nothing was "
+        "changed; pass allow_empty=True if that is meant"
     )
 
 

@@ -40,7 +40,7 @@ from magicfs.transaction import (
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.other_datasets import InTheWay, described, look_again, url_of
 from magicfs.transaction.others import OtherJob, conflicting, find_unfinished_jobs
-from magicfs.transaction.outcome import undecided
+from magicfs.transaction.outcome import has_no_files, undecided
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobRecord, JobVersion, new_token
 
@@ -163,13 +163,7 @@ def check_empty(context: JobContext, output: JobOutput) -> None:
         return
     destination = context.layout.destination
     if not any(paths.is_under(key, destination) for key in output.final_keys()):
-        would = "would only delete what is there"
-        if context.conflict == "replace_partitions":
-            would = "has no partition to replace then"
-        raise UsageError(
-            f"job {context.job} has no files, and conflict={context.conflict!r} {would}; nothing was "
-            "changed; pass allow_empty=True if that is meant"
-        )
+        raise has_no_files(context)
 
 
 async def _announce_and_look(
