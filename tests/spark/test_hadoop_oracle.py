@@ -261,7 +261,9 @@ def _defaults() -> dict[str, str]:
 
 @pytest.mark.parametrize("committer", ["file", "directory", "partitioned", "magic"])
 @pytest.mark.parametrize("url", ["s3a://bucket/x", "abfs://c@a.dfs.core.windows.net/x", "gs://bucket/x"])
-def test_defaults_of_a_release_are_those_of_its_own_files(url: str, committer: str) -> None:
+def test_defaults_of_a_release_are_those_of_its_own_files(
+    url: str, committer: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """All of Hadoop's own defaults are understood, and change nothing of what ``hadoop=`` knows by itself."""
     release = hadoop_version()
     named = {"fs.s3a.committer.name": committer}
@@ -269,3 +271,5 @@ def test_defaults_of_a_release_are_those_of_its_own_files(url: str, committer: s
         named, url, hadoop=release
     )
     assert from_hadoop_conf(_defaults(), url, hadoop=release) == from_hadoop_conf({}, url, hadoop=release)
+    assert from_hadoop_conf(_defaults(), url, hadoop=release).storage_options == {}
+    assert caplog.text == ""

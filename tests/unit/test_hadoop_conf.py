@@ -720,3 +720,10 @@ def test_job_with_these_options_writes_as_s3a_would() -> None:
     job = magicfs.Job("s3://sales/x", hadoop="3.5", storage_options=dict(found.storage_options), **found)
     assert job.spec.object_settings == {"ServerSideEncryption": "aws:kms"}
     assert "secret-a" not in repr(job.spec)
+
+
+def test_empty_options_say_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    names = ("fs.s3a.encryption.key", "fs.s3a.encryption.algorithm", "fs.s3a.threads.max", BUFFER)
+    found = from_hadoop_conf(dict.fromkeys(names, " "), "s3a://sales/x")
+    assert (found, found.ignored, found.storage_options) == ({"conflict": "append"}, {}, {})
+    assert caplog.text == ""

@@ -293,7 +293,7 @@ def _committer(options: HadoopOptions, scheme: str) -> str | None:
 
 def _ignored(options: HadoopOptions, committer: str) -> dict[str, str]:
     """Options of the families that changed nothing, and why. Those that matter to objects are told."""
-    left = [name for name in options.names if name.startswith(_FAMILIES) and name not in options.read]
+    left = [name for name in options.unread if name.startswith(_FAMILIES)]
     found = {name: _why(options, name, committer) for name in left}
     told = [
         name

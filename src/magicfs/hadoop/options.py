@@ -80,6 +80,11 @@ class HadoopOptions:
         """Whether there is such an option, be it empty."""
         return name in self._given
 
+    @property
+    def unread(self) -> list[str]:
+        """Names of what was given, is not empty, and nobody has asked for."""
+        return [name for name in self.names if name not in self.read and self._given[name]]
+
     def has(self, name: str, part: str) -> bool:
         """Whether the value of an option has a text in it."""
         found = part in self._given.get(name, "")
