@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from magicfs.datasets.own_paths import publish as publish
     from magicfs.datasets.read import dataset as dataset
     from magicfs.datasets.read import read_manifest as read_manifest
+    from magicfs.datasets.repair import RepairReport as RepairReport
+    from magicfs.datasets.repair import repair as repair
     from magicfs.datasets.rollback import rollback as rollback
     from magicfs.datasets.stocator import stocator_files as stocator_files
     from magicfs.datasets.tags import tag as tag
@@ -64,6 +66,7 @@ _HOMES = {
     "Publication": "magicfs.datasets.history",
     "PublishedFile": "magicfs.datasets.file_facts",
     "RegisterReport": "magicfs.catalogs.register",
+    "RepairReport": "magicfs.datasets.repair",
     "RewriteReport": "magicfs.tables.rewrite",
     "Task": "magicfs.job.task",
     "TaskCommit": "magicfs.formats.task_commit",
@@ -82,6 +85,7 @@ _HOMES = {
     "read_manifest": "magicfs.datasets.read",
     "recover": "magicfs.datasets",
     "register": "magicfs.catalogs.register",
+    "repair": "magicfs.datasets.repair",
     "rewrite": "magicfs.tables.rewrite",
     "rollback": "magicfs.datasets.rollback",
     "stocator_files": "magicfs.datasets.stocator",
@@ -104,6 +108,7 @@ __all__ = [
     "Publication",
     "PublishedFile",
     "RegisterReport",
+    "RepairReport",
     "RewriteReport",
     "Task",
     "TaskCommit",
@@ -124,6 +129,7 @@ __all__ = [
     "read_manifest",
     "recover",
     "register",
+    "repair",
     "rewrite",
     "rollback",
     "stocator_files",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from magicfs.datasets.connection import open_destination
 from magicfs.datasets.drop import Order, drop_files
 from magicfs.datasets.expire import expire_kept
 from magicfs.errors import CommitDenied, MagicError, ObjectNotFound, UsageError
+from magicfs.formats.job_object import Chunk, JobObject
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.protocol import paths
 from magicfs.protocol.ids import job_id
+from magicfs.protocol.job_state import JobState
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
 from proofs.scenes.job_scene import JobScene
@@ -350,6 +353,26 @@ class TestDeaths:
                 break
         assert 20 < number < 99, "every request"
         assert ends == {(b"2",), (b"1", b"2")}
+
+
+class TestJobObject:
+    @pytest.mark.parametrize("mode", ["drop", "rewrite"])
+    def test_an_older_magicfs_refuses_it(self, mode: str):
+        chunk = Chunk("d/k", "0" * 64, 1, 1)
+        job = JobObject(
+            job_id=job_id("j"),
+            bucket="b",
+            destination="d",
+            state=JobState.PREPARED,
+            nonce="n",
+            driver="d",
+            conflict=mode,
+            hidden=(chunk,),
+        )
+        raw = job.to_bytes()
+        assert json.loads(raw)["format"] == "magicfs.job/2"
+        assert JobObject.from_bytes("x", raw) == job
+        assert b"hidden" not in replace(job, hidden=()).to_bytes()
 
 
 class TestCommand:

@@ -52,6 +52,7 @@ FULL = JobObject(
     keep_replaced_ms=1,
     restores="j",
     restored=(CHUNK,),
+    hidden=(CHUNK,),
 )
 FLIP = FlipRecord(job_id("j"), "d", "d.new", (CHUNK,))
 DOCUMENTS = (FULL.to_bytes(), deletions.write([OldObject("k", "e", 1)]), FLIP.to_bytes())

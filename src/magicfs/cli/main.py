@@ -53,6 +53,7 @@ COMMANDS = (
     "rollback",
     "drop",
     "rewrite",
+    "repair",
     "expire",
     "register",
     "compact",

@@ -27,7 +27,7 @@ from magicfs.stores.port import Store
 from magicfs.transaction.others import find_unfinished_jobs
 from magicfs.transaction.own_table import is_kept_by_magicfs
 
-__all__ = ["adopt", "adopt_files"]
+__all__ = ["adopt", "adopt_files", "listed_files", "refuse_unfinished"]
 
 
 def adopt(
@@ -66,8 +66,8 @@ async def adopt_files(engine: Engine, location: Location) -> Manifest | None:
     store, destination = engine.store, location.key
     before = await _mended_head(engine, destination)
     # Listed first: what a job published meanwhile is then known by its manifest.
-    files = await _listed(store, location)
-    await _refuse_unfinished(engine, location)
+    files = await listed_files(store, location)
+    await refuse_unfinished(engine, location)
     last, told = None, dict[str, str]()
     async for manifest in chain.chain(store, destination, READING, hidden="readable"):
         # Hidden ones too: what a job has replaced must not come back.
@@ -87,7 +87,7 @@ async def adopt_files(engine: Engine, location: Location) -> Manifest | None:
     found = await chain.view(store, destination, READING)
     if files:
         # A job that has ended since the first listing may have taken back or replaced what that has shown.
-        there = await _listed(store, location)
+        there = await listed_files(store, location)
         files = {key: file for key, file in files.items() if there.get(key) == file}
     if not files and (found is None or not found.older_files):
         return None
@@ -111,7 +111,8 @@ async def adopt_files(engine: Engine, location: Location) -> Manifest | None:
     return await chain.read(store, destination, adopted.job_id, READING)
 
 
-async def _listed(store: Store, location: Location) -> dict[str, ManifestFile]:
+async def listed_files(store: Store, location: Location) -> dict[str, ManifestFile]:
+    """All data at a destination, by relative keys. Raises UsageError for a table of another format."""
     files: dict[str, ManifestFile] = {}
     is_registered = False
     async for info in store.list(paths.prefix_of(location.key)):
@@ -128,7 +129,8 @@ async def _listed(store: Store, location: Location) -> dict[str, ManifestFile]:
     return files
 
 
-async def _refuse_unfinished(engine: Engine, location: Location) -> None:
+async def refuse_unfinished(engine: Engine, location: Location) -> None:
+    """Raise UsageError if a job has not ended there."""
     found = await find_unfinished_jobs(engine, location.key)
     if found:
         raise UsageError(

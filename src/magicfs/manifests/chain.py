@@ -71,8 +71,8 @@ Seen = tuple[Pointer, Entry]
 """The pointer, and the version of it that was read."""
 
 _BROKEN: Final = (
-    "restore it from a backup, for only it says which files that job published; or publish all of the data "
-    "anew by one job with conflict='replace', after which nobody needs it"
+    "restore it from a backup, for only it says which files that job published; or run magicfs repair, which "
+    "tells what is lost; or publish all of the data anew by one job with conflict='replace'"
 )
 _NUMBERED: Final = re.compile(r"\.[0-9]{5,9}\Z")
 _TRIES: Final = 100
