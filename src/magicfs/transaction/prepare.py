@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, FormatError, Unavailable, UsageError
+from magicfs.errors import CommitDenied, FormatError, Unavailable
 from magicfs.formats.deletions import OldObject
 from magicfs.formats.job_object import ExtraDestination, SeenPointer
 from magicfs.manifests.chain import Seen, chain, read_pointer, view_of
