@@ -59,10 +59,7 @@ _BAD: Final = "tests/integration/test_bad_input.py::"
 _ORACLE: Final = "tests/spark/test_hadoop_oracle.py::"
 _TASKS: Final = "tests/unit/test_manifest_tasks.py::"
 _MANIFEST: Final = "tests/unit/test_manifest_committer.py::"
-_RENAME: Final = "tests/unit/test_manifest_rename.py::"
-_LOAD: Final = "tests/unit/test_manifest_load.py::"
-_DIRECTORIES: Final = "tests/unit/test_manifest_directories.py::"
-_CLEANUP: Final = "tests/unit/test_manifest_cleanup.py::"
+_RENAMES: Final = "tests/unit/test_renames.py::"
 _PENDING: Final = "tests/unit/formats/test_formats_pending.py::"
 _LIFECYCLE: Final = "proofs/committer_exam/lifecycle.py::LifecycleExam."
 _ATTEMPTS: Final = "proofs/committer_exam/attempts.py::AttemptsExam."
@@ -553,90 +550,92 @@ _OF_ENGINES: Final[dict[int, Behaviour]] = {
 _OF_MANIFESTS: Final[dict[int, Behaviour]] = {
     133: _by(
         "setup of jobs and tasks, and again",
-        f"{_TASKS}test_133_job_setup_makes_the_attempts_directories",
-        f"{_TASKS}test_133_job_setup_of_the_same_attempt_fails_and_of_a_new_one_does_not",
-        f"{_TASKS}test_133_task_setup_twice_fails",
+        f"{_TASKS}test_133_job_setup_makes_the_directory_of_manifests",
+        f"{_TASKS}test_133_job_setup_again_takes_the_job_over",
+        otherwise="a second setup takes the job over; a task has no setup of its own",
     ),
     134: _by(
         "no task commits after its abort",
-        f"{_TASKS}test_134_a_task_of_an_aborted_job_finds_no_directory_and_writes_no_manifest",
+        f"{_TASKS}test_134_a_task_of_an_aborted_job_is_denied_and_leaves_nothing",
     ),
     135: _by(
-        "the last attempt of a task counts", f"{_TASKS}test_135_the_last_attempt_of_a_task_that_commits_wins"
+        "the last attempt of a task counts",
+        f"{_TASKS}test_135_of_two_attempts_the_one_that_was_accepted_counts_or_else_the_last",
     ),
     136: _by(
         "the job commit and its validation",
         f"{_MANIFEST}test_136_job_commit_publishes_the_files_and_says_it",
         f"{_MANIFEST}test_136_success_names_at_most_a_hundred_files",
-        f"{_MANIFEST}test_136_a_file_that_was_altered_after_its_rename_fails_the_job_without_success",
+        f"{_MANIFEST}test_136_a_file_that_was_altered_since_its_commit_fails_the_job_without_success",
     ),
     137: _by(
         "cleaning up",
-        f"{_CLEANUP}test_work_of_all_attempts_of_the_job_goes_and_of_other_jobs_stays",
+        f"{_MANIFEST}test_two_jobs_at_one_destination_at_once_publish_both",
+        f"{_MANIFEST}test_tasks_of_an_earlier_attempt_of_the_job_are_recovered",
         otherwise="the work of the job alone, not of all jobs at the destination",
     ),
     138: _by(
         "the protocol with this committer; stores that copy are refused; an empty job",
-        f"{_MANIFEST}test_138_of_two_attempts_the_last_wins_and_the_commit_of_the_first_is_told",
         f"{_MANIFEST}test_138_a_store_that_copies_is_refused_with_the_reason",
         f"{_FAMILY}test_tasks_without_files_and_a_job_without_tasks",
     ),
     139: _by(
         "a task without a directory, and with an empty one",
-        f"{_TASKS}test_139_scan_of_a_missing_directory_finds_no_file",
-        f"{_TASKS}test_139_an_empty_directory_is_an_empty_manifest_and_the_job_has_no_filenames",
+        f"{_TASKS}test_139_an_attempt_without_a_directory_wrote_nothing",
     ),
     140: _by(
         "saving that fails up to its limit",
         f"{_TASKS}test_140_failing_one_time_less_than_the_limit_is_fine_and_counted",
-        f"{_TASKS}test_140_failing_as_often_as_the_limit_raises_what_came_last",
+        f"{_TASKS}test_140_a_task_whose_commit_is_not_answered_can_be_committed_again",
         f"{_TASKS}test_140_the_limit_is_an_option",
     ),
     141: _by(
         "an old manifest that cannot be deleted at first",
-        f"{_TASKS}test_141_a_directory_at_the_path_that_cannot_be_deleted_at_first_is_deleted_later",
+        f"{_TASKS}test_135_of_two_attempts_the_one_that_was_accepted_counts_or_else_the_last",
+        otherwise="each attempt has a manifest of its own, and none takes the place of another",
     ),
     142: _by(
         "a temporary file that cannot be deleted at first",
         f"{_TASKS}test_140_failing_one_time_less_than_the_limit_is_fine_and_counted",
     ),
-    143: _by("a directory at the manifest's path", f"{_TASKS}test_143_a_directory_at_the_path_is_replaced"),
+    143: _by(
+        "a directory at the manifest's path",
+        f"{_TASKS}test_a_second_commit_of_an_attempt_returns_the_first",
+        otherwise="only the attempt itself writes there, once",
+    ),
     144: _by(
         "a directory at the temporary path",
         f"{_TASKS}test_144_a_directory_at_the_temporary_path_is_replaced",
     ),
     145: _by(
-        "one rename of a hundred fails",
-        f"{_RENAME}test_145_one_failure_of_a_hundred_stops_and_drains",
-        f"{_RENAME}test_145_the_failure_is_counted",
+        "one rename of a hundred fails", f"{_RENAMES}test_145_one_failure_of_a_hundred_stops_and_is_told"
     ),
-    146: _by("a rename that is refused", f"{_RENAME}test_146_a_refused_rename_says_what_could_not_go_where"),
-    147: _by("a source that is missing", f"{_RENAME}test_147_a_missing_source_is_never_found"),
+    146: _by("a rename that is refused", f"{_RENAMES}test_146_a_refused_rename_says_which"),
+    147: _by("a source that is missing", f"{_RENAMES}test_147_a_missing_source_is_never_found"),
     148: _by(
         "a target that is there",
-        f"{_RENAME}test_148_an_existing_target_is_replaced_by_a_rename",
-        f"{_RENAME}test_148_existing_targets_are_deleted_first_if_asked_for",
-        f"{_RENAME}test_148_a_lost_reply_is_recovered_by_the_etag",
+        f"{_RENAMES}test_148_an_existing_target_is_replaced_unless_that_is_forbidden",
+        f"{_RENAMES}test_148_a_lost_reply_is_recovered_by_the_etag",
+        f"{_MANIFEST}test_files_of_equal_names_are_written_over_only_if_asked_for",
     ),
     149: _by(
         "ways to clean up, and how they fail",
-        f"{_CLEANUP}test_149_matrix",
-        f"{_CLEANUP}test_149_disabled",
-        f"{_CLEANUP}test_149_all_deletes_fail",
-        f"{_CLEANUP}test_149_no_tasks_directory",
+        f"{_MANIFEST}test_work_that_cannot_be_removed_keeps_the_job_for_recover",
+        f"{_MANIFEST}test_work_that_cannot_be_removed_may_be_ignored",
+        f"{_MANIFEST}test_work_is_left_if_asked_for",
+        otherwise="task attempts always go beside each other, and a failure keeps the job for recover",
     ),
     150: _by(
         "directories that are made",
-        f"{_DIRECTORIES}test_150_only_leaves_are_made",
-        f"{_DIRECTORIES}test_150_statuses_tell_what_became_of_each",
-        f"{_DIRECTORIES}test_150_parents_that_are_files_are_deleted_first",
-        f"{_DIRECTORIES}test_150_a_failure_fails_the_stage",
-        f"{_DIRECTORIES}test_150_on_a_clean_tree_nothing_is_made",
+        f"{_RENAMES}test_files_are_renamed_into_directories_that_are_made",
+        f"{_RENAMES}test_a_directory_that_somebody_removes_in_between_is_made_again",
+        f"{_MANIFEST}test_a_file_in_the_place_of_a_directory",
+        otherwise="only those that files need: an empty directory of a task is not made",
     ),
     151: _by(
         "many manifests, in little memory",
-        f"{_LOAD}test_151_more_than_200_manifests",
-        f"{_LOAD}test_151_memory_stays_flat",
+        f"{_MANIFEST}test_151_more_than_200_manifests",
+        "tests/unit/test_flat_memory.py::test_a_job_of_five_times_the_files_takes_no_more_memory",
     ),
     152: _by(
         "manifests that are right and wrong",
@@ -647,12 +646,9 @@ _OF_MANIFESTS: Final[dict[int, Behaviour]] = {
     ),
     153: _by(
         "the file of entries",
-        f"{_LOAD}test_153_one_entry_comes_back",
-        f"{_LOAD}test_153_an_empty_file_has_no_entries",
-        f"{_LOAD}test_153_a_queue_needs_room",
-        f"{_LOAD}test_153_a_hundred_thousand_entries_come_back_in_order",
-        f"{_LOAD}test_153_many_producers_and_a_queue_that_stays_short",
-        f"{_LOAD}test_153_a_writer_that_fails_wakes_blocked_producers_and_is_raised",
+        f"{_MANIFEST}test_151_more_than_200_manifests",
+        "tests/unit/test_facts.py::test_facts_are_chunks_of_a_thousand_files",
+        otherwise="entries are facts of the job in its store, which any process can read, not a local file",
     ),
     154: _by(
         "reports of jobs",

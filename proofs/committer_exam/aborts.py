@@ -13,6 +13,7 @@ from fsspec.asyn import sync
 from magicfs.errors import CommitFailed, ProtocolViolation
 from proofs.committer_exam.base import DESTINATION, Examined, body, rows_of
 from proofs.committer_exam.bench import Bench
+from proofs.committer_exam.selection import concerns
 
 __all__ = ["AbortsExam"]
 
@@ -110,6 +111,7 @@ class AbortsExam(Examined):
                 self.write(elsewhere, {"b.txt": b"forgotten\n"})
         self.assert_ended(bench)
 
+    @concerns("uploads")
     def test_file_that_is_still_open_fails_its_task(self, bench: Bench, mode: dict[str, Any]) -> None:
         job = self.job(bench, **mode)
         task = job.task(0).setup()

@@ -154,8 +154,10 @@ class Examined:
         return self.waiting(files) if self.place.is_uploaded_at_once else 0
 
     def waiting(self, files: int) -> int:
-        """How many uploads as many files of a committed task are: none if they ride in a bundle."""
-        return 0 if self.keeps_small_files else files
+        """How many uploads as many files of a committed task are: none if they ride in a bundle, or are
+        renamed.
+        """
+        return 0 if self.keeps_small_files or not self.place.makes_uploads else files
 
     def untold(self, mode: Mapping[str, Any], files: int) -> int:
         """Of as many uploads of a committed task, how many nobody can find who knows only the store."""
@@ -224,7 +226,8 @@ class Examined:
 
     def work(self, bench: Bench, destination: str = DESTINATION) -> list[str]:
         """Keys of work objects."""
-        return bench.listed(f"{prefix_of(destination)}__magic")
+        prefix = prefix_of(destination)
+        return bench.listed(f"{prefix}__magic") + bench.listed(f"{prefix}_temporary")
 
     def sets(self, bench: Bench) -> list[str]:
         """Where committed tasks have left their pending sets."""

@@ -14,6 +14,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from magicfs.stores.local import LocalStore
 from magicfs.stores.local_files import UPLOADS
+from magicfs.stores.local_tree import LocalTree
 from magicfs.stores.memory import MemoryStore, default_world
 from magicfs.stores.port import Store
 from magicfs.testing.bucket_view import BucketView
@@ -170,6 +171,10 @@ class DirectoryStore(LocalStore):
     @property
     def identity(self) -> str:
         return f"directory:{self._directory}"
+
+    def tree(self) -> LocalTree:
+        """As files and directories."""
+        return LocalTree(self._directory)
 
 
 class DirectoryBench(LocalBench):

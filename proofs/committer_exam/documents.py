@@ -36,6 +36,7 @@ class DocumentsExam(Examined):
         assert 0 < pending.created_ms <= pending.saved_ms
         task.abort()
 
+    @concerns("uploads")
     def test_pending_set_names_job_task_and_attempt(self, bench: Bench, kept: dict[str, Any]) -> None:
         """``MagicS3GuardCommitter.innerCommitTask`` patches job and task into every commit."""
         job = self.job(bench, **kept)
@@ -50,6 +51,7 @@ class DocumentsExam(Examined):
         assert {(c.destination_key, c.upload_id) for c in stored.commits} == bench.pending()
         job.abort()
 
+    @concerns("uploads")
     @pytest.mark.parametrize("etag_format", ["string", "object"])
     def test_sets_of_either_generation_are_published(
         self, bench: Bench, kept: dict[str, Any], etag_format: EtagFormat
@@ -62,6 +64,7 @@ class DocumentsExam(Examined):
         job.commit()
         assert self.rows(bench) == rows_of((0, "a.txt"))
 
+    @concerns("uploads")
     def test_set_is_left_where_hadoop_looks_for_it_if_asked(self, bench: Bench) -> None:
         """HADOOP-17258: a second attempt overwrites the first one's set and does not fail."""
         job = self.job(bench, hadoop_sets=True)
@@ -74,6 +77,7 @@ class DocumentsExam(Examined):
         assert sum(self.rows(bench).values()) == 1
         self.assert_nothing_left(bench)
 
+    @concerns("uploads")
     def test_set_without_a_job_id_is_published(self, bench: Bench, kept: dict[str, Any]) -> None:
         """Hadoop's staging committers leave it empty."""
         job = self.job(bench, **kept)
@@ -82,6 +86,7 @@ class DocumentsExam(Examined):
         job.commit()
         assert self.rows(bench) == rows_of((0, "a.txt"))
 
+    @concerns("uploads")
     @pytest.mark.parametrize("wrong", ["other job", "other version", "outside", "other bucket", "cut short"])
     def test_set_that_cannot_be_believed_publishes_nothing(
         self, bench: Bench, kept: dict[str, Any], wrong: str
@@ -114,6 +119,7 @@ class DocumentsExam(Examined):
         job.abort()
         self.assert_ended(bench)
 
+    @concerns("uploads")
     def test_upload_that_no_readable_set_and_no_name_tells_is_left_alone(self, bench: Bench) -> None:
         """With plain names nobody can tell whose upload it is, so a lifecycle rule has to."""
         job = self.job(bench, unique_names=False)

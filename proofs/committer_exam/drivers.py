@@ -25,6 +25,11 @@ __all__ = ["Denying", "Overtaken", "driver_on", "dying", "dying_task"]
 _T = TypeVar("_T")
 
 
+def _is_same(operation: str, wanted: str) -> bool:
+    """Whether an operation is the wanted one; ``complete_upload`` stands for a rename, too."""
+    return operation == wanted or (operation, wanted) == ("rename", "complete_upload")
+
+
 class Denying(DelegatingStore):
     """A store whose policy denies one operation.
 
@@ -48,7 +53,7 @@ class Overtaken(DelegatingStore):
 
     Args:
         inner: The store.
-        operation: The port's name of it.
+        operation: The port's name of it; ``complete_upload`` stands for a rename, too.
         deed: What is done, once.
         inside: A text that the key must hold.
     """
@@ -68,7 +73,7 @@ class Overtaken(DelegatingStore):
 
     async def _around(self, operation: str, key: str, request: Callable[[], Awaitable[_T]]) -> _T:
         result = await super()._around(operation, key, request)
-        if operation == self.operation and self.inside in key and self._deed is not None:
+        if _is_same(operation, self.operation) and self.inside in key and self._deed is not None:
             deed, self._deed = self._deed, None
             await deed(self.inner)
         return result
@@ -107,11 +112,12 @@ def dying_task(job: Job, task: Task, operation: str, after: int) -> None:
 
 
 class _OfVisible(Fault):
-    """A fault of what makes a file visible: a complete, or the put of a small file."""
+    """A fault of what makes a file visible: a complete, a rename, or the put of a small file."""
 
     def matches(self, request: Request) -> bool:
         puts_file = request.operation == "put" and is_visible(request.key, "")
-        return request.operation == "complete_upload" or puts_file
+        renames_file = request.operation == "rename" and is_visible(request.target, "")
+        return request.operation == "complete_upload" or puts_file or renames_file
 
 
 def _die(

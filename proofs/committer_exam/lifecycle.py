@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from magicfs.errors import CommitDenied, ProtocolViolation
+from magicfs.formats.hadoop_uri import decode
 from magicfs.protocol.layout import WorkLayout
 from proofs.committer_exam.base import DESTINATION, Examined, body, committed, rows_of
 from proofs.committer_exam.bench import Bench
@@ -70,7 +71,9 @@ class LifecycleExam(Examined):
         assert success.success
         assert (success.job_id, success.committer) == (job.id, self.committer)
         prefix = f"/{DESTINATION}/"
-        assert sorted(success.filenames) == sorted(f"{prefix}{name}" for name in self.published(bench))
+        # Hadoop's manifest committer writes URIs.
+        filenames = [decode(name).removeprefix(bench.url) for name in success.filenames]
+        assert sorted(filenames) == sorted(f"{prefix}{name}" for name in self.published(bench))
         counters = success.statistics.counters
         assert counters["committer_tasks_completed"] == 2
         assert counters["committer_commits_completed"] == 3

@@ -44,7 +44,7 @@ class NamesExam(Examined):
         job = self.job(bench, unique_names=unique_names)
         names = hostile(seed)
         self.run_task(job, 0, *names)
-        if not self.place.is_uploaded_at_once:  # ``HIDDEN_FILE_FILTER`` of Hadoop's staging committers
+        if self.place.leaves_hidden_out:  # ``HIDDEN_FILE_FILTER`` of Hadoop's staging committers
             names = [name for name in names if not is_hidden(name.rpartition("/")[2])]
         job.commit(job.commits)
         assert self.rows(bench) == rows_of(*((0, name) for name in names))

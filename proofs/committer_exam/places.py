@@ -13,13 +13,14 @@ from typing import Any, ClassVar, Final
 import fsspec
 
 from magicfs.committers.staging import attempts as local_attempts
+from magicfs.formats.task_manifest import TASK_MANIFEST_SUFFIX
 from magicfs.job.task import Task
 from magicfs.protocol.magic import PENDING_SET
 from magicfs.protocol.paths import prefix_of
 from proofs.committer_exam.bench import Bench
 from proofs.scenes import staged_scene
 
-__all__ = ["DelayedUploads", "LocalFiles", "Place", "place_of"]
+__all__ = ["DelayedUploads", "LocalFiles", "Place", "WorkFiles", "place_of"]
 
 Modes = Mapping[str, Mapping[str, Any]]
 
@@ -33,11 +34,15 @@ class Place:
         modes: In which ways the committer keeps its work, as options of a job.
         bulk: Those modes in which jobs of many files run; the last one makes the fewest requests.
         is_uploaded_at_once: Whether a file is an upload once it is written; else once its task commits.
+        makes_uploads: Whether files are uploads at all until their job commits.
+        leaves_hidden_out: Whether files of hidden names are left out.
     """
 
     modes: ClassVar[Modes] = MappingProxyType({})
     bulk: ClassVar[tuple[str, ...]] = ()
     is_uploaded_at_once: ClassVar[bool] = True
+    makes_uploads: ClassVar[bool] = True
+    leaves_hidden_out: ClassVar[bool] = False
 
     def options(self) -> dict[str, Any]:
         """Options of the committer that every job has."""
@@ -120,6 +125,7 @@ class LocalFiles(Place):
     )
     bulk = ("store",)
     is_uploaded_at_once = False
+    leaves_hidden_out = True
 
     def __init__(self) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="magicfs-committer-exam-"))
@@ -185,6 +191,38 @@ class LocalFiles(Place):
         return f"{_CLUSTER}/{key}"
 
 
+class WorkFiles(Place):
+    """Attempts write files below ``_temporary``, and commit them by manifests."""
+
+    modes = MappingProxyType(
+        {
+            "store": {},
+            "store-plain-names": {"unique_names": False},
+            "store-old-layout": {"layout": "__magic"},
+        }
+    )
+    bulk = ("store",)
+    is_uploaded_at_once = False
+    makes_uploads = False
+
+    def open(self, task: Task, name: str) -> Any:
+        path = f"{task.path}/{name}"
+        task.filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
+        return task.filesystem.open(path, "wb")
+
+    def discard(self, stream: Any) -> None:
+        stream.close()
+
+    def sets(self, bench: Bench, destination: str) -> list[str]:
+        keys = bench.listed(f"{prefix_of(destination)}_temporary")
+        return [key for key in keys if key.endswith(TASK_MANIFEST_SUFFIX)]
+
+
 def place_of(writes: str) -> type[Place]:
     """The place of attempts that write so, as ``magicfs.committers.registry`` says it."""
-    return {"delayed uploads": DelayedUploads, "local files": LocalFiles}.get(writes, Place)
+    places: dict[str, type[Place]] = {
+        "delayed uploads": DelayedUploads,
+        "local files": LocalFiles,
+        "work files": WorkFiles,
+    }
+    return places.get(writes, Place)

@@ -11,7 +11,9 @@ from magicfs.protocol.conflict import is_by_partition
 
 __all__ = ["LeftOut", "Trait", "concerns", "select", "traits"]
 
-Trait = Literal["delayed uploads", "local files", "replace_partitions", "fail at setup", "fail by partition"]
+Trait = Literal[
+    "uploads", "delayed uploads", "local files", "replace_partitions", "fail at setup", "fail by partition"
+]
 
 _TRAIT = "magicfs_exam_trait"
 _Test = TypeVar("_Test", bound=Callable[..., Any])
@@ -41,10 +43,12 @@ def concerns(trait: Trait) -> Callable[[_Test], _Test]:
 
 
 def traits(committer: str) -> frozenset[str]:
-    """What tests can ask for: how attempts write, the conflict modes, and where ``fail`` looks, and when."""
+    """What tests can ask for: how attempts write, what the store must have, the conflict modes, and where
+    ``fail`` looks, and when.
+    """
     known = committer_info(committer)
     fails = "fail by partition" if is_by_partition("fail", committer) else "fail at setup"
-    return frozenset({known.writes, *known.conflicts, fails})
+    return frozenset({known.writes, known.needs, *known.conflicts, fails})
 
 
 def select(examined: type, committer: str) -> dict[str, str]:

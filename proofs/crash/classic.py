@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from magicfs.committers.registry import committer_info
 from magicfs.errors import MagicError
 from proofs.guarantees import jobs, tasks, whole
 from proofs.guarantees.case import cuts_of
@@ -22,8 +23,7 @@ from proofs.guarantees.subjects import SUBJECTS, Subject
 
 __all__ = ["CLASSIC", "Tally", "hold", "places_of", "played", "promises_of"]
 
-_DRIVEN: Final = frozenset({"magic", "directory", "partitioned"})
-CLASSIC: Final = {one.column: one for one in SUBJECTS if one.committer not in _DRIVEN}
+CLASSIC: Final = {one.column: one for one in SUBJECTS if not committer_info(one.committer).driven}
 """The committers that are tried here, by what the table calls them."""
 
 _Run = Callable[[Subject, str], str | None]

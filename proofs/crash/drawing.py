@@ -11,11 +11,12 @@ from uuid import uuid4
 from magicfs.committers.registry import COMMITTERS, committer_info
 from magicfs.protocol import ids
 from magicfs.protocol.ids import JobId, TaskId
+from magicfs.protocol.temporary import RENAMING
 from magicfs.testing import virtual_time
 from magicfs.transaction.context import JobContext
 from proofs.crash.chances import Chances
 from proofs.crash.history import JobFacts
-from proofs.crash.settings import Setting
+from proofs.crash.settings import Setting, models_of
 from proofs.crash.store_models import KINDS
 from proofs.crash.writing import SMALL, START, Clock, context_of
 
@@ -58,7 +59,7 @@ def draw_jobs(chances: Chances, committer: str, kind: str = "s3") -> list[DrawnJ
     draw = chances.random.choice
     layout, store = (
         draw(("__magic_job", "__magic")),
-        draw(("full", *KINDS[kind]) if kind == "s3" else KINDS[kind]),
+        draw(_models(committer, kind)),
     )
     shape = draw(("one", "two", "three"))
     alone = chances.company in _ALONE or (chances.company != "rivals" and not chances.one_in(3))
@@ -95,6 +96,11 @@ def draw_jobs(chances: Chances, committer: str, kind: str = "s3") -> list[DrawnJ
     return made
 
 
+def _models(committer: str, kind: str) -> tuple[str, ...]:
+    models = models_of(committer, kind)
+    return ("full", *models) if models == KINDS["s3"] else models
+
+
 def keep_small_files(source: random.Random, jobs: Iterable[DrawnJob]) -> None:
     """Let some jobs that track in memory keep small files in hand. Of a source of its own: what else is drawn
     stays as it was.
@@ -117,6 +123,8 @@ def _setting(chances: Chances, layout: str, shape: str, store: str, committer: s
         if chances.company == "rivals"
         else draw(modes)
     )
-    beside = "memory" if committer == "magic" else "cluster"
+    beside = "memory" if committer == "magic" else "store" if committer in RENAMING else "cluster"
     tracking, winners = draw(("store", beside)), draw(("handed", "listed"))
+    if committer in RENAMING:
+        layout = Setting().layout
     return Setting.of(f"{layout},{tracking},{winners},{mode},{shape},{store},{names},{committer}")

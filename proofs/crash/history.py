@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from magicfs.protocol.temporary import RENAMING
 from proofs.crash.snapshots import SnapshotWorld
 
 __all__ = ["Facts", "JobFacts", "JobHistory", "Plan", "document_of", "is_data", "newest"]
@@ -45,11 +46,18 @@ class JobFacts:
 
     def has_uploads(self, plan: Plan | None, small: int | None) -> bool:
         """Whether any file that is published was an upload: files of at most ``small`` bytes were none."""
+        if self.committer in RENAMING:
+            return False
         return (
             small is None
             or plan is None
             or any(len(self.outputs[attempt][key]) > small for key, attempt in plan.files.items())
         )
+
+    def directories(self, destination: str) -> tuple[str, ...]:
+        """Where everything lies that it writes besides its output, of which nothing may be left."""
+        temporary = f"{destination}/_temporary/{self.job_id}"
+        return (self.directory, temporary) if self.committer in RENAMING else (self.directory,)
 
     @property
     def stem(self) -> str:

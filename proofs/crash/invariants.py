@@ -299,9 +299,10 @@ def _leftovers(look: _Look) -> Iterator[Violation]:
             continue
         yield Violation("d", f"an upload of {key} is left")
     for job in look.facts.jobs:
-        for key in look.now.objects:
-            if key.startswith(f"{job.directory}/"):
-                yield Violation("d", f"{key} is left")
+        for directory in job.directories(look.facts.destination):
+            for key in (*look.now.objects, *look.now.directories):
+                if f"{key}/".startswith(f"{directory}/"):
+                    yield Violation("d", f"{key} is left")
 
 
 def _untouched(look: _Look) -> Iterator[Violation]:
@@ -314,7 +315,8 @@ def _untouched(look: _Look) -> Iterator[Violation]:
     own = {f"{destination}/_SUCCESS"}
     work = [f"{destination}/_magicfs/current.", f"{destination}/_magicfs/compact-"]
     for job in look.facts.jobs:
-        work += [f"{job.directory}/", f"{destination}/_magicfs/{job.job_id}."]
+        work += [f"{one}/" for one in job.directories(destination)]
+        work.append(f"{destination}/_magicfs/{job.job_id}.")
     before, now = look.before.objects, look.now.objects
     own |= look.hidden
     for key in before.keys() | now.keys():

@@ -25,7 +25,14 @@ __all__ = ["SIDES", "main", "rare_collections", "run_seed"]
 SIDES: Final = (
     *("magic.", "directory.", "partitioned.", "elsewhere", "magic.names-", "magic.maintenance-"),
     *("magic.interrupts-", "magic.limits-", "magic.rivals-", "magic.races-", "magic.drivers-"),
-    *("magic.", "directory.names-", "partitioned.maintenance-", "elsewhere", "directory.interrupts-"),
+    *(
+        "magic.",
+        "directory.names-",
+        "partitioned.maintenance-",
+        "elsewhere",
+        "directory.interrupts-",
+        "manifest.",
+    ),
 )
 """What seeds simulate, by turns: a committer and its company, or two jobs at destinations that touch. Without
 company a seed draws faults and everything else."""

@@ -25,6 +25,7 @@ from proofs.crash.wrong_bundles import BUNDLE_MUTANTS
 from proofs.crash.wrong_company import COMPANY_MUTANTS
 from proofs.crash.wrong_lines import MUTANTS, WITHOUT_SWAP, Mutant
 from proofs.crash.wrong_places import FAR_MUTANTS
+from proofs.crash.wrong_renames import RENAME_MUTANTS
 from proofs.crash.wrong_staging import STAGED_MUTANTS
 from proofs.crash.wrong_stores import STORE_MUTANTS
 
@@ -68,7 +69,14 @@ class Caught:
         return self.finding is not None and not self.elsewhere
 
 
-ALL_MUTANTS: Final = (*MUTANTS, *FAR_MUTANTS, *STAGED_MUTANTS, *COMPANY_MUTANTS, *BUNDLE_MUTANTS)
+ALL_MUTANTS: Final = (
+    *MUTANTS,
+    *FAR_MUTANTS,
+    *STAGED_MUTANTS,
+    *RENAME_MUTANTS,
+    *COMPANY_MUTANTS,
+    *BUNDLE_MUTANTS,
+)
 """Of all driven committers."""
 
 _SEEDS = 4000

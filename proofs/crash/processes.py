@@ -23,6 +23,7 @@ from magicfs.testing.virtual_time import replaced
 from proofs.crash.cluster_files import CURRENT
 from proofs.crash.snapshots import SnapshotWorld
 from proofs.crash.store_models import MODELS, store_of
+from proofs.crash.trees import tree_store
 
 __all__ = ["CONCURRENCY", "Outcome", "Process", "apart", "check_alive"]
 
@@ -113,15 +114,27 @@ class Process:
         traffic: Every request passes it.
         model: The name of what the store is.
         cold: Whether the process must find that out itself.
+        renames: Whether the store is to rename in one step.
     """
 
     def __init__(
-        self, name: str, world: SnapshotWorld, traffic: Traffic, model: str, *, cold: bool = False
+        self,
+        name: str,
+        world: SnapshotWorld,
+        traffic: Traffic,
+        model: str,
+        *,
+        cold: bool = False,
+        renames: bool = False,
     ) -> None:
         self.actor = Actor(name)
         self.world = world
         self.traffic = traffic
-        self.store: Store = faulty(store_of(world, model), traffic, self.actor)
+        self.store: Store = (
+            tree_store(world, model, traffic, self.actor)
+            if renames
+            else faulty(store_of(world, model), traffic, self.actor)
+        )
         assume(self.store, None if cold else MODELS[model].honoured)
 
     @property

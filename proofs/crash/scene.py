@@ -119,7 +119,9 @@ class Scene(Watched):
     def process(self, name: str) -> Process:
         """A new process."""
         cold = self.setting.shape == "one"
-        return Process(name, self.world, self.traffic, self.setting.store, cold=cold)
+        return Process(
+            name, self.world, self.traffic, self.setting.store, cold=cold, renames=self.setting.renames
+        )
 
     # -- the job ---------------------------------------------------------------------------------------
 
@@ -259,13 +261,18 @@ class Scene(Watched):
 
     def _can_be_listed(self) -> bool:
         """Whether the job is open and every task has committed; whoever commits it has looked."""
-        sets = f"{self.context.layout.sets_directory}/attempt-"
+        sets = f"{self._sets_directory}/attempt-"
         names = [key[len(sets) :] for key in self.world.objects if key.startswith(sets)]
         done = {name.rpartition("-")[0] for name in names}
         if self.setting.tracking == "cluster":
             done = set(beside.committed(self.world, self.context.job))
         open_ = self.history.state in {"open", "prepared"} and self.setting.winners == "listed"
         return open_ and done >= self.job.tasks
+
+    @property
+    def _sets_directory(self) -> str:
+        temporary = self.context.temporary
+        return temporary.manifests_directory if self.setting.renames else self.context.layout.sets_directory
 
     def _irreversible(self) -> bool:
         can_be = self.setting.names == "equal" or self.setting.tracking == "small"

@@ -9,9 +9,10 @@ from typing import Any, Final, Literal, cast
 
 from magicfs.committers.registry import committer_info
 from magicfs.protocol.conflict import CONFLICTS, Conflict
+from magicfs.protocol.temporary import RENAMING
 from proofs.crash.store_models import KINDS, is_numbered
 
-__all__ = ["SHAPES", "Attempt", "Setting", "Shape", "all_settings"]
+__all__ = ["SHAPES", "Attempt", "Setting", "Shape", "all_settings", "models_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,9 @@ SHAPES: Final[Mapping[str, Shape]] = {
 """Small jobs that differ in what can be left behind."""
 
 
+_LAYOUT: Final = "__magic_job"
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One job.
@@ -105,6 +109,11 @@ class Setting:
         return committer_info(self.committer).writes == "local files"
 
     @property
+    def renames(self) -> bool:
+        """Whether tasks write files that the job renames."""
+        return self.committer in RENAMING
+
+    @property
     def in_memory(self) -> bool:
         """Whether only its process knows what a task has written until it commits."""
         return self.tracking in {"memory", "small"}
@@ -128,6 +137,8 @@ class Setting:
         """Whether such a job can be."""
         if self.mode not in committer_info(self.committer).conflicts:
             return False
+        if self.renames and (self.layout, self.tracking) != (_LAYOUT, "store"):
+            return False  # it has one layout, and one place
         if self.tracking in (("memory", "small") if self.staged else ("cluster",)):
             return False
         if self.tracking == "small" and self.store == "local":
@@ -159,6 +170,11 @@ class Setting:
         return cls(*cast("Any", values))
 
 
+def models_of(committer: str, kind: str) -> tuple[str, ...]:
+    """The models on which jobs of a committer are cut. No S3 renames: there these are files of a machine."""
+    return KINDS["local" if kind == "s3" and committer in RENAMING else kind]
+
+
 def all_settings(committer: str = "magic", kind: str = "s3") -> Iterator[Setting]:
     """Every job of a driven committer that can be on a kind of store."""
     for layout, tracking, winners, mode, shape, store, names in product(
@@ -167,7 +183,7 @@ def all_settings(committer: str = "magic", kind: str = "s3") -> Iterator[Setting
         ("handed", "listed"),
         CONFLICTS,
         SHAPES,
-        KINDS[kind],
+        models_of(committer, kind),
         ("unique", "equal"),
     ):
         setting = Setting.of(f"{layout},{tracking},{winners},{mode},{shape},{store},{names},{committer}")

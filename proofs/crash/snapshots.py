@@ -24,6 +24,7 @@ class SnapshotWorld(World):
         source: The world to copy.
 
     Attributes:
+        directories: Those in which nothing may lie, on stores that rename; others are above keys.
         cluster: What lies in the cluster's filesystem: files, and directories as None, by their paths.
         local: What lay on the disk of the machine when that was looked at last, likewise.
         touched: When something was last sent to the uploads of a key, on stores where that counts.
@@ -36,6 +37,7 @@ class SnapshotWorld(World):
         self.create_bucket(BUCKET)
         self.opened = 0
         self.written = 0
+        self.directories: set[str] = set(source.directories) if source else set()
         self.cluster: dict[str, bytes | None] = dict(source.cluster) if source else {}
         self.local: dict[str, bytes | None] = source.local if source else {}
         self.touched: dict[str, float] = dict(source.touched) if source else {}
@@ -69,6 +71,7 @@ class SnapshotWorld(World):
         return (
             self.objects == other.objects
             and self.uploads == other.uploads
+            and self.directories == other.directories
             and self.cluster == other.cluster
             and self.local == other.local
         )

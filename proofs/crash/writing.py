@@ -7,7 +7,7 @@ from typing import Final
 
 from magicfs.committers import registry
 from magicfs.committers.base import Committer
-from magicfs.committers.options import CommitterOptions, NoOptions, StagingOptions
+from magicfs.committers.options import CommitterOptions, ManifestOptions, NoOptions, StagingOptions
 from magicfs.committers.staging import attempts
 from magicfs.committers.work_places import local_directory
 from magicfs.filesystem.in_hand import SmallFile
@@ -20,6 +20,7 @@ from magicfs.protocol.final_names import unique_name
 from magicfs.protocol.ids import AttemptId, JobId
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import locate
+from magicfs.protocol.temporary import RENAMING
 from magicfs.transaction.context import JobContext
 from proofs.crash.cluster_files import CLUSTER_URL, CLUSTER_USER
 from proofs.crash.disk import disk
@@ -69,6 +70,8 @@ def context_of(setting: Setting, job: JobId) -> JobContext:
 
 
 def _options(setting: Setting) -> CommitterOptions:
+    if setting.renames:
+        return ManifestOptions()
     if not setting.staged:
         return NoOptions()
     return StagingOptions(
@@ -89,6 +92,8 @@ async def write_attempt(
     """Write files as a task does; returns what will be at which final key."""
     if isinstance(context.options, StagingOptions):
         return _write_locally(context, context.options, attempt, files)
+    if context.committer in RENAMING:
+        return await _write_work_files(worker, context, attempt, files)
     wrote = {}
     for name in files:
         path = locate(f"{BUCKET}/{context.layout.work_directory(attempt)}/{name}")
@@ -108,6 +113,20 @@ async def write_attempt(
             wrote[key] += b" at length" * 10 * name.endswith("part-1.bin")
         async with await AsyncDelayedFile(upload).open() as file:
             await file.write(wrote[key])
+    return wrote
+
+
+async def _write_work_files(
+    worker: Process, context: JobContext, attempt: AttemptId, files: tuple[str, ...]
+) -> dict[str, bytes]:
+    wrote = {}
+    for name in files:
+        relative = tuple(name.split("/"))
+        if context.unique_names:
+            relative = unique_name(relative, ids.task_of_attempt(attempt), context.job)
+        body = f"{attempt} wrote {name}".encode()
+        wrote["/".join((context.layout.destination, *relative))] = body
+        await worker.store.put(f"{context.temporary.task_attempt_directory(attempt)}/{name}", body)
     return wrote
 
 

@@ -10,9 +10,9 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final, get_args
 
+from proofs.crash.trees import KINDS
 from proofs.flip.company import Other, beside_others
 from proofs.flip.cuts import cut
-from proofs.flip.trees import KINDS
 from proofs.flip.window import PLACES, watched
 
 __all__ = ["main"]

@@ -31,8 +31,8 @@ from proofs.crash.chain import read_chain
 from proofs.crash.processes import Outcome, Process, apart, check_alive
 from proofs.crash.snapshots import BUCKET, SnapshotWorld
 from proofs.crash.store_models import MODELS, plain_store
+from proofs.crash.trees import KINDS, tree_store
 from proofs.crash.writing import START, Clock, write_attempt
-from proofs.flip.trees import KINDS, tree_store
 
 __all__ = ["DESTINATION", "FlipScene", "body_of"]
 

@@ -29,7 +29,7 @@ from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault, Request
 from proofs.crash.snapshots import SnapshotWorld
 from proofs.crash.store_models import MODELS, plain_store
-from proofs.flip.trees import tree_store
+from proofs.crash.trees import tree_store
 
 __all__ = [
     "DESTINATION",

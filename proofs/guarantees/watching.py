@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from fsspec.asyn import get_loop, sync
 
+from magicfs.committers.registry import committer_info
 from magicfs.datasets.stocator import stocator_files
 from magicfs.errors import MagicError, ObjectNotFound
 from magicfs.manifests.chain import READING, view
@@ -77,7 +78,7 @@ def _publish(case: Case, bodies: list[bytes], look: Callable[[object], None] | N
 
 def as_manifests_say(subject: Subject, objects: Mapping[str, bytes]) -> Iterable[bytes] | None:
     """What a reader of manifests sees in a bucket; None if the committer has no manifests."""
-    if subject.committer not in {"magic", "directory", "partitioned", "stocator"}:
+    if not committer_info(subject.committer).driven and subject.committer != "stocator":
         return None
     world = World()
     world.create_bucket(BUCKET)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
+import magicfs
 from magicfs.committers.manifest.committer import ManifestCommitter
-from magicfs.committers.manifest.stage import StageConfig
 from magicfs.committers.options import ManifestOptions
 from magicfs.engine import Engine, Event
 from magicfs.formats.success import SuccessData
@@ -21,6 +21,7 @@ from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import is_hidden
+from magicfs.report import RecoverReport
 from magicfs.stores.local import LocalStore
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Fault
@@ -46,10 +47,6 @@ class Driver:
     traffic: Traffic
     actor: Actor
     told: list[Event] = field(default_factory=list)
-
-    def config(self) -> StageConfig:
-        """What stages of this process work with."""
-        return self.committer.config()
 
     def operations(self, name: str) -> list[str]:
         """The keys that requests of a name were about."""
@@ -157,15 +154,19 @@ class ManifestScene:
         """Where the job keeps its work."""
         return self.destination / "_temporary" / self.job
 
-    def manifest_path(self, task: int | TaskId, attempt: int = 0) -> Path:
-        """Where a task's manifest is until the job is committed."""
-        name = ids.task_id(task)
+    def manifest_path(self, task: int | TaskId, attempt: int = 0, suffix: str = "0") -> Path:
+        """Where the manifest of a task's attempt is until the job has ended."""
+        name = ids.attempt_id(ids.task_id(task), suffix)
         return self.job_directory / f"{attempt:02d}" / "manifests" / f"{name}-manifest.json"
 
     def manifest(self, task: int) -> TaskManifest:
         """A task's manifest."""
         path = self.manifest_path(task)
         return TaskManifest.from_bytes(str(path), path.read_bytes())
+
+    def recover(self, **how: bool) -> RecoverReport:
+        """End what is unfinished at the destination, as another process does."""
+        return magicfs.recover(f"file://{self.destination}", **how)  # type: ignore[arg-type]
 
     def visible(self) -> dict[str, bytes]:
         """What a reader of the destination takes for data, by relative name."""

@@ -13,9 +13,9 @@ from magicfs.datasets import flipped
 from magicfs.stores import exchange_by_renames
 from magicfs.stores.register import Register
 from magicfs.transaction import flip, flip_checks, flip_remains
+from proofs.crash.trees import KINDS, Tree
 from proofs.flip.company import Other, beside_others
 from proofs.flip.cuts import cut
-from proofs.flip.trees import KINDS, Tree
 
 SEEDS = 40
 TURNS_OF_A_SLOW_REQUEST = 60

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from magicfs.committers.registry import COMMITTERS
+from magicfs.committers.registry import COMMITTERS, committer_info
 from magicfs.stores.memory import default_world
 from magicfs.testing.exam_summary import ExamSummary
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
@@ -111,7 +111,9 @@ def examine(base: type[Examined], committer: str, place: str, **more: Any) -> No
 WITH_FOLDERS: dict[str, Any] = {"bucket_options": {"hierarchicalNamespace": {"enabled": True}}}
 PARTITIONED_EACH_DAY: dict[str, Any] = {"modes": ("store",), "cuts": (1, 3), "seeds": (20261121,)}
 
-for each in DRIVEN:
+UPLOADING = tuple(name for name in DRIVEN if committer_info(name).needs == "uploads")
+
+for each in UPLOADING:
     examine(OnMemory, each, "memory", **({} if EVERYWHERE or each != "partitioned" else PARTITIONED_EACH_DAY))
     if EVERYWHERE:
         examine(OnMinistack, each, "ministack", server="ministack")
@@ -188,4 +190,4 @@ def test_summary_counts_and_names_what_is_left_out(request: pytest.FixtureReques
 
 
 def test_every_committer_under_a_job_object_is_examined() -> None:
-    assert DRIVEN == ("magic", "directory", "partitioned")
+    assert DRIVEN == ("magic", "directory", "partitioned", "manifest")

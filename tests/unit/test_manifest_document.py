@@ -6,8 +6,6 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from magicfs.committers.manifest import commit, directories, load, rename, save, setup, tasks
-from magicfs.committers.manifest.stage import Stage
 from magicfs.committers.options import ManifestOptions
 from proofs.scenes.manifest_scene import ManifestScene
 
@@ -30,20 +28,6 @@ def test_every_option_is_described_in_its_docstring() -> None:
     assert {one.name for one in fields(ManifestOptions)} <= described
 
 
-def test_every_stage_of_a_job_is_there() -> None:
-    modules = (commit, directories, load, rename, save, setup, tasks)
-    stages = {
-        value
-        for module in modules
-        for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, Stage) and value is not Stage
-    }
-    assert len({stage.name for stage in stages}) == len(stages)
-    # Setup of a job and a task are one row; commits and aborts consist of others.
-    consist = {commit.CommitJob, tasks.CommitTask, tasks.AbortTask, setup.SetupTask}
-    assert len(rows("Stages")) == len(stages - consist)
-
-
 def test_the_example_runs(tmp_path: Path) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     prelude = "import magicfs, pyarrow, pyarrow.dataset\ntable = pyarrow.table({'a': [1]})\n"
@@ -51,7 +35,12 @@ def test_the_example_runs(tmp_path: Path) -> None:
     assert (tmp_path / "sales" / "_SUCCESS").exists()
 
 
-def test_the_names_of_the_directories_are_those_of_the_page(tmp_path: Path) -> None:
-    places = ManifestScene(tmp_path).driver().config().places
-    for name in (places.open_manifests, places.claimed_manifests):
-        assert f"`{name.rpartition('/')[2]}`" in PAGE or f"<NN>/{name.rpartition('/')[2]}`" in PAGE
+def test_the_names_of_directories_and_manifests_are_those_of_the_page(tmp_path: Path) -> None:
+    scene = ManifestScene(tmp_path)
+    scene.set_up()
+    scene.commit_task(0, {"a": b""})
+    work = f"_temporary/{scene.job}/00/manifests"
+    assert (scene.destination / work).is_dir()
+    assert "`DEST/_temporary/<job>/<NN>/manifests`" in PAGE
+    assert [one.name for one in (scene.destination / work).iterdir()] == ["attempt-000000-0-manifest.json"]
+    assert "`manifests/<task attempt>-manifest.json`" in PAGE

@@ -26,6 +26,7 @@ from magicfs.report import JobReport
 from magicfs.stores.interrupt import hold
 from magicfs.transaction import attempt_output, sets
 from magicfs.transaction.attempt_output import TaskOutput
+from magicfs.transaction.sets import StoreSets
 
 if TYPE_CHECKING:
     from magicfs.transaction.delegate import CompleteRemotely
@@ -202,7 +203,7 @@ class MagicCommitter(DrivenCommitter):
             limit = INLINE_LIMIT if self.context.inline_limit is None else self.context.inline_limit
             if commit.content is not None and len(commit.content) <= limit:
                 return commit
-        return (await self._sets.keep(task, attempt, pending_set)).commit
+        return (await StoreSets(self.engine, self.context).keep(task, attempt, pending_set)).commit
 
     async def _task_failed(self, task: TaskId, attempt: AttemptId, output: TaskOutput) -> CommitFailed:
         first, *others = output.problems

@@ -115,28 +115,27 @@ class ManifestOptions:
     Attributes:
         validate_output: Once all files are renamed, and before ``_SUCCESS``, look at every one and compare
             its size and ETag.
-        delete_target_files: Before each rename delete what lies at its destination, unless the job has made
-            the directory.
-        target_directories: What to do about data in the deepest of the directories that the job writes to:
-            ``leave`` it, ``fail`` before anything is changed, or ``delete`` it once the new files are there.
-        cleanup_parallel_delete: Delete the directories of task attempts in parallel before the job's.
-        cleanup_parallel_delete_base_first: Try the job's directory first.
+        delete_target_files: Let ``conflict="append"`` write over files of equal names.
+        cleanup_parallel_delete: Hadoop's name, without effect: the directories of task attempts are always
+            deleted in parallel before the job's.
+        cleanup_parallel_delete_base_first: Hadoop's name, without effect.
         cleanup_skipped: Leave the work where it is.
-        cleanup_failures_ignored: Let a job succeed whose work could not be removed.
+        cleanup_failures_ignored: Let a job end whose work could not be removed. By default it stays, with a
+            warning in its report, until ``magicfs recover`` has removed the work.
         summary_report_directory: fsspec URL or key below the destination's bucket where a report of every
             job, failed ones included, is kept; empty for none.
         diagnostics_manifest_directory: Directory of the same store, as URL or key, to which the manifests
             are moved before the cleanup; empty for none.
-        save_attempts: How often saving a manifest or ``_SUCCESS`` is tried, at least 1.
-        writer_queue_capacity: Most lists of 100 entries between the reading of manifests and the local file.
+        save_attempts: How often saving a task's manifest is tried, at least 1.
+        writer_queue_capacity: Hadoop's name, without effect, at least 1.
         renames_per_second: Most renames a second; 0 for no limit (``fs.azure.io.rate.limit``).
         delete_obstacles: Delete a file that is in the place of one of the job's files or directories, as
-            Hadoop does. By default such a job is refused before anything is changed.
+            Hadoop does. By default such a job is refused before anything is changed, unless its conflict mode
+            replaces.
     """
 
     validate_output: bool = False
     delete_target_files: bool = False
-    target_directories: Literal["leave", "fail", "delete"] = "leave"
     cleanup_parallel_delete: bool = True
     cleanup_parallel_delete_base_first: bool = False
     cleanup_skipped: bool = False
@@ -149,10 +148,6 @@ class ManifestOptions:
     delete_obstacles: bool = False
 
     def __post_init__(self) -> None:
-        if self.target_directories not in ("leave", "fail", "delete"):
-            raise UsageError(
-                f"target_directories={self.target_directories!r} is unknown; choose leave, fail or delete"
-            )
         for name in ("writer_queue_capacity", "save_attempts"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name}={getattr(self, name)} must be at least 1")
@@ -173,5 +168,7 @@ def options_from(kind: type[CommitterOptions], committer: str, given: Mapping[st
     known = [one.name for one in fields(kind)]
     if unknown := sorted(set(given) - set(known)):
         choices = f"it knows {', '.join(known)}" if known else "it has none"
+        if unknown == ["target_directories"]:
+            choices = "use conflict='fail', 'replace' or 'replace_partitions' in its place"
         raise UsageError(f"committer_options {', '.join(unknown)} of {committer!r} are unknown; {choices}")
     return kind(**given)

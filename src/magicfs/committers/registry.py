@@ -90,8 +90,9 @@ COMMITTERS: Final[Mapping[str, CommitterInfo]] = MappingProxyType(
             "magicfs.committers.manifest.committer:ManifestCommitter",
             "work files",
             "rename",
-            _ADDING,
+            ("fail", "append", "replace", "replace_partitions"),
             ManifestOptions,
+            driven=True,
         ),
         "file": CommitterInfo(
             "magicfs.committers.file.committer:FileCommitter", "work files", "nothing", _ADDING, FileOptions

@@ -15,7 +15,7 @@ from magicfs.formats.document import java_text
 from magicfs.formats.pending import Body, EtagFormat, Pending, UploadedPart
 from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.protocol.magic import MagicPath
-from magicfs.protocol.readback import WRITE_ID, write_id_shown
+from magicfs.protocol.readback import WRITE_ID, is_renamed, write_id_shown
 from magicfs.stores.port import ObjectInfo, PutMode, Store
 
 __all__ = [
@@ -37,12 +37,18 @@ _HADOOP_SCHEMES = {"s3": "s3a"}
 
 
 def write_id_of(pending: Pending) -> str | None:
-    """The identity of an upload; None for uploads that Hadoop opened."""
+    """The identity of a file: the write id of an upload, None for one that Hadoop opened; of a file that is
+    renamed its ETag, which it keeps.
+    """
+    if pending.source is not None:
+        return pending.source.etag or None
     return pending.extra_data.get(WRITE_ID)
 
 
 def shown_of(found: ObjectInfo, pending: Pending) -> str | None:
     """The write id that an object shows to be borne by it: the upload's own one if it is its object."""
+    if pending.source is not None:
+        return pending.source.etag if is_renamed(found.etag, pending.source.etag) else None
     return write_id_shown(
         found.metadata,
         found.etag,

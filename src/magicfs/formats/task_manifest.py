@@ -1,7 +1,7 @@
 """The manifest of a committed task: which files go where. Hadoop's ``TaskManifest``.
 
 Version 1. Paths are URIs, percent-encoded as ``formats.hadoop_uri`` says. They are not checked here:
-``committers.manifest.places``, which knows the job, does that.
+``transaction.manifest_places``, which knows the job, does that.
 """
 
 from __future__ import annotations

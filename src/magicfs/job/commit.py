@@ -97,6 +97,7 @@ def commit_call(
 ) -> Call[JobReport]:
     """The call that commits a job. ``warnings`` are asked for once it is published."""
     from magicfs.committers.driven import DrivenCommitter
+    from magicfs.committers.registry import committer_info
     from magicfs.job.workers import remotely
 
     meter = Meter(progress, commits) if progress is not None else None
@@ -104,7 +105,7 @@ def commit_call(
     driven = isinstance(committer, DrivenCommitter)
     how: dict[str, Any] = {"is_current_driver": is_current_driver}
     if completer is not None:
-        if not driven:
+        if not driven or committer_info(spec.committer).writes == "work files":
             raise UsageError(
                 f"committer={spec.committer!r} completes no uploads when its job commits, so there is "
                 "nothing to hand to a completer; leave completer out, or use magic, directory or "

@@ -25,7 +25,8 @@ def keys_of(
         return ()
     if isinstance(urls, str):
         raise UsageError("extra_destinations is one text; give a list of URLs")
-    if not committer_info(committer).driven:
+    info = committer_info(committer)
+    if not info.driven or info.writes == "work files":
         raise UsageError(
             f"extra_destinations need delayed uploads, which committer={committer!r} has not; use magic, "
             "directory or partitioned, or one job for each destination"

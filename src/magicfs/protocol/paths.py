@@ -7,7 +7,7 @@ the prefix that lists what lies under it always ends with one, so that ``dataset
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +23,7 @@ __all__ = [
     "is_under",
     "is_visible",
     "join",
+    "parents",
     "parse_path",
     "parse_url",
     "prefix_of",
@@ -179,6 +180,14 @@ def is_hidden(element: str) -> bool:
     ``=``, for ``_day=1`` is the directory of a partition.
     """
     return element.startswith(".") or (element.startswith("_") and "=" not in element)
+
+
+def parents(key: str) -> Iterator[str]:
+    """The directories above a key, the nearest first, without the bucket itself."""
+    end = key.rfind("/")
+    while end > 0:
+        yield key[:end]
+        end = key.rfind("/", 0, end)
 
 
 def can_be_a_file(key: str) -> bool:

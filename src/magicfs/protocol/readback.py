@@ -16,11 +16,21 @@ from enum import Enum
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, UploadNotFound
 
-__all__ = ["WRITE_ID", "Found", "Outcome", "etag_of_parts", "etag_of_upload", "resolve", "write_id_shown"]
+__all__ = [
+    "WRITE_ID",
+    "Found",
+    "Outcome",
+    "etag_of_parts",
+    "etag_of_upload",
+    "is_renamed",
+    "resolve",
+    "write_id_shown",
+]
 
 WRITE_ID = "magicfs-write-id"
 """Name of the user metadata that carries the write id."""
 
+_FILE = re.compile(r'"[0-9a-f]+-([0-9a-f]+-[0-9a-f]+)"')
 _MD5 = re.compile(r"[0-9a-f]{32}")
 # Where the upload lies; inode and time of its file; what makes it unique.
 _FILE_UPLOAD = re.compile(r"\d+\.\d+\.([0-9a-f]+-[0-9a-f]+)\.[0-9a-f]{16}")
@@ -43,6 +53,18 @@ class Found:
     write_id: str | None = None  # None when it bears none
     size: int | None = None  # in bytes
     etag: str | None = None
+
+
+def is_renamed(found: str, etag: str) -> bool:
+    """Whether a file's ETag shows that it is the one that had another path, and this ETag there.
+
+    On most stores it stays the same. A file that was moved to another device, which is a copy, has another
+    inode; the time of its last change and its size are kept.
+    """
+    if found == etag:
+        return bool(etag)
+    old, new = _FILE.fullmatch(etag), _FILE.fullmatch(found)
+    return old is not None and new is not None and old[1] == new[1]
 
 
 def etag_of_parts(etags: Iterable[str]) -> str | None:

@@ -38,6 +38,25 @@ class Put(NamedTuple):
     if_absent: bool = True  # whether it must not replace an object
 
 
+class Rename(NamedTuple):
+    """Make a file visible at its key that lies elsewhere in the bucket. Made by the million, so a tuple.
+
+    Where the store renames in one step it may be repeated: then the source is gone, and what lies at the key
+    has the file's ETag.
+    """
+
+    source: str  # where it lies
+    key: str  # the final one
+    length: int  # in bytes
+    etag: str = ""  # of the file, which keeps it; empty if it is not known
+    if_absent: bool = False  # whether it must not replace an object
+
+    @property
+    def write_id(self) -> str | None:
+        """By which the file is told from all others at its key."""
+        return self.etag or None
+
+
 @dataclass(frozen=True, slots=True)
 class Abort:
     """Discard a pending upload. One that is gone already counts as discarded."""
@@ -58,22 +77,10 @@ class Delete:
         return self.keys[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Rename:
-    """Move a file to its final key. Committers that rename do it themselves and report it to
-    ``Engine.tell``.
-    """
-
-    source: str  # where it lies
-    key: str  # the final one
-    length: int  # in bytes
-    etag: str = ""  # empty if it is not known
-
-
-Publication = Complete | Put
+Publication = Complete | Put | Rename
 """What makes one file visible."""
 
-Step = Complete | Put | Abort | Delete
+Step = Complete | Put | Rename | Abort | Delete
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@
     DEST/_temporary/<job>/<NN>/committed/<task>/<task attempt>/…        file, algorithm 1: what was committed
     DEST/_temporary/<job>/<NN>/records/<task>/<task attempt>.json       file: that it was committed
     DEST/_temporary/<job>/<NN>/claims/…                                 file, algorithm 2: commits that began
-    DEST/_temporary/<job>/<NN>/manifests/<task>-manifest.json           manifest: a committed task
+    DEST/_temporary/<job>/<NN>/manifests/<task attempt>-manifest.json   manifest: a committed task attempt
     DEST/_temporary/<job>/{job,driver}.json, COMMIT_…                   file: the job, and how its commit went
 
 That is the layout of Hadoop's ``ManifestCommitter``. Its ``FileOutputCommitter`` has no ``<job>``, so that
@@ -21,9 +21,12 @@ from typing import Final
 from magicfs.protocol import paths
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 
-__all__ = ["TEMPORARY", "TemporaryLayout"]
+__all__ = ["RENAMING", "TEMPORARY", "TemporaryLayout"]
 
 TEMPORARY: Final = "_temporary"
+
+RENAMING: Final = frozenset({"manifest"})
+"""Committers under a job object whose tasks leave files to be renamed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,5 +72,5 @@ class TemporaryLayout:
         """Where the manifest committer keeps what tasks have committed."""
         return f"{self.attempt_directory()}/manifests"
 
-    def manifest_key(self, task: TaskId) -> str:
-        return f"{self.manifests_directory}/{task}-manifest.json"
+    def manifest_key(self, attempt: AttemptId) -> str:
+        return f"{self.manifests_directory}/{attempt}-manifest.json"

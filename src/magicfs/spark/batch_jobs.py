@@ -247,4 +247,4 @@ async def _discarded(spec: JobSpec, commits: Sequence[TaskCommit]) -> None:
 
 def _uploads(spec: JobSpec, engine: Engine, commits: Iterable[TaskCommit]) -> list[Pending]:
     carried = output.carried(engine, spec.context, tuple(commits))
-    return [one for one in carried if one.body is None]
+    return [one for one in carried if one.is_upload]

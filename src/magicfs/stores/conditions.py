@@ -22,6 +22,7 @@ from magicfs.errors import (
     PermissionDenied,
     PreconditionFailed,
     Unsupported,
+    UploadNotFound,
 )
 from magicfs.parallel import gathered
 from magicfs.protocol import paths
@@ -215,6 +216,13 @@ class _Object:
         return False
 
     async def _complete_if_absent(self) -> bool:
+        try:
+            return await self._completed_if_absent()
+        except UploadNotFound:
+            # A late copy of the PUT has dropped it, where a name has one list of parts.
+            return await self._completed_if_absent()
+
+    async def _completed_if_absent(self) -> bool:
         await gathered((self._ensure, self._begin_upload), _done, 2)
         try:
             part = await self.store.put_part(self.key, self.upload_id, 1, b"part")

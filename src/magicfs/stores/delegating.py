@@ -22,7 +22,7 @@ from magicfs.stores.port import (
     Update,
     UploadInfo,
 )
-from magicfs.stores.tree_port import Entry, Exchange, Tree
+from magicfs.stores.tree_port import Entry, Exchange, Renamed, Tree, rename_one_by_one
 
 __all__ = ["DelegatingFolders", "DelegatingStore", "DelegatingTree", "Steps"]
 
@@ -196,6 +196,9 @@ class DelegatingTree:
 
     async def rename(self, source: str, destination: str) -> None:
         await self._around("rename", source, lambda: self.inner.rename(source, destination))
+
+    async def rename_all(self, files: Sequence[tuple[str, str]], concurrency: int) -> Renamed:
+        return await rename_one_by_one(self, files, concurrency)
 
     async def how_exchanged(self, path: str) -> Exchange:
         return await self._around("how_exchanged", path, lambda: self.inner.how_exchanged(path))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PermissionDenied, StoreError
@@ -12,7 +12,15 @@ from magicfs.protocol.magic import MAGIC
 from magicfs.stores import exchange_by_renames
 from magicfs.stores.folder_port import Folders
 from magicfs.stores.port import PutMode, Store
-from magicfs.stores.tree_port import Entry, Exchange, Tree, check_path, in_order
+from magicfs.stores.tree_port import (
+    Entry,
+    Exchange,
+    Renamed,
+    Tree,
+    check_path,
+    in_order,
+    rename_one_by_one,
+)
 
 __all__ = ["BucketTree", "FolderTree", "prune"]
 
@@ -93,6 +101,9 @@ class FolderTree:
                     problem = "a directory is there and is not empty"
                     raise ObjectExists("rename", self._place(destination), problem) from error
         raise self._busy("rename", destination)
+
+    async def rename_all(self, files: Sequence[tuple[str, str]], concurrency: int) -> Renamed:
+        return await rename_one_by_one(self, files, concurrency)
 
     async def how_exchanged(self, path: str) -> Exchange:
         self._check("how_exchanged", path, whole_bucket=False)
@@ -195,6 +206,9 @@ class BucketTree:
 
     async def rename(self, source: str, destination: str) -> None:
         await (await self._tree()).rename(source, destination)
+
+    async def rename_all(self, files: Sequence[tuple[str, str]], concurrency: int) -> Renamed:
+        return await (await self._tree()).rename_all(files, concurrency)
 
     async def how_exchanged(self, path: str) -> Exchange:
         return await (await self._tree()).how_exchanged(path)

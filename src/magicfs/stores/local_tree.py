@@ -8,16 +8,17 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from magicfs.errors import ObjectExists, ObjectNotFound, StoreError, Unsupported
+from magicfs.parallel import gathered
 from magicfs.protocol import paths
 from magicfs.stores import exchange_by_renames, local_exchange, local_files
 from magicfs.stores.port import ObjectInfo
-from magicfs.stores.tree_port import Entry, Exchange, check_path
+from magicfs.stores.tree_port import Entry, Exchange, Renamed, check_path
 
 __all__ = ["LocalTree"]
 
@@ -26,6 +27,8 @@ _T = TypeVar("_T")
 # Somebody who writes into what is deleted may be faster; nobody is so for ever.
 _TRIES = 500
 _ELSEWHERE = "choose another path"
+# Renames of one thread: a thread for each would take longer than most of them do.
+_AT_ONCE = 64
 _NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
@@ -92,24 +95,32 @@ class LocalTree:
             raise StoreError("rename", self._place(source), problem, hint=_ELSEWHERE)
         await self._run("rename", source, partial(self._rename, destination=destination))
 
-    def _rename(self, source: str, destination: str) -> None:
+    def _rename(self, source: str, destination: str) -> bool:
+        """Rename a file or directory; whether it was copied to another device."""
         try:
             try:
                 self._path(source).rename(self._path(destination))
+                return False
             except OSError as error:
                 if error.errno != errno.EXDEV or not stat.S_ISREG(self._path(source).lstat().st_mode):
                     raise
                 self._move_to_other_device(source, destination)
+                return True
         except OSError as error:
             raise self._why(error, source, destination) from error
 
     def _move_to_other_device(self, source: str, destination: str) -> None:
         """Copy a file, which appears whole, then delete the source. A second call does the rest."""
         with local_files.opened(self._path(source)) as file:
-            fill = partial(local_files.copy_into, source=file)
+            held = os.fstat(file.fileno())
+
+            def fill(descriptor: int) -> None:
+                local_files.copy_into(descriptor, source=file)
+                # By which the copy is told to be the file.
+                os.utime(descriptor, ns=(held.st_atime_ns, held.st_mtime_ns))
+
             local_files.write(self._path(destination), self._root, fill, destination)
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-        self._path(destination).chmod(mode)
+        self._path(destination).chmod(stat.S_IMODE(held.st_mode))
         self._path(source).unlink()
 
     def _why(self, error: OSError, source: str, destination: str) -> StoreError:
@@ -128,6 +139,40 @@ class LocalTree:
             kind = "directory" if error.errno == errno.EISDIR else "file"
             return ObjectExists("rename", self._place(destination), f"a {kind} is there", hint=_ELSEWHERE)
         return local_files.translate(error, "rename", self._place(source))
+
+    async def rename_all(self, files: Sequence[tuple[str, str]], concurrency: int) -> Renamed:
+        for one in files:
+            for path in one:
+                self._check("rename", path, whole_bucket=False)
+        found: Renamed = {}
+        failed: list[StoreError] = []
+
+        def work(start: int) -> None:
+            for place, (source, destination) in enumerate(files[start : start + _AT_ONCE], start):
+                if failed:
+                    return
+                found[place] = met = self._rename_into(source, destination)
+                if isinstance(met, StoreError) and not isinstance(met, ObjectNotFound):
+                    failed.append(met)
+
+        starts = range(0, len(files), _AT_ONCE)
+        await gathered(starts, lambda start: asyncio.to_thread(work, start), concurrency)
+        return found
+
+    def _rename_into(self, source: str, destination: str) -> StoreError | str | None:
+        try:
+            try:
+                os.rename(f"{self.bucket}/{source}", f"{self.bucket}/{destination}")  # noqa: PTH104 - in half the time
+            except OSError:
+                if os.path.lexists(self._path(source)):
+                    self._make_directory(destination.rpartition("/")[0])
+                if self._rename(source, destination):
+                    return local_files.info_of(destination, self._path(destination).stat()).etag
+        except StoreError as error:
+            return error
+        except OSError as error:
+            return local_files.translate(error, "rename", self._place(source))
+        return None
 
     async def how_exchanged(self, path: str) -> Exchange:
         return await self._run("how_exchanged", path, self._how_exchanged, whole_bucket=False)

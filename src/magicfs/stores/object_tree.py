@@ -11,7 +11,15 @@ from magicfs.protocol import paths
 from magicfs.stores.folder_port import FolderStore
 from magicfs.stores.folder_tree import BucketTree, FolderTree
 from magicfs.stores.port import ObjectInfo, PutMode, Store
-from magicfs.stores.tree_port import Entry, Exchange, Tree, TreeStore, in_order
+from magicfs.stores.tree_port import (
+    Entry,
+    Exchange,
+    Renamed,
+    Tree,
+    TreeStore,
+    in_order,
+    rename_one_by_one,
+)
 
 __all__ = ["ObjectTree", "tree_of"]
 
@@ -173,6 +181,9 @@ class ObjectTree:
             raise ObjectExists("rename", self._place(destination), "a file is there")
         if _children(destination, await self._below(destination, 2)):
             raise ObjectExists("rename", self._place(destination), "a directory is there and is not empty")
+
+    async def rename_all(self, files: Sequence[tuple[str, str]], concurrency: int) -> Renamed:
+        return await rename_one_by_one(self, files, concurrency)
 
     async def how_exchanged(self, path: str) -> Exchange:
         raise self._cannot_exchange(path)

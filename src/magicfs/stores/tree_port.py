@@ -16,15 +16,26 @@ Trees differ in one thing, which ``is_atomic`` says:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from magicfs.errors import StoreError
+from magicfs.errors import ObjectNotFound, StoreError
+from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.stores.port import Store
 
-__all__ = ["Entry", "Exchange", "Kind", "Tree", "TreeStore", "check_path", "in_order"]
+__all__ = [
+    "Entry",
+    "Exchange",
+    "Kind",
+    "Renamed",
+    "Tree",
+    "TreeStore",
+    "check_path",
+    "in_order",
+    "rename_one_by_one",
+]
 
 Kind = Literal["file", "directory"]
 Exchange = Literal["one step", "renames"]
@@ -47,6 +58,11 @@ class Entry:
     kind: Kind
     size: int = 0
     etag: str = ""
+
+
+Renamed = dict[int, StoreError | str | None]
+"""What became of some of many renames, by their places: what each met, or None where it succeeded; the ETag
+where that is another one than before, for the file was copied to another device."""
 
 
 class Tree(Protocol):
@@ -115,6 +131,20 @@ class Tree(Protocol):
                 Nothing changed.
             Unsupported: The two lie on filesystems between which nothing can be renamed; nothing changed.
             StoreError: The destination lies below the source; nothing changed.
+        """
+
+    async def rename_all(self, files: Sequence[tuple[str, str]], concurrency: int) -> Renamed:
+        """Rename files, each as ``rename`` does, and make the directories that they go into.
+
+        ``files`` are source and destination of each, which do not depend on each other. At most so many
+        requests are made at once. After an error none is begun any more, but for ``ObjectNotFound``, which a
+        second call meets for each file that was renamed.
+
+        Returns:
+            What became of those that were begun.
+
+        Raises:
+            StoreError: A path that can be none; nothing changed.
         """
 
     async def how_exchanged(self, path: str) -> Exchange:
@@ -222,3 +252,34 @@ def in_order(entries: Iterable[Entry]) -> list[Entry]:
     return sorted(
         entries, key=lambda entry: (entry.path.encode("utf-8", "surrogateescape"), entry.kind == "directory")
     )
+
+
+async def rename_one_by_one(tree: Tree, files: Sequence[tuple[str, str]], concurrency: int) -> Renamed:
+    """``Tree.rename_all`` by the other requests of a tree."""
+    found: Renamed = {}
+    blocked: dict[str, StoreError] = {}
+    parents = dict.fromkeys(destination.rpartition("/")[0] for _, destination in files)
+    above = {parent.rpartition("/")[0] for parent in parents}
+
+    async def make(parent: str) -> bool:
+        try:
+            await tree.make_directory(parent)
+        except StoreError as error:
+            blocked[parent] = error
+        return True
+
+    async def rename(one: tuple[int, tuple[str, str]]) -> bool:
+        place, (source, destination) = one
+        error = blocked.get(destination.rpartition("/")[0])
+        if error is None:
+            try:
+                await tree.rename(source, destination)
+            except StoreError as met:
+                error = met
+        found[place] = error
+        return error is None or isinstance(error, ObjectNotFound)
+
+    if await tree.is_atomic():  # elsewhere nothing asks for parents
+        await drained((one for one in parents if one and one not in above), make, concurrency)
+    await drained(enumerate(files), rename, concurrency)
+    return found

@@ -23,7 +23,7 @@ from magicfs.errors import (
 )
 from magicfs.stores.object_tree import tree_of
 from magicfs.stores.port import Capabilities, PutMode, Store, Update
-from magicfs.stores.tree_port import Entry, Tree
+from magicfs.stores.tree_port import Entry, Renamed, Tree, rename_one_by_one
 from magicfs.testing.store_faults import Actor, ArmedFault, Crash, Fault, Kind, Request
 
 __all__ = ["FaultyStore", "FaultyTree", "Traffic", "faulty", "generate"]
@@ -210,6 +210,11 @@ class FaultyTree:
     async def is_atomic(self) -> bool:
         """No request: a tree of this kind knows."""
         return await self.inner.is_atomic()
+
+    async def rename_all(self, files: Sequence[tuple[str, str]], concurrency: int) -> Renamed:
+        """Requests of their own, so that each can fail."""
+        tree: Any = self
+        return await rename_one_by_one(tree, files, concurrency)
 
 
 def faulty(inner: Store, traffic: Traffic, actor: Actor) -> Store:

@@ -150,7 +150,7 @@ def refuse_others(
 
 async def abort_uploads(engine: Engine, pendings: Sequence[Pending]) -> list[MagicError]:
     """Abort uploads, trying each; returns what could not be aborted."""
-    uploads = [one for one in pendings if one.body is None]
+    uploads = [one for one in pendings if one.is_upload]
     return await run_all(engine, "abort", [Abort(p.destination_key, p.upload_id) for p in uploads])
 
 

@@ -14,10 +14,23 @@ from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
 from magicfs.protocol.temporary import TemporaryLayout
 
-__all__ = ["FoundJob", "FoundUpload", "JobContext", "JobSetup", "Rerun"]
+__all__ = ["FoundJob", "FoundUpload", "JobContext", "JobSetup", "RenameSettings", "Rerun"]
 
 Rerun = Literal["skip", "replace", "fail"]
 """If its run is published already, a job publishes nothing, publishes all the same, or raises at setup."""
+
+
+@dataclass(frozen=True, slots=True)
+class RenameSettings:
+    """How the files of a job are renamed, where its driver was told; others who end the job do as here."""
+
+    verify: bool = False  # whether each file is looked at once it is renamed
+    per_second: int = 0  # most renames in a second; 0 for any number
+    overwrites: bool = False  # whether ``append`` may replace files of equal names
+    removes_work: bool = True  # whether the work files go when the job ends
+    must_remove_work: bool = True  # whether a job whose work could not be removed stays, to be recovered
+    keeps_manifests_at: str | None = None
+    """Key of the directory that manifests are moved to, empty if it is in another store; None if they go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +72,8 @@ class JobContext:
 
     restores: str | None = None
     """Of a rollback, the job whose files it shows again."""
+
+    renames: RenameSettings = RenameSettings()
 
     own_path: str | None = None
     """Key of a user's own magic path whose files the job publishes: their uploads are not the job's."""

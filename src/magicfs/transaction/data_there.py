@@ -52,7 +52,7 @@ def refuse_any(context: JobContext, old: Iterable[OldFile]) -> None:
 
 def refuse_equal(context: JobContext, equal_keys: Sequence[str]) -> None:
     """Raise OutputExists if names of an appending job are taken."""
-    if equal_keys:
+    if equal_keys and not context.renames.overwrites:
         raise OutputExists(
             f"{len(equal_keys)} files of job {context.job} have names that are taken, such as "
             f"{equal_keys[0]}, and conflict='append' replaces nothing; nothing was changed; use "

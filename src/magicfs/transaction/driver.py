@@ -31,7 +31,7 @@ from magicfs.protocol.steps import Abort, Batch
 from magicfs.report import JobReport
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.interrupt import held
-from magicfs.transaction import flip_checks, job_reports, jvm_commit, late_driver, outcome, setup
+from magicfs.transaction import flip_checks, job_reports, jvm_commit, late_driver, outcome, setup, work_files
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.current_driver import check_driver
 from magicfs.transaction.delegate import CompleteRemotely
@@ -331,7 +331,7 @@ class JobTransaction:
         return kind(engine, self._cleanup, context or self.context, record, complete_remotely)
 
     async def _abort_uploads(self, pendings: Sequence[Pending]) -> None:
-        steps = [Abort(one.destination_key, one.upload_id) for one in pendings if one.body is None]
+        steps = [Abort(one.destination_key, one.upload_id) for one in pendings if one.is_upload]
         result = await self._cleanup.run(Batch("abort", steps), stop_on_failure=False)
         raise_first([failure.error for failure in result.failures])
 
@@ -340,6 +340,7 @@ class JobTransaction:
         await self._abort_uploads(pendings)
         swept = await sweep(self._cleanup, self.context, read_documents=True)
         await record.clear()
+        swept.problems += await work_files.remove(self._cleanup, self.context)
         raise_first([*swept.problems, *([swept.unlisted] if swept.unlisted else [])])
 
     async def _manifest(self, engine: Engine, record: JobRecord) -> Manifest | None:

@@ -26,9 +26,9 @@ from magicfs.formats.job_object import JobObject
 from magicfs.parallel import at_once, raise_first
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.protocol.readback import Outcome
-from magicfs.protocol.steps import Complete, Publication, Put
+from magicfs.protocol.steps import Publication, Put
 from magicfs.stores.interrupt import hold
-from magicfs.transaction import facts, old_success, outcome, own_path, past, publish, revert
+from magicfs.transaction import facts, old_success, outcome, own_path, past, publish, revert, work_files
 from magicfs.transaction.bundles import Bundles
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.delegate import CompleteRemotely, CompletionRequest, complete_remotely
@@ -36,8 +36,9 @@ from magicfs.transaction.etags import ETags
 from magicfs.transaction.outcome import JobEnd, JobOutcome
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobMoved, JobRecord, JobVersion
+from magicfs.transaction.renames import Pace
 from magicfs.transaction.sweep import Looked, look, sweep
-from magicfs.transaction.visible import Wanted, lists_of, make_visible
+from magicfs.transaction.visible import Wanted, comes_last, lists_of, make_visible, must_be_absent
 
 __all__ = ["Executor"]
 
@@ -74,6 +75,7 @@ class Executor:
         self._etags = ETags()
         self._success: str | None = None  # the ETag of the _SUCCESS that this process wrote
         self._ahead = publish.Ahead()
+        self._pace = Pace(context.renames.per_second)
         self._done = JobOutcome()
 
     def begin(self, version: JobVersion, output: JobOutput) -> None:
@@ -163,19 +165,23 @@ class Executor:
         self._etags = etags = ETags(output.files)
         await self._complete_remotely(version, output)
         verify = not self.fresh or self._call is not None
+        # A rename that succeeds proves itself.
+        verify = self.context.renames.verify if output.renames else verify
 
         def comes_first(place: int, step: Publication) -> bool:
-            return isinstance(step, Complete) and step.key not in last and not etags.has(place)
+            return not isinstance(step, Put) and not comes_last(step.key, last) and not etags.has(place)
 
         result = await self._run(output, comes_first, verify=verify)
         if result.ok and (last or output.bundles):
             if not job.irreversible:
                 version = await self.record.move(version, JobState.COMMITTING, irreversible=True)
+            if output.renames:
+                await work_files.delete_obstacles(self.engine, last.difference(output.final_keys()))
             bodies = Bundles(self.engine.store, partial(self.record.confirm, version))
             result = await self._run(
                 output,
-                lambda _, step: isinstance(step, Put) or step.key in last,
-                verify=not self.fresh,
+                lambda _, step: isinstance(step, Put) or comes_last(step.key, last),
+                verify=verify if output.renames else not self.fresh,
                 bodies=bodies,
             )
         if not result.ok:
@@ -190,30 +196,24 @@ class Executor:
     async def _read_back(self, job: JobObject) -> JobOutput:
         return await facts.read_output(self.engine, self.context, job, self._written)
 
-    @property
-    def _if_absent(self) -> bool:
-        # Only names that are not the job's own can meet a file there; the store is asked to refuse then.
-        return (
-            not self.context.uploads_found_by_name
-            and self.context.conflict in {"append", "fail"}
-            and self.record.conditions.complete_if_absent
-        )
-
     async def _run(
         self, output: JobOutput, wanted: Wanted, *, verify: bool, bodies: Bundles | None = None
     ) -> BatchResult:
         return await make_visible(
             *(self.engine, self.record.conditions, output, self._etags, wanted),
-            if_absent=self._if_absent,
+            if_absent=must_be_absent(self.context, self.record.conditions),
             verify=verify,
             bodies=bodies,
+            pace=self._pace,
         )
 
     async def _complete_remotely(self, version: JobVersion, output: JobOutput) -> None:
         """Let other processes complete what they can; their answers are noted."""
         if self._call is None or not output.files:
             return
-        request = CompletionRequest(version.job.nonce, self._if_absent, verify=not self.fresh)
+        request = CompletionRequest(
+            version.job.nonce, must_be_absent(self.context, self.record.conditions), verify=not self.fresh
+        )
         warnings = await complete_remotely(self._call, request, self.engine, version.job, output, self._etags)
         if not await self._is_unmoved(version):
             raise JobMoved(f"job {self.context.job} was moved by another process meanwhile")
@@ -353,7 +353,7 @@ class Executor:
             )
             self._done.aborted += swept.aborted
             self._done.unlisted = swept.unlisted
-            problems = swept.problems
+            problems = swept.problems or await work_files.end(self.cleaner, self.context, self._done)
             if swept.ended and self._success is not None:
                 conditions = self.record.conditions
                 await publish.withdraw_late_success(self.cleaner, self.context, conditions, self._success)

@@ -78,7 +78,7 @@ async def _add_stored(found: Committed, sets: TaskSets, task: TaskId, key: str) 
     try:
         async with aclosing(sets.read_ahead([key])) as read:
             _, raw = await anext(read)
-        _add(found, task, PendingSet.from_bytes(sets.where(key), raw))
+        _add(found, task, sets.parsed(sets.where(key), raw))
     except (CommitFailed, FormatError):  # who ended the job has removed it
         found.unknown.append(task)
 

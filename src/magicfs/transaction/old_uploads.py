@@ -40,7 +40,7 @@ async def refuse_if_gone(engine: Engine, context: JobContext, output: JobOutput,
     age_ms = 0 if output.oldest_ms is None else now_ms() - output.oldest_ms
     if age_ms < _OLD_MS:
         return
-    uploads = (one for one in output.pendings() if one.body is None)
+    uploads = (one for one in output.pendings() if one.is_upload)
     known = [one for one in uploads if one.created_ms and write_id_of(one) is not None]
     hours = age_ms // (3600 * 1000)
     _refuse_if_going(engine, context, known, age_ms, warnings)

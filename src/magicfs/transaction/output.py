@@ -11,17 +11,19 @@ from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, ProtocolViolation
 from magicfs.filesystem.recording import write_id_of
 from magicfs.formats.manifest import ManifestFile
-from magicfs.formats.pending import Body, Pending
+from magicfs.formats.pending import Body, Pending, Source
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.task_commit import TaskCommit, unpack
 from magicfs.protocol import paths
 from magicfs.protocol.steps import Abort, Complete, Publication
+from magicfs.protocol.temporary import RENAMING
 from magicfs.protocol.winners import Attempt, LateKeyCheck, check_attempts, last_committed
 from magicfs.transaction import pack
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.sets import StoreSets, TaskSets
 from magicfs.transaction.spool import Spool
+from magicfs.transaction.task_manifests import TaskManifests
 
 __all__ = [
     "Choice",
@@ -33,12 +35,14 @@ __all__ = [
     "load",
     "load_commits",
     "load_listed",
+    "sets_of",
 ]
 
 Choice = Callable[[Mapping[str, ManifestFile]], Mapping[str, ManifestFile]]
 """Chooses files from all that a dataset shows, by keys relative to the destination."""
 
 _Named = tuple[str, bytes]
+_Parse = Callable[[str, bytes], PendingSet]
 _SUMMED_AT_ONCE = 1000
 
 
@@ -55,6 +59,9 @@ class JobOutput:
     oldest_ms: int | None = None
     """When the oldest upload of ours was closed; None if none tells."""
     without_write_id: int = 0  # how many files were uploaded by Hadoop
+    renames: int = 0  # how many files are renamed
+    obstacles: Sequence[str] = ()
+    """Keys of old files in the places of directories that its files need; they are deleted before."""
     restored: Mapping[str, ManifestFile] = field(default_factory=dict)
     """Of a rollback the files that it shows again, by keys relative to the destination."""
     choice: Choice | None = None
@@ -69,8 +76,9 @@ class JobOutput:
         self._kept.append(pack.pack_steps(files))
         self.files += len(files)
         self.bytes += sum([one.length for one in files])
-        closed = [one.created_ms for one in files if write_id_of(one) is not None and one.body is None]
+        closed = [one.created_ms for one in files if write_id_of(one) is not None and one.is_upload]
         self.without_write_id += sum([write_id_of(one) is None for one in files])
+        self.renames += sum([one.source is not None for one in files])
         for one in files:
             if one.body is not None:
                 end = one.body.offset + one.length
@@ -163,15 +171,15 @@ async def load_commits(
     chosen = sorted(commits, key=lambda c: c.task_id)
     stored = sets.read_ahead([_set_key(context, sets, c) for c in chosen if c.content is None])
 
-    async def found() -> AsyncIterator[_Named]:
+    async def found() -> AsyncIterator[tuple[str, bytes, _Parse]]:
         async with aclosing(stored):
             for commit in chosen:
                 if commit.content is None:
-                    yield await anext(stored)
+                    yield *(await anext(stored)), sets.parsed
                     continue
                 name = f"commit of task {commit.task_id}"
                 try:
-                    yield name, unpack(name, commit.content)
+                    yield name, unpack(name, commit.content), PendingSet.from_bytes
                 except FormatError as error:
                     raise _malformed(error) from error
 
@@ -182,9 +190,18 @@ async def load_listed(engine: Engine, context: JobContext, sets: TaskSets | None
     """Take the last committed pending set of every task, found by listing (Hadoop's way). Raises as
     ``load``.
     """
-    sets = sets or StoreSets(engine, context)
+    sets = sets or sets_of(engine, context)
     chosen = last_committed(await sets.listed())
-    return await _checked(engine, context, sets.read_ahead([one.key for one in chosen]))
+    taking = Taking(engine, context)
+    async with aclosing(sets.read_ahead([one.key for one in chosen])) as read:
+        async for name, raw in read:
+            taking.take(name, raw, sets.parsed)
+    return taking.finish()
+
+
+def sets_of(engine: Engine, context: JobContext) -> TaskSets:
+    """Where tasks of a job leave their sets in the destination's store."""
+    return (TaskManifests if context.committer in RENAMING else StoreSets)(engine, context)
 
 
 def _set_key(context: JobContext, sets: TaskSets, commit: TaskCommit) -> str:
@@ -205,10 +222,12 @@ def checked(engine: Engine, context: JobContext, sets: Iterable[_Named]) -> JobO
     return taking.finish()
 
 
-async def _checked(engine: Engine, context: JobContext, sets: AsyncIterator[_Named]) -> JobOutput:
+async def _checked(
+    engine: Engine, context: JobContext, sets: AsyncIterator[tuple[str, bytes, _Parse]]
+) -> JobOutput:
     taking = Taking(engine, context)
-    async for name, raw in sets:
-        taking.take(name, raw)
+    async for name, raw, parse in sets:
+        taking.take(name, raw, parse)
     return taking.finish()
 
 
@@ -221,9 +240,9 @@ class Taking:
         self._keys = _keys_of(engine, context)
         self._statistics: list[Statistics] = []
 
-    def take(self, name: str, raw: bytes) -> None:
+    def take(self, name: str, raw: bytes, parse: _Parse = PendingSet.from_bytes) -> None:
         """Take one more in; CommitFailed if it is malformed, or is not the job's."""
-        one = _parsed(name, raw, self._context, self._keys)
+        one = _parsed(name, raw, self._context, self._keys, parse)
         self.add(name, one.commits, one.statistics)
 
     def add(self, name: str, files: Sequence[Pending], statistics: Statistics) -> None:
@@ -246,9 +265,15 @@ def _keys_of(engine: Engine, context: JobContext) -> LateKeyCheck:
     return LateKeyCheck(engine.store.bucket, context.layout.destination, context.extra_destinations)
 
 
-def _parsed(name: str, raw: bytes, context: JobContext, keys: LateKeyCheck) -> PendingSet:
+def _parsed(
+    name: str,
+    raw: bytes,
+    context: JobContext,
+    keys: LateKeyCheck,
+    parse: _Parse = PendingSet.from_bytes,
+) -> PendingSet:
     try:
-        one = PendingSet.from_bytes(name, raw)
+        one = parse(name, raw)
     except FormatError as error:
         raise _malformed(error) from error
     for job in {one.job_id, *[pending.job_id for pending in one.commits]}:
@@ -257,11 +282,28 @@ def _parsed(name: str, raw: bytes, context: JobContext, keys: LateKeyCheck) -> P
                 f"{name} belongs to job {job}, not {context.job}; nothing was published; "
                 "remove it or commit the other job"
             )
+    renames, work = context.committer in RENAMING, paths.prefix_of(context.temporary.job_directory)
     for pending in one.commits:
         keys.add(pending.bucket, pending.destination_key, name)
         if pending.body is not None:
             _check_body(name, pending, pending.body, context)
+        if renames or pending.source is not None:
+            _check_source(name, pending, pending.source, work if renames else None)
     return one
+
+
+def _check_source(name: str, pending: Pending, source: Source | None, work: str | None) -> None:
+    if (
+        work is None
+        or source is None
+        or not paths.can_be_a_file(source.key)
+        or not source.key.startswith(work)
+    ):
+        raise CommitFailed(
+            f"{name} names {source and source.key!a} as what becomes {pending.destination_key}, which is no "
+            "file of the job's tasks; nothing was published; find out who wrote it",
+            failed=[pending.destination_key],
+        )
 
 
 def _check_body(name: str, pending: Pending, body: Body, context: JobContext) -> None:

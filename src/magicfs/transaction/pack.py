@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from magicfs.filesystem.recording import write_id_of
 from magicfs.formats.pending import Pending, UploadedPart
-from magicfs.protocol.steps import Complete, Publication, Put
+from magicfs.protocol.steps import Complete, Publication, Put, Rename
 
 __all__ = ["completing", "pack", "pack_steps", "unpack", "unpack_steps"]
 
@@ -34,6 +34,11 @@ def completing(pending: Pending, *, if_absent: bool = False) -> Complete:
         _checksums(pending),
         if_absent,
     )
+
+
+def _renaming(pending: Pending) -> Rename:
+    assert pending.source is not None
+    return Rename(pending.source.key, pending.destination_key, pending.length, pending.source.etag)
 
 
 def _checksums(pending: Pending) -> tuple[tuple[str, str] | None, ...]:
@@ -62,15 +67,22 @@ def unpack(raw: bytes) -> list[Pending]:
 
 def pack_steps(files: Sequence[Pending]) -> bytes:
     """What is needed of files to make them visible."""
+    if files and files[0].source is not None:
+        renames = [_renaming(file) for file in files]
+        return _packed((len(renames), _columns(renames), Rename))
     steps, bodies = list(map(completing, files)), [file.body for file in files]
     return _packed((len(steps), _columns(steps), bodies if any(bodies) else None))
 
 
 def unpack_steps(raw: bytes, *, if_absent: bool = False) -> list[Publication]:
-    """The steps that make the files visible that ``pack_steps`` was given; ``if_absent`` is about uploads."""
+    """The steps that make the files visible that ``pack_steps`` was given; ``if_absent`` is about uploads and
+    renames.
+    """
     count, columns, bodies = _unpacked(raw)
     if columns:
         columns[-1] = (if_absent,)
+    if bodies is Rename:
+        return list(map(Rename._make, _rows(columns, count)))
     steps = map(Complete._make, _rows(columns, count))
     if bodies is None:
         return list(steps)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from magicfs.protocol import conflict, paths
 from magicfs.protocol.final_names import is_named_by
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.readback import etag_of_parts
-from magicfs.protocol.replacement import OldFile, Replacement, Scope
+from magicfs.protocol.replacement import Replacement, Scope
 from magicfs.protocol.steps import Complete, Publication
 from magicfs.transaction import (
     bundles,
@@ -32,6 +32,7 @@ from magicfs.transaction import (
     facts,
     flip,
     flip_checks,
+    list_scope,
     old_uploads,
     older_files,
     past,
@@ -105,6 +106,7 @@ async def prepare(
         data_there.refuse_equal(context, found.replacement.equal_keys)
         capacity.check_manifests(context, output)
         changes |= {"pointer": found.pointer, "older_files": found.replacement.older_files}
+        changes["equal_keys"] = tuple(found.replacement.equal_keys)
         return await _pass_commit_point(context, record, version, changes)
     since = version.entry.modified
     for attempt in range(_TRIES):
@@ -253,13 +255,14 @@ async def _look(engine: Engine, context: JobContext, record: JobRecord, output: 
     whole = (output.choice is not None or context.conflict in {"fail", "replace"}) and partitions is None
     # Names that are unique need no look at what is there, except to know whether a manifest knows it all.
     ours = {step.key: _finished(step) for step in output.steps() if _may_be_taken(context, step.key)}
+    ours |= dict.fromkeys(output.obstacles)
     also = tuple(key for key in context.also_replace if paths.is_under(key, destination))
     found = Replacement(Scope(destination, whole, partitions, also), ours)
     listed_all = whole or bool(ours) or pointer is None
     if listed_all:
-        await _list(engine, destination, found)
+        await list_scope.whole(engine, context, found)
     else:
-        await _list_partitions(engine, destination, partitions or (), found)
+        await list_scope.partitions(engine, destination, partitions or (), found)
     if output.choice is not None:
         await removal.take_only(engine, context, found, chosen)
     elif found.hidden and pointer is not None and context.conflict != "fail":
@@ -307,29 +310,6 @@ async def _published(
     except FormatError:
         return {}
     return {file.key: file.etag for file in view.files.values()} if view else {}
-
-
-async def _list(engine: Engine, directory: str, found: Replacement) -> None:
-    async for info in engine.store.list(paths.prefix_of(directory)):
-        if not found.add(OldFile(info.key, info.etag, info.size, info.modified)):
-            return
-
-
-async def _list_partitions(
-    engine: Engine, destination: str, partitions: Sequence[str], found: Replacement
-) -> None:
-    """List partitions beside each other, and take what they hold in by their order."""
-    listed: dict[str, list[OldFile]] = {}
-
-    async def look(partition: str) -> bool:
-        objects = engine.store.list(paths.prefix_of(paths.join(destination, partition)))
-        listed[partition] = [OldFile(one.key, one.etag, one.size, one.modified) async for one in objects]
-        return True
-
-    await drained(partitions, look, engine.concurrency)
-    for partition in partitions:
-        for one in listed[partition]:
-            found.add(one)
 
 
 def touched_by(context: JobContext, keys: Iterable[str]) -> tuple[str, ...] | None:

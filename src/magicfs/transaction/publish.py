@@ -20,10 +20,16 @@ from magicfs.errors import (
     Unavailable,
 )
 from magicfs.formats.deletions import OldObject
+from magicfs.formats.hadoop_uri import encode
 from magicfs.formats.job_object import ExtraDestination, JobObject
 from magicfs.formats.manifest import FilesPart, Hides, KeptFiles, Manifest, ManifestFile
 from magicfs.formats.statistics import Statistics
-from magicfs.formats.success import SUCCESS_SIZE_LIMIT, SuccessData
+from magicfs.formats.success import (
+    MANIFEST_COMMITTERS,
+    SUCCESS_SIZE_LIMIT,
+    SuccessData,
+    manifest_success,
+)
 from magicfs.manifests import chain, kept, parts
 from magicfs.parallel import at_once, drained
 from magicfs.protocol import paths
@@ -34,6 +40,7 @@ from magicfs.stores.conditions import Conditions, remove_matching
 from magicfs.transaction import facts
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.etags import ETags
+from magicfs.transaction.manifest_success import as_manifest_committer
 from magicfs.transaction.others import find_unfinished_jobs
 from magicfs.transaction.output import JobOutput
 
@@ -314,17 +321,27 @@ def _job_of(raw: bytes) -> str | None:
 
 
 def _success(context: JobContext, job: JobObject, concurrency: int, output: JobOutput) -> bytes:
+    keys = output.shown_keys(context.layout.destination)
+    is_hadoops_form = job.committer in MANIFEST_COMMITTERS
+    scheme = paths.parse_url(context.url).scheme
     success = SuccessData.of_job(
         context.job,
         job.committer,
         context.conflict,
         hostname=socket.gethostname(),
         ended_ms=job.changed_ms,
-        filenames=(f"/{key}" for key in output.shown_keys(context.layout.destination)),
+        filenames=(
+            encode(paths.Location(scheme, job.bucket, key).url) if is_hadoops_form else f"/{key}"
+            for key in keys
+        ),
         statistics=job_statistics(output),
         diagnostics={
             "magicfs.concurrency": str(concurrency),
             "magicfs.manifest": chain.manifest_key(context.layout.destination, job.job_id),
         },
     )
+    if is_hadoops_form:
+        return manifest_success(
+            as_manifest_committer(success, concurrency, files=output.files, tasks=output.tasks)
+        )
     return success.to_bytes()

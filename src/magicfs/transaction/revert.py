@@ -22,7 +22,7 @@ from magicfs.protocol import job_state
 from magicfs.protocol.deletion import Purpose, may_delete
 from magicfs.protocol.steps import Batch
 from magicfs.stores.conditions import Conditions, remove_matching
-from magicfs.transaction import facts
+from magicfs.transaction import facts, work_files
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
@@ -44,12 +44,15 @@ async def revert_files(
 ) -> list[MagicError]:
     """Abort every upload of a job that is ``reverting``, remove its files, put the old ``_SUCCESS`` back.
 
-    Uploads go first: afterwards no request that is still on its way can make a file visible. A second call
+    Uploads, and files that are still to be renamed, go first: afterwards no request that is still on its way
+    can make a file visible. A second call
     does the same again. Returns what could not be done.
     """
     old_success = await facts.read_success(engine, context, job)
     result = await engine.run(Batch("abort", job_output.aborts(output)), stop_on_failure=False)
     problems: list[MagicError] = [f.error for f in result.failures if isinstance(f.error, MagicError)]
+    if output.renames:
+        problems += await work_files.delete_sources(engine, output.steps())
     problems += await remove_files(engine, conditions, output)
     if job.old_success is not None and old_success is not None and not problems:
         try:

@@ -52,15 +52,8 @@ class Kept:
 class TaskSets(Protocol):
     """Where tasks hand their pending sets to the job that they belong to."""
 
-    async def keep(self, task: TaskId, attempt: AttemptId, pending_set: PendingSet) -> Kept:
-        """Persist the set of an attempt, unless there is one already.
-
-        Raises CommitOutcomeUnknown if it is not known whether it was persisted; after any other error it was
-        not.
-        """
-
     async def find(self, task: TaskId, attempt: AttemptId) -> TaskCommit | None:
-        """What an earlier ``keep`` for the same attempt has persisted; None if that is nothing."""
+        """What an earlier call for the same attempt has persisted; None if that is nothing."""
 
     async def listed(self) -> list[StoredSet]:
         """The sets of this job attempt. A file that is named like one, but after no task, raises
@@ -74,6 +67,9 @@ class TaskSets(Protocol):
         """The sets of these keys, in their order, a few of them read ahead; one that is gone raises
         CommitFailed.
         """
+
+    def parsed(self, name: str, raw: bytes) -> PendingSet:
+        """What a set that was read says. FormatError if it is malformed."""
 
     def where(self, key: str) -> str:
         """What messages call a set."""
@@ -93,6 +89,11 @@ class StoreSets:
         self._context = context
 
     async def keep(self, task: TaskId, attempt: AttemptId, pending_set: PendingSet) -> Kept:
+        """Persist the set of an attempt, unless there is one already.
+
+        Raises CommitOutcomeUnknown if it is not known whether it was persisted; after any other error it was
+        not.
+        """
         context = self._context
         key = context.layout.set_key(attempt)
         where = self.where(key)
@@ -195,6 +196,9 @@ class StoreSets:
 
         return in_order(keys, read, min(self._engine.concurrency, READ_AHEAD))
 
+    def parsed(self, name: str, raw: bytes) -> PendingSet:
+        return PendingSet.from_bytes(name, raw)
+
     def where(self, key: str) -> str:
         return f"{self._engine.store.bucket}/{key}"
 
@@ -263,7 +267,7 @@ async def recovered(context: JobContext, sets: TaskSets) -> list[TaskCommit]:
 
 def _recovered(context: JobContext, sets: TaskSets, stored: StoredSet, raw: bytes) -> TaskCommit:
     where = sets.where(stored.key)
-    pending_set = PendingSet.from_bytes(where, raw)
+    pending_set = sets.parsed(where, raw)
     if pending_set.job_id != context.job:
         raise FormatError(where, "jobId", f"is {pending_set.job_id!a}, not {context.job}; remove the file")
     try:

@@ -220,7 +220,7 @@ async def _recorded(engine: Engine, context: JobContext, keys: list[str]) -> set
         (p.destination_key, p.upload_id)
         for p in found
         if p.bucket == bucket
-        and p.body is None
+        and p.is_upload
         and p.job_id in {"", context.job}
         # The extra destinations of a job that has ended are not known any more; its names tell.
         and (

@@ -60,7 +60,7 @@ from magicfs.formats.manifest import (
     ManifestFiles,
     PublishedRun,
 )
-from magicfs.formats.pending import Body, EtagFormat, Pending, UploadedPart
+from magicfs.formats.pending import Body, EtagFormat, Pending, Source, UploadedPart
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.pointer import POINTER_FORMAT, POINTER_KEEPING_FORMAT, Keeping, Pointer
 from magicfs.formats.statistics import MeanStatistic, Statistics
@@ -154,6 +154,24 @@ def with_bodies(value: PendingSet) -> PendingSet:
     return replace(
         value, commits=tuple(replace(one, upload_id="", parts=(), body=body) for one, body in commits)
     )
+
+
+def with_sources(value: PendingSet) -> PendingSet:
+    """A set of files that are renamed, with what such entries keep."""
+    work = "trips/_temporary/5f1e/00/tasks/attempt-000000-a1"
+    commits = [
+        Pending(
+            bucket=one.bucket,
+            destination_key=one.destination_key,
+            job_id=one.job_id,
+            task_id=one.task_id,
+            source=Source(f"{work}/{number} 50% +#é", '"ab-cd-ef"' if number else ""),
+            length=one.length,
+            unknown=one.unknown,
+        )
+        for number, one in enumerate(value.commits)
+    ]
+    return replace(value, commits=tuple(commits))
 
 
 S3A_SUCCESS = SuccessData(
@@ -458,6 +476,7 @@ _ATTRIBUTES: dict[str, st.SearchStrategy[Any]] = {
     "Pending.destination_key": _key,
     "Pending.upload_id": _some,
     "Pending.body": st.none(),
+    "Pending.source": st.none(),
     "Pointer.runs": st.lists(st.tuples(_hostile, _ids), max_size=3, unique_by=lambda one: one[0]).map(tuple),
     "Pointer.forgotten": st.sampled_from(["", "?", "AAAAAA==", "q83vASNFZ4k="]),
     "FilesPart.name": _ids,
@@ -657,6 +676,23 @@ FORMATS = [
             "commits[0].body.sha256": ["AB" * 32, "ab" * 31, "ab" * 32 + "\n"],
             "commits[0].body": ["a text", []],
         },
+        kept=("commits[1]", *_STATISTICS),
+    ),
+    replace(
+        G3_PENDINGSET,
+        golden="magicfs_renames.pendingset",
+        value=with_sources(pending_set("object")),
+        made=any_value(PendingSet).map(with_sources),
+        required=tuple(
+            f"commits[1].{field}" for field in ("bucket", "destinationKey", "length", "source.key")
+        ),
+        refused={
+            "commits[0].source.key": [""],
+            "commits[0].source.etag": [7],
+            "commits[0].source": ["a text", []],
+            "commits[0].length": [-1],
+        },
+        ignored=(),
         kept=("commits[1]", *_STATISTICS),
     ),
     SUCCESS,

@@ -1,114 +1,137 @@
-"""The manifest committer: tasks persist lists of files, the job renames them.
+"""The manifest committer: tasks write files below ``_temporary`` and leave manifests, the job renames them.
 
-Hadoop's ``ManifestCommitter``.
+Hadoop's ``ManifestCommitter``, under a job object.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from magicfs.committers import registry
-from magicfs.committers.classic import ClassicCommitter, Published
-from magicfs.committers.manifest.commit import CleanupJob, CommitJob, Committed, Wanted
-from magicfs.committers.manifest.places import Places
-from magicfs.committers.manifest.reporting import failed, save_summary, success_of
-from magicfs.committers.manifest.setup import SetupJob, own_success
-from magicfs.committers.manifest.stage import StageConfig
-from magicfs.committers.manifest.tasks import AbortTask, CommitTask
+from magicfs.committers.driven import DrivenCommitter
+from magicfs.committers.manifest.reporting import own_key, save_summary, summary_of
+from magicfs.committers.manifest.save import save
+from magicfs.committers.manifest.scan import scan
 from magicfs.committers.options import ManifestOptions
 from magicfs.engine import Engine
 from magicfs.errors import (
     CommitDenied,
+    CommitFailed,
+    CommitOutcomeUnknown,
+    MagicError,
     ObjectNotFound,
     ProtocolViolation,
-    UsageError,
+    Unavailable,
 )
-from magicfs.formats.statistics import Statistics
 from magicfs.formats.task_commit import Counters, TaskCommit
-from magicfs.protocol import paths
-from magicfs.protocol.guarantees import Guarantees
+from magicfs.protocol import ids, paths
+from magicfs.protocol.final_names import unique_name
 from magicfs.protocol.ids import AttemptId, TaskId
+from magicfs.protocol.job_state import BEFORE_COMMIT
 from magicfs.report import JobReport
+from magicfs.stores.interrupt import hold
 from magicfs.stores.object_tree import tree_of
-from magicfs.stores.tree_port import Tree
-from magicfs.transaction.context import JobContext, JobSetup
-from magicfs.transaction.current_driver import IsCurrentDriver, require_current_driver
+from magicfs.transaction.context import JobContext, JobSetup, RenameSettings
+from magicfs.transaction.output import JobOutput
+from magicfs.transaction.task_manifests import TaskManifests
+
+if TYPE_CHECKING:
+    from magicfs.transaction.delegate import CompleteRemotely
 
 __all__ = ["ManifestCommitter"]
 
 _NAME_BYTES_MAX = 255
+_TRIES = 5
 
 
-class ManifestCommitter(ClassicCommitter):
-    """See ``magicfs.committers.base.Committer`` for the contract, and ``guarantees`` for what it is worth.
+class ManifestCommitter(DrivenCommitter):
+    """See ``magicfs.committers.base.Committer`` for the contract.
     Raises UsageError if the store does not rename in one step.
     """
 
     name = "manifest"
-    pause_s = 0.5  # after the n-th failure to save a file it waits n times so long
+    pause_s = 0.5  # after the n-th failure to save a manifest it waits n times so long
 
-    def __init__(self, context: JobContext, engine: Engine, tree: Tree | None = None) -> None:
-        super().__init__(context, engine)
+    def __init__(self, context: JobContext, engine: Engine) -> None:
         registry.check_store(self.name, engine.store)
-        self.tree = tree or tree_of(engine.store)
+        given = context.options
+        self._options = given if isinstance(given, ManifestOptions) else ManifestOptions()
+        super().__init__(replace(context, renames=_settings(engine, context, self._options)), engine)
+        self.tree = tree_of(engine.store)
+        self._sets = self._manifests = TaskManifests(engine, self.context)
 
-    @property
-    def guarantees(self) -> Guarantees:
-        return Guarantees(
-            speculative_tasks=True,
-            recoverable_job=False,
-            abortable_task=True,
-            # Before the job commit has begun. Afterwards what has been renamed stays.
-            abortable_job=True,
-            uncommitted_output_observable=False,
-            committed_task_output_observable=False,
-            atomic_task_commit=True,
-            atomic_job_commit_list=False,
-            atomic_job_commit_manifest=False,
-            # There is one manifest a task: a lost attempt that commits late, but before the job does, makes
-            # the commit of the given attempts fail, or is what a listing shows.
-            partitioned_executor_resilience=False,
-            # The first driver claims the manifests; ETags show what it has renamed.
-            repeatable_job_commit=True,
-            survives_driver_loss=True,
-        )
-
-    @property
-    def is_commit_job_repeatable(self) -> bool:
-        return True
-
-    # -- setting up ------------------------------------------------------------------------------------
+    # -- the job ---------------------------------------------------------------------------------------
 
     async def setup_job(self) -> JobSetup:
-        """Check the destination, and make the directories of the job attempt. ``_SUCCESS`` stays as it is.
-
-        A second call for the same attempt raises CommitDenied, as it does when a later attempt has been set
-        up, or an earlier one has begun to publish. Setting up a later attempt shuts earlier ones: their tasks
-        and their drivers can commit no more.
-        """
+        """As ``Committer.setup_job``; makes the directory of manifests, without which no task can commit."""
         if not await self.tree.is_atomic():
             raise registry.without_folders(self.name, self.engine.store)
         setup = await super().setup_job()
-        await SetupJob(self.config()).run(None)
+        try:
+            for left in reversed(range(_TRIES)):
+                try:
+                    await self.tree.make_directory(self.context.temporary.manifests_directory)
+                    break
+                except ObjectNotFound:
+                    # The last of the other jobs at this destination has removed what they shared.
+                    if not left:
+                        raise
+        except MagicError as error:
+            if setup.created and not isinstance(error, Unavailable):
+                with suppress(MagicError):
+                    await self._transaction.abort((), setup.driver, given=False)
+            raise
         return setup
 
-    def config(self) -> StageConfig:
-        """What the stages of one call work with, made anew for each call."""
-        place = paths.parse_url(self.context.url)
-        options = self.context.options
-        return StageConfig(
-            context=self.context,
-            places=Places(place.scheme, self.engine.store.bucket, self.context.temporary),
-            tree=self.tree,
-            options=options if isinstance(options, ManifestOptions) else ManifestOptions(),
-            concurrency=self.engine.concurrency,
-            final_key=self.final_key,
-            name_bytes_max=_NAME_BYTES_MAX if self.engine.store.capabilities.directories else 0,
-            tell=self.engine.tell,
-            pause_s=self.pause_s,
-        )
+    async def _commit(
+        self,
+        commits: Sequence[TaskCommit] | None,
+        driver: str | None,
+        tasks: int | None,
+        complete_remotely: CompleteRemotely | None,
+    ) -> JobReport:
+        directory = self._options.summary_report_directory
+        try:
+            report = await super()._commit(commits, driver, tasks, complete_remotely)
+        except Exception as error:
+            summary = summary_of(self.context, self.engine, None, error)
+            # One that was denied knows less than whoever was faster.
+            overwrite = not isinstance(error, CommitDenied)
+            trouble = await save_summary(self.engine, self.context, directory, summary, overwrite=overwrite)
+            if trouble is not None:
+                error.add_note(trouble)
+            raise
+        summary = summary_of(self.context, self.engine, report)
+        trouble = await save_summary(self.engine, self.context, directory, summary)
+        return report if trouble is None else replace(report, warnings=(*report.warnings, trouble))
+
+    async def _load(self, commits: Sequence[TaskCommit] | None, tasks: int | None) -> JobOutput:
+        output = await super()._load(commits, tasks)
+        _refuse_file_and_directory(output)
+        output.obstacles = [key for key in sorted(self._manifests.obstacles) if await self._is_file(key)]
+        if output.obstacles and not (self.context.is_replacing or self._options.delete_obstacles):
+            key = output.obstacles[0]
+            raise CommitFailed(
+                f"{key} is a file that was there before, and the job has a directory of that name; nothing "
+                "was published; move it away and commit again, or use other names; committer_options="
+                "{'delete_obstacles': True} has it deleted, as by Hadoop",
+                failed=[key],
+            )
+        return output
+
+    async def _is_file(self, key: str) -> bool:
+        # Somebody may have made a directory of it since its task committed.
+        entry = await self.tree.look(key)
+        return entry is not None and entry.kind == "file"
+
+    async def _abort_job(self, commits: Sequence[TaskCommit], driver: str | None) -> None:
+        await super()._abort_job(commits, driver)
+        summary = summary_of(self.context, self.engine, None, more={"aborted": "yes"})
+        directory = self._options.summary_report_directory
+        await save_summary(self.engine, self.context, directory, summary, overwrite=False)
 
     # -- tasks -----------------------------------------------------------------------------------------
 
@@ -124,128 +147,93 @@ class ManifestCommitter(ClassicCommitter):
     ) -> TaskCommit:
         """Look through what an attempt wrote, and save its manifest; no file is moved.
 
-        A second call does the same again: the attempt is then the last of its task to commit. Once the job
-        commit has begun it returns what the first has saved. Raises CommitDenied if the job is being
-        committed, or has ended. An error deletes the attempt's files, a StoreError as far as possible;
-        CommitOutcomeUnknown deletes nothing: call again.
+        A second call returns what the first has saved. Raises CommitDenied if the job has ended. An error
+        deletes the attempt's files, a StoreError as far as possible; CommitOutcomeUnknown deletes nothing:
+        call again.
         """
-        config = self.config()
-        for name, number in (counters or {}).items():
-            config.counts.add(name, number)
-        manifest = await CommitTask(config).run((task, attempt))
-        key = self.context.temporary.manifest_key(task)
-        return self.commit_of(task, attempt, len(manifest.files), manifest.size, key, None, counters)
+        try:
+            earlier = await self._manifests.find(task, attempt)
+            if earlier is not None:
+                return earlier
+            manifest = await scan(
+                self.tree,
+                self.context,
+                self._manifests.places,
+                task,
+                attempt,
+                final_key=self._final_key,
+                name_bytes_max=_NAME_BYTES_MAX if self.engine.store.capabilities.directories else 0,
+                counters=counters,
+            )
+            hold()  # from here on the manifest may be there, and count
+            return await save(self._manifests, manifest, self._options.save_attempts, self.pause_s)
+        except Unavailable as error:
+            raise CommitOutcomeUnknown(
+                f"the store did not say whether task {task} was committed; nothing was deleted; commit the "
+                f"task again: {error}"
+            ) from error
+        except CommitOutcomeUnknown:
+            raise
+        except MagicError as error:
+            try:
+                await self._discard(attempt)
+            except MagicError as second:
+                error.add_note(f"and its files could not be deleted: {second}")
+            raise
 
     async def abort_task(self, attempt: AttemptId) -> None:
-        """Delete what an attempt wrote, and its manifest if it is its task's. A second call does nothing.
-        Raises ProtocolViolation if the attempt is being published; nothing was deleted.
+        """Delete what an attempt wrote, and its manifest. A second call does nothing. Raises
+        ProtocolViolation if the attempt has committed and its job is being published; nothing was deleted.
         """
-        await AbortTask(self.config()).run(attempt)
-
-    async def committed_tasks(self) -> list[TaskId]:
-        places = self.config().places
-        for directory in (places.open_manifests, places.claimed_manifests, places.published_manifests):
-            found = []
-            try:
-                async for entry in self.tree.entries(directory):
-                    with suppress(UsageError):
-                        task = places.task_of(paths.relative_to(entry.path, directory))
-                        if task is not None:
-                            found.append(task)
-                return found
-            except ObjectNotFound:
-                continue
-        return []
-
-    # -- the job ---------------------------------------------------------------------------------------
-
-    async def commit_job(
-        self,
-        commits: Sequence[TaskCommit] | None,
-        driver: str | None = None,  # noqa: ARG002 - who claims the manifests is the driver
-        tasks: int | None = None,
-        *,
-        is_current_driver: IsCurrentDriver | None = None,
-    ) -> JobReport:
-        """Publish the given commits, exactly these, or all manifests that are there.
-
-        The first call shuts the job attempt: no task can commit any more, unless the call fails before
-        anything was changed. A second call goes on where the first stopped, in whatever process; give it the
-        same commits, or none. For a job that is published it removes what is left of its work.
-
-        Raises OutputExists for ``target_directories="fail"`` and old data; CommitDenied if the job attempt
-        was aborted, superseded, or never set up; CommitFailed if a commit's manifest is another attempt's by
-        now, is gone, or is malformed, or two tasks write one file: nothing was changed. If a file could not
-        be renamed, CommitFailed names in ``done`` what has been renamed, and that stays: call again, or
-        abort; with CommitOutcomeUnknown it may yet be renamed: call again.
-        """
-        await require_current_driver(is_current_driver, self.context.job)
-        started = time.monotonic()
-        attempts = None
-        if commits is not None:
-            self.check_commits(commits, tasks)
-            attempts = {commit.task_id: commit.attempt_id for commit in commits}
-            self._check_manifests(commits)
-        config = self.config()
-        wanted = Wanted(attempts, lambda found: self.check_number(found, tasks), self.name)
         try:
-            committed = await CommitJob(config).run(wanted)
-        except Exception as error:
-            report = failed(success_of(config, Published(), Statistics(), self.name), error, config.entered)
-            # One that was denied knows less than whoever was faster.
-            trouble = await save_summary(config, report, {}, overwrite=not isinstance(error, CommitDenied))
-            if trouble is not None:
-                error.add_note(trouble)
-            raise
-        await self._keep_summary(config, committed)
-        return self.report(committed.published, started)
-
-    async def _keep_summary(self, config: StageConfig, committed: Committed) -> None:
-        if committed.success is None:
-            return
-        trouble = await save_summary(config, committed.success, committed.diagnostics)
-        if trouble is not None:
-            committed.published.warnings.append(trouble)
-
-    def _check_manifests(self, commits: Sequence[TaskCommit]) -> None:
-        for commit in commits:
-            if commit.set_key != self.context.temporary.manifest_key(commit.task_id):
+            task = ids.task_of_attempt(attempt)
+        except MagicError:
+            task = None
+        if task is not None and await self._manifests.find(task, attempt) is not None:
+            state = await self._transaction.state()
+            if state is not None and state not in BEFORE_COMMIT:
                 raise ProtocolViolation(
-                    f"the commit of task {commit.task_id} names {commit.set_key!r}, which is no manifest of "
-                    f"attempt {self.context.layout.attempt} of job {self.context.job}; nothing was "
-                    "published; pass what task.commit returned in this attempt"
+                    f"task attempt {attempt} may be among what job {self.context.job} publishes; nothing was "
+                    "deleted; leave it to the job commit"
                 )
+            await self.tree.delete(self.context.temporary.manifest_key(attempt))
+        await self._discard(attempt)
 
-    async def abort_job(
-        self,
-        commits: Sequence[TaskCommit],
-        driver: str | None = None,  # noqa: ARG002 - the attempts' numbers tell drivers apart
-        *,
-        is_current_driver: IsCurrentDriver | None = None,
-    ) -> None:
-        """Remove all work of the job, of all its attempts; no task and no driver of it can commit any more.
+    async def _discard(self, attempt: AttemptId) -> None:
+        await self.tree.delete(self._manifests.places.temporary_manifest(attempt))
+        await self.tree.delete_tree(self.context.temporary.task_attempt_directory(attempt))
 
-        What a job commit that failed has renamed stays at the destination: the error of that commit names it.
-        Raises CommitDenied if a later attempt of the job has been set up; nothing was removed. With
-        ``cleanup_failures_ignored`` it does not raise if the work could not be removed.
-        """
-        await require_current_driver(is_current_driver, self.context.job)
-        config = self.config()
-        marked = await self.tree.look(config.places.published_manifests) is not None
-        if marked or (commits and await own_success(config) is not None):
-            raise ProtocolViolation(
-                f"job {self.context.job} is published; nothing was removed; commit it again if its driver "
-                "died before it had cleaned up"
+    def _final_key(self, relative: str, task: TaskId) -> str:
+        elements = paths.elements(relative)
+        if self.context.unique_names:
+            elements = unique_name(elements, task, self.context.job)
+        return paths.join(self.context.layout.destination, *elements)
+
+
+def _settings(engine: Engine, context: JobContext, options: ManifestOptions) -> RenameSettings:
+    directory = options.diagnostics_manifest_directory
+    return RenameSettings(
+        verify=options.validate_output,
+        per_second=options.renames_per_second,
+        overwrites=options.delete_target_files or options.delete_obstacles,
+        removes_work=not options.cleanup_skipped,
+        must_remove_work=not options.cleanup_failures_ignored,
+        keeps_manifests_at=(own_key(engine, context, directory) or "") if directory else None,
+    )
+
+
+def _refuse_file_and_directory(output: JobOutput) -> None:
+    """Raise CommitFailed if a file has the name of a directory that another needs."""
+    parents: set[str] = set()
+    for key in output.final_keys():
+        parent = key.rpartition("/")[0]
+        while parent and parent not in parents:
+            parents.add(parent)
+            parent = parent.rpartition("/")[0]
+    for key in output.final_keys():
+        if key in parents:
+            raise CommitFailed(
+                f"{key} is a file of one task and a directory of another; nothing was published; use other "
+                "file names",
+                failed=[key],
             )
-        if await self.tree.look(config.places.superseded_manifests(self.context.layout.attempt)) is not None:
-            raise CommitDenied(
-                f"a later attempt of job {self.context.job} has been set up, and works in the same "
-                "directory; nothing was removed; abort that attempt"
-            )
-        config.entered = "job_stage_abort"
-        try:
-            with config.counts.timed(config.entered):
-                await CleanupJob(config).run(None)
-        finally:
-            report = failed(success_of(config, Published(), Statistics(), self.name), None, "job_stage_abort")
-            await save_summary(config, report, {"aborted": "yes"}, overwrite=False)

@@ -1,110 +1,87 @@
-"""Reports of jobs: what ``_SUCCESS`` says, and the summary that is kept of every job, failed ones too."""
+"""The summary that is kept of every job, failed ones too, as Hadoop's manifest committer does."""
 
 from __future__ import annotations
 
 import asyncio
-import getpass
 import socket
 import traceback
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 
-from magicfs.committers.classic import Published
-from magicfs.committers.manifest.stage import StageConfig
-from magicfs.errors import StoreError
-from magicfs.formats.document import iso_text
+from magicfs.engine import Engine
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.success import SuccessData, manifest_success
 from magicfs.protocol import paths
+from magicfs.report import JobReport
+from magicfs.stores.object_tree import tree_of
+from magicfs.transaction.context import JobContext
+from magicfs.transaction.manifest_success import as_manifest_committer
 from magicfs.transaction.record import now_ms
 
-__all__ = ["failed", "save_summary", "success_of"]
-
-JOB_COMMIT = "committer_commit_job"
+__all__ = ["own_key", "save_summary", "summary_of"]
 
 
-def success_of(
-    config: StageConfig, published: Published, statistics: Statistics, committer: str
+def summary_of(
+    context: JobContext,
+    engine: Engine,
+    report: JobReport | None,
+    error: BaseException | None = None,
+    more: Mapping[str, str] | None = None,
 ) -> SuccessData:
-    """What ``_SUCCESS`` says of a job, with what its tasks counted."""
-    diagnostics = {"mapreduce.manifest.committer.io.threads": str(config.concurrency), "stage": JOB_COMMIT}
-    with suppress(OSError, KeyError, ImportError):
-        diagnostics["principal"] = getpass.getuser()
-    totals = Statistics(
-        counters={
-            "committer_bytes_committed": published.bytes,
-            "committer_files_committed": published.files,
-            "committer_tasks_completed": published.tasks,
-        }
-    )
-    now = now_ms()
+    """What a summary says of a job: of one that is published its report, of another why not. Neither is an
+    abort.
+    """
     success = SuccessData.of_job(
-        config.context.job,
-        committer,
-        config.context.conflict,
+        context.job,
+        context.committer,
+        context.conflict,
         hostname=socket.gethostname(),
-        ended_ms=now,
-        filenames=(config.places.uri(key) for key in published.keys),
-        statistics=statistics + config.counts.statistics() + totals,
-        diagnostics=diagnostics,
+        ended_ms=now_ms(),
+        filenames=report.filenames if report else (),
+        statistics=report.statistics if report else Statistics(),
+        diagnostics=more or {},
     )
-    return replace(success, date=iso_text(now))
-
-
-def failed(success: SuccessData, error: BaseException | None, stage: str) -> SuccessData:
-    """The same of a job that did not succeed. No error means an abort; ``stage`` was begun last."""
-    diagnostics = {**success.diagnostics, "stage": stage}
-    if error is not None:
+    files, tasks = (report.files, report.tasks) if report else (0, 0)
+    success = as_manifest_committer(success, engine.concurrency, files=files, tasks=tasks)
+    if report is not None:
+        return success
+    diagnostics = {**success.diagnostics}
+    if error is None:
+        diagnostics["stage"] = "job_stage_abort"
+    else:
         diagnostics["exception"] = f"{type(error).__name__}: {error}"
         diagnostics["stacktrace"] = "".join(traceback.format_exception(error))
     return replace(success, success=False, diagnostics=diagnostics)
 
 
 async def save_summary(
-    config: StageConfig, success: SuccessData, more: Mapping[str, str], *, overwrite: bool = True
+    engine: Engine, context: JobContext, directory: str, success: SuccessData, *, overwrite: bool = True
 ) -> str | None:
-    """Keep a report in the directory for them, if the options name one, as ``summary-<job>.json``.
+    """Keep a report in a directory, if one is named, as ``summary-<job>.json``.
 
     It returns what went wrong, or None, and never raises. With ``overwrite=False`` an earlier report of the
     job stays.
     """
-    directory = config.options.summary_report_directory
     if not directory:
         return None
-    name = f"summary-{config.context.job}.json"
+    name, tree = f"summary-{context.job}.json", tree_of(engine.store)
     try:
-        raw = manifest_success(replace(success, diagnostics={**success.diagnostics, **more}))
-        if (key := own_key(config, directory)) is None:
+        raw = manifest_success(success)
+        if (key := own_key(engine, context, directory)) is None:
             await asyncio.to_thread(_write_elsewhere, directory.rstrip("/"), name, raw, overwrite)
-        elif overwrite or await config.tree.look(paths.join(key, name)) is None:
-            await config.tree.write(paths.join(key, name), raw)
+        elif overwrite or await tree.look(paths.join(key, name)) is None:
+            await tree.write(paths.join(key, name), raw)
     except Exception as error:  # noqa: BLE001 - of any filesystem
         return f"the report {name} could not be kept in {directory}: {error}"
     return None
 
 
-def own_key(config: StageConfig, directory: str) -> str | None:
+def own_key(engine: Engine, context: JobContext, directory: str) -> str | None:
     """The key of a directory that is named by URL or by key; None if it lies in another store."""
     if "://" not in directory:
         return directory.strip("/")
-    prefix = f"{config.places.scheme}://{config.places.bucket}/"
+    prefix = f"{paths.parse_url(context.url).scheme}://{engine.store.bucket}/"
     return directory[len(prefix) :].strip("/") if directory.startswith(prefix) else None
-
-
-async def move_manifests(config: StageConfig) -> str:
-    """Move the manifests of a published job to the directory for them, in place of an earlier job's; returns
-    the URI of where they are. After a StoreError they are where they were.
-    """
-    named = config.options.diagnostics_manifest_directory
-    directory = own_key(config, named)
-    if directory is None:
-        raise StoreError("rename", named, "it lies in another store", hint="name a directory of this one")
-    target = paths.join(directory, config.context.job)
-    await config.tree.make_directory(directory)
-    await config.tree.delete_tree(target)
-    await config.tree.rename(config.places.published_manifests, target)
-    return config.places.uri(target)
 
 
 def _write_elsewhere(directory: str, name: str, raw: bytes, overwrite: bool) -> None:

@@ -104,6 +104,7 @@ class ClusterSets:
     # -- one task --------------------------------------------------------------------------------------
 
     async def keep(self, task: TaskId, attempt: AttemptId, pending_set: PendingSet) -> Kept:
+        """As ``StoreSets.keep``."""
         if task == TEMPORARY:
             raise UsageError(f"no task may be called {task!r} with cluster_directory; give it another name")
         context, layout = self._context, self.layout
@@ -204,6 +205,9 @@ class ClusterSets:
                 f"the pending set {self.where(key)} is gone: job {self._context.job} has ended, or "
                 "somebody removed its directory; nothing was published; run the job again"
             ) from error
+
+    def parsed(self, name: str, raw: bytes) -> PendingSet:
+        return PendingSet.from_bytes(name, raw)
 
     def where(self, key: str) -> str:
         return f"{str(self._options.cluster_directory).rstrip('/')}/{key}"

@@ -38,6 +38,7 @@ from magicfs.transaction.data_there import refuse_data
 from magicfs.transaction.delegate import CompleteRemotely
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.prepare import touched_by
+from magicfs.transaction.sets import StoreSets
 
 __all__ = ["DirectoryCommitter", "PartitionedCommitter", "StagingCommitter"]
 
@@ -56,8 +57,10 @@ class StagingCommitter(DrivenCommitter):
         self._options = given if isinstance(given, StagingOptions) else StagingOptions()
         self._loaded = JobOutput()
         self._cluster: ClusterSets | None = None
+        self._kept: StoreSets | ClusterSets = StoreSets(engine, self.context)
         if self._options.cluster_directory is not None:
-            self._sets = self._cluster = ClusterSets(engine, self.context, self._options)
+            self._kept = self._cluster = ClusterSets(engine, self.context, self._options)
+        self._sets = self._kept
 
     # -- the job ---------------------------------------------------------------------------------------
 
@@ -191,7 +194,7 @@ class StagingCommitter(DrivenCommitter):
             counted = pending_set.statistics + Statistics(counters={LEFT_OUT: len(left_out)})
             pending_set = replace(pending_set, statistics=counted)
         try:
-            kept = await self._sets.keep(task, attempt, pending_set)
+            kept = await self._kept.keep(task, attempt, pending_set)
         except CommitOutcomeUnknown:
             raise
         except MagicError as error:

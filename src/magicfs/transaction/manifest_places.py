@@ -28,48 +28,21 @@ class Places:
         """The destination directory."""
         return self.layout.destination
 
-    @property
-    def attempt_directory(self) -> str:
-        """The job attempt's directory."""
-        return self.layout.attempt_directory()
-
-    @property
-    def open_manifests(self) -> str:
-        """Where tasks commit their manifests. The job commit removes it and so stops them: see ``setup``."""
-        return self.layout.manifests_directory
-
-    @property
-    def claimed_manifests(self) -> str:
-        """The same directory while the job is being committed."""
-        return f"{self.open_manifests}-committing"
-
-    @property
-    def published_manifests(self) -> str:
-        """The same directory once the job is published."""
-        return f"{self.open_manifests}-published"
-
-    def superseded_manifests(self, number: int) -> str:
-        """The same directory of an earlier job attempt, once a later one has been set up."""
-        return f"{self.layout.attempt_directory(number)}/manifests-superseded"
-
-    def manifest_name(self, task: TaskId) -> str:
-        """Name of a task's manifest in any of these."""
-        return f"{task}{TASK_MANIFEST_SUFFIX}"
-
     def task_of(self, name: str) -> TaskId | None:
-        """The task whose manifest has this name; None for a file of another kind. Raises UsageError if it is
-        named like a manifest, but after no task.
+        """The task whose manifest has this name: ours are named after attempts, Hadoop's after tasks. None
+        for a file of another kind. Raises UsageError if it is named like a manifest, but after neither.
         """
-        if not name.endswith(TASK_MANIFEST_SUFFIX):
+        if "/" in name or not name.endswith(TASK_MANIFEST_SUFFIX):
             return None
-        return ids.task_id(name.removesuffix(TASK_MANIFEST_SUFFIX))
+        stem = name.removesuffix(TASK_MANIFEST_SUFFIX)
+        return ids.task_of_attempt(stem) if ids.is_attempt_of_ours(stem) else ids.task_id(stem)
 
     def temporary_manifest(self, attempt: AttemptId) -> str:
         """Where an attempt writes its manifest before it renames it.
 
-        Beside the manifests' directory, not in it: a write would bring that back once it is claimed.
+        Beside the manifests' directory, not in it: a write would bring that back once the job has ended.
         """
-        return f"{self.attempt_directory}/{attempt}{TASK_MANIFEST_SUFFIX}.tmp"
+        return f"{self.layout.attempt_directory()}/{attempt}{TASK_MANIFEST_SUFFIX}.tmp"
 
     def uri(self, key: str) -> str:
         """What a manifest calls a key."""

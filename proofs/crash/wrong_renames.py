@@ -1,0 +1,45 @@
+"""The mutants of committers whose jobs rename: what they do beside the job object that all driven share."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from proofs.crash.settings import Setting
+from proofs.crash.wrong_lines import Mutant
+
+__all__ = ["RENAME_MUTANTS"]
+
+_WORK_FILES: Final = "magicfs.transaction.work_files"
+
+_TWO: Final = Setting(committer="manifest", store="local")
+_REPLACE: Final = Setting(committer="manifest", store="local", mode="replace", shape="three")
+_LOSERS: Final = Setting(committer="manifest", store="local", shape="losers")
+
+RENAME_MUTANTS: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "a job is taken back and its files can still be renamed",
+        "b",
+        "magicfs.transaction.revert",
+        "problems += await work_files.delete_sources(engine, output.steps())",
+        "pass",
+        (_TWO,),
+        "manifest.races",
+    ),
+    Mutant(
+        "the work of tasks is left",
+        "d",
+        _WORK_FILES,
+        "if context.committer not in RENAMING or not context.renames.removes_work:",
+        "if context.committer in RENAMING or not context.renames.removes_work:",
+        (_LOSERS,),
+    ),
+    Mutant(
+        "a file is not renamed",
+        "b",
+        "magicfs.transaction.visible",
+        'renames = cast("Iterator[Rename]", steps())',
+        'renames = cast("Iterator[Rename]", iter([*steps()][1:]))',
+        (_REPLACE,),
+    ),
+)
+"""As ``wrong_lines.MUTANTS``."""

@@ -1,0 +1,212 @@
+"""Making files visible by renaming them: very many, so many are given to the tree of the store at once.
+
+A rename may be repeated by any process at any time. What its answer does not tell is read back: the file
+keeps its ETag, so what lies at the key tells whether it has been renamed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from magicfs.engine import BatchResult, Completed, Engine, Event, Failure
+from magicfs.errors import CommitFailed, MagicError, ObjectExists, ObjectNotFound, StoreError
+from magicfs.parallel import drained
+from magicfs.protocol.readback import Outcome, is_renamed
+from magicfs.protocol.steps import Rename
+from magicfs.stores.object_tree import tree_of
+from magicfs.stores.tree_port import Entry, Tree
+
+__all__ = ["Pace", "rename_files"]
+
+_AT_ONCE: Final = 1000
+"""Renames that are given to the tree in one call."""
+
+
+class Pace:
+    """Lets at most so many renames begin in a second; 0 is no limit."""
+
+    def __init__(self, per_second: int = 0) -> None:
+        self.per_second = per_second
+        self._next = 0.0
+
+    @property
+    def group(self) -> int:
+        """How many may begin together: those of a tenth of a second."""
+        return _AT_ONCE if not self.per_second else min(_AT_ONCE, max(1, self.per_second // 10))
+
+    async def wait(self, many: int) -> None:
+        """Wait until so many may begin."""
+        if not self.per_second:
+            return
+        now = asyncio.get_running_loop().time()
+        turn = max(now, self._next)
+        self._next = turn + many / self.per_second
+        await asyncio.sleep(turn - now)
+
+
+async def rename_files(
+    engine: Engine,
+    steps: Iterable[Rename],
+    completed: Completed,
+    *,
+    verify: bool = False,
+    pace: Pace | None = None,
+) -> BatchResult:
+    """Rename files. The first that fails ends it; those that were begun with it are waited for.
+
+    A step that must replace nothing looks first. ``completed`` is told of each file that is visible, by the
+    number of its step. ``verify`` looks at each afterwards: another size or ETag is a failure.
+    """
+    return await _Renaming(engine, completed, verify=verify, pace=pace or Pace()).run(steps)
+
+
+class _Renaming:
+    def __init__(self, engine: Engine, completed: Completed, *, verify: bool, pace: Pace) -> None:
+        self._engine = engine
+        self._tree: Tree = tree_of(engine.store)
+        self._completed = completed
+        self._verify = verify
+        self._pace = pace
+        self._result = BatchResult()
+
+    async def run(self, steps: Iterable[Rename]) -> BatchResult:
+        for group in _groups(enumerate(steps), self._pace.group):
+            await self._pace.wait(len(group))
+            left = await self._free(group)
+            while left and not self._result.failures:
+                left = await self._group(left)
+            self._result.not_started += [step for _, step in left]
+            if self._result.failures:
+                break
+        return self._result
+
+    async def _group(self, free: Sequence[tuple[int, Rename]]) -> Sequence[tuple[int, Rename]]:
+        """Rename files; returns those that were not begun, for others have met an error."""
+        pairs = [(step.source, step.key) for _, step in free]
+        try:
+            found = await self._tree.rename_all(pairs, self._engine.concurrency)
+        except StoreError as error:
+            found = dict.fromkeys(range(len(free)), error)
+        met = [(*free[place], one) for place, one in sorted(found.items()) if isinstance(one, StoreError)]
+        for place, one in sorted(found.items()):
+            if not isinstance(one, StoreError) and not self._verify:
+                self._done(*free[place], one)
+        await self._for_each(met, self._read_back)
+        if self._verify and not self._result.failures:
+            renamed = [
+                (*free[place], None)
+                for place, one in sorted(found.items())
+                if not isinstance(one, StoreError)
+            ]
+            await self._for_each(renamed, self._confirm)
+        return [one for place, one in enumerate(free) if place not in found]
+
+    async def _free(self, group: Sequence[tuple[int, Rename]]) -> Sequence[tuple[int, Rename]]:
+        """Those whose places nobody has taken; what has been renamed already is done."""
+        if not any(step.if_absent for _, step in group):
+            return group
+        there: dict[int, Entry | None] = {}
+
+        async def look(one: tuple[int, Rename]) -> bool:
+            number, step = one
+            try:
+                there[number] = await self._tree.look(step.key)
+            except StoreError as error:
+                self._failed(number, step, _outcome(error), error)
+            return True
+
+        await drained(group, look, self._engine.concurrency)
+        for number, step in group:
+            if (entry := there.get(number)) is None:
+                continue
+            if _is_file(entry, step):
+                self._done(number, step, entry.etag)
+            else:
+                place = f"{self._tree.bucket}/{step.key}"
+                error = ObjectExists("rename", place, "something is there", hint="use other file names")
+                self._failed(number, step, Outcome.CONFLICT, error)
+        return [one for one in group if one[0] in there and there[one[0]] is None]
+
+    async def _for_each(
+        self,
+        items: Sequence[tuple[int, Rename, StoreError | None]],
+        work: Callable[[tuple[int, Rename, StoreError | None]], object],
+    ) -> None:
+        async def one(item: tuple[int, Rename, StoreError | None]) -> bool:
+            await work(item)  # type: ignore[misc]
+            return True
+
+        await drained(items, one, self._engine.concurrency)
+
+    async def _read_back(self, item: tuple[int, Rename, StoreError | None]) -> None:
+        number, step, error = item
+        assert error is not None
+        try:
+            there = await self._tree.look(step.key)
+            if there is not None and _is_file(there, step):
+                self._done(number, step, there.etag)
+                return
+            if isinstance(error, ObjectNotFound) and await self._tree.look(step.source) is not None:
+                # Somebody has removed the directory since it was made.
+                await self._tree.make_directory(step.key.rpartition("/")[0])
+                await self._tree.rename(step.source, step.key)
+                there = await self._tree.look(step.key)
+                self._done(number, step, there.etag if there else None)
+                return
+        except StoreError as second:
+            error.add_note(f"and reading it back failed: {second}")
+            self._failed(number, step, Outcome.UNKNOWN, error)
+            return
+        self._failed(number, step, _outcome(error), error)
+
+    async def _confirm(self, item: tuple[int, Rename, StoreError | None]) -> None:
+        number, step, _ = item
+        try:
+            found = await self._tree.look(step.key)
+        except StoreError as unread:
+            self._failed(number, step, Outcome.UNKNOWN, unread)
+            return
+        if (problem := _difference(found, step)) is None:
+            self._done(number, step, found.etag if found else None)
+            return
+        error = CommitFailed(
+            f"{step.key} is not the file that its task committed: {problem}", failed=[step.key]
+        )
+        self._failed(number, step, Outcome.FAILED, error)
+
+    def _done(self, number: int, step: Rename, etag: str | None = None) -> None:
+        self._result.done += 1
+        self._completed(number, etag or step.etag)
+        self._engine.tell(Event("rename", step, Outcome.DONE))
+
+    def _failed(self, number: int, step: Rename, outcome: Outcome, error: MagicError) -> None:  # noqa: ARG002
+        self._result.failures.append(Failure(step, outcome, error))
+        self._engine.tell(Event("rename", step, outcome))
+
+
+def _groups(steps: Iterator[tuple[int, Rename]], length: int) -> Iterator[list[tuple[int, Rename]]]:
+    while group := list(islice(steps, length)):
+        yield group
+
+
+def _is_file(found: Entry | None, step: Rename) -> bool:
+    return found is not None and found.kind == "file" and is_renamed(found.etag, step.etag)
+
+
+def _outcome(error: StoreError) -> Outcome:
+    return Outcome.UNKNOWN if error.retryable else Outcome.FAILED
+
+
+def _difference(found: Entry | None, step: Rename) -> str | None:
+    if found is None:
+        return "nothing is there"
+    if found.kind != "file":
+        return "a directory is there"
+    if found.size != step.length:
+        return f"it has {found.size} bytes, and had {step.length}"
+    if step.etag and not is_renamed(found.etag, step.etag):
+        return f"its ETag is {found.etag}, and was {step.etag}"
+    return None

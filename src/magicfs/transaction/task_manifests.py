@@ -1,0 +1,198 @@
+"""Sets of renames: what tasks of the manifest committer have committed, as manifests of Hadoop's form.
+
+A manifest is written beside the directory of manifests and renamed into it. That directory goes when the job
+ends, so a task that commits later is denied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
+
+from magicfs.engine import Engine
+from magicfs.errors import (
+    CommitDenied,
+    CommitFailed,
+    FormatError,
+    ObjectNotFound,
+    StoreError,
+    Unavailable,
+    UsageError,
+)
+from magicfs.formats.pending import Pending, Source
+from magicfs.formats.pendingset import PendingSet
+from magicfs.formats.statistics import ROWS
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.formats.task_manifest import (
+    TASK_MANIFEST_SIZE_LIMIT,
+    TASK_MANIFEST_SUFFIX,
+    EntryStatus,
+    FileEntry,
+    TaskManifest,
+)
+from magicfs.parallel import in_order
+from magicfs.protocol import ids, paths
+from magicfs.protocol.ids import AttemptId, TaskId
+from magicfs.protocol.winners import StoredSet
+from magicfs.stores.object_tree import tree_of
+from magicfs.transaction.context import JobContext
+from magicfs.transaction.manifest_places import Places
+from magicfs.transaction.sets import ATTEMPT, READ_AHEAD, foreign_set
+
+__all__ = ["TaskManifests"]
+
+
+class TaskManifests:
+    """See ``magicfs.transaction.sets.TaskSets`` for the contract. ``obstacles`` are keys that the manifests
+    that were read need as directories, and at which their tasks saw files.
+    """
+
+    def __init__(self, engine: Engine, context: JobContext) -> None:
+        self._engine = engine
+        self._context = context
+        self._tree = tree_of(engine.store)
+        place = paths.parse_url(context.url)
+        self.places = Places(place.scheme, engine.store.bucket, context.temporary)
+        self.obstacles: set[str] = set()
+
+    # -- one task --------------------------------------------------------------------------------------
+
+    async def save(self, manifest: TaskManifest, raw: bytes) -> TaskCommit:
+        """Persist the manifest of an attempt, in one rename.
+
+        Raises CommitDenied if the job has ended or was never set up; after Unavailable it is not known
+        whether the manifest was persisted, after any other error it was not.
+        """
+        attempt, tree = AttemptId(manifest.attempt_id), self._tree
+        key, temporary = (
+            self._context.temporary.manifest_key(attempt),
+            self.places.temporary_manifest(attempt),
+        )
+        if await tree.look(self._context.temporary.manifests_directory) is None:
+            raise self._denied(manifest)
+        await tree.delete_tree(temporary)
+        await tree.write(temporary, raw)
+        try:
+            await tree.rename(temporary, key)
+        except ObjectNotFound as error:
+            if await tree.look(self._context.temporary.manifests_directory) is not None:
+                raise
+            await tree.delete(temporary)
+            raise self._denied(manifest) from error
+        except Unavailable:
+            if not await self._is_saved(key, raw):
+                raise
+        return self.commit_of(manifest, key)
+
+    async def _is_saved(self, key: str, raw: bytes) -> bool:
+        try:
+            return await self._tree.read(key, size_max=len(raw) + 1) == raw
+        except StoreError:
+            return False
+
+    def commit_of(self, manifest: TaskManifest, key: str) -> TaskCommit:
+        """What a task commit hands over: where its manifest is."""
+        rows = manifest.statistics.counters.get(ROWS)
+        task, attempt = TaskId(manifest.task_id), AttemptId(manifest.attempt_id)
+        return TaskCommit(
+            self._context.job, task, attempt, len(manifest.files), manifest.size, key, None, rows
+        )
+
+    async def find(self, task: TaskId, attempt: AttemptId) -> TaskCommit | None:
+        key = self._context.temporary.manifest_key(attempt)
+        if (entry := await self._tree.look(key)) is None or entry.kind != "file":
+            return None
+        try:
+            raw = await self._tree.read(key, size_max=TASK_MANIFEST_SIZE_LIMIT + 1)
+        except ObjectNotFound:
+            return None
+        manifest = TaskManifest.from_bytes(self.where(key), raw)
+        if (manifest.task_id, manifest.attempt_id) != (task, attempt):
+            raise FormatError(self.where(key), "taskAttemptID", f"is {manifest.attempt_id!a}, not {attempt}")
+        return self.commit_of(manifest, key)
+
+    # -- all of them -----------------------------------------------------------------------------------
+
+    async def listed(self) -> list[StoredSet]:
+        """The manifests of a job attempt, those of Hadoop's tasks among them."""
+        return await self._listed(self._context.temporary.manifests_directory)
+
+    async def earlier(self) -> list[StoredSet]:
+        found = []
+        for number in range(self._context.layout.attempt):
+            layout = replace(self._context.temporary, attempt=number)
+            found += await self._listed(layout.manifests_directory)
+        return found
+
+    async def _listed(self, directory: str) -> list[StoredSet]:
+        found, prefix = [], paths.prefix_of(directory)
+        async for info in self._engine.store.list(prefix):
+            try:
+                task = self.places.task_of(info.key[len(prefix) :])
+            except UsageError as error:
+                raise foreign_set(self._context, self.where(info.key), error) from error
+            if task is not None:
+                found.append(StoredSet(info.key, task, info.modified or 0.0))
+        return found
+
+    def read_ahead(self, keys: Sequence[str]) -> AsyncGenerator[tuple[str, bytes]]:
+        async def read(key: str) -> tuple[str, bytes]:
+            try:
+                return key, await self._engine.store.get(key, size_max=TASK_MANIFEST_SIZE_LIMIT + 1)
+            except ObjectNotFound as error:
+                raise CommitFailed(
+                    f"the manifest {self.where(key)} is gone: its attempt was aborted, job "
+                    f"{self._context.job} has ended, or somebody removed it; nothing was published; run the "
+                    "task again"
+                ) from error
+
+        return in_order(keys, read, min(self._engine.concurrency, READ_AHEAD))
+
+    def parsed(self, name: str, raw: bytes) -> PendingSet:
+        manifest = TaskManifest.from_bytes(name, raw)
+        try:
+            attempt = ids.check_attempt(manifest.attempt_id)
+            for directory in manifest.directories:
+                key = self.places.destination_key(directory.path)
+                if EntryStatus.of(directory.status) is EntryStatus.FILE:
+                    self.obstacles.add(key)
+            files = tuple([self._file(manifest.job_id, attempt, one) for one in manifest.files])
+        except UsageError as error:
+            raise FormatError(name, "", f"names what is not the job's: {error}") from error
+        return PendingSet(
+            job_id=manifest.job_id,
+            commits=files,
+            statistics=manifest.statistics,
+            extra_data={ATTEMPT: attempt},
+        )
+
+    def _file(self, job: str, attempt: AttemptId, entry: FileEntry) -> Pending:
+        source = Source(self.places.key(entry.source), entry.etag or "")
+        return Pending(
+            bucket=self.places.bucket,
+            destination_key=self.places.destination_key(entry.destination),
+            job_id=job,
+            task_id=attempt,
+            source=source,
+            length=entry.size,
+        )
+
+    def where(self, key: str) -> str:
+        return f"{self._engine.store.bucket}/{key}"
+
+    def key_of(self, commit: TaskCommit) -> str | None:
+        key, job = commit.set_key, self._context.temporary.job_directory
+        named = key is not None and paths.is_under(key, job) and key.endswith(TASK_MANIFEST_SUFFIX)
+        return key if named else None
+
+    def lasting_key(self, stored: StoredSet, attempt: AttemptId) -> str:  # noqa: ARG002
+        return stored.key
+
+    # -- errors ----------------------------------------------------------------------------------------
+
+    def _denied(self, manifest: TaskManifest) -> CommitDenied:
+        where = self.where(self._context.temporary.manifests_directory)
+        return CommitDenied(
+            f"task {manifest.task_id} comes too late: {where} is not there, for job {manifest.job_id} has "
+            "ended, or was never set up; nothing was committed"
+        )
