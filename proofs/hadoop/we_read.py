@@ -140,6 +140,32 @@ def _manifest_job_of_ours(ground: Ground) -> None:
     files.holds(rows_of("ours", range(4)), "job commit by the JVM")
 
 
+@case("a")
+def _manifest_job(ground: Ground) -> None:
+    for end in ("commit", "abort"):
+        files = _Files(ground)
+        files.run(end="none")
+        status, text = said("recover", files.url)
+        check((status, files.job in text, "4 tasks, 8 files" in text), (1, True, True), text[:500])
+        check(said(end, files.url, "--job", files.job)[0], 2, f"{end} without the promise")
+        does(end, files.url, "--job", files.job, "--driver-is-dead")
+        files.holds(rows_of("jvm", range(4)) if end == "commit" else [], end)
+        check(said("recover", files.url)[0], 0, "recover afterwards")
+
+
+@case("a")
+def _manifest_job_that_is_published_in_part(ground: Ground) -> None:
+    files = _Files(ground)
+    files.run(end="none")
+    found = [one for one in sorted(files.path.rglob("*.csv")) if "_temporary" in one.parts]
+    for one in found[:3]:
+        one.rename(files.path / one.name)  # as its driver does before it dies
+    status, text = said("abort", files.url, "--job", files.job, "--driver-is-dead")
+    check((status, "3 of 8 files" in text), (4, True), text[:500])
+    does("commit", files.url, "--job", files.job, "--driver-is-dead")
+    files.holds(rows_of("jvm", range(4)), "commit")
+
+
 @case("e")
 def _manifests_shown(ground: Ground) -> None:
     files = _Files(ground)

@@ -238,7 +238,8 @@ class ForeignJob:
         files: Files of these.
         bytes: Size of the files.
         published: How many of them its driver has published already.
-        uploads: Uploads that are open and that its own files name.
+        uploads: Uploads that are open and that its own files name; of the manifest committer files that wait
+            to be renamed.
         gone: Files that nobody can publish any more: neither they nor their uploads are there.
         doubtful: Files of which it cannot be told whether its driver has published them.
         problem: Why it cannot be committed; empty if nothing is known to be in the way.

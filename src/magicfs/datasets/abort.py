@@ -14,7 +14,7 @@ from typing import Any, get_args
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.connection import context_of, on_destination
-from magicfs.datasets.foreign_jobs import magic, staging
+from magicfs.datasets.foreign_jobs import magic, manifest, staging
 from magicfs.datasets.foreign_jobs.discard import discard
 from magicfs.datasets.foreign_jobs.staging import Cluster
 from magicfs.datasets.listed_jobs import hadoop_keys, work_of
@@ -105,6 +105,7 @@ async def abort_job(
         return await recover_jobs(engine, location, job=name, abort=True, dry_run=dry_run)
     await _refuse_extra_destination(engine, location, name)
     theirs = await magic.find_one(engine, location, name)
+    theirs = theirs or await manifest.find_one(engine, location, name)
     theirs = theirs or await staging.find_one(engine, location, cluster, name)
     if theirs is not None:
         how = {"driver_is_dead": driver_is_dead, "dry_run": dry_run}

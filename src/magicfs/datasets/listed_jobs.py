@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Final, get_args
 
 from magicfs.datasets.connection import context_of, was_published
-from magicfs.datasets.foreign_jobs import magic, staging
+from magicfs.datasets.foreign_jobs import magic, manifest, staging
 from magicfs.datasets.foreign_jobs.fates import fates_of, open_uploads, refuse_gone
 from magicfs.datasets.foreign_jobs.job import DeadJob, promise_missing
 from magicfs.datasets.foreign_jobs.staging import Cluster
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, UsageError
+from magicfs.errors import CommitDenied, CommitFailed, UsageError
 from magicfs.filesystem.recording import write_id_of
 from magicfs.formats.job_object import JobObject
 from magicfs.manifests.chain import READING
@@ -92,16 +92,27 @@ async def find(
             f"alone; nothing was changed; run magicfs abort {location.url} --job {name}, then the job again"
         )
     await _check_run(engine, location, one.job, others)
-    sets = None
-    if one.job.begun_by == staging.BEGUN_BY:
-        sets = await staging.sets_of(engine, context, cluster)
-    output = await job_output.load_listed(engine, context, sets)
+    output = await _load(engine, context, cluster)
     if not output.names and not allow_empty and one.job.restores is None:  # a rollback has no tasks
         raise _no_tasks(location, context.layout, one.job.committer)
     check_empty(context, output)
-    if output.without_write_id:
+    if output.without_write_id and not output.renames:
         await _refuse_gone(engine, location, name, output)
     return Found(context, one.job, output)
+
+
+async def _load(engine: Engine, context: JobContext, cluster: Cluster | None) -> JobOutput:
+    """What the tasks of an open job have committed."""
+    if context.begun_by == manifest.BEGUN_BY:
+        one = await manifest.examined(engine, context)
+        if one.told.problem:
+            raise CommitFailed(f"job {context.job} cannot be committed: {one.told.problem}")
+        refuse_gone(context.url, context.job, one.fates)
+        return one.output
+    sets = None
+    if context.begun_by == staging.BEGUN_BY:
+        sets = await staging.sets_of(engine, context, cluster)
+    return await job_output.load_listed(engine, context, sets)
 
 
 async def _refuse_gone(engine: Engine, location: Location, job: JobId, output: JobOutput) -> None:
@@ -139,6 +150,7 @@ async def _find_hadoops(
     if await was_published(engine, location, job):
         raise ended(location.url, job)
     one = await magic.find_one(engine, location, job)
+    one = one or await manifest.find_one(engine, location, job)
     one = one or await staging.find_one(engine, location, cluster, job)
     if one is None:
         for name in get_args(LayoutName):
@@ -156,9 +168,14 @@ async def _find_hadoops(
         )
     if not one.told.tasks and not one.told.problem:
         raise _no_tasks(location, one.context.layout, vow=" --driver-is-dead")
-    output = await job_output.load_listed(engine, one.context, one.cluster)  # once more, for its errors
-    if output.without_write_id < output.files:
-        raise ended(location.url, job)
+    output = one.output
+    if one.told.committer == "manifest":
+        if one.told.problem:
+            raise CommitFailed(f"job {job} cannot be committed: {one.told.problem}")
+    else:
+        output = await job_output.load_listed(engine, one.context, one.cluster)  # once more, for its errors
+        if output.without_write_id < output.files:
+            raise ended(location.url, job)
     if not driver_is_dead:
         raise promise_missing(one)
     refuse_gone(location.url, job, one.fates)

@@ -16,7 +16,7 @@ from fsspec.spec import AbstractFileSystem
 from magicfs.datasets import flipped
 from magicfs.datasets.checkup import destinations_below
 from magicfs.datasets.connection import context_of, on_destination, was_published
-from magicfs.datasets.foreign_jobs import magic, staging
+from magicfs.datasets.foreign_jobs import magic, manifest, staging
 from magicfs.datasets.foreign_jobs.discard import refuse_half_published
 from magicfs.datasets.foreign_jobs.job import as_left, promise_missing
 from magicfs.datasets.foreign_jobs.staging import Cluster
@@ -121,7 +121,8 @@ async def _foreign(
     """Jobs of Hadoop's, which have no job object: they are told, for only a promise can end them."""
     if any(one.job_id == job for one in found):
         return []
-    dead = [*await magic.find_all(engine, location), *await staging.find_all(engine, location, cluster)]
+    dead = [*await magic.find_all(engine, location), *await manifest.find_all(engine, location)]
+    dead += await staging.find_all(engine, location, cluster)
     listed = [one for one in dead if job in {None, one.context.job}]
     # One that a command has begun to finish is told as that job.
     listed = [one for one in listed if one.context.job not in {each.job_id for each in found}]
@@ -203,7 +204,7 @@ async def _bring_to_an_end(
         return _as_recovered_job(found, would)
     layout = WorkLayout(location.key, one.job_id, found.attempt, one.layout.name)
     context = context_of(location, layout)
-    if decision is Decision.MOVE_TO_ABORTING and found.committer == "magic":
+    if decision is Decision.MOVE_TO_ABORTING and (found.committer == "magic" or found.begun_by):
         await refuse_half_published(engine, location, context.of(found))
     job = JobTransaction(engine, context)
     done = await job.finish(wish, reason="asked for by recover", dry_run=dry_run)

@@ -24,7 +24,7 @@ from magicfs.protocol.final_names import is_named_by
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.readback import etag_of_parts
 from magicfs.protocol.replacement import Replacement, Scope
-from magicfs.protocol.steps import Complete, Publication
+from magicfs.protocol.steps import Complete, Publication, Rename
 from magicfs.transaction import (
     bundles,
     capacity,
@@ -331,6 +331,8 @@ def _may_be_taken(context: JobContext, key: str) -> bool:
 
 def _finished(step: Publication) -> str | None:
     """The ETag by which a file that Hadoop has published is told; None for uploads of ours."""
+    if isinstance(step, Rename):
+        return step.etag.strip('"') or None
     return etag_of_parts(step.etags) if isinstance(step, Complete) and step.write_id is None else None
 
 

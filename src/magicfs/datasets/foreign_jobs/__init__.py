@@ -2,6 +2,7 @@
 
 Nothing of Hadoop's can finish a job whose driver died. What its tasks have committed is taken for that of a
 job of ours, whose object says by whom it was begun (``begunBy``); from there on it is a job like any other.
-``fates`` tells what became of uploads that are on record, ``magic`` and ``staging`` find the jobs of two
-committers, ``claim`` takes the place of a driver, and ``discard`` ends a job of which nothing is published.
+``fates`` tells what became of uploads that are on record, ``magic``, ``staging`` and ``manifest`` find jobs
+of these committers, ``claim`` takes the place of a driver, and ``discard`` ends a job of which nothing is
+published.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from magicfs.datasets.connection import was_published
-from magicfs.datasets.foreign_jobs import magic
+from magicfs.datasets.foreign_jobs import magic, manifest
 from magicfs.datasets.foreign_jobs.fates import open_uploads, refuse_published
 from magicfs.datasets.foreign_jobs.job import FOUND, DeadJob, promise_missing
 from magicfs.engine import Engine
@@ -73,6 +73,8 @@ async def refuse_half_published(engine: Engine, location: Location, context: Job
     layout = context.layout
     prefix = paths.prefix_of(layout.job_directory)
     keys = [info.key async for info in engine.store.list(prefix)]
+    if context.begun_by == manifest.BEGUN_BY:
+        refuse_published(location.url, context.job, (await manifest.examined(engine, context)).fates)
     if not any(magic.is_set(layout, key) for key in keys):
         return
     fates = await magic.fates_of_sets(engine, layout, keys, await open_uploads(engine, location.key))

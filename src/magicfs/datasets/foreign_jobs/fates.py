@@ -122,9 +122,9 @@ def refuse_gone(url: str, job: str, fates: Fates) -> None:
         )
     raise CommitFailed(
         f"{len(fates.gone)} of {fates.total} files of job {job} cannot be published any more, of "
-        f"{_named(fates.gone)}: their uploads were aborted, by a lifecycle rule, or by another S3A job that "
-        "ended there with fs.s3a.committer.abort.pending.uploads=true, Hadoop's default; "
-        f"nothing was changed; {end}",
+        f"{_named(fates.gone)}: they are not there, and what their tasks left is gone; uploads are aborted "
+        "by a lifecycle rule, or by another S3A job that ends there with "
+        f"fs.s3a.committer.abort.pending.uploads=true, Hadoop's default; nothing was changed; {end}",
         done=fates.published,
         failed=fates.gone,
     )

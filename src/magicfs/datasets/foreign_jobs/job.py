@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from magicfs.committers.staging.cluster import ClusterSets
@@ -28,6 +29,8 @@ class DeadJob:
     told: ForeignJob
     modified: float  # when something of it was written last, in seconds since the epoch
     cluster: ClusterSets | None = None  # where a staging committer keeps its sets
+    look: Callable[[], Awaitable[Fates]] | None = None
+    """Looks at the files once more, where they are no uploads."""
 
 
 def as_left(one: DeadJob) -> RecoveredJob:

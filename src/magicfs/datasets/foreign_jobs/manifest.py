@@ -1,0 +1,198 @@
+"""Jobs of Hadoop's manifest committer, whose tasks leave files and manifests of renames below ``_temporary``.
+
+A file that its driver has renamed is told by its place in the work directory being empty, and by what lies at
+its destination: a rename keeps the ETag, and where a manifest names none, as Hadoop's do on local files, the
+length has to do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final
+
+from magicfs.datasets.connection import context_of, was_published
+from magicfs.datasets.foreign_jobs.fates import Fates
+from magicfs.datasets.foreign_jobs.job import DeadJob
+from magicfs.engine import Engine
+from magicfs.errors import CommitFailed, FormatError, MagicError, ObjectNotFound, UsageError
+from magicfs.formats.pending import Pending, Source
+from magicfs.formats.pendingset import PendingSet
+from magicfs.parallel import drained
+from magicfs.protocol import ids, paths
+from magicfs.protocol.ids import JobId
+from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.paths import Location
+from magicfs.protocol.temporary import TEMPORARY
+from magicfs.protocol.winners import last_committed
+from magicfs.report import ForeignJob
+from magicfs.stores.object_tree import tree_of
+from magicfs.stores.port import ObjectInfo
+from magicfs.transaction.context import JobContext
+from magicfs.transaction.others import read_unfinished
+from magicfs.transaction.output import JobOutput, Taking
+from magicfs.transaction.task_manifests import TaskManifests
+
+__all__ = ["BEGUN_BY", "examined", "find_all", "find_one"]
+
+BEGUN_BY: Final = "hadoop-manifest"
+_NUMBER: Final = re.compile(r"[0-9]{2,4}")
+
+
+@dataclass(slots=True)
+class _Found:
+    """What lies in the places of a job's files."""
+
+    fates: Fates = field(default_factory=Fates)
+    etags: dict[str, str] = field(default_factory=dict)  # of each file, by the key that it was written to
+
+
+async def find_all(engine: Engine, location: Location) -> list[DeadJob]:
+    """Every job of Hadoop's manifest committer at a destination, the oldest first."""
+    if engine.store.capabilities.rename == "copy":
+        return []
+    prefix = paths.prefix_of(paths.join(location.key, TEMPORARY))
+    found = []
+    for place in [one async for one in engine.store.list_directories(prefix)]:
+        with suppress(UsageError):
+            job = ids.job_id(place.removeprefix(prefix).rstrip("/"))
+            if (one := await find_one(engine, location, job)) is not None:
+                found.append(one)
+    return sorted(found, key=lambda one: (one.modified, one.context.job))
+
+
+async def find_one(engine: Engine, location: Location, job: JobId) -> DeadJob | None:
+    """A job of Hadoop's manifest committer; None if nothing of it is there, or it is ours, or published."""
+    if engine.store.capabilities.rename == "copy":
+        return None
+    layout = WorkLayout(location.key, job)
+    if await read_unfinished(engine, layout) is not None or await was_published(engine, location, job):
+        return None
+    context = replace(
+        context_of(location, layout), unique_names=False, committer="manifest", begun_by=BEGUN_BY
+    )
+    directory = paths.prefix_of(context.temporary.job_directory)
+    listed = engine.store.list_directories(directory)
+    names = [one.removeprefix(directory).rstrip("/") async for one in listed]
+    numbers = [int(name) for name in names if _NUMBER.fullmatch(name)]
+    context = replace(context, layout=replace(layout, attempt=max(numbers, default=0)))
+    # Only committers with manifests make that directory.
+    if await tree_of(engine.store).look(context.temporary.manifests_directory) is None:
+        return None
+    return await examined(engine, context)
+
+
+async def examined(engine: Engine, context: JobContext) -> DeadJob:
+    """What a job has come to. Nothing is changed."""
+    sets, listed, problem = TaskManifests(engine, context), list[ObjectInfo](), ""
+    prefix = paths.prefix_of(context.temporary.manifests_directory)
+    listed = [info async for info in engine.store.list(prefix)]
+    files, output = list[Pending](), JobOutput()
+    try:
+        chosen = [one.key for one in last_committed(await sets.listed())]
+        files = await _files(sets, chosen)
+        found = await _looked(engine, files)
+        output = await _loaded(engine, context, sets, chosen, found.etags)
+        await _refuse_obstacles(engine, sets)
+    except MagicError as error:
+        found, problem = await _looked(engine, files), str(error)
+    fates = found.fates
+    told = ForeignJob(
+        committer="manifest",
+        attempt=context.layout.attempt,
+        tasks=output.tasks,
+        files=output.files,
+        bytes=output.bytes,
+        published=len(fates.published),
+        uploads=len(fates.open),
+        gone=len(fates.gone),
+        doubtful=len(fates.doubtful),
+        problem=problem,
+    )
+    modified = max((one.modified or 0.0 for one in listed), default=0.0)
+    return DeadJob(context, output, fates, told, modified, look=partial(_again, engine, files))
+
+
+async def _again(engine: Engine, files: Sequence[Pending]) -> Fates:
+    return (await _looked(engine, files)).fates
+
+
+async def _files(sets: TaskManifests, keys: Sequence[str]) -> list[Pending]:
+    """The files that manifests name; a malformed one names none."""
+    files: list[Pending] = []
+    async with aclosing(sets.read_ahead(keys)) as read:
+        async for name, raw in read:
+            with suppress(FormatError):
+                files.extend(sets.parsed(name, raw).commits)
+    return files
+
+
+async def _loaded(
+    engine: Engine, context: JobContext, sets: TaskManifests, keys: Sequence[str], etags: dict[str, str]
+) -> JobOutput:
+    """What the tasks have committed, each file with the ETag by which it is told once it is renamed."""
+
+    def parse(name: str, raw: bytes) -> PendingSet:
+        found = sets.parsed(name, raw)
+        return replace(found, commits=tuple(_with_etag(one, etags) for one in found.commits))
+
+    taking = Taking(engine, context)
+    async with aclosing(sets.read_ahead(keys)) as read:
+        async for name, raw in read:
+            taking.take(name, raw, parse)
+    return taking.finish()
+
+
+def _with_etag(one: Pending, etags: dict[str, str]) -> Pending:
+    assert one.source is not None
+    return replace(one, source=Source(one.source.key, one.source.etag or etags.get(one.source.key, "")))
+
+
+async def _looked(engine: Engine, files: Sequence[Pending]) -> _Found:
+    found = _Found()
+    fates = found.fates
+
+    async def look(one: Pending) -> bool:
+        assert one.source is not None
+        waiting = await _head(engine, one.source.key)
+        if waiting is not None:
+            found.etags[one.source.key] = waiting.etag
+            fates.open.append(one.destination_key)
+            return True
+        there = await _head(engine, one.destination_key)
+        if there is None or there.size != one.length:
+            fates.gone.append(one.destination_key)
+        elif one.source.etag and one.source.etag != there.etag:
+            fates.doubtful.append(one.destination_key)
+        else:
+            found.etags[one.source.key] = there.etag
+            fates.published.append(one.destination_key)
+        return True
+
+    await drained(files, look, engine.concurrency)
+    for keys in (fates.open, fates.published, fates.doubtful, fates.gone):
+        keys.sort()
+    return found
+
+
+async def _head(engine: Engine, key: str) -> ObjectInfo | None:
+    try:
+        return await engine.store.head(key)
+    except ObjectNotFound:
+        return None
+
+
+async def _refuse_obstacles(engine: Engine, sets: TaskManifests) -> None:
+    """Raise CommitFailed if an old file is where the job needs a directory."""
+    tree = tree_of(engine.store)
+    for key in sorted(sets.obstacles):
+        entry = await tree.look(key)
+        if entry is not None and entry.kind == "file":
+            raise CommitFailed(
+                f"{key} is a file that was there before, and the job has a directory of that name; nothing "
+                "was published; move it away and commit again",
+                failed=[key],
+            )
