@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -54,7 +55,6 @@ class CatalogScene:
         self.options = dict(options or {})
         self.place = open_destination(url, self.options, None, for_reading=True)
         self.properties = {"py-io-impl": FSSPEC, **(iceberg or {})}
-        self.iceberg_catalog()
 
     # -- what is published -----------------------------------------------------------------------------
 
@@ -83,6 +83,19 @@ class CatalogScene:
         here = {str(path): path.read_bytes() for path in self.directory.rglob("*") if path.is_file()}
         return there | here
 
+    @cached_property
+    def lake(self) -> Any:
+        """A connection that has attached a lake: one for all, for no other may open its file."""
+        import duckdb
+        import duckdb_extension_ducklake
+
+        [extension] = Path(duckdb_extension_ducklake.__file__).parent.rglob("*.duckdb_extension")
+        connection = duckdb.connect()
+        connection.execute(f"LOAD '{extension}'")
+        database, data = f"{self.directory}/lake.ducklake", f"{self.directory}/lake"
+        connection.execute(f"ATTACH 'ducklake:{database}' AS lake (DATA_PATH '{data}')")
+        return connection
+
     # -- catalogs --------------------------------------------------------------------------------------
 
     def iceberg_catalog(self) -> Any:
@@ -100,6 +113,10 @@ class CatalogScene:
 
     def catalog(self, kind: str) -> Any:
         """A catalog of one kind, as of another process."""
+        if kind == "ducklake":
+            from magicfs.catalogs import DuckLake
+
+            return DuckLake(self.lake, "lake", "sales")
         if kind == "iceberg":
             return Iceberg(self.iceberg_catalog(), "db.sales")
         return Delta() if kind == "delta" else SymlinkManifest()
@@ -116,6 +133,7 @@ class CatalogScene:
         """What a reader of a catalog finds."""
         readers: Mapping[str, Callable[[], pa.Table]] = {
             "delta": self._delta,
+            "ducklake": self._ducklake,
             "iceberg": self._iceberg,
             "symlink": self._symlink,
         }
@@ -126,6 +144,9 @@ class CatalogScene:
 
         table = DeltaTable(uri_of(self.place.location), storage_options=options_of(self.place))
         return table.to_pyarrow_table()
+
+    def _ducklake(self) -> pa.Table:
+        return self.lake.cursor().execute("SELECT * FROM lake.sales").to_arrow_table()
 
     def _iceberg(self) -> pa.Table:
         return self.iceberg_catalog().load_table("db.sales").scan().to_arrow()

@@ -6,8 +6,10 @@ catalog is in a module of its own, and imports its library when it is used.
 """
 
 from magicfs.catalogs.delta import Delta
+from magicfs.catalogs.ducklake import DuckLake
+from magicfs.catalogs.glue import Glue
 from magicfs.catalogs.iceberg import Iceberg
 from magicfs.catalogs.register import RegisterReport, register
 from magicfs.catalogs.symlinks import SymlinkManifest
 
-__all__ = ["Delta", "Iceberg", "RegisterReport", "SymlinkManifest", "register"]
+__all__ = ["Delta", "DuckLake", "Glue", "Iceberg", "RegisterReport", "SymlinkManifest", "register"]

@@ -25,6 +25,7 @@ from magicfs.catalogs.difference import difference
 from magicfs.catalogs.footers import Footer, columns_of, footers
 from magicfs.catalogs.hive_names import are_integers, partition_columns, partition_values
 from magicfs.catalogs.port import CatalogMoved, Changes, Published, Table
+from magicfs.catalogs.register import Registers
 from magicfs.datasets.connection import Destination
 from magicfs.errors import UsageError
 
@@ -34,7 +35,7 @@ _APPLICATION: Final = "magicfs"
 
 
 @dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(Registers):
     """A table of Delta Lake at the destination. Needs ``pip install 'magicfs[delta]'``.
 
     Attributes:

@@ -17,6 +17,7 @@ from magicfs.catalogs.footers import columns_of, footers
 from magicfs.catalogs.hive_names import are_integers, partition_columns, partition_values
 from magicfs.catalogs.iceberg_files import data_file, held_files, path_of
 from magicfs.catalogs.port import CatalogMoved, Changes, Published, Table
+from magicfs.catalogs.register import Registers
 from magicfs.datasets.connection import Destination
 from magicfs.errors import UsageError
 
@@ -29,7 +30,7 @@ _AT_ONCE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Iceberg:
+class Iceberg(Registers):
     """A table of Apache Iceberg. Needs ``pip install 'magicfs[iceberg]'``.
 
     Attributes:

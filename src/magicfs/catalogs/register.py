@@ -22,7 +22,7 @@ from magicfs.protocol.conflict import is_data
 from magicfs.protocol.paths import Location
 from magicfs.report import JobReport
 
-__all__ = ["RegisterReport", "register", "show"]
+__all__ = ["RegisterReport", "Registers", "register", "show"]
 
 _TRIES: Final = 20
 
@@ -56,6 +56,23 @@ class RegisterReport:
         return asdict(self)
 
 
+class Registers:
+    """What every catalog has: for jobs that register as soon as they are published."""
+
+    __slots__ = ()
+
+    def register(
+        self: Catalog,
+        url: str | PathLike[str] | JobReport,
+        *,
+        force: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
+        filesystem: AbstractFileSystem | None = None,
+    ) -> RegisterReport:
+        """``magicfs.register`` with this catalog."""
+        return register(url, self, force=force, storage_options=storage_options, filesystem=filesystem)
+
+
 def register(
     url: str | PathLike[str] | JobReport,
     catalog: Catalog,
@@ -76,7 +93,8 @@ def register(
 
     Args:
         url: The destination, such as ``s3://bucket/sales``, or the report of a job.
-        catalog: ``magicfs.catalogs.Iceberg``, ``Delta`` or ``SymlinkManifest``.
+        catalog: ``magicfs.catalogs.Iceberg``, ``Delta``, ``DuckLake``, ``Glue`` or
+            ``SymlinkManifest``.
         force: Bring the table there even if others have added files to it or removed some. What they did to
             it is undone, as a further version of the table.
         storage_options: Options of the store's fsspec filesystem.

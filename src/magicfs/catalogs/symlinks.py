@@ -16,6 +16,7 @@ from typing import Final
 
 from magicfs.catalogs.hive_names import partition_of
 from magicfs.catalogs.port import CatalogMoved, Changes, Files, Published, Table
+from magicfs.catalogs.register import Registers
 from magicfs.datasets.connection import Destination, told_as_newest
 from magicfs.engine import Engine
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, UsageError
@@ -35,7 +36,7 @@ _NAME: Final = "manifest"
 
 
 @dataclass(frozen=True, slots=True)
-class SymlinkManifest:
+class SymlinkManifest(Registers):
     """Symlink manifests below the destination, for tables of ``SymlinkTextInputFormat``."""
 
     @property

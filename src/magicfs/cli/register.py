@@ -23,12 +23,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "catalog",
         metavar="CATALOG",
-        choices=("delta", "iceberg", "symlink"),
-        help="delta, a table of Delta Lake at the destination; iceberg; or symlink, lists of files for "
-        "Athena, "
-        "Trino and Hive",
+        choices=("delta", "iceberg", "glue", "symlink"),
+        help="delta, a table of Delta Lake at the destination; iceberg; glue; or symlink, lists of files for "
+        "Athena, Trino and Hive",
     )
-    parser.add_argument("--table", metavar="NAME", help="the table of an iceberg catalog, such as db.sales")
+    parser.add_argument(
+        "--table", metavar="NAME", help="the table of an iceberg or glue catalog, such as db.sales"
+    )
     parser.add_argument(
         "--catalog-name",
         metavar="NAME",
@@ -72,14 +73,16 @@ def run(arguments: argparse.Namespace) -> int:
 def _catalog(arguments: argparse.Namespace) -> Catalog:
     from magicfs.catalogs import Delta, Iceberg, SymlinkManifest
 
-    if arguments.catalog != "iceberg":
+    if arguments.catalog in {"delta", "symlink"}:
         if arguments.table is not None:
             raise UsageError(
-                f"--table is for iceberg; a table of {arguments.catalog} is at the destination itself"
+                f"--table is for iceberg and glue; a {arguments.catalog} table is at the destination itself"
             )
         return Delta() if arguments.catalog == "delta" else SymlinkManifest()
     if arguments.table is None:
-        raise UsageError("name the table of the iceberg catalog: --table db.sales")
+        raise UsageError(f"name the table of the {arguments.catalog} catalog: --table db.sales")
+    if arguments.catalog == "glue":
+        return _glue(arguments.table)
     try:
         from pyiceberg.catalog import load_catalog
     except ImportError as error:
@@ -91,3 +94,21 @@ def _catalog(arguments: argparse.Namespace) -> Catalog:
             f"pyiceberg knows no catalog {arguments.catalog_name!r} ({error}); describe it in .pyiceberg.yaml"
         ) from error
     return Iceberg(catalog, arguments.table)
+
+
+def _glue(table: str) -> Catalog:
+    """A table of Glue, with a client for which the environment says credentials and region."""
+    from magicfs.catalogs import Glue
+
+    database, dot, name = table.partition(".")
+    if not (database and dot and name):
+        raise UsageError(f"--table {table!r} names no database of Glue; write it as db.sales")
+    try:
+        import botocore.session
+    except ImportError as error:
+        raise UsageError("glue needs botocore; pip install 'magicfs[s3]'") from error
+    try:
+        client = botocore.session.get_session().create_client("glue")
+    except botocore.exceptions.NoRegionError as error:
+        raise UsageError("glue needs a region; set AWS_DEFAULT_REGION") from error
+    return Glue(client, database, name)

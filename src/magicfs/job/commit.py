@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from magicfs.transaction.current_driver import IsCurrentDriver
 
 __all__ = [
+    "NOT_PICKLED",
     "NO_REPORT",
     "JobState",
     "commit_call",
@@ -49,6 +50,14 @@ NO_REPORT = {
     "undecided": "the store did not say whether it is published; commit again, or run magicfs recover",
 }
 """Why a job has no report, by its state."""
+
+NOT_PICKLED = frozenset(
+    {
+        *("_lock", "_progress", "_bar", "_is_current_driver", "_attempts"),
+        *("_call", "_process", "_catalogs"),
+    }
+)
+"""What a ``Job`` leaves to the process that made it."""
 
 
 @dataclass(frozen=True)

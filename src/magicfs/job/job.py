@@ -17,6 +17,7 @@ from magicfs.formats.pending import EtagFormat
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job import commit as job_commit
 from magicfs.job.bar import bar_of
+from magicfs.job.catalogs import ShowsDatasets, check_catalogs, shown_by
 from magicfs.job.destination import choose_committer, destination_of
 from magicfs.job.found import log_found
 from magicfs.job.hadoop import settled
@@ -92,6 +93,9 @@ class Job(Twins[JobReport], Maps):
             manifests can go on with an older list of files, read the dataset ``as_of`` then, and
             ``magicfs.rollback`` leads back to it. ``magicfs.expire`` deletes them afterwards. Until then who
             lists the destination sees them beside the new files. By default they are deleted at once.
+        catalogs: Tables that ``commit`` lets show the dataset as soon as it is published, such as
+            ``[magicfs.catalogs.Delta()]``: as ``magicfs.register`` does. One that fails is a warning of the
+            report, for the job is published. They are the driver's, and not pickled.
         storage_options: Options of the wrapped filesystem, as for fsspec (``{"endpoint_url": …}``).
         progress: Called with a ``Progress`` after every file, on the I/O thread; it must be quick. True
             shows a bar of tasks and files on stderr: by rich or tqdm if one is there, else by plain lines.
@@ -135,6 +139,7 @@ class Job(Twins[JobReport], Maps):
         extra_destinations: Sequence[str] = (),
         also_replace: Sequence[str] = (),
         keep_replaced: Period | None = None,
+        catalogs: Sequence[ShowsDatasets] = (),
         storage_options: Mapping[str, Any] | None = None,
         progress: ProgressCallback | bool | None = None,
         filesystem: AbstractFileSystem | None = None,
@@ -177,6 +182,7 @@ class Job(Twins[JobReport], Maps):
             storage_options=options,
             filesystem=filesystem,
         )
+        self._catalogs = check_catalogs(catalogs, self.spec)
         self._bar, self._progress = bar_of(progress)
         self._is_current_driver = is_current_driver
         self._state: job_commit.JobState = "new"
@@ -338,7 +344,8 @@ class Job(Twins[JobReport], Maps):
                 job_commit.tell(error, self.spec, self._state)
             raise
         self._look()
-        return self.report
+        self._report = shown_by(self.report, self.spec, self._catalogs)
+        return self._report
 
     def _look(self) -> None:
         """Take over what has become of the last commit, which may have gone on after an interruption."""
@@ -422,8 +429,7 @@ class Job(Twins[JobReport], Maps):
 
     def __getstate__(self) -> dict[str, Any]:
         self._look()
-        lost = {"_lock", "_progress", "_bar", "_is_current_driver", "_attempts", "_call", "_process"}
-        state = {name: value for name, value in self.__dict__.items() if name not in lost}
+        state = {name: value for name, value in self.__dict__.items() if name not in job_commit.NOT_PICKLED}
         # What lay at the destination is the driver's to know.
         state["_found"] = self._found and JobSetup(self._found.driver, published=self._found.published)
         return state | {"_commits": list(self.commits)}
@@ -432,6 +438,7 @@ class Job(Twins[JobReport], Maps):
         self.__dict__.update(state)
         self._lock, self._progress, self._is_current_driver = threading.Lock(), None, None
         self._bar, _ = bar_of(None)
+        self._catalogs = ()
         self._attempts, self._call, self._process = OpenAttempts(), None, os.getpid()
 
     def _repr_html_(self) -> str:
