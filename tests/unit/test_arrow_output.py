@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
@@ -13,7 +14,12 @@ import pytest
 
 import magicfs
 from magicfs.engines.arrow_output import ArrowOutput
-from magicfs.errors import UsageError
+from magicfs.engines.arrow_sink import ArrowSink
+from magicfs.engines.late_tasks import sweep_again
+from magicfs.errors import ProtocolViolation, UsageError
+from magicfs.formats.task_commit import TaskCommit
+from magicfs.protocol.ids import task_id
+from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.job_scene import JobScene
 
 DAYS = ["1/2", "a b", "%41", "x=y#+", "ü"]
@@ -95,3 +101,106 @@ def test_engine_that_is_not_there_is_told_how_to_get(
     monkeypatch.delitem(sys.modules, f"magicfs.{engine}", raising=False)
     with pytest.raises(ImportError, match=rf"pip install 'magicfs\[{engine}\]'"):
         load(engine)
+
+
+class Sink(ArrowSink):
+    """A sink of an engine that runs its tasks in this process."""
+
+    def write(self, number: int, tables: Any) -> TaskCommit:
+        return self._commit(task_id(number), tables)
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Pauses that the driver makes, which take no time."""
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    return pauses
+
+
+def test_sink_publishes_what_its_tasks_returned(scene: JobScene) -> None:
+    sink = Sink(scene.url, filesystem=scene.filesystem, partition_by="day")
+    report = sink.publish(lambda: sink.job.commit([sink.write(n, [TABLE]) for n in range(2)]))
+    assert (report.files, report.rows, scene.uploads(), scene.work()) == (10, 20, [], [])
+
+
+@pytest.mark.parametrize("ends_at", ["before it writes", "while it writes", "after it has returned"])
+def test_task_that_runs_on_after_its_engine_has_failed_leaves_nothing(
+    scene: JobScene, no_pauses: list[float], ends_at: str
+) -> None:
+    sink = Sink(scene.url, filesystem=scene.filesystem)
+    commits: list[TaskCommit] = []
+
+    def rows() -> Iterator[Any]:
+        yield TABLE
+        if ends_at == "while it writes":
+            sink.job.abort()
+        yield TABLE
+
+    def run() -> None:
+        if ends_at == "before it writes":
+            sink.job.abort()
+        if ends_at == "after it has returned":
+            commits.append(sink.write(0, rows()))
+        else:
+            with pytest.raises(ProtocolViolation, match="ended"):
+                sink.write(0, rows())
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        sink.publish(run)
+    assert (scene.uploads(), scene.work(), scene.data()) == ([], [], {})
+    assert len(commits) == (ends_at == "after it has returned")
+
+
+def test_driver_looks_again_for_what_tasks_leave_that_are_killed_later(
+    scene: JobScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time that the driver waits one more task dies with its upload open."""
+    sink = Sink(scene.url, filesystem=scene.filesystem)
+    died: list[float] = []
+
+    def dies(pause_s: float) -> None:
+        if len(died) < 3:
+            task = magicfs.Task(sink.job.spec, task_id(7)).setup()
+            with task.filesystem.open(f"{task.path}/part.bin", "wb") as file:
+                file.write(b"7")
+            assert scene.uploads()
+        died.append(pause_s)
+
+    monkeypatch.setattr(time, "sleep", dies)
+
+    def run() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        sink.publish(run)
+    assert len(died) > 3
+    assert (scene.uploads(), scene.work()) == ([], [])
+
+
+def test_late_task_of_a_published_job_discards_its_own_files_alone(scene: JobScene) -> None:
+    sink = Sink(scene.url, filesystem=scene.filesystem)
+    sink.publish(lambda: sink.job.commit([sink.write(0, [TABLE])]))
+    before = scene.data()
+    with pytest.raises(ProtocolViolation, match="ended while"):
+        sink.write(0, [TABLE])
+    assert (scene.data(), scene.uploads(), scene.work()) == (before, [], [])
+
+
+def test_job_of_unknown_end_is_left_alone(scene: JobScene, no_pauses: list[float]) -> None:
+    sink = Sink(scene.url, filesystem=scene.filesystem)
+
+    def run() -> None:
+        commits = [sink.write(0, [TABLE])]
+        assert scene.commit(sink.job, commits, Fault(Kind.CRASH_BEFORE, operation="complete_upload")) is None
+        raise ZeroDivisionError
+
+    sink.job.setup()
+    with pytest.raises(ZeroDivisionError):
+        run()
+    uploads = scene.uploads()
+    assert uploads
+    sweep_again(sink.job.spec)
+    assert no_pauses
+    assert (scene.uploads(), scene.state(sink.job)) == (uploads, "committing")

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from magicfs.engines.arrow_sink import ArrowSink
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.job.task import Task
 from magicfs.protocol import ids
 from magicfs.protocol.conflict import Conflict
 from magicfs.report import JobReport
@@ -57,8 +56,8 @@ class MagicDataSink(ArrowSink, DataSink):
     def write(self, micropartitions: Iterator[Any]) -> Iterator[Any]:
         """Write some micropartitions, in a worker; yields one commit."""
         # Daft numbers no tasks; what ran twice is told apart by what it accepted.
-        task = Task(self.job.spec, ids.task_id(f"t{secrets.token_hex(_TASK_BYTES)}"))
-        commit = self._output.commit(task, (one.to_arrow() for one in micropartitions))
+        task = ids.task_id(f"t{secrets.token_hex(_TASK_BYTES)}")
+        commit = self._commit(task, (one.to_arrow() for one in micropartitions))
         yield WriteResult(result=commit, bytes_written=commit.bytes, rows_written=commit.rows or 0)
 
     def finalize(self, write_results: list[Any]) -> Any:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from magicfs.engines.arrow_sink import ArrowSink
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.job.task import Task
 from magicfs.protocol import ids
 from magicfs.protocol.conflict import Conflict
 from magicfs.report import JobReport
@@ -48,7 +47,7 @@ class MagicDatasink(ArrowSink, Datasink):
 
     def write(self, blocks: Iterable[Any], ctx: TaskContext) -> TaskCommit:
         """Write one task's blocks, in a worker; returns its commit."""
-        return self._output.commit(Task(self.job.spec, ids.task_id(ctx.task_idx)), _tables(blocks))
+        return self._commit(ids.task_id(ctx.task_idx), _tables(blocks))
 
     def on_write_complete(self, write_result: WriteResult[TaskCommit]) -> None:
         """Publish what the tasks returned that Ray has accepted."""

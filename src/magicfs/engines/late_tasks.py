@@ -1,0 +1,88 @@
+"""Tasks that an engine lets run on, or kills, once it has told the driver that the job has failed.
+
+The driver has aborted the job by then, and what such a task writes nobody collects. So a task looks, when it
+has written everything, whether its job still waits for it. Either it sees that the job has ended, and
+discards its own files; or the job ends later, and finds them. For what tasks leave that are killed meanwhile
+the driver looks again, for some seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from magicfs.errors import MagicError, ProtocolViolation
+from magicfs.protocol.job_state import BEFORE_COMMIT
+from magicfs.protocol.steps import Abort, Batch
+from magicfs.stores.interrupt import run_on
+
+if TYPE_CHECKING:
+    from magicfs.engine import Engine
+    from magicfs.formats.task_commit import TaskCommit
+    from magicfs.job.spec import JobSpec
+    from magicfs.transaction.context import JobContext
+
+__all__ = ["discard_if_ended", "sweep_again"]
+
+_PAUSES_S: Final = (0.0, 0.5, 1.0, 2.0)
+
+
+def discard_if_ended(spec: JobSpec, commit: TaskCommit) -> None:
+    """Discard the files of a committed task whose job does not wait for it any more.
+
+    A second call finds them discarded. One request, and none for files that only a listing shows.
+
+    Raises:
+        ProtocolViolation: The job has ended, or is being ended; nothing of the task is published.
+        StoreError: The job could not be looked at, or the files could not be discarded; both are still there.
+    """
+    if commit.content is None or not _is_known(spec):
+        return
+    committer = spec.make_committer()
+    if run_on(spec.loop, _discarded, committer.engine, committer.context, commit):
+        raise ProtocolViolation(
+            f"job {commit.job_id} ended while task {commit.task_id} was still writing; its files were "
+            "discarded, and nothing of it is published"
+        )
+
+
+def sweep_again(spec: JobSpec) -> None:
+    """Discard what tasks of a job that has ended have left since, now and for some seconds more.
+
+    A job that has not ended is left alone. What cannot be discarded now is left to ``magicfs recover``: the
+    engine has failed, and that is what is told.
+    """
+    if not _is_known(spec):
+        return
+    committer = spec.make_committer()
+    with suppress(MagicError):
+        for pause_s in _PAUSES_S:
+            time.sleep(pause_s)
+            run_on(spec.loop, _swept, committer.engine, committer.context)
+
+
+def _is_known(spec: JobSpec) -> bool:
+    return spec.publish == "files" and spec.committer == "magic"
+
+
+async def _swept(engine: Engine, context: JobContext) -> None:
+    from magicfs.transaction.record import read_record
+    from magicfs.transaction.sweep import sweep
+
+    _, version = await read_record(engine.store, context.layout, probe=False)
+    if version is None:
+        await sweep(engine.for_cleanup(), context)
+
+
+async def _discarded(engine: Engine, context: JobContext, commit: TaskCommit) -> bool:
+    from magicfs.transaction.output import carried
+    from magicfs.transaction.record import read_record
+
+    _, version = await read_record(engine.store, context.layout, probe=False)
+    if version is not None and version.job.state in BEFORE_COMMIT:
+        return False
+    files = carried(engine, context, [commit])
+    steps = [Abort(one.destination_key, one.upload_id) for one in files if one.body is None]
+    await engine.for_cleanup().run(Batch("abort", steps), stop_on_failure=False)
+    return True
