@@ -248,6 +248,15 @@ def raises_once_and_is_run_again(ground: Ground) -> Figures:
     return _rerun(ground, order, 0)
 
 
+def speculation(ground: Ground) -> Figures:
+    """Two workers run each task at the same time: one of its attempts counts, the other leaves nothing."""
+    order = ground.order("twice")
+    told = ground.result(ground.start(order))
+    if not told["published"]:
+        raise Wrong(told["error"])
+    return ground.judge(order, _NEW)
+
+
 def worker_killed(ground: Ground) -> Figures:
     """A worker is killed while an upload of its task is open; the engine runs the task again."""
     order = ground.order()
@@ -330,6 +339,8 @@ def _cases(engine: str) -> Mapping[str, Callable[[Ground], Figures]]:
         "driver killed": driver_killed,
         "driver killed, recovered": driver_killed_and_recovered,
     }
+    if engine in {"dask map", "ray map", "processes"}:
+        cases["speculation"] = speculation
     if engine in {"polars", "duckdb"}:  # they work in the driver
         del cases["worker killed"]
     return cases

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["DAYS", "Order", "TaskFails", "Trouble"]
 
 DAYS = ("a b", "50%", "x+y", "#1", "ü")
-Trouble = Literal["none", "once", "always"]
+Trouble = Literal["none", "once", "always", "twice"]
 _TROUBLED = 2
 
 
@@ -32,7 +32,7 @@ class Order:
         run_id: Name of the run.
         parts: How many partitions, or tasks.
         rows: Rows of each.
-        trouble: How often the third of them raises.
+        trouble: How often the third of them raises; ``twice``: each is run by two workers at once.
         mark: Path of a file by which a second attempt knows of the first.
         cluster: Address of the engine's cluster; empty if the driver makes its own processes.
     """
@@ -63,7 +63,7 @@ class Order:
 
     def meet_trouble(self, part: int) -> None:
         """Raise where a task is to fail."""
-        if part != _TROUBLED or self.trouble == "none":
+        if part != _TROUBLED or self.trouble in {"none", "twice"}:
             return
         if self.trouble == "once":
             try:
