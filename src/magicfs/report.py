@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal
@@ -336,6 +336,9 @@ class VerifyReport:
         foreign: Visible objects that are no files of the dataset, and that no job keeps.
         kept: How many visible files jobs have replaced and keep for a time.
         unfinished: If there are such, jobs that have not ended: files may be of one that is being published.
+        damaged: With ``deep``, files that cannot be read as what they are, and what is wrong with each.
+        read: With ``deep``, how many files were read.
+        confirmed: Of how many of these the store's ETag is the MD5 of what was read.
     """
 
     url: str
@@ -347,11 +350,35 @@ class VerifyReport:
     foreign: tuple[str, ...] = ()
     unfinished: tuple[str, ...] = ()
     kept: int = 0
+    damaged: Mapping[str, str] = field(default_factory=dict)
+    read: int = 0
+    confirmed: int = 0
 
     @property
     def ok(self) -> bool:
-        """Whether the bucket shows exactly the dataset."""
-        return not (self.missing or self.altered or self.foreign)
+        """Whether the bucket shows exactly the dataset, and nothing that was read is damaged."""
+        return not (self.missing or self.altered or self.foreign or self.damaged)
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What can be done about what was found, one sentence each."""
+        found = []
+        if self.missing or self.altered or self.damaged:
+            found.append(
+                "restore missing, altered and damaged files from older versions of the objects or a backup, "
+                f"or publish their partitions anew; what cannot be had any more is taken out by: magicfs drop "
+                f"{self.url} --where \"file.key in ('…')\""
+            )
+        if self.foreign and self.unfinished:
+            found.append(
+                f"foreign files may be of a half published job: magicfs recover {self.url} --dry-run"
+            )
+        elif self.foreign:
+            found.append(
+                "foreign files are no part of the dataset: remove them if nobody needs them, or publish them "
+                "by a job"
+            )
+        return tuple(found)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -366,6 +393,10 @@ class VerifyReport:
             "foreign": list(self.foreign),
             "unfinished": list(self.unfinished),
             "kept": self.kept,
+            "damaged": dict(self.damaged),
+            "read": self.read,
+            "confirmed": self.confirmed,
+            "advice": list(self.advice),
         }
 
 

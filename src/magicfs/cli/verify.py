@@ -16,6 +16,9 @@ _FOUND = 1
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("url", metavar="URL", help="the destination, such as s3://bucket/sales")
+    parser.add_argument(
+        "--deep", action="store_true", help="read every file, too: is all of it there, and whole?"
+    )
     add_storage_options(parser)
 
 
@@ -24,7 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
     from magicfs.datasets.verify import verify
     from magicfs.report import human_bytes
 
-    report = verify(arguments.url, storage_options=parse_storage_options(arguments.storage_options))
+    options = parse_storage_options(arguments.storage_options)
+    report = verify(arguments.url, deep=arguments.deep, storage_options=options)
     if arguments.json:
         print_json(report.to_dict())
         return 0 if report.ok else _FOUND
@@ -33,6 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         for what, keys in (
             ("missing", report.missing),
             ("altered", report.altered),
+            ("damaged", [f"{key}: {problem}" for key, problem in report.damaged.items()]),
             ("foreign", report.foreign),
         )
         for key in keys
@@ -50,16 +55,18 @@ def run(arguments: argparse.Namespace) -> int:
                 "all as published"
                 if report.ok
                 else f"{len(report.missing)} missing, {len(report.altered)} altered, "
-                f"{len(report.foreign)} foreign",
+                f"{len(report.foreign)} foreign"
+                + (f", {len(report.damaged)} damaged" if report.damaged else ""),
+            ),
+            (
+                "read",
+                f"{report.read} files, {report.confirmed} of them with the MD5 that their ETag is"
+                if arguments.deep
+                else "",
             ),
             ("kept", f"{report.kept} replaced files, until magicfs expire" if report.kept else ""),
             ("unfinished", ", ".join(report.unfinished)),
-            (
-                "next",
-                f"foreign files may be of a half published job: magicfs recover {report.url} --dry-run"
-                if report.unfinished
-                else "",
-            ),
+            *(("next", one) for one in report.advice),
         ]
     )
     return 0 if report.ok else _FOUND

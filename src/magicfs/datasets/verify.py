@@ -9,6 +9,7 @@ from typing import Any
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.connection import open_destination
+from magicfs.datasets.deep_look import look_into
 from magicfs.datasets.read import current_view
 from magicfs.engine import Engine
 from magicfs.manifests import chain
@@ -26,6 +27,7 @@ __all__ = ["verify", "verify_files"]
 def verify(
     url: str | PathLike[str],
     *,
+    deep: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> VerifyReport:
@@ -34,8 +36,12 @@ def verify(
     One listing, and a HEAD for each file whose ETag is another one than in its manifest: with the write id of
     the manifest it is the same file.
 
+    With ``deep`` every file that is there is read, from the first byte to the last: whether the store gives
+    all of it, whether it has the MD5 that its ETag is, where it is one, and whether a Parquet file is whole.
+
     Args:
         url: The destination, such as ``s3://bucket/sales``.
+        deep: Read all files, too.
         storage_options: Options of the store's fsspec filesystem.
         filesystem: That filesystem itself, in place of options.
 
@@ -45,10 +51,10 @@ def verify(
         StoreError: The store refused, or did not answer.
     """
     destination = open_destination(url, storage_options, filesystem, for_reading=True)
-    return destination.run(verify_files)
+    return destination.run(verify_files, deep=deep)
 
 
-async def verify_files(engine: Engine, location: Location) -> VerifyReport:
+async def verify_files(engine: Engine, location: Location, *, deep: bool = False) -> VerifyReport:
     """``verify``, on the store's loop."""
     view = await current_view(engine, location)
     found = await compare(engine, location.key, view.files)
@@ -58,6 +64,9 @@ async def verify_files(engine: Engine, location: Location) -> VerifyReport:
         if etag.strip('"') == kept.get(key):
             del foreign[key]
     unfinished = await find_unfinished_jobs(engine, location.key) if foreign else []
+    bad = {*found.missing, *found.altered}
+    there = [file for key, file in view.files.items() if deep and key not in bad]
+    damaged, confirmed = await look_into(engine, location.key, there)
     return VerifyReport(
         location.url,
         view.newest_job,
@@ -68,6 +77,9 @@ async def verify_files(engine: Engine, location: Location) -> VerifyReport:
         foreign=tuple(foreign),
         kept=len(found.foreign) - len(foreign),
         unfinished=tuple(one.job_id for one in unfinished),
+        damaged=damaged,
+        read=len(there),
+        confirmed=confirmed,
     )
 
 
