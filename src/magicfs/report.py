@@ -366,7 +366,7 @@ class VerifyReport:
         if self.missing or self.altered or self.damaged:
             found.append(
                 "restore missing, altered and damaged files from older versions of the objects or a backup, "
-                f"or publish their partitions anew; what cannot be had any more is taken out by: magicfs drop "
+                "or publish their partitions anew; what cannot be had any more is taken out by: magicfs drop "
                 f"{self.url} --where \"file.key in ('…')\""
             )
         if self.foreign and self.unfinished:

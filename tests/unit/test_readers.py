@@ -259,7 +259,7 @@ class TestDataset:
 
 def test_the_lines_of_the_page_run(scene: Scene) -> None:
     page = (Path(__file__).parents[2] / "docs" / "manifests.md").read_text()
-    [code] = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    code, _ = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     scene.publish("a", "a.parquet", body=parquet(1))
     exec(code.replace("s3://bucket/sales", scene.url), {})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,13 @@ class TestBeside:
                 break
         assert 5 < number < 59
         assert ends == {"repaired", "denied"}
+
+
+def test_the_example_of_the_page_runs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "manifests.md").read_text()
+    [code] = [one for one in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "repair" in one]
+    exec(code, {})
+    assert magicfs.verify("memory://bucket/lost").ok
 
 
 class TestCommand:
