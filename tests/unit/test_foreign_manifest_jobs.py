@@ -74,6 +74,8 @@ def test_recover_tells_of_it_and_changes_nothing(job: HadoopManifestJob, run: Ru
         assert told in out
     assert ("3 of the files, by its driver" in out) is bool(renamed)
     assert everything(job) == before
+    code, shown, _ = run("show", f"{url_of(job)}/_temporary/{job.id}")
+    assert (code, job.id in shown, "2 tasks, 4 files" in shown) == (0, True, True)
     with pytest.raises(UsageError, match="--driver-is-dead"):
         recover(url_of(job), abort=True)
     assert everything(job) == before

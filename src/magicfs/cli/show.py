@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 __all__ = ["HELP", "configure", "run"]
 
 _JOB_DIRECTORY = re.compile(
-    r"(?P<destination>.+?)/(?:__magic_job-(?P<job>[^/]+)(?:/job-[^/]+)?|__magic/job-(?P<older>[^/]+))/?"
+    r"(?P<destination>.+?)/(?:__magic_job-(?P<job>[^/]+)(?:/job-[^/]+)?|__magic/job-(?P<older>[^/]+)"
+    r"|_temporary/(?P<renaming>[^/]+))/?"
 )
 HELP = "show one of the files of a job: .pending, .pendingset, _SUCCESS, manifests, job.json and all others"
 
@@ -86,7 +87,9 @@ def run(arguments: argparse.Namespace) -> int:
 def job_directory(url: str) -> tuple[str, str] | None:
     """The destination and the id of the job whose directory a URL is; None for any other."""
     match = _JOB_DIRECTORY.fullmatch(url)
-    return None if match is None else (match["destination"], match["job"] or match["older"])
+    return (
+        None if match is None else (match["destination"], match["job"] or match["older"] or match["renaming"])
+    )
 
 
 def _read(url: str, options: dict[str, object]) -> bytes:
