@@ -11,6 +11,7 @@ from typing import Any, Final
 from proofs.crash.classic import Tally
 from proofs.crash.grid import Finding, Grid
 from proofs.crash.mutants import Caught
+from proofs.crash.past_cuts import PastTally
 from proofs.crash.settings import Setting
 from proofs.crash.simulation import Result
 from proofs.sides.checks import Played
@@ -88,6 +89,7 @@ class Figures:
     simulated: Result = field(default_factory=Result)
     model: dict[str, Any] = field(default_factory=dict)
     sides: Sides = field(default_factory=Sides)
+    past: PastTally = field(default_factory=PastTally)
 
     @classmethod
     def of(cls, kind: str) -> Figures:
@@ -124,6 +126,8 @@ class Figures:
                 self.model = result
             case "without swap", int():
                 self.without_swap_violations += result
+            case "past", PastTally():
+                self.past.add(result)
             case "classic", Tally():
                 self.classic.setdefault(result.name, []).append(result)
             case kind, Grid():
@@ -155,7 +159,7 @@ class Figures:
     def violations(self) -> int:
         """Of invariants, of promises that were made, and of the model."""
         classic = sum(max(1, len(one.seen)) for one in self.broken)
-        found = len(self.findings) + len(self.sides.troubles)
+        found = len(self.findings) + len(self.sides.troubles) + len(self.past.findings)
         return found + classic + int(self.model.get("violations", 0))
 
     def document(self, targets: Targets, seconds: float) -> dict[str, Any]:
@@ -173,6 +177,7 @@ class Figures:
             "simulated_jobs": totals["simulated_jobs"],
             "elsewhere_jobs": self.elsewhere.jobs,
             "sides": self.sides.table(),
+            "past": self.past.to_dict(),
             "mutants": len(self.caught),
             "mutants_caught": caught,
             "model_states": self.model.get("states", 0),
@@ -184,7 +189,7 @@ class Figures:
         }
         is_whole = self.sides.whole or "magic" not in self.driven
         ok = not self.violations and caught == len(self.caught) == targets.mutants and self._reaches(targets)
-        return figures | {"ok": ok and is_whole}
+        return figures | {"ok": ok and is_whole and self.past.ok}
 
     def _committers(self) -> dict[str, dict[str, Any]]:
         names = ("single_cuts", "pairs", "simulated_jobs", "violations")
@@ -253,6 +258,10 @@ def tell(figures: Figures) -> None:
         say(f"\nviolations: {dict(kinds)}")
     for finding in figures.findings[:_SHOWN]:
         say(str(finding))
+    for text in figures.past.findings[:_SHOWN]:
+        say(text)
+    for name in figures.past.missed:
+        say(f"mutant {name}: NOT CAUGHT")
 
 
 def _tell_promises(tallies: Sequence[Tally]) -> None:

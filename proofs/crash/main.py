@@ -21,6 +21,7 @@ from proofs.crash.figures import Figures, Targets, say, tell
 from proofs.crash.grid import PLANS, STAGED_PLANS, Plan
 from proofs.crash.mutants import ALL_MUTANTS, hunt, reproduced, without_swap
 from proofs.crash.other_stores import seeds_of
+from proofs.crash.past_cuts import past_units, work_past
 from proofs.crash.settings import Setting, all_settings
 from proofs.crash.simulation import Result, simulate
 from proofs.crash.store_models import KINDS
@@ -60,8 +61,10 @@ target was missed. waited_jobs are those that wait for days between their tasks 
 end where uploads expire; overwritten_files and rewritten_files those that somebody else writes amid a commit,
 on other stores than S3. "sides" counts for each side of the world (a: maintenance, b: other destinations, c:
 names, d: the public API, e: sizes) settings, scenes, mutants, and mutants that this side caught and one job
-with its rivals did not; an empty cell makes "ok" false. Of directory and partitioned every single cut is
-made; pairs are those of some settings, drawn by --first, all pairs of each. With --store gcs, azure, local or
+with its rivals did not; an empty cell makes "ok" false. "past" are
+rollbacks, expiries and jobs that keep what they replace: cuts, pairs, rollbacks beside others, and mutants of
+these places. Of directory and partitioned every single cut is made; pairs are those of some settings, drawn
+by --first, all pairs of each. With --store gcs, azure, local or
 wire the three run on a model of such a store: every single cut, pairs of some settings, simulations in the
 company of each side, and the mutants that such a store can show.
 """
@@ -94,6 +97,9 @@ def work(unit: _Unit) -> tuple[_Unit, Any]:
             return unit, without_swap(what)
         case "model":
             return unit, run_model(what, 1)
+        case "past":
+            _be_silent()
+            return unit, work_past(*what)
         case "classic":
             _be_silent()
             return unit, classic.hold(*what)
@@ -152,6 +158,7 @@ def units(committers: Collection[str], *, quick: bool, targets: Targets, first: 
         made += other_stores.sides_on("s3", checks=4 if quick else 1)
         made += seeds_of("company", ("names", "names-"), first, targets.elsewhere // _NAMED)
         made += seeds_of("elsewhere", ("",), first, targets.elsewhere)
+        made += past_units(quick=quick)
     for committer in DRIVEN:
         if committer in committers:
             seeds = targets.simulated_jobs if committer == "magic" else targets.staged_jobs

@@ -507,6 +507,20 @@ class TestDeaths:
         assert number > 15, "every request"
         assert ends == {(b"1", b"2"), (b"2", b"4")}
 
+    def test_of_an_expire_that_has_marked_what_another_job_keeps_for_longer(self):
+        scene = JobScene(DEST)
+        first = scene.published({"a.bin": b"1"})
+        scene.published({"a.bin": b"2"}, conflict="replace", keep_replaced="1d")
+        rollback(scene, first.id)
+        scene.published({"a.bin": b"3"}, conflict="replace", keep_replaced="7d")
+        late, place = pointer_of(scene).changed_ms + 2 * DAY_MS, paths.parse_url(scene.url)
+        pointer = paths.join(DEST, "_magicfs/current")
+        engine = scene.engine(Traffic([Fault(Kind.CRASH_AFTER, operation="put", prefix=pointer)]))
+        scene.lived(lambda: expire_kept(engine, place, now_ms=late))
+        assert [one.expires for one in pointer_of(scene).keeping] == [True, False]
+        rollback(scene, first.id)
+        assert shown(scene) == [b"1"]
+
     @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
     def test_of_an_expire(self, kind: Kind):
         for number in range(1, 60):

@@ -58,6 +58,7 @@ async def leave_kept(
             "keeps; nothing was published; use unique_names=True, or run magicfs expire once its time is over"
         )
     going = {one.key for job in pointer.keeping if job.expires for one in kept[job.job_id]}
+    going -= {one.key for job in pointer.keeping if not job.expires for one in kept[job.job_id]}
     if lost := [key for key in restored if paths.join(destination, key) in going and key not in shown]:
         raise _gone(engine, context, lost)
 

@@ -1,0 +1,217 @@
+"""Rollbacks, expiries and jobs that keep, cut at every request and at every pair; and beside others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, get_args
+
+from magicfs.protocol.ids import JobId
+from magicfs.testing.store_faults import Fault, Kind
+from proofs.crash.past_scene import A_AND_B, DEEDS, C, D, Deed, PastScene, own_files
+from proofs.crash.patching import patched
+from proofs.crash.processes import Outcome
+from proofs.crash.wrong_past import PAST_MUTANTS, Other, WrongPast
+
+__all__ = ["MODELS", "PastTally", "beside", "cut_past", "hunt_past", "past_units", "work_past"]
+
+MODELS: Final = ("full", "local")
+"""A store with If-Match, and one without."""
+_DELETES: Final = "delete_all_matching"
+_WISHES: Final = ("forward", "back", "again")
+_DEEDS: Final[dict[Other, Deed]] = {"replace": "keep", "rollback": "rollback that keeps"}
+_STARTS: Final = 160  # turns of the loop after which the other one begins, at most
+_OTHER: Final = JobId("0000000e-8a4b-4f0e-9d5a-0c1b2a3d4e5f")
+
+
+@dataclass
+class PastTally:
+    """What was tried, and what was seen that must not be."""
+
+    cuts: int = 0
+    pairs: int = 0
+    worlds: int = 0
+    beside: int = 0
+    mutants: int = 0
+    missed: list[str] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
+
+    def add(self, other: PastTally) -> None:
+        """Add what another one has tried."""
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was wrong, and all that was made wrong was noticed."""
+        return not self.findings and not self.missed
+
+    def to_dict(self) -> dict[str, int]:
+        """The figures, ready for JSON."""
+        return {
+            "cuts": self.cuts,
+            "pairs": self.pairs,
+            "worlds": self.worlds,
+            "beside": self.beside,
+            "mutants": self.mutants,
+            "mutants_caught": self.mutants - len(self.missed),
+            "violations": len(self.findings),
+        }
+
+    def take(self, scene: PastScene, where: str) -> None:
+        """Take over what a scene has seen."""
+        self.findings += [f"{where}: {one}" for one in dict.fromkeys(scene.violations)]
+
+
+def past_units(*, quick: bool) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """What is to be tried, in units of work for ``work_past``."""
+    for model in MODELS:
+        yield from (("past", ("cuts", model, deed, 11 if quick else 1)) for deed in DEEDS)
+    yield from (("past", ("beside", other, 20 if quick else 1000)) for other in get_args(Other))
+    yield from (("past", ("mutant", wrong)) for wrong in PAST_MUTANTS)
+
+
+def work_past(kind: str, *what: Any) -> PastTally:
+    """Do one unit of work."""
+    if kind == "cuts":
+        model, deed, step = what
+        return cut_past(model, deed, step=step)
+    if kind == "mutant":
+        (wrong,) = what
+        return PastTally(mutants=1, missed=[] if hunt_past(wrong) else [wrong.name])
+    other, seeds = what
+    begun = PastScene.begin("full", "rollback")
+    found = [one for seed in range(seeds) for one in beside(begun, other, seed)]
+    return PastTally(beside=seeds, findings=found)
+
+
+def cut_past(model: str, deed: Deed, *, step: int = 1, pairs: bool = True) -> PastTally:
+    """Cut it at every request, bring it to its end; cut that at every request, and end that as well."""
+    tally = PastTally()
+    for _ in _cuts(tally, PastScene.begin(model, deed), step, pairs=pairs):
+        pass
+    return tally
+
+
+def _cuts(tally: PastTally, whole: PastScene, step: int, *, pairs: bool) -> Iterator[None]:
+    model, deed = whole.model, whole.deed
+    first = whole.at(whole.world, seen_new=False)
+    first.watch(record=True)
+    outcome = first.stage(first.play())
+    if outcome.error is not None:
+        first.violations.append(f"it ended with {outcome.error!r}")
+    first.check_end(done=True)
+    tally.take(first, f"{model} {deed} whole")
+    tally.cuts = first.cuts
+    yield
+    for number, (world, seen) in [*enumerate(first.moments)][::step]:
+        for wish in _WISHES:
+            scene = first.at(world, seen)
+            scene.watch(record=pairs)
+            scene.stage(scene.settle(wish))
+            where = f"{model} {deed} cut {number} {wish}"
+            scene.check_end(done=wish == "again" and scene.is_call)
+            tally.take(scene, where)
+            tally.worlds += 1
+            yield
+            for again, (left, new) in enumerate(scene.moments):
+                last = scene.at(left, new)
+                last.watch()
+                then = _WISHES[again % 3]
+                last.stage(last.settle(then, "second recovery"))
+                last.check_end(done=then == "again" and last.is_call)
+                tally.take(last, f"{where} cut {again} {then}")
+                tally.worlds += 1
+            tally.pairs += scene.cuts
+            yield
+
+
+def beside(begun: PastScene, other: Other, seed: int) -> list[str]:
+    """A rollback to files whose time is over, and somebody else at once, in an order that the seed draws.
+
+    Returns what was seen that must not be: a file that is shown and gone, or one that is gone before its
+    time; somebody who was told that all was done, and it is not; something that is left.
+    """
+    one = begun.at(begun.world, seen_new=False)
+    one.alone = False
+    # Every third time the other one stands still before it deletes.
+    stands = Fault(Kind.DELAY, actor="the other", operation=_DELETES, times=None, seconds=60.0)
+    one.watch(*([stands] if seed % 3 == 2 else []))
+    two = one.beside(_OTHER, _DEEDS.get(other, "expire"))
+
+    async def both() -> tuple[Outcome, Outcome]:
+        async def first() -> Outcome:
+            await _turns(0 if seed % 2 else seed * 7 % _STARTS)
+            return await one.play()
+
+        async def second() -> Outcome:
+            await _turns(seed * 7 % _STARTS if seed % 2 else 0)
+            process = two.process("the other")
+            match other:
+                case "append":
+                    return await process.play(two.publish(process, _OTHER, "append", ("p=0/x.bin",)))
+                case "compact":
+                    return await process.play(two.compact(process))
+                case "tag":
+                    return await process.play(two.tag(process))
+                case "recover":
+                    return await process.play(two.recover_only(process))
+            return await two.play("the other")
+
+        return await asyncio.gather(first(), second())
+
+    outcomes = one.stage(both(), order=str(seed))
+    one.watch()
+    one.stage(one.settle("forward"))
+    done = [outcome.error is None and not outcome.died for outcome in outcomes]
+    problems = [f"ended with {each.error!r}" for each in outcomes if each.surprising]
+    problems += [*_ended(one, other, done), *one.violations, *two.violations]
+    return [f"{begun.model} beside {other}, seed {seed}, {done}: {each}" for each in dict.fromkeys(problems)]
+
+
+async def _turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def _ended(scene: PastScene, other: Other, done: list[bool]) -> Iterator[str]:
+    _, shown = scene.view()
+    first, second = done
+    added = own_files(_OTHER) if second and other in {"append", "replace"} else frozenset()
+    right = [A_AND_B if first else D]
+    match other:
+        case "append":
+            right = [one | added for one in right] + ([A_AND_B] if first and second else [])
+        case "replace" if second:
+            right = [added, A_AND_B] if first else [added]
+        case "rollback" if second:
+            right = [C, A_AND_B] if first else [C]
+        case _ if not second and other in {"compact", "tag", "recover"}:
+            yield f"{other} was refused"
+    if shown not in right:
+        yield f"readers of manifests see {sorted(shown)}"
+    if other in {"compact", "tag", "recover"} and not first:
+        yield "the rollback was refused"
+
+
+def hunt_past(wrong: WrongPast, seeds: int = 400) -> list[str]:
+    """What is seen with one line made wrong, at the first place where anything is.
+
+    The world before is made by sound code, as that of another process.
+    """
+    with patched(wrong.module, wrong.line, wrong.instead) as sound:
+        for deed in wrong.deeds:
+            tally = PastTally()
+            with sound():
+                whole = PastScene.begin("full", deed)
+            for _ in _cuts(tally, whole, 1, pairs=True):
+                if tally.findings:
+                    return tally.findings
+        for other in wrong.beside:
+            with sound():
+                whole = PastScene.begin("full", "rollback")
+            for seed in range(seeds):
+                if found := beside(whole, other, seed):
+                    return found
+    return []

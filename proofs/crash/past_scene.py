@@ -1,0 +1,418 @@
+"""A destination that keeps what is replaced, and somebody who changes it: a job, a rollback, an expiry.
+
+The past is three jobs. The first brings ``a`` and ``b``; the second replaces them by ``c`` and keeps them for
+a day; the third replaces the partition of ``c`` by ``d`` and keeps ``c`` for a week. Two days later the time
+of ``a`` and ``b`` is over, and nobody has expired them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, get_args
+
+from magicfs import datasets
+from magicfs.committers import registry
+from magicfs.datasets.abort import abort_job
+from magicfs.datasets.compact import compact_chain
+from magicfs.datasets.expire import ExpireReport, expire_kept
+from magicfs.datasets.rollback import roll_back
+from magicfs.datasets.tags import set_tag
+from magicfs.errors import CommitDenied, UsageError
+from magicfs.formats.pending import DEFAULT_ETAG_FORMAT
+from magicfs.protocol import ids, paths
+from magicfs.protocol.conflict import Conflict
+from magicfs.protocol.ids import JobId
+from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.paths import Location
+from magicfs.report import JobReport
+from magicfs.testing import virtual_time
+from magicfs.testing.faulty_store import Traffic
+from magicfs.testing.store_faults import Fault, Kind, Request
+from magicfs.transaction.context import JobContext
+from proofs.crash.chain import View, read_chain
+from proofs.crash.history import document_of, newest
+from proofs.crash.processes import Outcome, Process, apart, check_alive
+from proofs.crash.snapshots import BUCKET, SnapshotWorld
+from proofs.crash.store_models import MODELS, plain_store
+from proofs.crash.writing import DESTINATION, START, Clock, write_attempt
+
+__all__ = ["A_AND_B", "DEEDS", "C", "D", "Deed", "PastScene", "own_files"]
+
+Deed = Literal[
+    "rollback",
+    "rollback that keeps",
+    "rollback to what is marked",
+    "expire",
+    "expire what is shown",
+    "keep",
+    "partitions",
+    "unmarked",
+]
+"""What is done: a rollback to the first job; one to the second that keeps what it replaces; one to
+files that an expiry has marked, which died, and that another job keeps for longer; an expiry; one after a
+rollback has shown the files again; a job that replaces and keeps; one that replaces a partition which a
+rollback has shown again; one that writes no ``_SUCCESS``.
+"""
+_EXPIRES: Final = ("expire", "expire what is shown")
+_AFTER_ROLLBACK: Final = ("expire what is shown", "partitions", "rollback to what is marked")
+_ROLLBACKS: Final = ("rollback", "rollback that keeps", "rollback to what is marked")
+_KEEPS: Final = ("rollback that keeps", "keep")
+DEEDS: Final[tuple[Deed, ...]] = get_args(Deed)
+
+_DAY_MS: Final = 86_400_000
+_JOBS: Final = tuple(JobId(f"0000000{number}-8a4b-4f0e-9d5a-0c1b2a3d4e5f") for number in range(1, 4))
+_FOURTH: Final = JobId("0000000d-8a4b-4f0e-9d5a-0c1b2a3d4e5f")
+_SHOWN_AGAIN: Final = JobId("0000000c-8a4b-4f0e-9d5a-0c1b2a3d4e5f")
+_PLACE: Final = Location("memory", BUCKET, DESTINATION)
+_NEIGHBOURS: Final = (f"{DESTINATION}0/p=0/a.bin", f"{DESTINATION}/_note", f"{DESTINATION}/.hidden")
+_FIRST: Final = ("p=0/a.bin", "p=1/b.bin")
+
+
+def _named(names: tuple[str, ...], job: str) -> frozenset[str]:
+    """Names as jobs make them unique."""
+    return frozenset(f"{name.removesuffix('.bin')}-000000-{job}.bin" for name in names)
+
+
+def own_files(job: JobId) -> frozenset[str]:
+    """What a job brings that is no part of the past."""
+    return _named(("p=0/x.bin",), job)
+
+
+A_AND_B: Final = _named(_FIRST, _JOBS[0])
+C: Final = _named(("p=0/c.bin",), _JOBS[1])
+D: Final = _named(("p=0/d.bin",), _JOBS[2])
+
+
+@dataclass
+class PastScene:
+    """One world with a past, and one who does something to it.
+
+    Attributes:
+        model: The name of the model of the store.
+        deed: What is done.
+        world: The world.
+        job: The id of the job, if it is one.
+        old: What readers of manifests see before.
+        new: What they see afterwards.
+        promised: What must be there all the time.
+        over: What is there until it is expired.
+        violations: What must not be.
+        seen_new: Whether readers have seen the new state.
+        alone: Whether nobody else is there, so that there are only two states.
+        moments: Worlds before and after each request, without repetitions.
+        cuts: How many requests' sides these stand for.
+    """
+
+    model: str
+    deed: Deed
+    world: SnapshotWorld
+    job: JobId
+    old: frozenset[str] = frozenset()
+    new: frozenset[str] = frozenset()
+    promised: frozenset[str] = frozenset()
+    over: frozenset[str] = frozenset()
+    bodies: dict[str, bytes] = field(default_factory=dict)
+    violations: list[str] = field(default_factory=list)
+    seen_new: bool = False
+    alone: bool = True
+    neighbours: dict[str, bytes] = field(default_factory=dict)
+    traffic: Traffic = field(default_factory=Traffic)
+    moments: list[tuple[SnapshotWorld, bool]] = field(default_factory=list)
+    cuts: int = 0
+
+    @classmethod
+    def begin(cls, model: str, deed: Deed) -> PastScene:
+        """The world before the deed."""
+        world = SnapshotWorld(Clock(START))
+        scene = cls(model, deed, world, JobId("0000000f-8a4b-4f0e-9d5a-0c1b2a3d4e5f"))
+        scene.stage(scene._past(), seed="past")
+        world.clock.now += 2 * _DAY_MS / 1000  # type: ignore[attr-defined]
+        scene.old, scene.promised, scene.over = D, C, A_AND_B
+        if deed in _AFTER_ROLLBACK:
+            scene.stage(scene._show_again(), seed="shown again")
+            scene.old = A_AND_B
+        if deed == "rollback to what is marked":
+            scene.stage(scene._mark(), seed="marked")
+            scene.old, scene.promised, scene.over = _named(("p=0/e.bin",), _FOURTH), C | A_AND_B, frozenset()
+        scene.new = scene._outcome()
+        scene.bodies = {
+            name: world.objects[paths.join(DESTINATION, name)].body for name in (*A_AND_B, *C, *scene.old)
+        }
+        scene.neighbours = {key: world.objects[key].body for key in _NEIGHBOURS}
+        return scene
+
+    def _outcome(self) -> frozenset[str]:
+        own = own_files(self.job)
+        match self.deed:
+            case "rollback" | "rollback to what is marked":
+                return A_AND_B
+            case "rollback that keeps":
+                return C
+            case "expire" | "expire what is shown":
+                return self.old
+            case "partitions":
+                return own | frozenset(name for name in self.old if not name.startswith("p=0/"))
+        return own
+
+    async def _past(self) -> None:
+        store = plain_store(self.world, self.model)
+        for key in _NEIGHBOURS:
+            await store.put(key, f"{key} is others'".encode())
+        for job, conflict, files, days in (
+            (_JOBS[0], "append", _FIRST, 0),
+            (_JOBS[1], "replace", ("p=0/c.bin",), 1),
+            (_JOBS[2], "replace_partitions", ("p=0/d.bin",), 7),
+        ):
+            earlier = self.process("earlier")
+            outcome = await earlier.play(self.publish(earlier, job, conflict, files, keep_days=days))  # type: ignore[arg-type]
+            assert outcome.error is None, outcome
+
+    async def _show_again(self) -> None:
+        earlier = self.process("earlier")
+        outcome = await earlier.play(
+            roll_back(earlier.engine, _PLACE, to=f"job:{_JOBS[0]}", job=_SHOWN_AGAIN)
+        )
+        assert outcome.error is None, outcome
+
+    async def _mark(self) -> None:
+        """A job keeps the files once more, and an expiry dies that has marked the first promise."""
+        earlier = self.process("earlier")
+        job = self.publish(earlier, _FOURTH, "replace", ("p=0/e.bin",), keep_days=7)
+        outcome = await earlier.play(job)
+        assert outcome.error is None, outcome
+        pointer = f"{DESTINATION}/_magicfs/current"
+        self.traffic = Traffic([Fault(Kind.CRASH_AFTER, operation="put", prefix=pointer)])
+        expiry = self.process("expiry")
+        assert (await expiry.play(expire_kept(expiry.engine, _PLACE))).died
+
+    def at(self, world: SnapshotWorld, seen_new: bool) -> PastScene:
+        """The scene at a moment, all processes dead."""
+        copy = SnapshotWorld(Clock(world.clock()), world)
+        return replace(
+            self, world=copy, seen_new=seen_new, violations=[], moments=[], cuts=0, traffic=Traffic()
+        )
+
+    def watch(self, *faults: Fault, record: bool = False) -> None:
+        """Let requests pass a new traffic, the readers looking after each."""
+
+        def after(request: Request) -> None:
+            if request.changes:
+                self.look()
+            if record:
+                self.note()
+
+        def before(_request: Request) -> None:
+            if record:
+                self.note()
+
+        self.traffic = Traffic(faults, before=before, after=after)
+
+    def note(self) -> None:
+        """Keep this moment, unless nothing has changed since the last."""
+        self.cuts += 1
+        if not self.moments or not self.moments[-1][0].same(self.world):
+            self.moments.append((self.world.copy(), self.seen_new))
+
+    # -- what is seen ------------------------------------------------------------------------------
+
+    def view(self) -> tuple[View, frozenset[str]]:
+        """What the chain shows, as it stands in the store."""
+        view = read_chain(self.world.objects, DESTINATION)
+        return view, frozenset(paths.relative_to(key, DESTINATION) for key in view.files)
+
+    def there(self, name: str) -> bool:
+        """Whether a file is there and is what was written."""
+        found = self.world.objects.get(paths.join(DESTINATION, name))
+        return found is not None and self.bodies.get(name, found.body) == found.body
+
+    def look(self) -> None:
+        """What readers see now."""
+        view, shown = self.view()
+        if view.problem:
+            self.violations.append(f"the chain: {view.problem}")
+        if missing := [name for name in shown if not self.there(name)]:
+            self.violations.append(f"readers of manifests miss {missing}")
+        if missing := [name for name in self.promised if not self.there(name)]:
+            self.violations.append(f"{missing} is gone before its time")
+        if not self.alone:
+            return
+        if self.deed not in _EXPIRES and (gone := [name for name in self.over if not self.there(name)]):
+            self.violations.append(f"{gone} is gone, and nobody has expired it")
+        if shown not in (self.old, self.new):
+            self.violations.append(f"readers of manifests see neither old nor new: {sorted(shown)}")
+        if shown == self.new and shown != self.old:
+            self.seen_new = True
+        elif self.seen_new:
+            self.violations.append("readers of manifests see the old dataset again")
+
+    def check_end(self, *, done: bool = False) -> None:
+        """What must hold once everything has been brought to its end; ``done``: whether the deed was done."""
+        self.look()
+        expires = self.deed in _EXPIRES
+        if done and not expires and not self.seen_new:
+            self.violations.append("it said that it was done, and readers see the old dataset")
+        kept, may_stay = self.promised, frozenset[str]()
+        if expires and not done:
+            may_stay = self.over
+        elif not expires:
+            kept |= self.over
+        if self.seen_new and self.deed in _KEEPS:
+            kept |= self.old
+            if self._keeping() <= set(_JOBS):
+                self.violations.append("the pointer does not name the job that keeps")
+        if done and self.deed == "expire" and self._keeping() != {_JOBS[2]}:
+            self.violations.append(f"all is expired, and the pointer names {sorted(self._keeping())}")
+        self.check_listing(kept, may_stay)
+        marked = f"{DESTINATION}/_SUCCESS" in self.world.objects
+        if marked == (self.seen_new and self.deed == "unmarked"):
+            self.violations.append(f"_SUCCESS is {'' if marked else 'not '}there")
+
+    def _keeping(self) -> set[str]:
+        pointer = newest(self.world.objects, f"{DESTINATION}/_magicfs/current")
+        assert pointer is not None
+        return {one["jobId"] for one in document_of(pointer.body).get("keeping", ())}
+
+    def check_listing(self, kept: frozenset[str], may_stay: frozenset[str] = frozenset()) -> None:
+        """Nothing is there but what is shown and what is kept; nothing is left of any work."""
+        _, shown = self.view()
+        listed = {
+            paths.relative_to(key, DESTINATION)
+            for key in self.world.objects
+            if paths.is_under(key, DESTINATION) and paths.is_visible(key, DESTINATION)
+        }
+        if more := listed - shown - kept - may_stay:
+            self.violations.append(f"{sorted(more)} is there, which nobody shows or keeps")
+        if missing := (shown | kept) - listed:
+            self.violations.append(f"{sorted(missing)} is not there")
+        self.violations += [f"{key} is left" for key in self.world.objects if "/__magic" in key]
+        self.violations += [f"an upload of {one.key} is left" for one in self.world.uploads.values()]
+        for key, body in self.neighbours.items():
+            if self.world.objects.get(key) is None or self.world.objects[key].body != body:
+                self.violations.append(f"{key} was others', and has changed")
+
+    # -- processes ---------------------------------------------------------------------------------
+
+    def process(self, name: str) -> Process:
+        """A new process."""
+        return Process(name, self.world, self.traffic, self.model)
+
+    async def play(self, name: str = "driver") -> Outcome:
+        """Do it."""
+        process = self.process(name)
+        return await process.play(self.program(process))
+
+    def program(self, process: Process) -> Coroutine[Any, Any, JobReport | ExpireReport]:
+        """What is done, as a process does it; a second call is the same call again."""
+        match self.deed:
+            case "rollback" | "rollback to what is marked":
+                return self._roll_back(process, _JOBS[0], None)
+            case "rollback that keeps":
+                return self._roll_back(process, _JOBS[1], 7 * _DAY_MS)
+            case "expire" | "expire what is shown":
+                return expire_kept(process.engine, _PLACE)
+            case "partitions":
+                return self.publish(process, self.job, "replace_partitions", ("p=0/x.bin",))
+            case "keep":
+                return self.publish(process, self.job, "replace", ("p=0/x.bin",), keep_days=7)
+            case "unmarked":
+                return self.publish(process, self.job, "replace", ("p=0/x.bin",), success_marker=False)
+
+    def _roll_back(self, process: Process, to: JobId, keep: int | None) -> Coroutine[Any, Any, JobReport]:
+        how = {"keep_replaced_ms": keep, "run_id": "the rollback", "job": self.job}
+        return roll_back(process.engine, _PLACE, to=f"job:{to}", **how)  # type: ignore[arg-type]
+
+    def compact(self, process: Process) -> Coroutine[Any, Any, Any]:
+        """Sum the chain up."""
+        return compact_chain(process.engine, _PLACE)
+
+    def tag(self, process: Process) -> Coroutine[Any, Any, str]:
+        """Name the first job."""
+        return set_tag(process.engine, _PLACE, name="gold", as_of=f"job:{_JOBS[0]}", move=True)
+
+    async def publish(
+        self,
+        process: Process,
+        job: JobId,
+        conflict: Conflict,
+        files: tuple[str, ...],
+        *,
+        keep_days: int = 0,
+        success_marker: bool = True,
+    ) -> JobReport:
+        """A job of one task, in one process."""
+        context = JobContext(
+            url=_PLACE.url,
+            layout=WorkLayout(DESTINATION, job),
+            conflict=conflict,
+            unique_names=True,
+            tracking="store",
+            etag_format=DEFAULT_ETAG_FORMAT,
+            keep_replaced_ms=keep_days * _DAY_MS or None,
+            success_marker=success_marker,
+        )
+        committer = registry.make("magic", context, process.engine)
+        setup = await committer.setup_job()
+        task = ids.task_id(0)
+        attempt = ids.attempt_id(task, "1")
+        await write_attempt(process, context, attempt, files)
+        commit = await committer.commit_task(task, attempt)
+        return await committer.commit_job([commit], setup.driver)
+
+    @property
+    def is_call(self) -> bool:
+        """Whether it is one call, which can be made again."""
+        return self.deed in {*_EXPIRES, *_ROLLBACKS}
+
+    def beside(self, job: JobId, deed: Deed) -> PastScene:
+        """Another one who does something in the same world at once."""
+        other = replace(self, job=job, deed=deed, violations=[], moments=[])
+        other.traffic = self.traffic
+        return other
+
+    async def recover_only(self, process: Process) -> None:
+        """Recover once, as by a timer: jobs that are open are left to their drivers."""
+        await datasets.recover_jobs(process.engine, _PLACE)
+
+    async def settle(self, wish: str, name: str = "recovery") -> Outcome:
+        """Bring what somebody has left to its end: ``forward``, ``back``, or by the same call, ``again``."""
+        process = self.process(name)
+        if wish == "again" and self.is_call:
+            self.job = JobId(f"{name[0].encode().hex():0>8}-8a4b-4f0e-9d5a-0c1b2a3d4e5f")
+            outcome = await process.play(self.program(process))
+            if outcome.error is not None:
+                self.violations.append(f"the same call again raised {outcome.error!r}")
+            if outcome.died:
+                return outcome
+            process = self.process(name)
+        outcome = await process.play(self._recover(process, wish))
+        if outcome.error is not None:
+            self.violations.append(f"{name} raised {outcome.error!r}")
+        return outcome
+
+    async def _recover(self, process: Process, wish: str) -> None:
+        """Until nothing is unfinished."""
+        store = plain_store(self.world, self.model)
+        if wish == "back":
+            found = await datasets.recover_jobs(process.engine, _PLACE, dry_run=True)
+            for one in found.jobs:
+                how = "abort" if one.found in {"open", "prepared"} else "rollback"
+                with suppress(CommitDenied, UsageError):
+                    await datasets.recover_jobs(process.engine, _PLACE, job=one.job_id, **{how: True})
+        report = await datasets.recover_jobs(process.engine, _PLACE)
+        for one in report.jobs if report.undecided else ():
+            with suppress(UsageError):  # one of a run that was called again has ended with the other
+                await datasets.recover_jobs(process.engine, _PLACE, job=one.job_id, abort=True)
+        if MODELS[self.model].honoured.put_if_match:
+            return
+        # Where versions of a job object are keys of their own, the first goes first: a sweep ends the rest.
+        left = [one.key async for one in store.list(f"{DESTINATION}/__magic_job-")]
+        names = {paths.relative_to(key, DESTINATION).split("/")[0] for key in left}
+        for name in sorted(names):
+            await abort_job(process.engine, _PLACE, job=name.removeprefix("__magic_job-"))
+
+    def stage(self, program: Coroutine[Any, Any, Any], *, seed: str = "0", order: str | None = None) -> Any:
+        """Run a program in this world, in virtual time."""
+        with apart(), virtual_time.deterministic(seed, self.world.clock):
+            return virtual_time.run(program, seed=order, inline=check_alive)

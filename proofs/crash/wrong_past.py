@@ -1,0 +1,172 @@
+"""The mutants of the past: each is one line of the shipped code, made wrong, and where it must be noticed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from proofs.crash.past_scene import Deed
+
+Other = Literal["expire", "append", "replace", "rollback", "compact", "tag", "recover"]
+"""Who meets a rollback that leads to files whose time is over."""
+
+__all__ = ["PAST_MUTANTS", "Other", "WrongPast"]
+
+_PAST: Final = "magicfs.transaction.past"
+_EXPIRE: Final = "magicfs.datasets.expire"
+_ROLLBACK: Final = "magicfs.datasets.rollback"
+
+
+@dataclass(frozen=True, slots=True)
+class WrongPast:
+    """One wrong line.
+
+    Attributes:
+        name: What is wrong.
+        module: Where.
+        line: What it says.
+        instead: What it says instead.
+        deeds: What is cut to notice it.
+        beside: Who is beside a rollback to notice it.
+    """
+
+    name: str
+    module: str
+    line: str
+    instead: str
+    deeds: tuple[Deed, ...] = ()
+    beside: tuple[Other, ...] = ()
+
+
+PAST_MUTANTS: Final = (
+    WrongPast(
+        "a job deletes what an earlier one keeps",
+        _PAST,
+        "return promised_again or one.etag.strip('\"') != held.get(one.key)",
+        "return True",
+        ("keep", "rollback"),
+    ),
+    WrongPast(
+        "a job that keeps nothing deletes what is promised and shown again",
+        _PAST,
+        "promised_again = context.keep_replaced_ms is not None and relative in shown",
+        "promised_again = relative in shown",
+        ("partitions",),
+    ),
+    WrongPast(
+        "replaced partitions show what is still promised",
+        _PAST,
+        "if pointer is None or not pointer.keeping or job.pointer is None or job.partitions is None:",
+        "if True:",
+        ("partitions",),
+    ),
+    WrongPast(
+        "what is left is hidden in every partition",
+        _PAST,
+        "return sorted(key for key in held & shown.keys() if scope.covers(paths.join(destination, key)))",
+        "return sorted(held & shown.keys())",
+        ("partitions",),
+    ),
+    WrongPast(
+        "a rollback shows what is being deleted",
+        _PAST,
+        "if lost := [key for key in restored if paths.join(destination, key) in going and key not in shown]:",
+        "if lost := []:",
+        beside=("expire",),
+    ),
+    WrongPast(
+        "a rollback is refused what another job keeps for longer",
+        _PAST,
+        "going -= {one.key for job in pointer.keeping if not job.expires for one in kept[job.job_id]}",
+        "pass",
+        ("rollback to what is marked",),
+    ),
+    WrongPast(
+        "who finishes a rollback does not read what it shows",
+        _PAST,
+        "output.restored = await facts.read_restored(engine, context, job)",
+        "output.restored = {}",
+        ("rollback",),
+    ),
+    WrongPast(
+        "what a job keeps is deleted all the same",
+        "magicfs.transaction.execute",
+        "old = []  # they stay until magicfs expire",
+        "pass",
+        ("keep", "rollback that keeps"),
+    ),
+    WrongPast(
+        "the pointer does not name who keeps",
+        "magicfs.manifests.chain",
+        "moved = moved.keeping_also(manifest.job_id, manifest.kept.until_ms)",
+        "pass",
+        ("keep", "rollback that keeps"),
+    ),
+    WrongPast(
+        "an expiry takes what is kept for longer",
+        _EXPIRE,
+        "return one.expires or one.until_ms <= now_ms",
+        "return True",
+        ("expire",),
+    ),
+    WrongPast(
+        "an expiry deletes what is shown",
+        _EXPIRE,
+        "shown = set() if view is None else {paths.join(destination, key) for key in view.files}",
+        "shown = set()",
+        ("expire what is shown",),
+        ("expire",),
+    ),
+    WrongPast(
+        "an expiry looks for no rollback",
+        _EXPIRE,
+        "await _refuse_rollbacks(engine, location)",
+        "pass",
+        beside=("expire",),
+    ),
+    WrongPast(
+        "an expiry marks nothing",
+        _EXPIRE,
+        "return replace(one, expires=True) if one.job_id in over else one",
+        "return one",
+        ("expire",),
+        ("expire",),
+    ),
+    WrongPast(
+        "an expiry forgets who keeps before it deletes",
+        _EXPIRE,
+        "altered = await remove_matching(store, conditions, objects, engine.concurrency)",
+        "await change_keeping(store, destination, conditions, lambda one: None if one.expires else one); "
+        "altered = await remove_matching(store, conditions, objects, engine.concurrency)",
+        ("expire",),
+    ),
+    WrongPast(
+        "an expiry never ends",
+        _EXPIRE,
+        "store, destination, conditions, lambda one: None if one.expires and one.job_id in done else one",
+        "store, destination, conditions, lambda one: one",
+        ("expire",),
+    ),
+    WrongPast(
+        "a rollback leads to nothing",
+        _ROLLBACK,
+        "restores=await job_as_of(engine, location, to),",
+        "restores=None,",
+        ("rollback",),
+    ),
+    WrongPast(
+        "a rollback forgets its run",
+        _ROLLBACK,
+        "run_id=run_id,",
+        "run_id=None,",
+        ("rollback",),
+    ),
+    WrongPast(
+        "a rollback forgets what it was told to keep",
+        _ROLLBACK,
+        "keep_replaced_ms=keep_replaced_ms,",
+        "keep_replaced_ms=None,",
+        ("rollback that keeps",),
+    ),
+)
+"""Wrong lines, each in what only this room of proofs tries."""

@@ -1,0 +1,70 @@
+"""Rollbacks, expiries and jobs that keep: cut at every request and every pair, beside others, and mutants."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from proofs.crash.past_cuts import MODELS, beside, cut_past, hunt_past, past_units, work_past
+from proofs.crash.past_scene import DEEDS, Deed, PastScene
+from proofs.crash.wrong_past import PAST_MUTANTS, Other, WrongPast
+
+SEEDS = 30
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+@pytest.mark.parametrize("model", MODELS)
+def test_each_cut_leaves_exactly_old_or_new_and_what_is_promised(model: str, deed: Deed) -> None:
+    tally = cut_past(model, deed, pairs=False)
+    assert tally.findings == []
+    assert tally.cuts >= 40
+    assert tally.pairs == 0
+
+
+@pytest.mark.parametrize("deed", ["rollback", "expire", "partitions"])
+def test_so_does_each_pair(deed: Deed) -> None:
+    tally = cut_past("full", deed, step=1 if deed == "expire" else 5)
+    assert tally.findings == []
+    assert tally.pairs > 100
+
+
+@pytest.mark.parametrize("other", get_args(Other))
+def test_a_rollback_beside_others_shows_no_file_that_is_gone(other: Other) -> None:
+    begun = PastScene.begin("full", "rollback")
+    assert [one for seed in range(SEEDS) for one in beside(begun, other, seed)] == []
+
+
+@pytest.mark.parametrize("wrong", PAST_MUTANTS, ids=lambda one: one.name)
+def test_a_wrong_line_is_noticed(wrong: WrongPast) -> None:
+    assert hunt_past(wrong)
+
+
+def test_all_of_it_is_part_of_the_crash_loops() -> None:
+    units = [what for _, what in past_units(quick=False)]
+    assert len(units) == len(MODELS) * len(DEEDS) + len(get_args(Other)) + len(PAST_MUTANTS)
+    whole = work_past("cuts", "full", "expire", 1)
+    whole.add(work_past("beside", "tag", 2))
+    whole.add(work_past("mutant", PAST_MUTANTS[0]))
+    assert whole.ok
+    assert whole.to_dict() | {"cuts": 0, "pairs": 0, "worlds": 0} == {
+        "cuts": 0,
+        "pairs": 0,
+        "worlds": 0,
+        "beside": 2,
+        "mutants": 1,
+        "mutants_caught": 1,
+        "violations": 0,
+    }
+
+
+def test_a_mutant_that_nobody_notices_is_told() -> None:
+    harmless = WrongPast(
+        "nothing is wrong",
+        "magicfs.datasets.expire",
+        "left = [one for one in left if not one.expires]",
+        "left = [one for one in left if one.expires is False]",
+        ("expire",),
+    )
+    found = work_past("mutant", harmless)
+    assert (found.ok, found.missed) == (False, ["nothing is wrong"])
