@@ -5,6 +5,8 @@ lands twice; or two jobs on one destination) breadth first and holds every state
 ``rules`` lists what the protocol rests on; without any of them the checker prints a shortest trace of what
 goes wrong. ``replay`` plays interleavings with the real committers on a store whose requests wait their turn.
 
+``past`` is a model of its own: rollbacks, expiries and jobs at a destination that keeps what is replaced.
+
 Between two requests an executor may die at any moment. That needs no step of its own: a dead executor is one
 whose turn never comes again, and from every state that can be reached everybody is taken for dead, one
 recovery is played to its end, and what is left is looked at.

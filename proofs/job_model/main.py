@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from proofs.job_model.checker import Result, Step, check
+from proofs.job_model.past import run_past
 from proofs.job_model.replay import Replayer
 from proofs.job_model.rules import Rules
 from proofs.job_model.scenes import DEEP, QUICK, SCENES, WALKED, Scene
@@ -69,6 +70,7 @@ class Figures:
     numbered: int = 0
     rules_broken: int = 0
     found: list[str] = field(default_factory=list)
+    past: dict[str, int] = field(default_factory=dict)
     sides: dict[str, Counter[str]] = field(default_factory=lambda: {side: Counter() for side in SIDES})
 
     def count(self, scene: Scene, what: str) -> None:
@@ -96,6 +98,7 @@ class Figures:
             "rules_broken": self.rules_broken,
             "sides": {side: {name: of[name] for name in COLUMNS} for side, of in self.sides.items()},
             "empty": self.empty,
+            "past": self.past,
             "violations": len(self.found),
         }
 
@@ -114,7 +117,8 @@ def run(sample: int, seed: int, *, scenes: Sequence[str] | None = None) -> dict[
 
     Returns:
         Figures; ``violations`` counts what went wrong in the model or on the code, and must be 0;
-        ``sides`` counts for maintenance (a) and other destinations (b) what ``COLUMNS`` says.
+        ``sides`` counts for maintenance (a) and other destinations (b) what ``COLUMNS`` says; ``past`` tells
+        of rollbacks and expiries, which have a model of their own.
     """
     figures = Figures()
     for name in sorted(QUICK) if scenes is None else scenes:
@@ -129,6 +133,7 @@ def run(sample: int, seed: int, *, scenes: Sequence[str] | None = None) -> dict[
             figures.found.append(f"{rule} can be left out, and nothing goes wrong in {result.scene.name}")
         else:
             replay(result.scene, [result.trace], figures)
+    figures.past = run_past(figures.found)
     names = list(SCENES)
     for number, name in enumerate(names):
         _sample(SCENES[name], [f"{seed}:{one}" for one in range(number, sample, len(names))], figures)

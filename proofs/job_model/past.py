@@ -1,0 +1,401 @@
+"""Rollback and expire as a model of its own: every interleaving of their requests, and every death.
+
+The destination shows ``new``. An earlier job keeps ``old``, whose time is over, another one keeps ``held``,
+whose time is not. A rollback shows ``old`` again, an expiry deletes it, a job replaces what is shown. An
+executor is at one request of its program, and may die before each: so at every state all of them are taken
+for dead, what a recovery and then an expiry do is done, and the end is looked at, too.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+__all__ = ["PAST_BREAKS", "PAST_SCENES", "PastResult", "PastRules", "broken_past", "check_past", "run_past"]
+
+OLD, NEW, HELD = "old", "new", "held"
+_KEEPS: Final = MappingProxyType({"J2": OLD, "J3": HELD})
+"""What each of the earlier jobs keeps."""
+_OVER: Final = "J2"
+_BRINGS: Final = MappingProxyType({"rollback": OLD, "replace": "newer"})
+
+
+@dataclass(frozen=True, slots=True)
+class PastRules:
+    """All true: the protocol. One false: what goes wrong without that rule.
+
+    Attributes:
+        mark_first: An expiry marks in the pointer what it deletes, before it looks at anything.
+        look_for_rollbacks: An expiry gives way to a rollback that has announced itself.
+        look_at_shown: An expiry leaves what is shown when it looks.
+        look_again: What is shown an expiry reads after it has looked for rollbacks, not before.
+        mark_lasts: The mark goes after the deletions.
+        mark_matches: The pointer is marked only over the version that was read.
+        see_mark: A rollback refuses to show what is marked.
+        announce_first: A rollback announces itself before it reads the pointer for the last time.
+        pointer_again: A rollback reads the pointer once more after it has announced itself.
+        look_whether_there: A rollback that has announced itself looks whether its files are there.
+        leave_kept: A job leaves what an earlier one keeps.
+        link_keeps: Who moves the pointer to its manifest leaves in it who keeps files.
+    """
+
+    mark_first: bool = True
+    look_for_rollbacks: bool = True
+    look_at_shown: bool = True
+    look_again: bool = True
+    mark_lasts: bool = True
+    mark_matches: bool = True
+    see_mark: bool = True
+    announce_first: bool = True
+    pointer_again: bool = True
+    look_whether_there: bool = True
+    leave_kept: bool = True
+    link_keeps: bool = True
+
+
+class Pointer(NamedTuple):
+    """The pointer: what its chain shows, who keeps files, whose are marked, and a number of its own."""
+
+    shown: frozenset[str]
+    keeping: frozenset[str]
+    marked: frozenset[str]
+    number: int
+
+    def moved(self, **changes: frozenset[str]) -> Pointer:
+        """The next version."""
+        return self._replace(number=self.number + 1, **changes)
+
+
+class Actor(NamedTuple):
+    """An executor: its program, its next request, and the pointer and the file list that it has read."""
+
+    role: str
+    at: str
+    seen: Pointer | None = None
+    gone: frozenset[str] = frozenset()
+
+
+class Job(NamedTuple):
+    """A job object: whose, its state, and what the job deletes."""
+
+    role: str
+    state: str
+    deletes: frozenset[str] = frozenset()
+
+
+class World(NamedTuple):
+    """What lies in the store, and where everybody is."""
+
+    files: frozenset[str]
+    pointer: Pointer
+    jobs: frozenset[Job]
+    actors: tuple[Actor, ...]
+
+
+PAST_SCENES: Final = MappingProxyType(
+    {
+        "rollback": ("rollback",),
+        "expire": ("expire",),
+        "rollback and expire": ("rollback", "expire"),
+        "rollback and two expiries": ("rollback", "expire", "expire"),
+        "replace and expire": ("replace", "expire"),
+        "rollback and replace": ("rollback", "replace"),
+        "rollback, replace and expire": ("rollback", "replace", "expire"),
+    }
+)
+"""Who is there."""
+
+PAST_BREAKS: Final = MappingProxyType(
+    {
+        "mark_first": "rollback and expire",
+        "look_for_rollbacks": "rollback and expire",
+        "look_at_shown": "rollback and expire",
+        "look_again": "rollback and expire",
+        "mark_lasts": "expire",
+        "mark_matches": "rollback and expire",
+        "see_mark": "rollback and expire",
+        "announce_first": "rollback and expire",
+        "pointer_again": "rollback and expire",
+        "look_whether_there": "rollback and expire",
+        "leave_kept": "replace and expire",
+        "link_keeps": "rollback and expire",
+    }
+)
+"""For every rule a scene that goes wrong without it."""
+
+
+@dataclass(slots=True)
+class PastResult:
+    """What a check found: how many states, and the shortest way to what was wrong, if anything was."""
+
+    states: int = 0
+    transitions: int = 0
+    violation: str | None = None
+    trace: list[str] = field(default_factory=list)
+    ends: frozenset[frozenset[str]] = frozenset()
+
+
+_Next = tuple[World, Actor]
+_Move = Callable[[World, Actor, PastRules], _Next]
+_MOVES: dict[str, _Move] = {}
+
+
+def _move(function: _Move) -> _Move:
+    _MOVES[function.__name__.strip("_").replace("_", "-")] = function
+    return function
+
+
+def _stop(world: World, me: Actor) -> _Next:
+    return world, Actor(me.role, "stopped")
+
+
+# -- a job: a rollback, or one that replaces -----------------------------------------------------------
+
+
+@_move
+def _job_read(world: World, me: Actor, rules: PastRules) -> _Next:
+    """Read the pointer, and what is to be replaced."""
+    pointer = world.pointer
+    marked = {_KEEPS[one] for one in pointer.marked} - pointer.shown
+    if me.role == "rollback" and rules.see_mark and OLD in marked:
+        return _stop(world, me)
+    kept = {_KEEPS[one] for one in pointer.keeping} if rules.leave_kept else set()
+    deletes = world.files - kept - {_BRINGS[me.role]}
+    after = "job-announce" if rules.announce_first else "job-look"
+    return world, me._replace(at=after, seen=pointer, gone=frozenset(deletes))
+
+
+@_move
+def _job_announce(world: World, me: Actor, rules: PastRules) -> _Next:
+    jobs = world.jobs | {Job(me.role, "prepared", me.gone)}
+    return world._replace(jobs=jobs), me._replace(at="job-look" if rules.announce_first else "job-commit")
+
+
+@_move
+def _job_look(world: World, me: Actor, _: PastRules) -> _Next:
+    """Look for other jobs that replace."""
+    if any(one.role != me.role for one in world.jobs):
+        return world, me._replace(at="job-back-out")
+    return world, me._replace(at="job-look-again")
+
+
+@_move
+def _job_look_again(world: World, me: Actor, rules: PastRules) -> _Next:
+    """The pointer once more."""
+    if rules.pointer_again and world.pointer != me.seen:
+        return world, me._replace(at="job-back-out")
+    return world, me._replace(at="job-files" if me.role == "rollback" else "job-commit")
+
+
+@_move
+def _job_files(world: World, me: Actor, rules: PastRules) -> _Next:
+    """Whether what is shown again is there."""
+    if rules.look_whether_there and OLD not in world.files:
+        return world, me._replace(at="job-back-out")
+    return world, me._replace(at="job-commit" if rules.announce_first else "job-announce")
+
+
+@_move
+def _job_back_out(world: World, me: Actor, _: PastRules) -> _Next:
+    jobs = frozenset(one for one in world.jobs if one.role != me.role)
+    return _stop(world._replace(jobs=jobs), me)
+
+
+@_move
+def _job_commit(world: World, me: Actor, _: PastRules) -> _Next:
+    """The commit point; what the job brings is there."""
+    jobs = frozenset(one for one in world.jobs if one.role != me.role)
+    files = world.files if me.role == "rollback" else world.files | {_BRINGS[me.role]}
+    new = world._replace(jobs=jobs | {Job(me.role, "completed", me.gone)}, files=files)
+    return new, me._replace(at="job-link-read")
+
+
+@_move
+def _job_link_read(world: World, me: Actor, _: PastRules) -> _Next:
+    return world, me._replace(at="job-link", seen=world.pointer)
+
+
+@_move
+def _job_link(world: World, me: Actor, rules: PastRules) -> _Next:
+    """Move the pointer to the manifest."""
+    if world.pointer != me.seen:
+        return world, me._replace(at="job-link-read")
+    return _linked(world, me.role, rules), me._replace(at="job-delete")
+
+
+def _linked(world: World, role: str, rules: PastRules) -> World:
+    keeping, marked = world.pointer.keeping, world.pointer.marked
+    if not rules.link_keeps:
+        keeping = marked = frozenset()
+    moved = world.pointer.moved(shown=frozenset({_BRINGS[role]}), keeping=keeping, marked=marked)
+    return world._replace(pointer=moved)
+
+
+@_move
+def _job_delete(world: World, me: Actor, _: PastRules) -> _Next:
+    return world._replace(files=world.files - me.gone), me._replace(at="job-end")
+
+
+@_move
+def _job_end(world: World, me: Actor, _: PastRules) -> _Next:
+    jobs = frozenset(one for one in world.jobs if one.role != me.role)
+    return _stop(world._replace(jobs=jobs), me)
+
+
+# -- expire --------------------------------------------------------------------------------------------
+
+
+@_move
+def _expire_read(world: World, me: Actor, rules: PastRules) -> _Next:
+    if _OVER not in world.pointer.keeping:
+        return _stop(world, me)
+    return world, me._replace(at="expire-mark" if rules.mark_first else "expire-look", seen=world.pointer)
+
+
+@_move
+def _expire_mark(world: World, me: Actor, rules: PastRules) -> _Next:
+    assert me.seen is not None
+    if _OVER in world.pointer.marked:
+        return world, me._replace(at="expire-look", seen=world.pointer)
+    if rules.mark_matches and world.pointer != me.seen:
+        return world, me._replace(at="expire-read")
+    base = world.pointer if rules.mark_matches else me.seen
+    pointer = base._replace(marked=base.marked | {_OVER}, number=world.pointer.number + 1)
+    return world._replace(pointer=pointer), me._replace(at="expire-look", seen=pointer)
+
+
+@_move
+def _expire_look(world: World, me: Actor, rules: PastRules) -> _Next:
+    """Look for rollbacks that have announced themselves."""
+    if rules.look_for_rollbacks and any(one.role == "rollback" for one in world.jobs):
+        return _stop(world, me)
+    return world, me._replace(at="expire-look-again")
+
+
+@_move
+def _expire_look_again(world: World, me: Actor, rules: PastRules) -> _Next:
+    """What is shown, and what is kept for longer."""
+    pointer = world.pointer if rules.look_again else me.seen
+    assert pointer is not None
+    shown = pointer.shown if rules.look_at_shown else frozenset()
+    gone = frozenset({OLD}) - shown
+    after = "expire-delete" if rules.mark_lasts else "expire-forget"
+    return world, me._replace(at=after, gone=gone)
+
+
+@_move
+def _expire_delete(world: World, me: Actor, rules: PastRules) -> _Next:
+    new = world._replace(files=world.files - me.gone)
+    return (new, me._replace(at="expire-forget")) if rules.mark_lasts else _stop(new, me)
+
+
+@_move
+def _expire_forget(world: World, me: Actor, rules: PastRules) -> _Next:
+    """Take out of the pointer who keeps nothing any more; one request, as it is repeated until it matches."""
+    new = world
+    if me.gone and _OVER in world.pointer.keeping:
+        left = world.pointer.keeping - {_OVER}
+        new = world._replace(pointer=world.pointer.moved(keeping=left, marked=frozenset()))
+    return _stop(new, me) if rules.mark_lasts else (new, me._replace(at="expire-delete"))
+
+
+# -- the check -----------------------------------------------------------------------------------------
+
+
+def _begin(roles: tuple[str, ...]) -> World:
+    pointer = Pointer(frozenset({NEW}), frozenset(_KEEPS), frozenset(), 0)
+    first = {"expire": "expire-read"}
+    actors = tuple(Actor(role, first.get(role, "job-read")) for role in roles)
+    return World(frozenset({OLD, NEW, HELD}), pointer, frozenset(), actors)
+
+
+def _wrong(world: World) -> str | None:
+    if missing := world.pointer.shown - world.files:
+        return f"readers miss {sorted(missing)}"
+    if HELD not in world.files:
+        return "a file is gone before its time"
+    return None
+
+
+def _settled(world: World, rules: PastRules) -> World:
+    """All executors are dead: a recovery ends their jobs, and then an expiry runs."""
+    for one in sorted(world.jobs):
+        if one.state == "completed":
+            if world.pointer.shown != {_BRINGS[one.role]}:
+                world = _linked(world, one.role, rules)
+            world = world._replace(files=world.files - one.deletes)
+    world = world._replace(jobs=frozenset(), actors=(Actor("expire", "expire-read"),))
+    while (me := world.actors[0]).at != "stopped":
+        new, actor = _MOVES[me.at](world, me, rules)
+        world = new._replace(actors=(actor,))
+    return world
+
+
+def _wrong_at_the_end(world: World) -> str | None:
+    kept = {_KEEPS[one] for one in world.pointer.keeping}
+    if left := world.files - world.pointer.shown - kept:
+        return f"{sorted(left)} is left, which nobody shows or keeps"
+    if OLD in world.files - world.pointer.shown:
+        return "a file is there whose time is over, although it was expired"
+    return _wrong(world)
+
+
+def check_past(scene: str, rules: PastRules) -> PastResult:
+    """Go through every interleaving, breadth first: the first violation has the shortest trace."""
+    start = _begin(PAST_SCENES[scene])
+    result, before = PastResult(states=1), dict[World, tuple[World, str] | None]({start: None})
+    waiting, ends = deque([start]), set[frozenset[str]]()
+    while waiting:
+        world = waiting.popleft()
+        settled = _settled(world, rules)
+        wrong = _wrong(world) or _wrong_at_the_end(settled)
+        if wrong is not None:
+            result.violation, result.trace = wrong, _way(before, world)
+            return result
+        ends.add(settled.pointer.shown)
+        for number, me in enumerate(world.actors):
+            if me.at == "stopped":
+                continue
+            new, actor = _MOVES[me.at](world, me, rules)
+            new = new._replace(actors=(*world.actors[:number], actor, *world.actors[number + 1 :]))
+            result.transitions += 1
+            if new not in before:
+                before[new] = (world, f"{me.role} {number}: {me.at}")
+                waiting.append(new)
+    result.states, result.ends = len(before), frozenset(ends)
+    return result
+
+
+def _way(before: dict[World, tuple[World, str] | None], world: World) -> list[str]:
+    steps: list[str] = []
+    while (found := before[world]) is not None:
+        world, step = found
+        steps.append(step)
+    return steps[::-1]
+
+
+def broken_past(rule: str) -> PastResult:
+    """The first thing that goes wrong without a rule."""
+    return check_past(PAST_BREAKS[rule], replace(PastRules(), **{rule: False}))
+
+
+def run_past(found: list[str]) -> dict[str, int]:
+    """Check every scene whole, and break every rule; what is wrong goes to ``found``."""
+    figures = dict.fromkeys(("scenes", "states", "transitions", "rules", "rules_broken"), 0)
+    for scene in PAST_SCENES:
+        result = check_past(scene, PastRules())
+        figures["scenes"] += 1
+        figures["states"] += result.states
+        figures["transitions"] += result.transitions
+        if result.violation is not None:
+            found.append(f"{scene}: {result.violation} after {result.trace}")
+    for rule in PAST_BREAKS:
+        figures["rules"] += 1
+        if broken_past(rule).violation is None:
+            found.append(f"{rule} can be left out, and nothing goes wrong in {PAST_BREAKS[rule]}")
+        else:
+            figures["rules_broken"] += 1
+    return figures
