@@ -9,7 +9,8 @@ from typing import Any, Final, get_args
 
 from magicfs.protocol.ids import JobId
 from magicfs.testing.store_faults import Fault, Kind
-from proofs.crash.past_scene import A_AND_B, DEEDS, C, D, Deed, PastScene, own_files
+from proofs.crash.past_deeds import A_AND_B, DEEDS, C, D, Deed, own_files
+from proofs.crash.past_scene import PastScene
 from proofs.crash.patching import patched
 from proofs.crash.processes import Outcome
 from proofs.crash.wrong_past import PAST_MUTANTS, Other, WrongPast

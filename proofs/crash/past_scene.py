@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, get_args
+from typing import Any
 
 from magicfs import datasets
 from magicfs.committers import registry
@@ -25,7 +25,6 @@ from magicfs.protocol import ids, paths
 from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
-from magicfs.protocol.paths import Location
 from magicfs.report import JobReport
 from magicfs.testing import virtual_time
 from magicfs.testing.faulty_store import Traffic
@@ -33,56 +32,31 @@ from magicfs.testing.store_faults import Fault, Kind, Request
 from magicfs.transaction.context import JobContext
 from proofs.crash.chain import View, read_chain
 from proofs.crash.history import document_of, newest
+from proofs.crash.past_deeds import (
+    A_AND_B,
+    AFTER_ROLLBACK,
+    DAY_MS,
+    EXPIRES,
+    FIRST,
+    FOURTH,
+    JOBS,
+    KEEPS,
+    NEIGHBOURS,
+    PLACE,
+    ROLLBACKS,
+    SHOWN_AGAIN,
+    C,
+    D,
+    Deed,
+    named,
+    outcome_of,
+)
 from proofs.crash.processes import Outcome, Process, apart, check_alive
-from proofs.crash.snapshots import BUCKET, SnapshotWorld
+from proofs.crash.snapshots import SnapshotWorld
 from proofs.crash.store_models import MODELS, plain_store
 from proofs.crash.writing import DESTINATION, START, Clock, write_attempt
 
-__all__ = ["A_AND_B", "DEEDS", "C", "D", "Deed", "PastScene", "own_files"]
-
-Deed = Literal[
-    "rollback",
-    "rollback that keeps",
-    "rollback to what is marked",
-    "expire",
-    "expire what is shown",
-    "keep",
-    "partitions",
-    "unmarked",
-]
-"""What is done: a rollback to the first job; one to the second that keeps what it replaces; one to
-files that an expiry has marked, which died, and that another job keeps for longer; an expiry; one after a
-rollback has shown the files again; a job that replaces and keeps; one that replaces a partition which a
-rollback has shown again; one that writes no ``_SUCCESS``.
-"""
-_EXPIRES: Final = ("expire", "expire what is shown")
-_AFTER_ROLLBACK: Final = ("expire what is shown", "partitions", "rollback to what is marked")
-_ROLLBACKS: Final = ("rollback", "rollback that keeps", "rollback to what is marked")
-_KEEPS: Final = ("rollback that keeps", "keep")
-DEEDS: Final[tuple[Deed, ...]] = get_args(Deed)
-
-_DAY_MS: Final = 86_400_000
-_JOBS: Final = tuple(JobId(f"0000000{number}-8a4b-4f0e-9d5a-0c1b2a3d4e5f") for number in range(1, 4))
-_FOURTH: Final = JobId("0000000d-8a4b-4f0e-9d5a-0c1b2a3d4e5f")
-_SHOWN_AGAIN: Final = JobId("0000000c-8a4b-4f0e-9d5a-0c1b2a3d4e5f")
-_PLACE: Final = Location("memory", BUCKET, DESTINATION)
-_NEIGHBOURS: Final = (f"{DESTINATION}0/p=0/a.bin", f"{DESTINATION}/_note", f"{DESTINATION}/.hidden")
-_FIRST: Final = ("p=0/a.bin", "p=1/b.bin")
-
-
-def _named(names: tuple[str, ...], job: str) -> frozenset[str]:
-    """Names as jobs make them unique."""
-    return frozenset(f"{name.removesuffix('.bin')}-000000-{job}.bin" for name in names)
-
-
-def own_files(job: JobId) -> frozenset[str]:
-    """What a job brings that is no part of the past."""
-    return _named(("p=0/x.bin",), job)
-
-
-A_AND_B: Final = _named(_FIRST, _JOBS[0])
-C: Final = _named(("p=0/c.bin",), _JOBS[1])
-D: Final = _named(("p=0/d.bin",), _JOBS[2])
+__all__ = ["PastScene"]
 
 
 @dataclass
@@ -128,42 +102,29 @@ class PastScene:
         world = SnapshotWorld(Clock(START))
         scene = cls(model, deed, world, JobId("0000000f-8a4b-4f0e-9d5a-0c1b2a3d4e5f"))
         scene.stage(scene._past(), seed="past")
-        world.clock.now += 2 * _DAY_MS / 1000  # type: ignore[attr-defined]
+        world.clock.now += 2 * DAY_MS / 1000  # type: ignore[attr-defined]
         scene.old, scene.promised, scene.over = D, C, A_AND_B
-        if deed in _AFTER_ROLLBACK:
+        if deed in AFTER_ROLLBACK:
             scene.stage(scene._show_again(), seed="shown again")
             scene.old = A_AND_B
         if deed == "rollback to what is marked":
             scene.stage(scene._mark(), seed="marked")
-            scene.old, scene.promised, scene.over = _named(("p=0/e.bin",), _FOURTH), C | A_AND_B, frozenset()
-        scene.new = scene._outcome()
+            scene.old, scene.promised, scene.over = named(("p=0/e.bin",), FOURTH), C | A_AND_B, frozenset()
+        scene.new = outcome_of(deed, scene.job, scene.old)
         scene.bodies = {
             name: world.objects[paths.join(DESTINATION, name)].body for name in (*A_AND_B, *C, *scene.old)
         }
-        scene.neighbours = {key: world.objects[key].body for key in _NEIGHBOURS}
+        scene.neighbours = {key: world.objects[key].body for key in NEIGHBOURS}
         return scene
-
-    def _outcome(self) -> frozenset[str]:
-        own = own_files(self.job)
-        match self.deed:
-            case "rollback" | "rollback to what is marked":
-                return A_AND_B
-            case "rollback that keeps":
-                return C
-            case "expire" | "expire what is shown":
-                return self.old
-            case "partitions":
-                return own | frozenset(name for name in self.old if not name.startswith("p=0/"))
-        return own
 
     async def _past(self) -> None:
         store = plain_store(self.world, self.model)
-        for key in _NEIGHBOURS:
+        for key in NEIGHBOURS:
             await store.put(key, f"{key} is others'".encode())
         for job, conflict, files, days in (
-            (_JOBS[0], "append", _FIRST, 0),
-            (_JOBS[1], "replace", ("p=0/c.bin",), 1),
-            (_JOBS[2], "replace_partitions", ("p=0/d.bin",), 7),
+            (JOBS[0], "append", FIRST, 0),
+            (JOBS[1], "replace", ("p=0/c.bin",), 1),
+            (JOBS[2], "replace_partitions", ("p=0/d.bin",), 7),
         ):
             earlier = self.process("earlier")
             outcome = await earlier.play(self.publish(earlier, job, conflict, files, keep_days=days))  # type: ignore[arg-type]
@@ -171,21 +132,19 @@ class PastScene:
 
     async def _show_again(self) -> None:
         earlier = self.process("earlier")
-        outcome = await earlier.play(
-            roll_back(earlier.engine, _PLACE, to=f"job:{_JOBS[0]}", job=_SHOWN_AGAIN)
-        )
+        outcome = await earlier.play(roll_back(earlier.engine, PLACE, to=f"job:{JOBS[0]}", job=SHOWN_AGAIN))
         assert outcome.error is None, outcome
 
     async def _mark(self) -> None:
         """A job keeps the files once more, and an expiry dies that has marked the first promise."""
         earlier = self.process("earlier")
-        job = self.publish(earlier, _FOURTH, "replace", ("p=0/e.bin",), keep_days=7)
+        job = self.publish(earlier, FOURTH, "replace", ("p=0/e.bin",), keep_days=7)
         outcome = await earlier.play(job)
         assert outcome.error is None, outcome
         pointer = f"{DESTINATION}/_magicfs/current"
         self.traffic = Traffic([Fault(Kind.CRASH_AFTER, operation="put", prefix=pointer)])
         expiry = self.process("expiry")
-        assert (await expiry.play(expire_kept(expiry.engine, _PLACE))).died
+        assert (await expiry.play(expire_kept(expiry.engine, PLACE))).died
 
     def at(self, world: SnapshotWorld, seen_new: bool) -> PastScene:
         """The scene at a moment, all processes dead."""
@@ -238,7 +197,7 @@ class PastScene:
             self.violations.append(f"{missing} is gone before its time")
         if not self.alone:
             return
-        if self.deed not in _EXPIRES and (gone := [name for name in self.over if not self.there(name)]):
+        if self.deed not in EXPIRES and (gone := [name for name in self.over if not self.there(name)]):
             self.violations.append(f"{gone} is gone, and nobody has expired it")
         if shown not in (self.old, self.new):
             self.violations.append(f"readers of manifests see neither old nor new: {sorted(shown)}")
@@ -250,7 +209,7 @@ class PastScene:
     def check_end(self, *, done: bool = False) -> None:
         """What must hold once everything has been brought to its end; ``done``: whether the deed was done."""
         self.look()
-        expires = self.deed in _EXPIRES
+        expires = self.deed in EXPIRES
         if done and not expires and not self.seen_new:
             self.violations.append("it said that it was done, and readers see the old dataset")
         kept, may_stay = self.promised, frozenset[str]()
@@ -258,11 +217,11 @@ class PastScene:
             may_stay = self.over
         elif not expires:
             kept |= self.over
-        if self.seen_new and self.deed in _KEEPS:
+        if self.seen_new and self.deed in KEEPS:
             kept |= self.old
-            if self._keeping() <= set(_JOBS):
+            if self._keeping() <= set(JOBS):
                 self.violations.append("the pointer does not name the job that keeps")
-        if done and self.deed == "expire" and self._keeping() != {_JOBS[2]}:
+        if done and self.deed == "expire" and self._keeping() != {JOBS[2]}:
             self.violations.append(f"all is expired, and the pointer names {sorted(self._keeping())}")
         self.check_listing(kept, may_stay)
         marked = f"{DESTINATION}/_SUCCESS" in self.world.objects
@@ -307,11 +266,11 @@ class PastScene:
         """What is done, as a process does it; a second call is the same call again."""
         match self.deed:
             case "rollback" | "rollback to what is marked":
-                return self._roll_back(process, _JOBS[0], None)
+                return self._roll_back(process, JOBS[0], None)
             case "rollback that keeps":
-                return self._roll_back(process, _JOBS[1], 7 * _DAY_MS)
+                return self._roll_back(process, JOBS[1], 7 * DAY_MS)
             case "expire" | "expire what is shown":
-                return expire_kept(process.engine, _PLACE)
+                return expire_kept(process.engine, PLACE)
             case "partitions":
                 return self.publish(process, self.job, "replace_partitions", ("p=0/x.bin",))
             case "keep":
@@ -321,15 +280,15 @@ class PastScene:
 
     def _roll_back(self, process: Process, to: JobId, keep: int | None) -> Coroutine[Any, Any, JobReport]:
         how = {"keep_replaced_ms": keep, "run_id": "the rollback", "job": self.job}
-        return roll_back(process.engine, _PLACE, to=f"job:{to}", **how)  # type: ignore[arg-type]
+        return roll_back(process.engine, PLACE, to=f"job:{to}", **how)  # type: ignore[arg-type]
 
     def compact(self, process: Process) -> Coroutine[Any, Any, Any]:
         """Sum the chain up."""
-        return compact_chain(process.engine, _PLACE)
+        return compact_chain(process.engine, PLACE)
 
     def tag(self, process: Process) -> Coroutine[Any, Any, str]:
         """Name the first job."""
-        return set_tag(process.engine, _PLACE, name="gold", as_of=f"job:{_JOBS[0]}", move=True)
+        return set_tag(process.engine, PLACE, name="gold", as_of=f"job:{JOBS[0]}", move=True)
 
     async def publish(
         self,
@@ -343,13 +302,13 @@ class PastScene:
     ) -> JobReport:
         """A job of one task, in one process."""
         context = JobContext(
-            url=_PLACE.url,
+            url=PLACE.url,
             layout=WorkLayout(DESTINATION, job),
             conflict=conflict,
             unique_names=True,
             tracking="store",
             etag_format=DEFAULT_ETAG_FORMAT,
-            keep_replaced_ms=keep_days * _DAY_MS or None,
+            keep_replaced_ms=keep_days * DAY_MS or None,
             success_marker=success_marker,
         )
         committer = registry.make("magic", context, process.engine)
@@ -363,7 +322,7 @@ class PastScene:
     @property
     def is_call(self) -> bool:
         """Whether it is one call, which can be made again."""
-        return self.deed in {*_EXPIRES, *_ROLLBACKS}
+        return self.deed in {*EXPIRES, *ROLLBACKS}
 
     def beside(self, job: JobId, deed: Deed) -> PastScene:
         """Another one who does something in the same world at once."""
@@ -373,7 +332,7 @@ class PastScene:
 
     async def recover_only(self, process: Process) -> None:
         """Recover once, as by a timer: jobs that are open are left to their drivers."""
-        await datasets.recover_jobs(process.engine, _PLACE)
+        await datasets.recover_jobs(process.engine, PLACE)
 
     async def settle(self, wish: str, name: str = "recovery") -> Outcome:
         """Bring what somebody has left to its end: ``forward``, ``back``, or by the same call, ``again``."""
@@ -395,22 +354,22 @@ class PastScene:
         """Until nothing is unfinished."""
         store = plain_store(self.world, self.model)
         if wish == "back":
-            found = await datasets.recover_jobs(process.engine, _PLACE, dry_run=True)
+            found = await datasets.recover_jobs(process.engine, PLACE, dry_run=True)
             for one in found.jobs:
                 how = "abort" if one.found in {"open", "prepared"} else "rollback"
                 with suppress(CommitDenied, UsageError):
-                    await datasets.recover_jobs(process.engine, _PLACE, job=one.job_id, **{how: True})
-        report = await datasets.recover_jobs(process.engine, _PLACE)
+                    await datasets.recover_jobs(process.engine, PLACE, job=one.job_id, **{how: True})
+        report = await datasets.recover_jobs(process.engine, PLACE)
         for one in report.jobs if report.undecided else ():
             with suppress(UsageError):  # one of a run that was called again has ended with the other
-                await datasets.recover_jobs(process.engine, _PLACE, job=one.job_id, abort=True)
+                await datasets.recover_jobs(process.engine, PLACE, job=one.job_id, abort=True)
         if MODELS[self.model].honoured.put_if_match:
             return
         # Where versions of a job object are keys of their own, the first goes first: a sweep ends the rest.
         left = [one.key async for one in store.list(f"{DESTINATION}/__magic_job-")]
         names = {paths.relative_to(key, DESTINATION).split("/")[0] for key in left}
         for name in sorted(names):
-            await abort_job(process.engine, _PLACE, job=name.removeprefix("__magic_job-"))
+            await abort_job(process.engine, PLACE, job=name.removeprefix("__magic_job-"))
 
     def stage(self, program: Coroutine[Any, Any, Any], *, seed: str = "0", order: str | None = None) -> Any:
         """Run a program in this world, in virtual time."""

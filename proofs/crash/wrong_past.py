@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from proofs.crash.past_scene import Deed
+from proofs.crash.past_deeds import Deed
 
 Other = Literal["expire", "append", "replace", "rollback", "compact", "tag", "recover"]
 """Who meets a rollback that leads to files whose time is over."""

@@ -7,7 +7,8 @@ from typing import get_args
 import pytest
 
 from proofs.crash.past_cuts import MODELS, beside, cut_past, hunt_past, past_units, work_past
-from proofs.crash.past_scene import DEEDS, Deed, PastScene
+from proofs.crash.past_deeds import DEEDS, Deed
+from proofs.crash.past_scene import PastScene
 from proofs.crash.wrong_past import PAST_MUTANTS, Other, WrongPast
 
 SEEDS = 30

@@ -1,0 +1,156 @@
+"""Keeping, expiring and rolling back on real servers of every kind, a bucket with versions among them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import magicfs
+from magicfs.errors import ObjectNotFound, UsageError
+
+NAME = "lake 1/sales +#%ü"
+STORES = ("seaweedfs", "ministack", "moto", "gcs", "azurite", "versions")
+
+
+class Place:
+    """A destination on a server."""
+
+    def __init__(self, server: Any, bucket: str) -> None:
+        self.server = server
+        self.bucket = bucket
+        self.url = f"{server.scheme}://{bucket}/{NAME}"
+        self.how = {"storage_options": server.storage_options()}
+
+    def publish(self, values: dict[int, int], **how: Any) -> magicfs.Job:
+        """A file with a value for each partition."""
+        with magicfs.Job(self.url, **{"conflict": "append", **how, **self.how}) as job, job.task(0) as task:
+            for part, value in values.items():
+                task.filesystem.pipe_file(f"{task.path}/p={part}/a b.csv", f"n\n{value}\n".encode())
+        return job
+
+    def rows(self, **how: Any) -> list[int]:
+        table = magicfs.dataset(self.url, format="csv", **how, **self.how).to_table()
+        return sorted(table["n"].to_pylist())
+
+    def listed(self) -> list[int]:
+        """What somebody reads who lists."""
+        keys = self.server.visible_keys(self.bucket, f"{NAME}/")
+        bodies = [self.server.read(self.bucket, key) for key in keys]
+        return sorted(int(body.decode().split()[1]) for body in bodies if body is not None)
+
+    def wait_until_over(self) -> None:
+        """Until every promise has ended."""
+        kept = [one.kept_until for one in magicfs.history(self.url, **self.how) if one.kept_until]
+        time.sleep(max(0.0, max(kept).timestamp() - time.time()) + 0.01)
+
+    def left(self) -> list[str]:
+        """Work objects and pending uploads."""
+        keys = [key for key in self.server.all_keys(self.bucket) if "__magic" in key]
+        return keys + [key for key, _ in self.server.uploads(self.bucket)]
+
+
+@pytest.fixture(params=STORES)
+def place(request: pytest.FixtureRequest, bucket_factory: Callable[..., str]) -> Iterator[Place]:
+    name = "ministack" if request.param == "versions" else request.param
+    server = request.getfixturevalue(name)
+    bucket = bucket_factory(server, "past")
+    if request.param == "versions":
+        versioning = {"Status": "Enabled"}
+        server.s3_client().put_bucket_versioning(Bucket=bucket, VersioningConfiguration=versioning)
+    yield Place(server, bucket)
+    if request.param == "versions":
+        client = server.s3_client()
+        found = client.list_object_versions(Bucket=bucket)
+        for one in (*found.get("Versions", ()), *found.get("DeleteMarkers", ())):
+            client.delete_object(Bucket=bucket, Key=one["Key"], VersionId=one["VersionId"])
+
+
+def test_replaced_files_are_read_until_they_expire(place: Place) -> None:
+    place.publish({1: 1, 2: 2}, run_id="monday")
+    held = magicfs.dataset(place.url, format="csv", **place.how)
+    second = place.publish({1: 3}, conflict="replace", keep_replaced=timedelta(seconds=20))
+    assert place.rows() == [3]
+    assert place.listed() == [1, 2, 3]
+    assert place.rows(as_of="monday") == [1, 2] == sorted(held.to_table()["n"].to_pylist())
+    assert magicfs.expire(place.url, **place.how).files == 0
+    assert magicfs.verify(place.url, **place.how).kept == 2
+    third = place.publish({1: 4}, conflict="replace_partitions", keep_replaced=timedelta(milliseconds=1))
+    assert place.listed() == [1, 2, 3, 4], "each for its own time"
+    newest, before, _ = magicfs.history(place.url, **place.how)
+    assert (newest.job_id, before.job_id) == (third.id, second.id)
+    assert isinstance(before.kept_until, datetime)
+    time.sleep(0.05)
+    done = magicfs.expire(place.url, **place.how)
+    assert (done.jobs, done.files, done.altered, done.keeping) == ((third.id,), 1, (), 1)
+    assert place.listed() == [1, 2, 4]
+    assert place.rows(as_of="monday") == [1, 2]
+    with pytest.raises(ObjectNotFound, match="1 of 1 files"):
+        place.rows(as_of=second.id)
+    assert place.left() == []
+
+
+def test_a_rollback_is_published_and_rolled_back(place: Place) -> None:
+    first = place.publish({1: 1, 2: 2})
+    second = place.publish({1: 3}, conflict="replace", keep_replaced="1h")
+    magicfs.tag(place.url, "month-end", first.id, **place.how)
+    report = magicfs.rollback(place.url, to="month-end", keep_replaced="1h", run_id="back", **place.how)
+    assert place.rows() == [1, 2]
+    assert place.listed() == [1, 2, 3]
+    again = magicfs.rollback(place.url, to="month-end", run_id="back", **place.how)
+    assert again.published_before
+    assert magicfs.history(place.url, **place.how)[0].restores == first.id
+    magicfs.rollback(place.url, to=f"job:{second.id}", **place.how)
+    assert place.rows() == [3]
+    assert place.listed() == [1, 2, 3], "promised for an hour"
+    assert report.files == 2
+    assert place.left() == []
+    assert magicfs.verify(place.url, **place.how).ok
+
+
+def test_what_has_expired_is_rolled_back_to_by_nobody(place: Place) -> None:
+    first = place.publish({1: 1})
+    place.publish({1: 3}, conflict="replace", keep_replaced=timedelta(milliseconds=1))
+    place.wait_until_over()
+    assert place.rows(as_of=first.id) == [1], "its time is over, and nobody has expired it"
+    assert magicfs.expire(place.url, **place.how).files == 1
+    with pytest.raises(ObjectNotFound, match="nothing was changed"):
+        magicfs.rollback(place.url, to=first.id, **place.how)
+    assert (place.rows(), place.listed(), place.left()) == ([3], [3], [])
+
+
+def test_partitions_hide_what_a_rollback_has_shown_again(place: Place) -> None:
+    first = place.publish({1: 1, 2: 2})
+    place.publish({1: 3}, conflict="replace", keep_replaced="1h")
+    magicfs.rollback(place.url, to=first.id, **place.how)
+    place.publish({1: 4}, conflict="replace_partitions")
+    assert place.rows() == [2, 4]
+    assert place.rows(as_of=first.id) == [1, 2]
+
+
+def test_a_job_that_is_open_meanwhile_replaces_what_the_rollback_shows(place: Place) -> None:
+    first = place.publish({1: 1})
+    place.publish({1: 2}, conflict="replace", keep_replaced="1h")
+    job = magicfs.Job(place.url, conflict="replace", **place.how).setup()
+    magicfs.rollback(place.url, to=first.id, **place.how)
+    with job.task(0) as task:
+        task.filesystem.pipe_file(f"{task.path}/p=1/a.csv", b"n\n5\n")
+    job.commit([task.committed])
+    assert place.rows() == [5]
+    assert place.listed() == [1, 5], "promised for an hour"
+    assert place.left() == []
+
+
+def test_rows_that_do_not_fit_are_appended_by_nobody(place: Place) -> None:
+    url = f"{place.url} tables"
+    magicfs.write(pa.table({"n": [1, 2]}), url, conflict="append", **place.how)
+    before = place.server.all_keys(place.bucket)
+    with pytest.raises(UsageError, match="column 'n' is int64 there, and double comes"):
+        magicfs.write(pa.table({"n": [1.5]}), url, conflict="append", **place.how)
+    assert place.server.all_keys(place.bucket) == before
+    magicfs.write(pa.table({"n": [3]}), url, conflict="append", **place.how)
+    assert sorted(magicfs.dataset(url, **place.how).to_table()["n"].to_pylist()) == [1, 2, 3]
