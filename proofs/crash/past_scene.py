@@ -356,9 +356,11 @@ class PastScene:
         if wish == "back":
             found = await datasets.recover_jobs(process.engine, PLACE, dry_run=True)
             for one in found.jobs:
-                how = "abort" if one.found in {"open", "prepared"} else "rollback"
+                back = one.found not in {"open", "prepared"}
                 with suppress(CommitDenied, UsageError):
-                    await datasets.recover_jobs(process.engine, PLACE, job=one.job_id, **{how: True})
+                    await datasets.recover_jobs(
+                        process.engine, PLACE, job=one.job_id, abort=not back, rollback=back
+                    )
         report = await datasets.recover_jobs(process.engine, PLACE)
         for one in report.jobs if report.undecided else ():
             with suppress(UsageError):  # one of a run that was called again has ended with the other
