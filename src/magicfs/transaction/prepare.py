@@ -267,7 +267,8 @@ async def _look(engine: Engine, context: JobContext, record: JobRecord, output: 
         await removal.take_only(engine, context, found, chosen)
     elif found.hidden and pointer is not None and context.conflict != "fail":
         found.remove_known(await _published(engine, context, record, pointer))
-    if seen is not None and (seen[0].keeping or context.restores is not None):
+    replaces = context.conflict != "append"
+    if seen is not None and replaces and (seen[0].keeping or context.restores is not None):
         await past.leave_kept(engine, context, record.conditions, seen[0], found, output.restored)
     if context.keep_replaced_ms is not None and found.equal_keys:
         raise past.cannot_keep(context, found.equal_keys[0])

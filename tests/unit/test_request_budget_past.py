@@ -1,0 +1,83 @@
+"""How many requests a destination costs that keeps what is replaced, a rollback and an expiry."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import magicfs
+from magicfs.job.job import Job
+from tests.unit.test_request_budget import CountingFileSystem, new, plus, run_tasks, warm_up
+
+PAGE = Path(__file__).parents[2] / "docs" / "design" / "022-the-past.md"
+
+
+@pytest.fixture
+def filesystem() -> CountingFileSystem:
+    made = CountingFileSystem()
+    warm_up(made, 1)
+    return made
+
+
+def published(filesystem: CountingFileSystem, conflict: str, files: int = 4, **how: Any) -> Job:
+    job = new(filesystem, conflict=conflict, **how).setup()
+    job.commit(run_tasks(job, 3, files))
+    return job
+
+
+def counted(filesystem: CountingFileSystem, conflict: str, **how: Any) -> Counter[str]:
+    """Of the whole life of a job with 12 files."""
+    filesystem.since()
+    published(filesystem, conflict, **how)
+    return Counter(filesystem.since())
+
+
+def test_keeping_costs_a_list_in_place_of_the_deletions(filesystem: CountingFileSystem) -> None:
+    usual = counted(filesystem, "replace")
+    keeping = counted(filesystem, "replace", keep_replaced="7d")
+    assert plus(keeping - usual) == {"put": 1}
+    assert plus(usual - keeping) == {"delete_all_matching": 1}
+
+
+def after(conflict: str, keepers: int, keep: str | None) -> Counter[str]:
+    """What a job costs where so many before it have replaced, keeping that or not."""
+    filesystem = CountingFileSystem()
+    warm_up(filesystem, 1)
+    for _ in range(keepers):
+        published(filesystem, "replace", keep_replaced=keep)
+    return counted(filesystem, conflict)
+
+
+def test_append_pays_nothing_where_files_are_kept() -> None:
+    assert after("append", 2, "7d") == after("append", 2, None)
+
+
+@pytest.mark.parametrize("conflict", ["replace", "replace_partitions"])
+@pytest.mark.parametrize("keepers", [1, 3])
+def test_replacing_pays_for_each_job_that_keeps(keepers: int, conflict: str) -> None:
+    more = after(conflict, keepers, "7d") - after(conflict, keepers, None)
+    # A manifest, by two requests, and a list of each; and the chain down to the newest one, which hides all.
+    assert plus(more) == {"head": keepers + 1, "get": 2 * keepers + 1}
+    assert "two requests for each job that keeps, one for each 1,000 files" in PAGE.read_text()
+
+
+def test_rollback_and_expiry_cost_the_same_whatever_they_bring_back(filesystem: CountingFileSystem) -> None:
+    costs = []
+    for files in (1, 30):
+        first = published(filesystem, "replace", files)
+        published(filesystem, "replace", keep_replaced=timedelta(milliseconds=1))
+        filesystem.since()
+        magicfs.rollback("memory://bucket/sales", to=f"job:{first.id}", filesystem=filesystem)
+        rolled = filesystem.since()
+        published(filesystem, "replace", keep_replaced=timedelta(milliseconds=1))
+        filesystem.since()
+        expired = magicfs.expire("memory://bucket/sales", filesystem=filesystem)
+        assert expired.files >= 3 * files
+        costs.append((rolled, filesystem.since()))
+    assert costs[0] == costs[1]
+    assert costs[0][1]["put"] == 2, "the mark, and its end"
+    assert "create_upload" not in costs[0][0], "no file is copied"
