@@ -413,6 +413,7 @@ class TestCommand:
     @pytest.mark.process
     def test_iceberg_by_the_name_of_a_catalog(self, scene: CatalogScene):
         publish_state(scene, 0)
+        scene.iceberg_catalog()  # whose namespace the command does not create
         properties = {
             "URI": f"sqlite:///{scene.directory}/catalog.db",
             "TYPE": "sql",
