@@ -65,6 +65,7 @@ OF_JOB: Final[dict[str, Any]] = {
     "also_replace": ["memory://bucket/another"],
     "publish": "flip",
     "keep_replaced": "7d",
+    "footers": True,
     "success_marker": False,
 }
 """For each option of a job a value that is not the default."""

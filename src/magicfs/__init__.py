@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from magicfs.datasets.expire import ExpireReport as ExpireReport
     from magicfs.datasets.expire import expire as expire
     from magicfs.datasets.file_facts import PublishedFile as PublishedFile
+    from magicfs.datasets.footers import footers as footers
     from magicfs.datasets.history import Publication as Publication
     from magicfs.datasets.history import history as history
     from magicfs.datasets.own_paths import PathReport as PathReport
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from magicfs.datasets.tags import untag as untag
     from magicfs.datasets.verify import verify as verify
     from magicfs.filesystem import MagicFileSystem as MagicFileSystem
+    from magicfs.formats.footer import Footer as Footer
     from magicfs.formats.task_commit import TaskCommit as TaskCommit
     from magicfs.hadoop.conf import from_hadoop_conf as from_hadoop_conf
     from magicfs.job.job import Job as Job
@@ -59,6 +61,7 @@ _HOMES = {
     "DoctorReport": "magicfs.datasets.checkup",
     "DropReport": "magicfs.datasets.drop",
     "ExpireReport": "magicfs.datasets.expire",
+    "Footer": "magicfs.formats.footer",
     "Job": "magicfs.job.job",
     "JobReport": "magicfs.report",
     "MagicFileSystem": "magicfs.filesystem",
@@ -79,6 +82,7 @@ _HOMES = {
     "doctor": "magicfs.datasets.checkup",
     "drop": "magicfs.datasets.drop",
     "expire": "magicfs.datasets.expire",
+    "footers": "magicfs.datasets.footers",
     "from_hadoop_conf": "magicfs.hadoop.conf",
     "history": "magicfs.datasets.history",
     "publish": "magicfs.datasets.own_paths",
@@ -100,6 +104,7 @@ __all__ = [
     "DoctorReport",
     "DropReport",
     "ExpireReport",
+    "Footer",
     "Job",
     "JobReport",
     "MagicError",
@@ -123,6 +128,7 @@ __all__ = [
     "doctor",
     "drop",
     "expire",
+    "footers",
     "from_hadoop_conf",
     "history",
     "publish",

@@ -49,6 +49,7 @@ FULL = JobObject(
     begun_by="hadoop-magic",
     success_marker=False,
     new="d.new",
+    footers=True,
     keep_replaced_ms=1,
     restores="j",
     restored=(CHUNK,),

@@ -18,6 +18,7 @@ from magicfs.cli.printing import (
     printable,
     write_line,
 )
+from magicfs.cli.show_footers import show_footers
 from magicfs.cli.show_job import (
     show_commit_marker,
     show_deletions,
@@ -220,6 +221,7 @@ def _show_manifest(url: str, manifest: Manifest) -> None:
             ("shows again", manifest.restores and f"what was published with job {manifest.restores}"),
             ("keeps", manifest.kept and f"{sum(one.files for one in manifest.kept.lists)} replaced files"),
             ("keeps until", manifest.kept and human_moment(manifest.kept.until_ms)),
+            *_footers_fields(manifest),
         ]
     )
     _print_files(manifest.files)
@@ -227,6 +229,18 @@ def _show_manifest(url: str, manifest: Manifest) -> None:
         write_line("")
         rows = ((str(part.files), human_bytes(part.size), part.name) for part in manifest.parts)
         print_table(("FILES", "SIZE", "LISTED IN"), rows)
+
+
+def _footers_fields(manifest: Manifest) -> list[tuple[str, object]]:
+    told = manifest.footers
+    if told is None:
+        return []
+    names = ", ".join(one.name for one in told.lists)
+    return [
+        ("rows", "not known of all files" if told.rows is None else f"{told.rows}"),
+        ("schemas", ", ".join(told.schemas)),
+        ("footers", names and f"of {sum(one.files for one in told.lists)} files, in {names}"),
+    ]
 
 
 def _show_manifest_files(url: str, listed: ManifestFiles) -> None:
@@ -246,6 +260,14 @@ def _print_files(files: Sequence[ManifestFile]) -> None:
 
     if files:
         write_line("")
+        if any(file.rows is not None for file in files):
+            counted = (("" if one.rows is None else f"{one.rows}") for one in files)
+            cells = (
+                (human_bytes(one.size), rows, one.etag, one.key)
+                for one, rows in zip(files, counted, strict=True)
+            )
+            print_table(("SIZE", "ROWS", "ETAG", "KEY"), cells)
+            return
         rows = ((human_bytes(file.size), file.etag, file.key) for file in files)
         print_table(("SIZE", "ETAG", "KEY"), rows)
 
@@ -297,6 +319,7 @@ _SHOW: dict[str, Callable[[str, Any], None]] = {
     "task manifest": show_task_manifest,
     "pointer": _show_pointer,
     "tag": _show_tag,
+    "footers": show_footers,
     "job": show_job,
     "deletions": show_deletions,
     "flip": show_flip,

@@ -52,6 +52,7 @@ def show_job(url: str, job: JobObject) -> None:
             ("committer", f"{job.committer}, tracking {job.tracking}, layout {job.layout}"),
             ("made in", job.new),
             ("small files", job.small_files and f"up to {human_bytes(job.small_files)}, in bundles"),
+            ("footers", "kept" if job.footers else None),
             ("unique names", "yes" if job.unique_names else "no"),
             ("begun by", job.begun_by),
             ("attempt", job.attempt),

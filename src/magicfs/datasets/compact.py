@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid4, uuid5
@@ -22,6 +22,7 @@ from magicfs.engine import Engine
 from magicfs.errors import MagicError, ObjectNotFound, Unavailable, UsageError
 from magicfs.formats.manifest import MANIFEST_SIZE_LIMIT, Manifest, PublishedRun
 from magicfs.manifests import chain as manifests
+from magicfs.manifests import footers, parts
 from magicfs.manifests.chain import COMPACT, READING
 from magicfs.manifests.runs import published_runs
 from magicfs.protocol import paths
@@ -114,6 +115,8 @@ async def compact_chain(engine: Engine, location: Location, *, dry_run: bool = F
             return CompactReport(location.url, None)
         engine = engine.told(known[newest].object_settings)
         total = await _sum(engine, location, newest, known)
+        if not dry_run:
+            total = await _with_footers(engine, location, total, newest)
         if dry_run or await _linked(engine, location, total, seen):
             if not dry_run:
                 await _remove_leftovers(engine, location, [total, *_down(newest, known)])
@@ -127,6 +130,7 @@ async def compact_chain(engine: Engine, location: Location, *, dry_run: bool = F
                 bytes=total.size,
                 runs=len(total.runs),
             )
+        await _remove_lists(engine, location, total)
     raise Unavailable(
         "compact",
         f"{store.bucket}/{manifests.pointer_key(destination)}",
@@ -155,6 +159,28 @@ async def _sum(engine: Engine, location: Location, newest: str, known: Mapping[s
     )
 
 
+async def _with_footers(engine: Engine, location: Location, total: Manifest, newest: str) -> Manifest:
+    """The sum, with the footers of its files written down beside it, as far as there are any."""
+    files = {one.key: one for one in total.files}
+    if all(one.rows is None for one in files.values()):
+        return total
+    below = manifests.chain(engine.store, location.key, READING, start=newest, hidden="readable")
+    found = await footers.footers_of_files(engine.store, location.key, below, files)
+    listed = ((key, one.size, found.get(key)) for key, one in files.items())
+    told = await footers.write(engine.store, location.key, total.job_id, listed)
+    return replace(total, footers=told)
+
+
+async def _remove_lists(engine: Engine, location: Location, total: Manifest) -> None:
+    """Delete what stands beside a sum that was not linked. Only a tidy directory is at stake."""
+    named = total.footers.lists if total.footers is not None else ()
+    keys = [parts.key_of_part(location.key, total.job_id, one) for one in named]
+    at_once = engine.store.capabilities.bulk_delete_max
+    with suppress(MagicError):
+        for start in range(0, len(keys), at_once):
+            await engine.store.delete(keys[start : start + at_once])
+
+
 async def _linked(engine: Engine, location: Location, total: Manifest, seen: tuple[Any, Entry]) -> bool:
     size = len(total.to_bytes())
     if size > MANIFEST_SIZE_LIMIT:
@@ -179,10 +205,12 @@ async def _remove_leftovers(engine: Engine, location: Location, linked: Sequence
     names tell which job they sum up. Only a tidy directory is at stake, so no trouble raises.
     """
     keep = {_stem_of_sums(one.previous): one.job_id for one in linked if one.previous is not None}
-    prefix = paths.join(location.key, MANIFESTS, f"{COMPACT}-")
+    directory = paths.prefix_of(paths.join(location.key, MANIFESTS))
+    prefix = f"{directory}{COMPACT}-"
     with suppress(MagicError):
         async for info in engine.store.list(prefix):
-            job = info.key.rpartition("/")[2].removesuffix(".json")
+            name = info.key.removeprefix(directory)
+            job = name.partition("/")[0] if "/" in name else name.removesuffix(".json")
             stem, dash, _ = job.rpartition("-")
             if dash and keep.get(f"{stem}-", job) != job:
                 await engine.store.delete([info.key])

@@ -30,7 +30,7 @@ from magicfs.transaction.others import find_unfinished_jobs
 if TYPE_CHECKING:
     import pyarrow.dataset
 
-__all__ = ["current_view", "dataset", "files_of_dataset", "read_manifest", "shown_files"]
+__all__ = ["current_view", "dataset", "files_of_dataset", "read_manifest", "read_manifest_of", "shown_files"]
 
 
 def read_manifest(
@@ -55,7 +55,7 @@ def read_manifest(
         StoreError: The store refused, or did not answer.
     """
     destination = open_destination(url, storage_options, filesystem, for_reading=True)
-    return destination.run(_read_manifest, job)
+    return destination.run(read_manifest_of, job)
 
 
 def dataset(
@@ -121,7 +121,8 @@ def dataset(
     )
 
 
-async def _read_manifest(engine: Engine, location: Location, job: str | None) -> Manifest:
+async def read_manifest_of(engine: Engine, location: Location, job: str | None) -> Manifest:
+    """``read_manifest``, on the store's loop."""
     if job is None:
         job = await chain.newest_job(engine.store, location.key, READING)
         if job is None:
@@ -147,7 +148,7 @@ async def files_of_dataset(
     if as_of is not None:
         return await _files_as_of(engine, location, as_of)
     if last:
-        return {file.key: file for file in (await _read_manifest(engine, location, None)).files}
+        return {file.key: file for file in (await read_manifest_of(engine, location, None)).files}
     return shown_files(location, await current_view(engine, location))
 
 

@@ -46,6 +46,7 @@ class WriteSettings:
     etag_format: EtagFormat = DEFAULT_ETAG_FORMAT
     part_size: int = DEFAULT_PART_SIZE  # bytes of the first parts
     small_files: int | None = None  # bytes of the largest file that stays in hand; None for none
+    footers: bool = False  # whether what files say of themselves is kept
     object_settings: ObjectSettings = field(default_factory=dict)
     """What objects bear in place of what the filesystem was told, if anything."""
 
@@ -58,6 +59,7 @@ class WriteSettings:
             etag_format=cast("EtagFormat", job.etag_format),
             part_size=job.part_size or DEFAULT_PART_SIZE,
             small_files=job.small_files,
+            footers=job.footers,
             object_settings=job.object_settings,
         )
 

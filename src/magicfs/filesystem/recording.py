@@ -12,6 +12,7 @@ from magicfs.filesystem.tracking import PlaceName, name_in, tracker
 from magicfs.filesystem.upload import Uploaded
 from magicfs.formats import hadoop_uri
 from magicfs.formats.document import java_text
+from magicfs.formats.footer import Footer, carried_by
 from magicfs.formats.pending import Body, EtagFormat, Pending, UploadedPart
 from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.protocol.magic import MagicPath
@@ -193,7 +194,7 @@ def described(store: Store, path: str, uploaded: Uploaded, counters: Mapping[str
         parts=tuple(UploadedPart(part.etag, *(part.checksum or ())) for part in uploaded.parts),
         length=uploaded.length,
         uri=_uri(store, path),
-        extra_data={WRITE_ID: uploaded.write_id},
+        extra_data={WRITE_ID: uploaded.write_id, **carried_by(uploaded.footer)},
         statistics=Statistics(
             counters={
                 **counters,
@@ -209,7 +210,9 @@ def described(store: Store, path: str, uploaded: Uploaded, counters: Mapping[str
     )
 
 
-def described_body(store: Store, path: str, key: str, write_id: str, body: Body, length: int) -> Pending:
+def described_body(
+    store: Store, path: str, key: str, write_id: str, body: Body, length: int, footer: Footer | None = None
+) -> Pending:
     """What a pending set says of a small file that has no upload."""
     now_ms = int(time.time() * 1000)
     return Pending(
@@ -221,7 +224,7 @@ def described_body(store: Store, path: str, key: str, write_id: str, body: Body,
         body=body,
         length=length,
         uri=_uri(store, path),
-        extra_data={WRITE_ID: write_id},
+        extra_data={WRITE_ID: write_id, **carried_by(footer)},
         statistics=Statistics(counters={"committer_magic_files_created": 1, "stream_write_bytes": length}),
     )
 

@@ -148,6 +148,7 @@ class JobObject:
     hidden: tuple[Chunk, ...] = ()
     """Lists of old objects that are no part of the dataset any more and are not deleted: an earlier job keeps
     them, or they are gone. Left out if there are none."""
+    footers: bool = False  # whether its files' footers are kept; the field is left out if not
     numbered_versions: bool = False
     """Whether the next version is, or may be, an object of its own, ``job.00001.json`` …: ``job.json`` alone
     does not tell the state then. The field is left out if not."""
@@ -214,6 +215,7 @@ class JobObject:
             if fields.has("restored")
             else (),
             hidden=tuple(read_chunk(one) for one in fields.objects("hidden")) if fields.has("hidden") else (),
+            footers=fields.flag("footers", default=False),
             numbered_versions=fields.flag("numberedVersions", default=False),
             begun_by=fields.text("begunBy"),
             unknown=fields.rest(),
@@ -284,6 +286,8 @@ class JobObject:
             document["objectSettings"] = self.object_settings
         if not self.success_marker:
             document["successMarker"] = False
+        if self.footers:
+            document["footers"] = True
         document |= self._past()
         if self.numbered_versions:
             document["numberedVersions"] = True

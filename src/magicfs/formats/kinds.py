@@ -14,6 +14,7 @@ from magicfs.formats.document import parse
 from magicfs.formats.file_job import FILE_JOB_FORMAT, JobFile
 from magicfs.formats.file_task import FILE_TASK_FORMAT, FILE_TASK_SIZE_LIMIT, TaskRecord
 from magicfs.formats.flip_record import FLIP_FORMAT, FlipRecord
+from magicfs.formats.footer import FOOTERS_FORMAT, FileFooters
 from magicfs.formats.job_location import JOB_LOCATION_FORMAT, JobLocation
 from magicfs.formats.job_object import JOB_FORMAT, JOB_OBJECT_SIZE_LIMIT, JobObject
 from magicfs.formats.manifest import (
@@ -38,7 +39,8 @@ from magicfs.formats.task_manifest import (
 __all__ = ["KINDS", "SIZE_LIMIT", "Content", "Kind", "detect", "load"]
 
 Content = (
-    FlipRecord
+    FileFooters
+    | FlipRecord
     | JobFile
     | JobLocation
     | JobObject
@@ -99,6 +101,7 @@ _OWN: Final[dict[str, tuple[str, Callable[[str, bytes], Content]]]] = {
     "flip": (FLIP_FORMAT, FlipRecord.from_bytes),
     "job location": (JOB_LOCATION_FORMAT, JobLocation.from_bytes),
     "tag": (TAG_FORMAT, Tag.from_bytes),
+    "footers": (FOOTERS_FORMAT, FileFooters.from_bytes),
     "file job": (FILE_JOB_FORMAT, JobFile.from_bytes),
     "file task": (FILE_TASK_FORMAT, TaskRecord.from_bytes),
     "commit marker": (COMMIT_MARKER_FORMAT, Mark.from_bytes),

@@ -18,6 +18,7 @@ __all__ = [
     "FILE_LIST_SIZE_LIMIT",
     "FILE_TASK_SIZE_LIMIT",
     "FLIP_SIZE_LIMIT",
+    "FOOTERS_SIZE_LIMIT",
     "JOB_LOCATION_SIZE_LIMIT",
     "JOB_OBJECT_SIZE_LIMIT",
     "MANIFEST_SIZE_LIMIT",
@@ -45,6 +46,8 @@ FILE_TASK_SIZE_LIMIT: Final = 256 * _MIB
 """Bytes: a task of a million files."""
 FLIP_SIZE_LIMIT: Final = 16 * _MIB
 """Bytes: as for the job object, which names the same."""
+FOOTERS_SIZE_LIMIT: Final = 256 * _MIB
+"""Bytes: many more than any list of footers has."""
 JOB_LOCATION_SIZE_LIMIT: Final = 64 * 1024
 JOB_OBJECT_SIZE_LIMIT: Final = 16 * _MIB
 """Bytes: chunk names of some 50 million files."""

@@ -24,6 +24,7 @@ __all__ = [
     "MANIFEST_IN_PARTS_FORMAT",
     "MANIFEST_SIZE_LIMIT",
     "FilesPart",
+    "Footers",
     "Hides",
     "KeptFiles",
     "Manifest",
@@ -51,6 +52,7 @@ class ManifestFile:
     etag: str  # as the store gave it, quotes included; empty if nobody saw it
     checksum: str | None = None  # of the whole file, as ``algorithm:base64``
     write_id: str | None = None  # the upload's, in the object's metadata; None if it has none
+    rows: int | None = None  # how many rows; None if nobody counted them, and then the field is left out
     unknown: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -114,6 +116,17 @@ class KeptFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Footers:
+    """What a manifest says of the footers of its files."""
+
+    rows: int | None  # of all files together; None if there is one whose rows are not known
+    schemas: tuple[str, ...]  # fingerprints of the schemas that the files have
+    lists: tuple[FilesPart, ...]
+    """Where the footers are: ``magicfs.footers/1``."""
+    unknown: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """A published job. A value; once the pointer leads to it, it never changes again."""
 
@@ -147,6 +160,8 @@ class Manifest:
     """The replaced files that are kept; None if they were deleted, and then the field is left out."""
     restores: str | None = None
     """Of a rollback the job whose files it shows again; else None, and then the field is left out."""
+    footers: Footers | None = None
+    """Of a job that kept its files' footers; else None, and then the field is left out."""
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -199,6 +214,7 @@ class Manifest:
             object_settings=fields.text_map("objectSettings"),
             kept=_kept(fields.child("kept")) if fields.has("kept") else None,
             restores=fields.nullable_job_id("restores"),
+            footers=_footers(fields.child("footers")) if fields.has("footers") else None,
             unknown=fields.rest(),
         )
 
@@ -231,6 +247,8 @@ class Manifest:
             document["kept"] = _kept_document(self.kept)
         if self.restores is not None:
             document["restores"] = self.restores
+        if self.footers is not None:
+            document["footers"] = _footers_document(self.footers)
         raw = render(with_unknown(document, self.unknown))
         return within(
             raw,
@@ -248,6 +266,8 @@ def _document(file: ManifestFile) -> dict[str, object]:
         "checksum": file.checksum,
         "writeId": file.write_id,
     }
+    if file.rows is not None:
+        document["rows"] = file.rows
     return with_unknown(document, file.unknown)
 
 
@@ -275,6 +295,21 @@ def _kept_document(kept: KeptFiles) -> dict[str, object]:
         "lists": [_part_document(one) for one in kept.lists],
     }
     return with_unknown(document, kept.unknown)
+
+
+def _footers(fields: Fields) -> Footers:
+    return Footers(
+        rows=fields.required_integer("rows", minimum=0) if fields.has("rows") else None,
+        schemas=fields.texts("schemas"),
+        lists=tuple(map(_part, fields.objects("lists"))),
+        unknown=fields.rest(),
+    )
+
+
+def _footers_document(footers: Footers) -> dict[str, object]:
+    document: dict[str, object] = {} if footers.rows is None else {"rows": footers.rows}
+    document |= {"schemas": footers.schemas, "lists": [_part_document(one) for one in footers.lists]}
+    return with_unknown(document, footers.unknown)
 
 
 def _part(fields: Fields) -> FilesPart:
@@ -328,6 +363,7 @@ def _files(fields: Fields) -> tuple[ManifestFile, ...]:
                 etag=one.text("etag"),
                 checksum=one.nullable_text("checksum"),
                 write_id=one.nullable_text("writeId"),
+                rows=one.required_integer("rows", minimum=0) if one.has("rows") else None,
                 unknown=one.rest(),
             )
         )

@@ -13,6 +13,8 @@ from magicfs.protocol.conflict import CONFLICTS, Conflict, is_reserved
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import parse_period
+from magicfs.stores import object_settings
+from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Store
 from magicfs.transaction.context import Rerun
 
@@ -28,10 +30,12 @@ __all__ = [
     "check_committer",
     "check_destination",
     "check_filesystem",
+    "check_footers",
     "check_manifest",
     "check_publish",
     "check_rerun",
     "check_small_files",
+    "check_storage_class",
     "check_success_marker",
     "keep_of",
 ]
@@ -205,6 +209,29 @@ def check_publish(
             f"{store.name!r} renames by copying every file; use local files, Azure Data Lake "
             "Storage Gen2 or a bucket of Google Cloud Storage with folders, or leave publish out: those "
             "who read the manifest see all or nothing everywhere"
+        )
+
+
+def check_footers(footers: bool, committer: str, publish: Publish) -> None:
+    """Raise UsageError where nobody would keep what files say of themselves."""
+    if footers and not committer_info(committer).driven:
+        raise UsageError(
+            f"footers stand in manifests, and committer={committer!r} writes none; use one of "
+            f"{', '.join(_driven())}, or leave footers out"
+        )
+    if footers and publish == "flip":
+        raise UsageError(
+            "publish='flip' keeps no footers of the files that it takes along; leave one of the two out"
+        )
+
+
+def check_storage_class(committer: str, settings: ObjectSettings) -> None:
+    """Raise UsageError for a committer that copies objects which are archived at once."""
+    if committer_info(committer).writes == "work files" and object_settings.is_archive(settings):
+        raise UsageError(
+            f"committer={committer!r} copies what tasks have written, and an object of "
+            f"StorageClass={settings['StorageClass']!r} cannot be copied before it is restored; use "
+            "committer='magic', or another storage class"
         )
 
 

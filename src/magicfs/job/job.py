@@ -96,6 +96,9 @@ class Job(Twins[JobReport], Maps):
         catalogs: Tables that ``commit`` lets show the dataset as soon as it is published, such as
             ``[magicfs.catalogs.Delta()]``: as ``magicfs.register`` does. One that fails is a warning of the
             report, for the job is published. They are the driver's, and not pickled.
+        footers: Whether the manifest keeps what files say of themselves: rows, schema, and the nulls, least
+            and greatest values of columns, of Parquet; rows of CSV and JSON lines. ``magicfs.footers`` reads
+            them. They are taken from the bytes that tasks write; nothing is read a second time.
         storage_options: Options of the wrapped filesystem, as for fsspec (``{"endpoint_url": …}``).
         progress: Called with a ``Progress`` after every file, on the I/O thread; it must be quick. True
             shows a bar of tasks and files on stderr: by rich or tqdm if one is there, else by plain lines.
@@ -140,6 +143,7 @@ class Job(Twins[JobReport], Maps):
         also_replace: Sequence[str] = (),
         keep_replaced: Period | None = None,
         catalogs: Sequence[ShowsDatasets] = (),
+        footers: bool = False,
         storage_options: Mapping[str, Any] | None = None,
         progress: ProgressCallback | bool | None = None,
         filesystem: AbstractFileSystem | None = None,
@@ -179,6 +183,7 @@ class Job(Twins[JobReport], Maps):
             extra_destinations=extra_destinations,
             also_replace=also_replace,
             keep_replaced=keep_replaced,
+            footers=footers,
             storage_options=options,
             filesystem=filesystem,
         )

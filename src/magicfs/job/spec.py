@@ -20,10 +20,12 @@ from magicfs.job.checks import (
     check_committer,
     check_destination,
     check_filesystem,
+    check_footers,
     check_manifest,
     check_publish,
     check_rerun,
     check_small_files,
+    check_storage_class,
     check_success_marker,
     keep_of,
 )
@@ -83,6 +85,7 @@ class JobSpec:
     also_replace: Sequence[str] = ()  # URLs of other datasets that the job may delete
     inline_limit: int | None = None  # bytes of the largest pending set in a task commit; None: the default
     keep_replaced: Period | None = None  # for how long replaced files stay; None if they are deleted
+    footers: bool = False  # whether what files say of themselves is kept
     committer_options: CommitterOptions = field(default_factory=NoOptions)
     reason: str = ""  # why this committer, for ``auto``
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of the wrapped filesystem
@@ -105,6 +108,7 @@ class JobSpec:
             self.small_files, self.committer, tracking=self.tracking, hadoop_sets=self.hadoop_sets
         )
         check_success_marker(self.success_marker, self.committer, self.publish)
+        check_footers(self.footers, self.committer, self.publish)
         check_choice("tracking", self.tracking, ("store", "memory"))
         check_choice("etag_format", self.etag_format, get_args(EtagFormat))
         check_rerun(self.rerun, self.run_id, self.conflict)
@@ -128,12 +132,7 @@ class JobSpec:
             store.capabilities.parts.check(self.part_size)
         settings = object_settings.of_store(store)
         object.__setattr__(self, "object_settings", settings)
-        if committer_info(self.committer).writes == "work files" and object_settings.is_archive(settings):
-            raise UsageError(
-                f"committer={self.committer!r} copies what tasks have written, and an object of "
-                f"StorageClass={settings['StorageClass']!r} cannot be copied before it is restored; use "
-                "committer='magic', or another storage class"
-            )
+        check_storage_class(self.committer, settings)
 
     def __getstate__(self) -> dict[str, Any]:
         if self.filesystem is not None and (found := resolve.secrets_of(self.filesystem.storage_options)):
@@ -203,6 +202,7 @@ class JobSpec:
             also_replace=other_keys_of(self.also_replace, self.location, self.conflict),
             inline_limit=self.inline_limit,
             keep_replaced_ms=keep_of(self),
+            footers=self.footers,
         )
 
     def work_place(self, task: TaskId, attempt: AttemptId, extra: str | None = None) -> WorkPlace:
@@ -288,6 +288,7 @@ class JobSpec:
         settings = WriteSettings(
             *(self.unique_names, self.tracking, self.etag_format, self.part_size or DEFAULT_PART_SIZE),
             small_files=self.small_files,
+            footers=self.footers,
             object_settings=self.object_settings or {},
         )
         known_jobs().learn(job_name, settings)

@@ -95,7 +95,8 @@ async def delete_others(store: Store, destination: str, manifest: Manifest) -> N
     ``manifest`` stands: whoever publishes the job from now on keeps its parts. A process that died, or that
     was slower, has left others. A second call does nothing.
     """
-    named_parts = (*manifest.parts, *(manifest.kept.lists if manifest.kept else ()))
+    kept = manifest.kept.lists if manifest.kept else ()
+    named_parts = (*manifest.parts, *kept, *(manifest.footers.lists if manifest.footers else ()))
     named = {key_of_part(destination, manifest.job_id, part) for part in named_parts}
     directory = paths.join(destination, MANIFESTS, manifest.job_id)
     others = [one.key async for one in store.list(paths.prefix_of(directory)) if one.key not in named]

@@ -14,8 +14,8 @@ from magicfs.transaction.output import JobOutput
 
 __all__ = ["check_manifests", "check_success"]
 
-_FIELDS_OF_FILE = 140
-"""Bytes of a file in a manifest beside its key and its write id: names of fields, size and ETag."""
+_FIELDS_OF_FILE = 170
+"""Bytes of a file in a manifest beside its key and its write id: names of fields, size, ETag and rows."""
 
 _NAMES = 1024**2
 """Bytes of a ``_SUCCESS`` beside its statistics: 100 of the longest names, each byte escaped, and others."""

@@ -74,6 +74,7 @@ class JobContext:
     """Of a rollback, the job whose files it shows again."""
 
     renames: RenameSettings = RenameSettings()
+    footers: bool = False  # whether what its files say of themselves is kept
 
     own_path: str | None = None
     """Key of a user's own magic path whose files the job publishes: their uploads are not the job's."""
@@ -147,6 +148,7 @@ class JobContext:
             keep_replaced_ms=job.keep_replaced_ms,
             restores=job.restores,
             begun_by=job.begun_by,
+            footers=job.footers,
         )
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, repeat
 
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, ProtocolViolation
 from magicfs.filesystem.recording import write_id_of
+from magicfs.formats.footer import FOOTER, Footer, footers_in
 from magicfs.formats.manifest import ManifestFile
 from magicfs.formats.pending import Body, Pending, Source
 from magicfs.formats.pendingset import PendingSet
@@ -62,6 +63,7 @@ class JobOutput:
     renames: int = 0  # how many files are renamed
     obstacles: Sequence[str] = ()
     """Keys of old files in the places of directories that its files need; they are deleted before."""
+    with_footer: int = 0  # how many files say something of themselves
     restored: Mapping[str, ManifestFile] = field(default_factory=dict)
     """Of a rollback the files that it shows again, by keys relative to the destination."""
     choice: Choice | None = None
@@ -77,6 +79,7 @@ class JobOutput:
         self.files += len(files)
         self.bytes += sum([one.length for one in files])
         closed = [one.created_ms for one in files if write_id_of(one) is not None and one.is_upload]
+        self.with_footer += sum([FOOTER in one.extra_data for one in files])
         self.without_write_id += sum([write_id_of(one) is None for one in files])
         self.renames += sum([one.source is not None for one in files])
         for one in files:
@@ -91,6 +94,12 @@ class JobOutput:
         """Every file, unpacking one set at a time."""
         for number in range(len(self.names)):
             yield from pack.unpack(self._kept.read(2 * number))
+
+    def footers(self) -> Iterator[Footer | None]:
+        """What each file says of itself, in the same order; None where nobody knows."""
+        if not self.with_footer:
+            return repeat(None, self.files)
+        return footers_in(one.extra_data for one in self.pendings())
 
     def steps(self, *, if_absent: bool = False) -> Iterator[Publication]:
         """The step that makes each file visible, in the same order; takes much less time."""

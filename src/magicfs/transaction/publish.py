@@ -22,7 +22,7 @@ from magicfs.errors import (
 from magicfs.formats.deletions import OldObject
 from magicfs.formats.hadoop_uri import encode
 from magicfs.formats.job_object import ExtraDestination, JobObject
-from magicfs.formats.manifest import FilesPart, Hides, KeptFiles, Manifest, ManifestFile
+from magicfs.formats.manifest import FilesPart, Footers, Hides, KeptFiles, Manifest, ManifestFile
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.success import (
     MANIFEST_COMMITTERS,
@@ -30,7 +30,7 @@ from magicfs.formats.success import (
     SuccessData,
     manifest_success,
 )
-from magicfs.manifests import chain, kept, parts
+from magicfs.manifests import chain, footers, kept, parts
 from magicfs.parallel import at_once, drained
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_hidden_output, is_replaced
@@ -60,6 +60,7 @@ __all__ = [
 class _FilesOfManifest(TypedDict, total=False):
     files: tuple[ManifestFile, ...]
     parts: tuple[FilesPart, ...]
+    footers: Footers
 
 
 _TRIES: Final = 5
@@ -114,7 +115,7 @@ async def publish_manifest(
     etags = await _look_up(engine, output, etags)
     for extra in job.extra_destinations:
         files = await _files_of(engine, output, extra.key, job.job_id, etags)
-        if any(files.values()):
+        if files.get("files") or files.get("parts"):
             manifest = _extra_manifest(job, extra, files)
             await chain.publish(engine.store, conditions, extra.key, manifest)
     destination = context.layout.destination
@@ -286,17 +287,42 @@ async def _files_of(
     """
     files = chain_of(_files_below(output, destination, etags), output.restored.values())
     if output.files + len(output.restored) <= parts.FILES_IN_MANIFEST:
-        return {"files": tuple(files)}
-    return {"parts": await parts.write(engine.store, destination, job, files)}
+        found: _FilesOfManifest = {"files": tuple(files)}
+    else:
+        found = {"parts": await parts.write(engine.store, destination, job, files)}
+    told = await _footers_of(engine, output, destination, job)
+    return found if told is None else {**found, "footers": told}
 
 
 def _files_below(output: JobOutput, destination: str, etags: ETags) -> Iterator[ManifestFile]:
     prefix = paths.prefix_of(destination)
     return (
-        ManifestFile(key=step.key[len(prefix) :], size=step.length, etag=etag or "", write_id=step.write_id)
-        for step, etag in zip(output.steps(), etags, strict=True)
+        ManifestFile(
+            key=step.key[len(prefix) :],
+            size=step.length,
+            etag=etag or "",
+            write_id=step.write_id,
+            rows=None if footer is None else footer.rows,
+        )
+        for step, etag, footer in zip(output.steps(), etags, output.footers(), strict=True)
         if step.key.startswith(prefix)
     )
+
+
+async def _footers_of(engine: Engine, output: JobOutput, destination: str, job: str) -> Footers | None:
+    """What the manifest says of footers, which are written down; None if no file has one."""
+    restored = [one.rows for one in output.restored.values()]
+    known = [rows for rows in restored if rows is not None]
+    if not output.with_footer and not known:
+        return None
+    prefix = paths.prefix_of(destination)
+    files = (
+        (step.key[len(prefix) :], step.length, footer)
+        for step, footer in zip(output.steps(), output.footers(), strict=True)
+        if step.key.startswith(prefix)
+    )
+    rows = sum(known) if len(known) == len(restored) else None
+    return await footers.write(engine.store, destination, job, files, restored=rows)
 
 
 def _extra_manifest(job: JobObject, extra: ExtraDestination, files: _FilesOfManifest) -> Manifest:

@@ -199,6 +199,7 @@ def opened(context: JobContext, engine: Engine) -> JobObject:
         keep_replaced_ms=context.keep_replaced_ms,
         restores=context.restores,
         begun_by=context.begun_by,
+        footers=context.footers,
         created_ms=now_ms(),
         changed_ms=now_ms(),
         host=_host(),

@@ -20,6 +20,7 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.filesystem.recording import write_id_of
+from magicfs.formats.footer import once_each
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
 from magicfs.formats.statistics import MeanStatistic, Statistics
@@ -226,7 +227,11 @@ def merged(
     counters: Counters | None = None,
 ) -> PendingSet:
     """The files of an attempt as one set; UsageError if two have one destination key, or it is too large."""
-    named = [replace(p, job_id=context.job, task_id=attempt) for p in pendings]
+    extras = once_each([one.extra_data for one in pendings])
+    named = [
+        replace(one, job_id=context.job, task_id=attempt, extra_data=extra)
+        for one, extra in zip(pendings, extras, strict=True)
+    ]
     pending_set = PendingSet.merge(context.job, named, {ATTEMPT: attempt, "task.id": task})
     ours = {"committer_tasks_completed": 1, "committer_commits_created": len(named)}
     counted = Statistics(counters={**(counters or {}), **ours}) + _measured(counters, named)
@@ -237,7 +242,9 @@ def merged(
 
 
 def _size_at_most(pending: Pending) -> int:
-    return 4000 + 6 * len(pending.destination_key.encode("utf-8", "replace")) + 250 * len(pending.parts)
+    extra = sum(map(len, pending.extra_data.values()))
+    key = len(pending.destination_key.encode("utf-8", "replace"))
+    return 4000 + 6 * key + 250 * len(pending.parts) + 6 * extra
 
 
 def _measured(counters: Counters | None, pendings: Sequence[Pending]) -> Statistics:

@@ -37,6 +37,7 @@ from magicfs.formats.file_job import FILE_JOB_FORMAT, JobFile
 from magicfs.formats.file_list import FILE_LIST_FORMAT, FileList
 from magicfs.formats.file_task import FILE_TASK_FORMAT, TaskRecord
 from magicfs.formats.flip_record import FLIP_FORMAT, FlipRecord
+from magicfs.formats.footer import FOOTERS_FORMAT, Field, FileFooters, Footer, Schema, Values
 from magicfs.formats.hadoop_uri import encode
 from magicfs.formats.job_location import JOB_LOCATION_FORMAT, JobLocation
 from magicfs.formats.job_object import (
@@ -54,6 +55,7 @@ from magicfs.formats.manifest import (
     MANIFEST_FORMAT,
     MANIFEST_IN_PARTS_FORMAT,
     FilesPart,
+    Footers,
     KeptFiles,
     Manifest,
     ManifestFile,
@@ -296,6 +298,38 @@ SUM = replace(
     ),
 )
 
+MANIFEST_OF_FOOTERS = replace(
+    MANIFEST,
+    files=(replace(MANIFEST.files[0], rows=3), replace(MANIFEST.files[1], rows=0)),
+    footers=Footers(
+        rows=3,
+        schemas=("0123456789abcdef",),
+        lists=(
+            FilesPart(name="footers-00000-cdcdcdcdcdcdcdcd.json", sha256="cd" * 32, files=2, size=8388725),
+        ),
+    ),
+)
+
+_SCHEMA = Schema(
+    (Field(("n",), "int64", 1), Field(("día", "list", "element"), "string", 3, 1)), "0123456789abcdef"
+)
+FOOTERS = FileFooters(
+    job_id=JOB_ID,
+    files={
+        NAMES[0]: Footer(
+            rows=3,
+            format="parquet",
+            schema=_SCHEMA,
+            values=(Values(1, -5, 7), Values(None, "a", "zz", False)),
+            metadata={"who": "ü"},
+        ),
+        "city=東京/part-1.parquet": Footer(
+            rows=1, format="parquet", schema=_SCHEMA, values=(None, Values(1))
+        ),
+        "city=東京/part 1.csv": Footer(rows=0, format="csv"),
+    },
+)
+
 SUM_OF_OBJECT_SETTINGS = replace(
     SUM, object_settings={"ACL": "bucket-owner-full-control", "StorageClass": "STANDARD_IA"}
 )
@@ -343,6 +377,8 @@ JOB_OF_EXTRA_DESTINATIONS = replace(
     unknown={},
 )
 JOB_OF_ALSO_REPLACE = replace(JOB, also_replace=("trips/old", "trips raw/ü"), unknown={})
+
+JOB_OF_FOOTERS = replace(JOB, footers=True, unknown={})
 
 JOB_OF_OBJECT_SETTINGS = replace(
     JOB,
@@ -754,6 +790,48 @@ FORMATS = [
         },
         kept=("parts[0]",),
     ),
+    replace(
+        PUBLISHED,
+        golden="magicfs_manifest_1_footers.json",
+        value=MANIFEST_OF_FOOTERS,
+        made=None,
+        required=("footers.lists", *(f"footers.lists[0].{field}" for field in ("name", "sha256"))),
+        refused={
+            "footers.rows": _NO_SIZE,
+            "files[0].rows": _NO_SIZE,
+            "footers.lists[0].name": ["", "a/b"],
+            "footers.schemas": ["x"],
+        },
+        kept=("files[0]", "footers", "footers.lists[0]"),
+    ),
+    Format(
+        kind="footers",
+        own=FOOTERS_FORMAT,
+        golden="magicfs_footers_1.json",
+        value=FOOTERS,
+        read=FileFooters.from_bytes,
+        write=FileFooters.to_bytes,
+        made=st.builds(
+            FileFooters,
+            job_id=st.just(JOB_ID),
+            files=st.dictionaries(
+                keys(), st.builds(Footer, rows=st.integers(0, LONG_MAX), format=st.just("csv")), max_size=3
+            ),
+        ),
+        required=(
+            *("format", "jobId", "schemas", "schemas[0].fingerprint", "schemas[0].fields", "files"),
+            *("files[0].key", "files[0].rows", "files[0].format"),
+        ),
+        refused={
+            "jobId": _NO_JOB,
+            "files[0].rows": _NO_SIZE,
+            "files[1].key": ["", NAMES[0]],
+            "schemas[0].fields": [[["n"]], [["n", 1, 0, 0]], [[[], "int64", 0, 0]], [None]],
+            "files[0].columns[0]": [[], [-1], ["x"], [0, 1], [0, None, 1], [0, [], []], [0, 1, 2, 3]],
+        },
+        kept=("files[0]",),
+        text="job_id",
+    ),
     Format(
         kind="manifest files",
         own=MANIFEST_FILES_FORMAT,
@@ -847,6 +925,15 @@ FORMATS = [
         value=JOB_OF_THE_PAST,
         required=tuple(f"restored[0].{field}" for field in ("key", "sha256", "files", "bytes")),
         refused={"keepReplaced": [0, -1, "7d"], "restores": _NO_JOB},
+        ignored=(),
+        made=None,
+    ),
+    replace(
+        STATE,
+        golden="magicfs_job_1_footers.json",
+        value=JOB_OF_FOOTERS,
+        required=(),
+        refused={"footers": ["yes", 1]},
         ignored=(),
         made=None,
     ),
@@ -1273,7 +1360,8 @@ _WRONG: dict[type, list[object]] = {
 @each(FORMATS)
 def test_a_value_of_another_type_is_refused_by_name(one: Format) -> None:
     for field, way in ways(one.document):
-        if not field.startswith(one.ignored):
+        # Least and greatest values are of the type of their column.
+        if not (field.startswith(one.ignored) or "].columns[" in field or "].fields[" in field):
             for wrong in _WRONG[type(at(one.document, way))]:
                 assert_refused(one, field, wrong)
 

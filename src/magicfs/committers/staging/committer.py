@@ -176,7 +176,7 @@ class StagingCommitter(DrivenCommitter):
             if earlier is None:
                 raise self._not_here(attempt)
             return earlier
-        uploads = Uploads(self.engine, self.context.part_size)
+        uploads = Uploads(self.engine, self.context.part_size, self.context.footers)
         try:
             found = await self._read(attempt)
             sources = self._sources(task, found)

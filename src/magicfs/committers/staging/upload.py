@@ -13,6 +13,9 @@ from magicfs.engine import Engine, Event, SentPart
 from magicfs.errors import CommitFailed
 from magicfs.filesystem.recording import described
 from magicfs.filesystem.upload import Uploaded
+from magicfs.filesystem.upload.footers import taker_of
+from magicfs.formats.footer import Footer
+from magicfs.formats.parquet import MAGIC, TAIL_MAX
 from magicfs.formats.pending import Pending
 from magicfs.parallel import drained
 from magicfs.protocol.parts import even_part_size
@@ -44,6 +47,7 @@ class Uploads:
 
     engine: Engine
     part_size: int  # of each file but its last part
+    footers: bool = False  # whether what files say of themselves is kept
     # Every upload that may be pending now, as the step that discards it.
     opened: list[Abort] = field(default_factory=list)
     _slots: asyncio.Semaphore = field(init=False, repr=False)
@@ -107,11 +111,12 @@ class Uploads:
             await drained(_cut(source.file.size, part_size), send, self.engine.concurrency)
             if left:
                 return None
+            footer = await asyncio.to_thread(_footer, source, descriptor) if self.footers else None
             await asyncio.to_thread(_check_unchanged, source, descriptor)
         finally:
             os.close(descriptor)
         in_order = tuple(sorted(parts, key=lambda part: part.number))
-        return Uploaded(source.key, upload_id, write_id, in_order, source.file.size)
+        return Uploaded(source.key, upload_id, write_id, in_order, source.file.size, footer=footer)
 
     async def _create(self, key: str, write_id: str) -> str | None:
         async with self._slots:
@@ -166,6 +171,18 @@ def _read(source: Source, descriptor: int, start: int, size: int) -> bytes:
         pieces.append(piece)
         start, size = start + len(piece), size - len(piece)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _footer(source: Source, descriptor: int) -> Footer | None:
+    """What a local file says of itself."""
+    taker, size = taker_of(source.key), source.file.size
+    if not taker.is_slow and size > TAIL_MAX:
+        taker.take(memoryview(_read(source, descriptor, 0, len(MAGIC))))
+        taker.take(memoryview(_read(source, descriptor, size - TAIL_MAX, TAIL_MAX)))
+    else:
+        for _, start, length in _cut(size, TAIL_MAX):
+            taker.take(memoryview(_read(source, descriptor, start, length)))
+    return taker.footer()
 
 
 def _check_unchanged(source: Source, descriptor: int) -> None:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from magicfs.filesystem.upload.copies import make_room
+from magicfs.filesystem.upload.footers import FooterTaker
 from magicfs.filesystem.upload.memory import Share
 from magicfs.stores.placing import PlacedPart
 from magicfs.stores.port import Body, PartBody
@@ -62,13 +63,17 @@ class Spares:
 class PlacedBuffer:
     """As ``Buffer``, of a file that is written where it will be: nothing is held back but small writes."""
 
-    def __init__(self, part: PlacedPart) -> None:
+    def __init__(self, part: PlacedPart, taker: FooterTaker | None = None) -> None:
         self._part: PlacedPart | None = part
+        self._taker = taker
 
     def add(self, data: Body) -> Iterator[io.BytesIO]:
         """Take data in; there is nothing to be sent."""
         assert self._part is not None
-        self._part.write(bytes_of(data))
+        view = bytes_of(data)
+        self._part.write(view)
+        if self._taker is not None and len(view):
+            self._taker.take(view)
         yield from ()
 
     def take(self) -> PlacedPart:

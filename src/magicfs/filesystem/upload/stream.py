@@ -13,7 +13,9 @@ from uuid import uuid4
 from magicfs.errors import UsageError
 from magicfs.filesystem.upload.bodies import Buffer, PlacedBuffer, Spares, bytes_of, content_of, size_of
 from magicfs.filesystem.upload.copies import Copy, copy_size_max, make_room
+from magicfs.filesystem.upload.footers import FooterTaker, footer_of, take
 from magicfs.filesystem.upload.memory import Share
+from magicfs.formats.footer import Footer
 from magicfs.protocol.parts import part_size, part_size_early, part_size_min
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores.interrupt import held
@@ -36,6 +38,7 @@ class Uploaded:
     parts: tuple[Part, ...]
     length: int  # size in bytes
     copy: Copy | None = None  # the bytes, if the recorder wants them and they are few
+    footer: Footer | None = None  # what the file says of itself, if somebody wants to know and it is certain
 
 
 class Recorder(Protocol):
@@ -65,7 +68,8 @@ class Upload:
     """One multipart upload while it is written. All methods run on the loop of its store.
 
     ``first_part_size``: bytes of the first part; later ones may be larger. ``recorder`` is called when the
-    upload is finished. ``options``: what its object shall have, see ``Store.create_upload``.
+    upload is finished. ``options``: what its object shall have, see ``Store.create_upload``. ``taker`` takes
+    the footer of the file, if somebody wants it.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class Upload:
         first_part_size: int,
         recorder: Recorder,
         options: Mapping[str, Any] | None = None,
+        taker: FooterTaker | None = None,
     ) -> None:
         limits = store.capabilities.parts
         limits.check(first_part_size)
@@ -85,6 +90,7 @@ class Upload:
         self._first_part_size = first_part_size
         self._recorder = recorder
         self._options = options or {}
+        self._taker = taker
         self._write_id = uuid4().hex
         self._upload_id: str | None = None
         self._parts: list[Part] = []
@@ -142,7 +148,7 @@ class Upload:
             return None
         assert self._upload_id is not None
         part = self._store.place_part(self.key, self._upload_id)
-        return None if part is None else PlacedBuffer(part)
+        return None if part is None else PlacedBuffer(part, self._taker)
 
     async def create(self) -> None:
         """Open the upload: one request, no look at what the key holds."""
@@ -215,6 +221,8 @@ class Upload:
             raise
         if not flying:
             self._share.fly(held)
+        if self._taker is not None and isinstance(body, io.BytesIO | bytes | bytearray | memoryview):
+            await take(self._taker, body)
         self._first = body if not self._sent and self._recorder.wants_copies else None
         self._sent += 1
         self._length += size
@@ -255,8 +263,9 @@ class Upload:
             assert self._upload_id is not None
             self._recording = True
             parts = tuple(sorted(self._parts, key=lambda part: part.number))
+            footer = None if self._taker is None else await footer_of(self._taker)
             await self._recorder.record(
-                Uploaded(self.key, self._upload_id, self._write_id, parts, self._length, self._copy)
+                Uploaded(self.key, self._upload_id, self._write_id, parts, self._length, self._copy, footer)
             )
             self._end()
 

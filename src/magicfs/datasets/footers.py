@@ -1,0 +1,82 @@
+"""What the files of a dataset say of themselves, without opening one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from os import PathLike
+from typing import Any
+
+from fsspec.spec import AbstractFileSystem
+
+from magicfs.datasets.connection import open_destination
+from magicfs.datasets.history import job_as_of
+from magicfs.datasets.publications import view_at
+from magicfs.datasets.read import current_view, read_manifest_of
+from magicfs.engine import Engine
+from magicfs.formats.footer import Footer
+from magicfs.formats.manifest import ManifestFile
+from magicfs.manifests import chain
+from magicfs.manifests import footers as lists
+from magicfs.manifests.chain import READING
+from magicfs.protocol.conflict import is_data
+from magicfs.protocol.paths import Location
+
+__all__ = ["footers", "footers_at"]
+
+
+def footers(
+    url: str | PathLike[str],
+    *,
+    last: bool = False,
+    as_of: str | datetime | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: AbstractFileSystem | None = None,
+) -> dict[str, Footer | None]:
+    """What each file of a dataset says of itself: rows, schema, statistics of columns.
+
+    Nothing but manifests is read, and what stands beside them. It is kept by jobs with ``footers=True``, of
+    Parquet, CSV and JSON lines.
+
+    Args:
+        url: The destination, such as ``s3://bucket/sales``.
+        last: Only the files of the job that was published last.
+        as_of: The dataset as it was then, as for ``magicfs.dataset``.
+        storage_options: Options of the store's fsspec filesystem.
+        filesystem: That filesystem itself, in place of options.
+
+    Returns:
+        A ``Footer`` for every file by its key, relative to the destination; None for those of which nothing
+        is known.
+
+    Raises:
+        ObjectNotFound: Nothing was published there, or not what ``as_of`` names.
+        FormatError: The chain of manifests is broken, or a newer magicfs wrote it.
+        StoreError: The store refused, or did not answer.
+    """
+    destination = open_destination(url, storage_options, filesystem, for_reading=True)
+    return destination.run(footers_at, last=last, as_of=as_of)
+
+
+async def footers_at(
+    engine: Engine, location: Location, *, last: bool = False, as_of: str | datetime | None = None
+) -> dict[str, Footer | None]:
+    """``footers``, on the store's loop."""
+    start, shown = await _shown(engine, location, last=last, as_of=as_of)
+    below = chain.chain(engine.store, location.key, READING, start=start, hidden="readable")
+    found = await lists.footers_of_files(engine.store, location.key, below, shown)
+    return {key: found.get(key) for key in sorted(shown) if is_data(key, "")}
+
+
+async def _shown(
+    engine: Engine, location: Location, *, last: bool, as_of: str | datetime | None
+) -> tuple[str, Mapping[str, ManifestFile]]:
+    """Where in the chain to begin, and the files that are asked about."""
+    if last:
+        manifest = await read_manifest_of(engine, location, None)
+        return manifest.job_id, {one.key: one for one in manifest.files}
+    if as_of is not None:
+        job = await job_as_of(engine, location, as_of)
+        return job, (await view_at(engine, location, job)).files
+    view = await current_view(engine, location)
+    return view.head.job_id, view.files
