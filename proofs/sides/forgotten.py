@@ -66,6 +66,8 @@ OF_JOB: Final[dict[str, Any]] = {
     "publish": "flip",
     "keep_replaced": "7d",
     "footers": True,
+    "audit": [bool],
+    "audit_failure": "abort",
     "success_marker": False,
 }
 """For each option of a job a value that is not the default."""

@@ -98,7 +98,7 @@ _HOMES = {
     "verify": "magicfs.datasets.verify",
     "write": "magicfs.tables.write",
 }
-_ROOMS = ("catalogs", "daft", "dask", "errors", "ray", "spark", "testing", "torch")
+_ROOMS = ("audit", "catalogs", "daft", "dask", "errors", "ray", "spark", "testing", "torch")
 
 __all__ = [
     "DoctorReport",

@@ -215,5 +215,17 @@ class CommitFailed(CommitError):
     """Known not to have happened as a whole; what had been published is named in ``done``."""
 
 
+class AuditFailed(CommitFailed):
+    """The audit of a job failed, so nothing of it was published; ``failed`` has what the rules said.
+
+    Attributes:
+        quarantined: Whether the job waits for somebody to accept or to abort it; else it was aborted.
+    """
+
+    def __init__(self, message: str, *, failed: Iterable[str] = (), quarantined: bool = False) -> None:
+        super().__init__(message, failed=failed)
+        self.quarantined = quarantined
+
+
 class CommitOutcomeUnknown(CommitError):
     """The store did not say whether the commit took place; nothing was deleted."""

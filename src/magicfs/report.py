@@ -263,8 +263,8 @@ class RecoveredJob:
 
     Attributes:
         job_id: The job.
-        found: The state that it was found in; ``ended`` if only leavings of it were there, ``hadoop`` if it
-            is one of Hadoop's, which have none.
+        found: The state that it was found in; ``quarantined`` if its audit has failed, ``ended`` if only
+            leavings of it were there, ``hadoop`` if it is one of Hadoop's, which have none.
         action: What was done, or with ``dry_run`` what would be. ``not finished``: every file is visible, but
             the job has not ended, and ``warnings`` say why.
         age_s: Seconds since the job was moved last.

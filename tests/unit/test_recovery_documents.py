@@ -12,6 +12,7 @@ import pytest
 
 from magicfs.cli import main as cli
 from magicfs.formats import deletions
+from magicfs.formats.audit import Audit, Verdict
 from magicfs.formats.deletions import OldObject
 from magicfs.formats.flip_record import FlipRecord
 from magicfs.formats.job_object import Chunk, ExtraDestination, JobObject, OldSuccess, SeenPointer
@@ -50,6 +51,9 @@ FULL = JobObject(
     success_marker=False,
     new="d.new",
     footers=True,
+    audit=Audit(
+        verdicts=(Verdict(rule="r", passed=False, told="t"),), against="5f1e", audited_ms=1, accepted="why"
+    ),
     keep_replaced_ms=1,
     restores="j",
     restored=(CHUNK,),

@@ -35,6 +35,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="let a job that has no files replace what is there, that is, delete it",
     )
+    parser.add_argument(
+        "--accept",
+        metavar="REASON",
+        help="publish a job in quarantine all the same; the manifest names the reason",
+    )
     parser.add_argument("--dry-run", action="store_true", help="change nothing, and tell what would be done")
     add_cluster(parser)
     add_storage_options(parser)
@@ -48,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     options = parse_storage_options(arguments.storage_options)
     how: dict[str, Any] = {"driver_is_dead": arguments.driver_is_dead, "allow_empty": arguments.allow_empty}
-    how |= {"tasks": arguments.tasks, "cluster": parse_cluster(arguments)}
+    how |= {"tasks": arguments.tasks, "cluster": parse_cluster(arguments), "accept": arguments.accept}
     if arguments.dry_run:
         listed = datasets.preview_commit(arguments.url, arguments.job, storage_options=options, **how)
         _tell_listed(listed, as_json=arguments.json)

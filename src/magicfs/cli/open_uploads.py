@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound
 from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
@@ -15,6 +16,7 @@ from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.magic import BASE, MAGIC, MAGIC_JOB, PENDING, PENDING_SET, locate
 from magicfs.stores.port import Store, UploadInfo
+from magicfs.transaction.others import find_unfinished_jobs
 
 __all__ = ["OpenUpload", "Survey", "survey"]
 
@@ -35,6 +37,7 @@ class OpenUpload:
     """Key of the directory of a user's own below a magic element that records it; None if none does."""
     destination: str | None = None  # the job's, as a key; None if no work of the job was found
     hadoops: bool = False  # whether the job is one of Hadoop's, which has no job object
+    quarantined: bool = False  # whether the job's audit has failed, and it waits to be accepted or aborted
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +97,25 @@ async def survey(store: Store, directory: str) -> Survey:
     for level in range(top, levels):
         unexplained = [upload for upload in uploads if not records.explains(upload)]
         await _read_records(store, _ancestors(unexplained, level), records)
-    found = [_describe(upload, records) for upload in uploads]
+    quarantined = await _quarantined(store, set(records.jobs.values()))
+    found = [
+        replace(one, quarantined=one.job_id in quarantined)
+        for one in [_describe(upload, records) for upload in uploads]
+    ]
     return Survey(
         tuple(sorted(found, key=lambda one: (one.initiated, one.key, one.upload_id))),
         tuple(sorted(records.unreadable, key=str)),
     )
+
+
+async def _quarantined(store: Store, destinations: Iterable[str]) -> set[str]:
+    """The jobs at some destinations that are in quarantine."""
+    found: set[str] = set()
+    for destination in destinations:
+        for one in await find_unfinished_jobs(Engine(store, _CONCURRENCY), destination):
+            if one.job is not None and one.job.is_quarantined:
+                found.add(one.job_id)
+    return found
 
 
 def _ancestors(uploads: Iterable[UploadInfo], level: int) -> list[str]:

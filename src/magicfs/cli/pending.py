@@ -64,6 +64,7 @@ def _document(location: Location, found: Survey, now: float) -> dict[str, object
                 "age_seconds": max(0, round(now - upload.initiated)),
                 "bytes": upload.length,
                 "job_id": upload.job_id,
+                "quarantined": upload.quarantined,
                 "end": list(_ends(location, upload)),
             }
             for upload in found.uploads
@@ -84,7 +85,7 @@ def _print(location: Location, found: Survey, now: float) -> None:
             (
                 human_age(now - upload.initiated),
                 _UNKNOWN if upload.length is None else human_bytes(upload.length),
-                upload.job_id or _UNKNOWN,
+                f"{upload.job_id or _UNKNOWN}{', in quarantine' if upload.quarantined else ''}",
                 upload.key,
             )
             for upload in found.uploads
@@ -124,4 +125,6 @@ def _ends(location: Location, upload: OpenUpload) -> tuple[str, ...]:
     if upload.hadoops:
         promise = "--driver-is-dead"
         return f"magicfs recover {job}", f"magicfs commit {job} {promise}", f"magicfs abort {job} {promise}"
+    if upload.quarantined:
+        return f"magicfs commit {job} --accept REASON", f"magicfs abort {job}"
     return f"magicfs recover {job}", f"magicfs abort {job}"

@@ -27,6 +27,7 @@ _MINUTE = 60
 _HOUR = 60 * _MINUTE
 _DAY = 24 * _HOUR
 _LEFT_OPEN = "left open: it is not committed, and its driver may be alive"
+_LEFT_HELD = "left in quarantine: its audit failed, and nothing of it is published"
 
 
 def write_line(text: str) -> None:
@@ -116,7 +117,7 @@ def _print_job(url: str, job: RecoveredJob) -> None:
             ("job", job.job_id),
             ("run", job.run_id),
             ("found", _found(job)),
-            ("done", _LEFT_OPEN if job.action == "left" else job.action),
+            ("done", _done(job)),
             *_come_to(job.foreign),
             ("files", job.files if job.action.endswith(("finish", "finished")) else None),
             ("replaced", job.deleted or None),
@@ -156,7 +157,18 @@ def _come_to(one: ForeignJob | None) -> list[tuple[str, object]]:
     ]
 
 
+def _done(job: RecoveredJob) -> str:
+    if job.action != "left":
+        return job.action
+    return _LEFT_HELD if job.found == "quarantined" else _LEFT_OPEN
+
+
 def _advice(url: str, job: RecoveredJob) -> str:
+    if job.action == "left" and job.found == "quarantined":
+        return (
+            f"magicfs commit {url} --job {job.job_id} --accept REASON publishes it all the same, magicfs "
+            f"abort {url} --job {job.job_id} discards it"
+        )
     if job.action == "left" and job.foreign is not None:
         return (
             "wait for its driver; if no process of the job lives: "

@@ -20,6 +20,7 @@ from magicfs.cli.printing import (
 )
 from magicfs.cli.show_footers import show_footers
 from magicfs.cli.show_job import (
+    audit_fields,
     show_commit_marker,
     show_deletions,
     show_file_job,
@@ -222,6 +223,7 @@ def _show_manifest(url: str, manifest: Manifest) -> None:
             ("keeps", manifest.kept and f"{sum(one.files for one in manifest.kept.lists)} replaced files"),
             ("keeps until", manifest.kept and human_moment(manifest.kept.until_ms)),
             *_footers_fields(manifest),
+            *audit_fields(manifest.audit),
         ]
     )
     _print_files(manifest.files)

@@ -9,6 +9,7 @@ from magicfs.cli.printing import human_moment, print_fields, print_table, write_
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from magicfs.formats.audit import Audit
     from magicfs.formats.commit_marker import Mark
     from magicfs.formats.deletions import OldObject
     from magicfs.formats.file_job import JobFile
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from magicfs.formats.job_object import JobObject
 
 __all__ = [
+    "audit_fields",
     "show_commit_marker",
     "show_deletions",
     "show_file_job",
@@ -26,6 +28,16 @@ __all__ = [
     "show_job",
     "show_job_location",
 ]
+
+
+def audit_fields(audit: Audit | None) -> list[tuple[str, object]]:
+    """What an audit said, a line for each rule."""
+    if audit is None:
+        return []
+    said = [
+        (f"audit {'passed' if one.passed else 'failed'}", f"{one.rule}: {one.told}") for one in audit.verdicts
+    ]
+    return [*said, ("compared with", audit.against and f"job {audit.against}"), ("accepted", audit.accepted)]
 
 
 def show_job(url: str, job: JobObject) -> None:
@@ -43,6 +55,8 @@ def show_job(url: str, job: JobObject) -> None:
             ("run", job.run_id),
             ("state", f"{job.state}: {MEANING[job.state]}"),
             ("reason", job.reason),
+            ("quarantine", "yes: it waits to be accepted or aborted" if job.is_quarantined else None),
+            *audit_fields(job.audit),
             ("destination", f"{job.bucket}/{job.destination}"),
             ("extra destinations", ", ".join(f"{job.bucket}/{one.key}" for one in job.extra_destinations)),
             ("conflict", job.conflict),

@@ -17,6 +17,7 @@ from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.sets import StoreSets, TaskSets
 
 if TYPE_CHECKING:
+    from magicfs.transaction.audit import Auditing
     from magicfs.transaction.current_driver import IsCurrentDriver
     from magicfs.transaction.delegate import CompleteRemotely
     from magicfs.transaction.driver import JobTransaction
@@ -50,6 +51,8 @@ class DrivenCommitter:
         self.context = context = replace(context, committer=self.name)
         self.engine = engine
         self._sets: TaskSets = StoreSets(engine, context)
+        self.auditing: Auditing | None = None
+        """What must be true of the job before it is published; None asks nothing."""
 
     @cached_property
     def _transaction(self) -> JobTransaction:
@@ -101,7 +104,7 @@ class DrivenCommitter:
 
         committed = partial(committed_files, self.context, self._sets, commits, tasks)
         return await self._transaction.commit(
-            partial(self._load, commits, tasks), driver, complete_remotely, committed
+            partial(self._load, commits, tasks), driver, complete_remotely, committed, self.auditing
         )
 
     async def _load(self, commits: Sequence[TaskCommit] | None, tasks: int | None) -> JobOutput:

@@ -26,6 +26,7 @@ from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_data
 from magicfs.protocol.paths import Location
 from magicfs.report import JobReport
+from magicfs.transaction import audit
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.output import JobOutput
 
@@ -77,6 +78,7 @@ def commit(
     driver_is_dead: bool = False,
     allow_empty: bool = False,
     cluster: Cluster | str | None = None,
+    accept: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> JobReport:
@@ -95,13 +97,15 @@ def commit(
         allow_empty: Let a job that has no files replace what is there, that is, delete it.
         cluster: Where a job of Hadoop's staging committers keeps what its tasks have committed, a URL or a
             ``Cluster``; it is published as ``append``, too.
+        accept: Why a job in quarantine, whose audit has failed, is published all the same. Exactly what was
+            judged is published, and the reason stands in the manifest.
         storage_options: Options of the wrapped filesystem, as for fsspec.
         filesystem: The fsspec filesystem to use, in place of ``storage_options``.
 
     Raises:
         UsageError: No such job, no committed task or another number of them, a job with
-            ``tracking="memory"``, or a job of Hadoop's and ``driver_is_dead`` is not given. Nothing was
-            changed.
+            ``tracking="memory"``, or a job of Hadoop's and ``driver_is_dead`` is not given; or a job in
+            quarantine and no ``accept``, or ``accept`` for another one. Nothing was changed.
         OutputExists: The conflict mode forbids to publish onto what is there; no file was changed.
         CommitDenied: The job has ended or is being taken back, or another process was faster.
         CommitFailed: A pending set is malformed, and nothing was changed; or a file could not be
@@ -111,7 +115,7 @@ def commit(
         StoreError: The store refused or failed; call again.
     """
     how: dict[str, Any] = {"job": job, "tasks": tasks, "driver_is_dead": driver_is_dead}
-    how |= {"allow_empty": allow_empty, "cluster": Cluster.of(cluster)}
+    how |= {"allow_empty": allow_empty, "cluster": Cluster.of(cluster), "accept": accept}
     report: JobReport = on_destination(commit_listed, url, storage_options, filesystem, **how)
     return report
 
@@ -124,12 +128,13 @@ def preview_commit(
     driver_is_dead: bool = False,
     allow_empty: bool = False,
     cluster: Cluster | str | None = None,
+    accept: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> ListedJob:
     """What ``commit``, with the same arguments and errors, would publish. Nothing is changed."""
     how: dict[str, Any] = {"job": job, "tasks": tasks, "driver_is_dead": driver_is_dead}
-    how |= {"allow_empty": allow_empty, "cluster": Cluster.of(cluster)}
+    how |= {"allow_empty": allow_empty, "cluster": Cluster.of(cluster), "accept": accept}
     listed: ListedJob = on_destination(preview_listed, url, storage_options, filesystem, **how)
     return listed
 
@@ -143,11 +148,13 @@ async def preview_listed(
     driver_is_dead: bool = False,
     allow_empty: bool = False,
     cluster: Cluster | None = None,
+    accept: str | None = None,
 ) -> ListedJob:
     """``preview_commit``, on the store's loop."""
     how = {"driver_is_dead": driver_is_dead, "allow_empty": allow_empty}
     found = await find(engine, location, job, cluster=cluster, **how)
     _check_tasks(found, tasks)
+    _check_accepted(location, found, accept)
     output = found.output or JobOutput()
     keys = list(islice(output.final_keys(), SUCCESS_MARKER_FILE_LIMIT))
     decided = found.job if found.output is None else None
@@ -175,6 +182,25 @@ def _check_tasks(found: Found, tasks: int | None) -> None:
         )
 
 
+def _check_accepted(location: Location, found: Found, accept: str | None) -> None:
+    """Refuse a job in quarantine that nobody accepts, and to accept one that is not."""
+    job = found.job
+    said = job.audit if job is not None else None
+    if accept is not None and not accept.strip():
+        raise UsageError("accept needs a reason, which stands in the manifest; nothing was changed")
+    if job is not None and job.is_quarantined and accept is None:
+        raise UsageError(
+            f"job {job.job_id} is in quarantine: {said}; nothing was changed; to publish it all the same "
+            f"pass accept=, on the command line --accept REASON, or run magicfs abort {location.url} --job "
+            f"{job.job_id}"
+        )
+    if accept is not None and (said is None or said.passed):
+        raise UsageError(
+            f"job {found.context.job} is not in quarantine; nothing was changed; leave accept out, on the "
+            "command line --accept"
+        )
+
+
 async def _replaced(engine: Engine, found: Found, output: JobOutput) -> int:
     """How many old files a job would delete."""
     mode, directory = found.context.conflict, found.context.layout.destination
@@ -199,17 +225,19 @@ async def commit_listed(
     driver_is_dead: bool = False,
     allow_empty: bool = False,
     cluster: Cluster | None = None,
+    accept: str | None = None,
 ) -> JobReport:
     """``commit``, on the store's loop."""
     how = {"driver_is_dead": driver_is_dead, "allow_empty": allow_empty}
     found = await find(engine, location, job, cluster=cluster, **how)
     _check_tasks(found, tasks)
+    _check_accepted(location, found, accept)
     transaction = JobTransaction(engine, found.context)
     driver = None
     if found.foreign is not None:
         driver = await take_over(engine, location, found.foreign, transaction)
     elif found.output is not None:
-        driver = await transaction.take_over()
+        driver = await _driver(transaction, found, accept)
 
     async def load() -> JobOutput:
         return found.output or JobOutput()
@@ -220,3 +248,15 @@ async def commit_listed(
     if found.context.begun_by == BEGUN_BY:
         await clear(cluster, found.context.job)
     return report
+
+
+async def _driver(transaction: JobTransaction, found: Found, accept: str | None) -> str | None:
+    """Take the job over; None where it needs no driver any more."""
+    if found.output is None:
+        return None
+    said = found.job.audit if found.job is not None else None
+    if said is None:
+        return await transaction.take_over()
+    reason = accept or said.accepted
+    assert reason is not None
+    return await audit.accept(transaction.engine, transaction.context, reason)

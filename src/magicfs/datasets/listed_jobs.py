@@ -23,7 +23,7 @@ from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import BEFORE_COMMIT, PUBLISHES
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.paths import Location
-from magicfs.transaction import jvm_commit
+from magicfs.transaction import facts, jvm_commit
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
@@ -86,12 +86,14 @@ async def find(
         )
     if await was_published(engine, location, name):
         raise ended(location.url, name)
+    await _check_run(engine, location, one.job, others)
+    if one.job.audit is not None:  # what was judged is what is published
+        return Found(context, one.job, await facts.read_output(engine, context, one.job))
     if one.job.tracking == "memory":
         raise UsageError(
             f"job {name} was run with tracking='memory': what its tasks committed is known to its driver "
             f"alone; nothing was changed; run magicfs abort {location.url} --job {name}, then the job again"
         )
-    await _check_run(engine, location, one.job, others)
     output = await _load(engine, context, cluster)
     if not output.names and not allow_empty and one.job.restores is None:  # a rollback has no tasks
         raise _no_tasks(location, context.layout, one.job.committer)

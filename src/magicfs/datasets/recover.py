@@ -218,7 +218,7 @@ async def _bring_to_an_end(
 def _as_recovered_job(found: JobObject, action: Action, done: JobOutcome | None = None) -> RecoveredJob:
     return RecoveredJob(
         job_id=found.job_id,
-        found=found.state.value,
+        found="quarantined" if found.is_quarantined else found.state.value,
         action=action,
         age_s=max(0.0, time.time() - found.changed_ms / 1000),
         host=found.host,

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final, get_args
 
 from magicfs.errors import FormatError
+from magicfs.formats.audit import Audit
 from magicfs.formats.document import parse, render, shown, with_unknown
 from magicfs.formats.fields import Fields, check_format
 from magicfs.formats.limits import JOB_OBJECT_SIZE_LIMIT, within
 from magicfs.formats.pending import EtagFormat
 from magicfs.protocol.conflict import CONFLICTS, REMOVALS
 from magicfs.protocol.ids import JobId
-from magicfs.protocol.job_state import JobState
+from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 
 __all__ = [
     "JOB_FORMAT",
@@ -35,6 +36,8 @@ __all__ = [
 ]
 
 JOB_FORMAT: Final = "magicfs.job/1"
+JUDGED_JOB_FORMAT: Final = "magicfs.job/3"
+"""Of a job that was audited: an older magicfs would publish one whose audit has failed."""
 JOB_OF_THE_PAST_FORMAT: Final = "magicfs.job/2"
 """Of a job that keeps what it replaces, shows again what was published before, or names the files that it
 replaces: an older magicfs refuses it, which would delete too much and publish too little."""
@@ -149,6 +152,9 @@ class JobObject:
     """Lists of old objects that are no part of the dataset any more and are not deleted: an earlier job keeps
     them, or they are gone. Left out if there are none."""
     footers: bool = False  # whether its files' footers are kept; the field is left out if not
+    audit: Audit | None = None
+    """What its audit said; None if there was none, or it has not come to that, and then the field is left
+    out."""
     numbered_versions: bool = False
     """Whether the next version is, or may be, an object of its own, ``job.00001.json`` …: ``job.json`` alone
     does not tell the state then. The field is left out if not."""
@@ -158,6 +164,13 @@ class JobObject:
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     @property
+    def is_quarantined(self) -> bool:
+        """Whether its audit has failed, and it waits for somebody to accept or to abort it."""
+        said = self.audit
+        is_held = said is not None and not said.passed and said.accepted is None
+        return is_held and self.state in BEFORE_COMMIT
+
+    @property
     def scope(self) -> tuple[str, ...] | None:
         """The partitions that its mode is about; None for the whole destination."""
         return self.partitions
@@ -165,7 +178,7 @@ class JobObject:
     @classmethod
     def from_bytes(cls, path: str, raw: bytes) -> JobObject:
         fields = Fields(path, parse(path, raw, size_limit=JOB_OBJECT_SIZE_LIMIT))
-        check_format(fields, JOB_FORMAT, JOB_OF_THE_PAST_FORMAT)
+        check_format(fields, JOB_FORMAT, JOB_OF_THE_PAST_FORMAT, JUDGED_JOB_FORMAT)
         partitions = fields.texts("partitions") if fields.has("partitions") else None
         return cls(
             job_id=fields.required_job_id(),
@@ -216,6 +229,7 @@ class JobObject:
             else (),
             hidden=tuple(read_chunk(one) for one in fields.objects("hidden")) if fields.has("hidden") else (),
             footers=fields.flag("footers", default=False),
+            audit=Audit.from_fields(fields.child("audit")) if fields.has("audit") else None,
             numbered_versions=fields.flag("numberedVersions", default=False),
             begun_by=fields.text("begunBy"),
             unknown=fields.rest(),
@@ -224,7 +238,7 @@ class JobObject:
     def to_bytes(self) -> bytes:
         """The whole file, one line."""
         document: dict[str, object] = {
-            "format": JOB_OF_THE_PAST_FORMAT if self._past() or self.conflict in REMOVALS else JOB_FORMAT,
+            "format": self._format(),
             "jobId": self.job_id,
             "bucket": self.bucket,
             "destination": self.destination,
@@ -263,6 +277,11 @@ class JobObject:
             "publish fewer partitions or files by each job",
         )
 
+    def _format(self) -> str:
+        if self.audit is not None:
+            return JUDGED_JOB_FORMAT
+        return JOB_OF_THE_PAST_FORMAT if self._past() or self.conflict in REMOVALS else JOB_FORMAT
+
     def _special(self) -> dict[str, object]:
         """What only some jobs have; the fields of the others are left out."""
         document: dict[str, object] = {}
@@ -289,6 +308,8 @@ class JobObject:
         if self.footers:
             document["footers"] = True
         document |= self._past()
+        if self.audit is not None:
+            document["audit"] = self.audit.to_document()
         if self.numbered_versions:
             document["numberedVersions"] = True
         if self.begun_by:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, cast, get_args
 
+from magicfs.formats.audit import Audit
 from magicfs.formats.document import parse, render, with_unknown
 from magicfs.formats.fields import Fields, check_format
 from magicfs.formats.limits import MANIFEST_SIZE_LIMIT, within
@@ -162,6 +163,8 @@ class Manifest:
     """Of a rollback the job whose files it shows again; else None, and then the field is left out."""
     footers: Footers | None = None
     """Of a job that kept its files' footers; else None, and then the field is left out."""
+    audit: Audit | None = None
+    """What its audit said before it was published; None without one, and then the field is left out."""
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -215,6 +218,7 @@ class Manifest:
             kept=_kept(fields.child("kept")) if fields.has("kept") else None,
             restores=fields.nullable_job_id("restores"),
             footers=_footers(fields.child("footers")) if fields.has("footers") else None,
+            audit=Audit.from_fields(fields.child("audit")) if fields.has("audit") else None,
             unknown=fields.rest(),
         )
 
@@ -249,6 +253,8 @@ class Manifest:
             document["restores"] = self.restores
         if self.footers is not None:
             document["footers"] = _footers_document(self.footers)
+        if self.audit is not None:
+            document["audit"] = self.audit.to_document()
         raw = render(with_unknown(document, self.unknown))
         return within(
             raw,

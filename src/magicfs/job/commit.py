@@ -9,8 +9,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from magicfs.errors import CommitDenied, CommitOutcomeUnknown, MagicError, ProtocolViolation, UsageError
+from magicfs.errors import (
+    AuditFailed,
+    CommitDenied,
+    CommitOutcomeUnknown,
+    MagicError,
+    ProtocolViolation,
+    UsageError,
+)
 from magicfs.formats.task_commit import TaskCommit
+from magicfs.job.checks import check_footers
 from magicfs.job.progress import Meter
 from magicfs.job.spec import JobSpec
 from magicfs.report import JobReport, ProgressCallback, TaskFigures, html_table, human_bytes
@@ -20,6 +28,7 @@ from magicfs.transaction.context import JobSetup
 if TYPE_CHECKING:
     from magicfs.committers.base import Committer
     from magicfs.job.workers import Completer
+    from magicfs.transaction.audit import GivenRule, OnFailure
     from magicfs.transaction.current_driver import IsCurrentDriver
 
 __all__ = [
@@ -37,9 +46,10 @@ __all__ = [
 
 _LOGGER = logging.getLogger("magicfs")
 
-JobState = Literal["new", "open", "committing", "undecided", "committed", "aborted", "ended"]
+JobState = Literal["new", "open", "committing", "undecided", "committed", "aborted", "ended", "quarantined"]
 """What a ``Job`` knows of itself. ``committing``: a commit runs, or goes on after an interruption;
-``undecided``: the store did not say what became of it; ``ended``: another process published less."""
+``undecided``: the store did not say what became of it; ``ended``: another process published less;
+``quarantined``: its audit failed."""
 
 NO_REPORT = {
     "new": "it was not committed",
@@ -47,6 +57,7 @@ NO_REPORT = {
     "aborted": "it was aborted",
     "committing": "it is still being committed",
     "ended": "another process has ended it, and published less than was committed",
+    "quarantined": "its audit failed, and it waits for magicfs commit --accept or magicfs abort",
     "undecided": "the store did not say whether it is published; commit again, or run magicfs recover",
 }
 """Why a job has no report, by its state."""
@@ -103,6 +114,7 @@ def commit_call(
     progress: ProgressCallback | None,
     is_current_driver: IsCurrentDriver | None,
     warnings: Callable[[], tuple[str, ...]],
+    audit: tuple[tuple[GivenRule, ...], OnFailure] = ((), "quarantine"),
 ) -> Call[JobReport]:
     """The call that commits a job. ``warnings`` are asked for once it is published."""
     from magicfs.committers.driven import DrivenCommitter
@@ -113,6 +125,12 @@ def commit_call(
     committer = spec.make_committer(meter)
     driven = isinstance(committer, DrivenCommitter)
     how: dict[str, Any] = {"is_current_driver": is_current_driver}
+    if audit[0]:
+        from magicfs.transaction.audit import Auditing
+
+        check_footers(True, spec.committer, spec.publish)
+        assert isinstance(committer, DrivenCommitter)
+        committer.auditing = Auditing(*audit)
     if completer is not None:
         if not driven or committer_info(spec.committer).writes == "work files":
             raise UsageError(
@@ -139,6 +157,8 @@ def state_after(call: Call[JobReport]) -> JobState:
         return "committed"
     if isinstance(call.error, CommitDenied) and call.error.failed:
         return "ended"
+    if isinstance(call.error, AuditFailed):
+        return "quarantined" if call.error.quarantined else "aborted"
     return "undecided" if isinstance(call.error, CommitOutcomeUnknown) else "open"
 
 

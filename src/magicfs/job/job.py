@@ -18,6 +18,7 @@ from magicfs.formats.task_commit import TaskCommit
 from magicfs.job import commit as job_commit
 from magicfs.job.bar import bar_of
 from magicfs.job.catalogs import ShowsDatasets, check_catalogs, shown_by
+from magicfs.job.checks import check_choice
 from magicfs.job.destination import choose_committer, destination_of
 from magicfs.job.found import log_found
 from magicfs.job.hadoop import settled
@@ -29,13 +30,14 @@ from magicfs.job.twins import Twins
 from magicfs.protocol import ids
 from magicfs.protocol.layout import LayoutName
 from magicfs.report import JobReport, ProgressCallback
-from magicfs.stores.interrupt import Call, run_on
+from magicfs.stores.interrupt import Call
 from magicfs.transaction.context import JobSetup, Rerun
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
     from magicfs.job.workers import Completer
+    from magicfs.transaction.audit import GivenRule, OnFailure
     from magicfs.transaction.current_driver import IsCurrentDriver
 
 __all__ = ["Job", "Task"]
@@ -99,6 +101,12 @@ class Job(Twins[JobReport], Maps):
         footers: Whether the manifest keeps what files say of themselves: rows, schema, and the nulls, least
             and greatest values of columns, of Parquet; rows of CSV and JSON lines. ``magicfs.footers`` reads
             them. They are taken from the bytes that tasks write; nothing is read a second time.
+        audit: Rules of ``magicfs.audit``, and functions, of what must be true of the files before they are
+            published, by what they say of themselves: ``docs/audit.md``. They imply ``footers``. A job that
+            is pickled takes them along.
+        audit_failure: What becomes of a job whose audit fails. ``"quarantine"`` leaves it for somebody to
+            accept, by ``magicfs commit --accept``, or to discard, by ``magicfs abort``; ``"abort"`` discards
+            it. Nothing is published either way.
         storage_options: Options of the wrapped filesystem, as for fsspec (``{"endpoint_url": …}``).
         progress: Called with a ``Progress`` after every file, on the I/O thread; it must be quick. True
             shows a bar of tasks and files on stderr: by rich or tqdm if one is there, else by plain lines.
@@ -144,6 +152,8 @@ class Job(Twins[JobReport], Maps):
         keep_replaced: Period | None = None,
         catalogs: Sequence[ShowsDatasets] = (),
         footers: bool = False,
+        audit: Sequence[GivenRule] = (),
+        audit_failure: OnFailure = "quarantine",
         storage_options: Mapping[str, Any] | None = None,
         progress: ProgressCallback | bool | None = None,
         filesystem: AbstractFileSystem | None = None,
@@ -183,11 +193,13 @@ class Job(Twins[JobReport], Maps):
             extra_destinations=extra_destinations,
             also_replace=also_replace,
             keep_replaced=keep_replaced,
-            footers=footers,
+            footers=footers or bool(audit),
             storage_options=options,
             filesystem=filesystem,
         )
         self._catalogs = check_catalogs(catalogs, self.spec)
+        check_choice("audit_failure", audit_failure, ("abort", "quarantine"))
+        self._audit, self._audit_failure = tuple(audit), audit_failure
         self._bar, self._progress = bar_of(progress)
         self._is_current_driver = is_current_driver
         self._state: job_commit.JobState = "new"
@@ -304,6 +316,7 @@ class Job(Twins[JobReport], Maps):
         *,
         tasks: int | None = None,
         completer: Completer | None = None,
+        audit: Sequence[GivenRule] = (),
     ) -> JobReport:
         """Make the given commits visible, exactly these; without an argument, all that a listing shows.
 
@@ -314,6 +327,7 @@ class Job(Twins[JobReport], Maps):
             commits: Those that the engine accepted.
             tasks: How many there must be, if that is known.
             completer: Has files completed by other processes, such as ``pool.map`` of a process pool.
+            audit: Further rules beside those of the job; they need its ``footers``.
 
         Raises:
             UsageError: There is a completer, and the committer has no use for one; nothing was changed.
@@ -322,6 +336,8 @@ class Job(Twins[JobReport], Maps):
             CommitDenied: Another driver or another job was faster, or the engine does not want this driver;
                 nothing of this job is visible. Or another process has ended the job, and has not published
                 all of these commits: the message names what is lacking.
+            AuditFailed: A rule of the audit does not let the job be published. Nothing of it is visible; it
+                is in quarantine or aborted, as ``audit_failure`` says.
             CommitFailed: Known not to have succeeded; what had become visible was removed again.
             CommitOutcomeUnknown: The store did not answer; nothing was removed; call again, or recover.
             StoreError: The commits could not be read; nothing was changed; call again or abort.
@@ -338,6 +354,7 @@ class Job(Twins[JobReport], Maps):
             progress=self._progress,
             is_current_driver=self._is_current_driver,
             warnings=lambda: self._attempts.warnings(self.commits if chosen is None else chosen),
+            audit=((*self._audit, *audit), self._audit_failure),
         )
         try:
             call.run()
@@ -381,6 +398,7 @@ class Job(Twins[JobReport], Maps):
         if self._state == "committed":
             raise ProtocolViolation(f"job {self.id} is published; it cannot be aborted any more")
         driver = self._found.driver if self._found is not None else None
+        driver = None if self._state == "quarantined" else driver  # it has another one
         asking = {"is_current_driver": self._is_current_driver}
         abort = partial(self.spec.make_committer().abort_job, self.commits, driver, **asking)
         waiting = f"job {self.id} is being aborted; it is waited for; interrupt again to leave it to itself"
@@ -392,22 +410,6 @@ class Job(Twins[JobReport], Maps):
             if call.succeeded:
                 self._state = "aborted"
             job_commit.tell_interruption(call, self.spec, self._state)
-
-    def recover_tasks(self) -> list[TaskCommit]:
-        """Take what tasks have committed in earlier attempts of this job, and hand it over.
-
-        A second call hands the same over again, which ``commit`` refuses; call it once, after ``setup``.
-
-        Raises:
-            ProtocolViolation: The job is not set up, or has ended.
-            UsageError: The committer cannot recover tasks, or this is attempt 0; run the tasks again.
-            FormatError: Something committed is malformed; nothing was changed.
-        """
-        self._require_open("recover_tasks")
-        found: list[TaskCommit] = run_on(self.spec.loop, self.spec.make_committer().recover_tasks)
-        for commit in found:
-            self.add(commit)
-        return found
 
     def __enter__(self) -> Self:
         return self.setup()

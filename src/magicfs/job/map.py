@@ -19,7 +19,7 @@ from magicfs.job.spec import JobSpec
 from magicfs.job.task import Task, not_repeatable
 from magicfs.protocol import ids
 from magicfs.protocol.ids import TaskId
-from magicfs.stores.interrupt import awaited, result_of
+from magicfs.stores.interrupt import awaited, result_of, run_on
 
 __all__ = ["Maps", "run_tasks"]
 
@@ -44,7 +44,23 @@ class _Job(Protocol):
 
 
 class Maps:
-    """How ``Job`` has its tasks run elsewhere."""
+    """How ``Job`` has its tasks run elsewhere, and takes over what they have done."""
+
+    def recover_tasks(self: _Job) -> list[TaskCommit]:
+        """Take what tasks have committed in earlier attempts of this job, and hand it over.
+
+        A second call hands the same over again, which ``commit`` refuses; call it once, after ``setup``.
+
+        Raises:
+            ProtocolViolation: The job is not set up, or has ended.
+            UsageError: The committer cannot recover tasks, or this is attempt 0; run the tasks again.
+            FormatError: Something committed is malformed; nothing was changed.
+        """
+        self._require_open("recover_tasks")
+        found: list[TaskCommit] = run_on(self.spec.loop, self.spec.make_committer().recover_tasks)
+        for commit in found:
+            self.add(commit)
+        return found
 
     def map(
         self: _Job,

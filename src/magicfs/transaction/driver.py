@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
+from functools import partial
 
 from magicfs.engine import Engine
 from magicfs.errors import (
@@ -31,7 +32,17 @@ from magicfs.protocol.steps import Abort, Batch
 from magicfs.report import JobReport
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.interrupt import held
-from magicfs.transaction import flip_checks, job_reports, jvm_commit, late_driver, outcome, setup, work_files
+from magicfs.transaction import (
+    audit,
+    flip_checks,
+    job_reports,
+    jvm_commit,
+    late_driver,
+    outcome,
+    setup,
+    work_files,
+)
+from magicfs.transaction.audit import Auditing
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.current_driver import check_driver
 from magicfs.transaction.delegate import CompleteRemotely
@@ -147,6 +158,7 @@ class JobTransaction:
             raise outcome.ended(self.context.url, self.context.job)
         if version.job.state not in BEFORE_COMMIT:
             return None
+        audit.refuse_quarantined(self.context, version)
         news = taking_over(opened(self.context, self.engine), version.job)
         return (await record.move(version, JobState.OPEN, **news)).job.driver
 
@@ -158,12 +170,14 @@ class JobTransaction:
         driver: str | None,
         complete_remotely: CompleteRemotely | None = None,
         committed: Callable[[], Awaitable[Committed]] | None = None,
+        auditing: Auditing | None = None,
     ) -> JobReport:
         """See ``Committer.commit_job``.
 
         ``load`` finds and checks what is to be published. ``driver`` is what ``set_up`` returned; None
         commits whoever set the job up. ``complete_remotely`` has other processes complete the files.
         ``committed`` tells what has to be among what is published if another process has decided that.
+        ``auditing`` is what must be true of it first.
         """
         started = time.monotonic()
         record, version = await self._read(self.engine)
@@ -172,6 +186,7 @@ class JobTransaction:
             if version is not None:
                 check_driver(self.context, version, driver)
             if version is not None and version.job.state in BEFORE_COMMIT:
+                audit.refuse_quarantined(self.context, version)
                 output = await self._loaded(load, record, version)
                 if not output.names and (success := await self._seen_of_jvm()) is not None:
                     # A staging committer of Hadoop's, which leaves our job object.
@@ -179,6 +194,9 @@ class JobTransaction:
                     version = await record.move(version, JobState.ABORTING, reason="a JVM has committed it")
                     await executor.run(version)
                     return adopted
+                if auditing is not None:
+                    work = (self.engine, self.context, record, version, output)
+                    await audit.judge(*work, auditing, partial(self._discard, record))
                 try:
                     warnings = executor.so_far.warnings
                     version = await prepare(self.engine, self.context, record, version, output, warnings)
@@ -223,11 +241,15 @@ class JobTransaction:
         except CommitFailed as error:
             if isinstance(error.__cause__, FormatError):
                 try:
-                    moved = await record.move(version, JobState.ABORTING, reason=str(error))
-                    await self._executor(self._cleanup, record, moved).run(moved)
+                    await self._discard(record, version, str(error))
                 except MagicError as second:
                     error.add_note(f"and job {self.context.job} could not be aborted whole: {second}")
             raise
+
+    async def _discard(self, record: JobRecord, version: JobVersion, reason: str) -> None:
+        """Abort an open job whose output cannot be published."""
+        moved = await record.move(version, JobState.ABORTING, reason=reason)
+        await self._executor(self._cleanup, record, moved).run(moved)
 
     # -- bringing to an end ----------------------------------------------------------------------------
 

@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from itertools import chain, repeat
+from typing import Any
 
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, ProtocolViolation
 from magicfs.filesystem.recording import write_id_of
+from magicfs.formats.audit import Audit
 from magicfs.formats.footer import FOOTER, Footer, footers_in
 from magicfs.formats.manifest import ManifestFile
 from magicfs.formats.pending import Body, Pending, Source
@@ -68,6 +70,7 @@ class JobOutput:
     """Of a rollback the files that it shows again, by keys relative to the destination."""
     choice: Choice | None = None
     """Of a job that names the files that it replaces, how they are chosen from those that are shown."""
+    audit: Audit | None = None  # what was said of them; None without an audit, or before it
     names: list[str] = field(default_factory=list)  # of the sets
     _kept: Spool = field(default_factory=Spool, repr=False)
 
@@ -94,6 +97,11 @@ class JobOutput:
         """Every file, unpacking one set at a time."""
         for number in range(len(self.names)):
             yield from pack.unpack(self._kept.read(2 * number))
+
+    def figures(self) -> dict[str, Any]:
+        """What the job object says of them."""
+        found: dict[str, Any] = {"tasks": self.tasks, "files": self.files, "size": self.bytes}
+        return found if self.audit is None else {**found, "audit": self.audit}
 
     def footers(self) -> Iterator[Footer | None]:
         """What each file says of itself, in the same order; None where nobody knows."""

@@ -91,9 +91,7 @@ async def prepare(
         _look(engine, context, record, output),
     )
     changes: dict[str, Any] = {
-        "tasks": output.tasks,
-        "files": output.files,
-        "size": output.bytes,
+        **output.figures(),
         "chunks": chunks,
         "old_success": old_success,
     }

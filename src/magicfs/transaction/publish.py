@@ -138,6 +138,7 @@ async def publish_manifest(
         object_settings=job.object_settings,
         kept=await _kept(engine, destination, job, old),
         restores=job.restores,
+        audit=job.audit,
         **await _files_of(engine, output, destination, job.job_id, etags),
     )
     await chain.publish(engine.store, conditions, destination, manifest, looked=looked)

@@ -32,6 +32,7 @@ from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.object_tree import tree_of
 from magicfs.transaction import job_location, other_datasets
 from magicfs.transaction.attempt_output import delete_keys
+from magicfs.transaction.audit import refuse_quarantined
 from magicfs.transaction.context import FoundUpload, JobContext
 from magicfs.transaction.data_there import refuse_data
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
@@ -126,6 +127,7 @@ async def _claimed(
     """
     store, layout = engine.store, context.layout
     version = created or _to_take_over(context, await record.read())
+    refuse_quarantined(context, version)
     _check_extra_destinations(context, version.job)
     _check_settings(context, version.job)
     _check_object_settings(engine, version.job)

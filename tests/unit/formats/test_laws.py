@@ -29,6 +29,7 @@ from hypothesis import strategies as st
 from magicfs.cli.main import main
 from magicfs.errors import FormatError, UsageError
 from magicfs.formats import deletions, limits
+from magicfs.formats.audit import Audit, Verdict
 from magicfs.formats.commit_marker import COMMIT_MARKER_FORMAT, Chosen, Mark
 from magicfs.formats.deletions import DELETIONS_FORMAT, OldObject
 from magicfs.formats.document import member
@@ -43,6 +44,7 @@ from magicfs.formats.job_location import JOB_LOCATION_FORMAT, JobLocation
 from magicfs.formats.job_object import (
     JOB_FORMAT,
     JOB_OF_THE_PAST_FORMAT,
+    JUDGED_JOB_FORMAT,
     Chunk,
     ExtraDestination,
     JobObject,
@@ -378,6 +380,18 @@ JOB_OF_EXTRA_DESTINATIONS = replace(
 )
 JOB_OF_ALSO_REPLACE = replace(JOB, also_replace=("trips/old", "trips raw/ü"), unknown={})
 
+_AUDIT = Audit(
+    verdicts=(
+        Verdict(rule="RowChange(less=0.2, more=None)", passed=False, told="70 rows after 100 (-30.0%)"),
+        Verdict(rule="día", passed=True),
+    ),
+    against="5f1e",
+    audited_ms=1700000100000,
+)
+JUDGED_JOB = replace(JOB, state=JobState.OPEN, audit=_AUDIT, reason="the audit failed", unknown={})
+ACCEPTED_JOB = replace(JUDGED_JOB, audit=replace(_AUDIT, accepted="día: weekend"), keep_replaced_ms=1)
+MANIFEST_OF_AUDIT = replace(MANIFEST, audit=replace(_AUDIT, accepted="día: weekend"))
+
 JOB_OF_FOOTERS = replace(JOB, footers=True, unknown={})
 
 JOB_OF_OBJECT_SETTINGS = replace(
@@ -501,6 +515,8 @@ _ATTRIBUTES: dict[str, st.SearchStrategy[Any]] = {
     "JobObject.keep_replaced_ms": st.none() | st.integers(1, 2**40),
     "JobObject.restores": st.none() | _ids,
     "Manifest.restores": st.none() | _ids,
+    "Audit.against": st.none() | _ids,
+    "Verdict.rule": _ids,
     "KeptFiles.until_ms": st.integers(0, 2**40),
     "JobObject.own_path": st.none() | keys(),
     "JobObject.tracking": st.sampled_from(["store", "memory"]),
@@ -927,6 +943,36 @@ FORMATS = [
         refused={"keepReplaced": [0, -1, "7d"], "restores": _NO_JOB},
         ignored=(),
         made=None,
+    ),
+    replace(
+        STATE,
+        own=JUDGED_JOB_FORMAT,
+        golden="magicfs_job_3.json",
+        value=JUDGED_JOB,
+        required=("audit.verdicts", "audit.audited", "audit.verdicts[0].rule"),
+        refused={"audit.audited": _NO_SIZE, "audit.against": _NO_JOB, "audit.verdicts[1].rule": [""]},
+        ignored=(),
+        kept=("audit", "audit.verdicts[0]"),
+        made=None,
+    ),
+    replace(
+        STATE,
+        own=JUDGED_JOB_FORMAT,
+        golden="magicfs_job_3_accepted.json",
+        value=ACCEPTED_JOB,
+        required=(),
+        refused={},
+        ignored=(),
+        made=None,
+    ),
+    replace(
+        PUBLISHED,
+        golden="magicfs_manifest_1_audit.json",
+        value=MANIFEST_OF_AUDIT,
+        made=None,
+        required=("audit.verdicts", "audit.audited"),
+        refused={"audit.against": _NO_JOB},
+        kept=("files[0]", "audit", "audit.verdicts[0]"),
     ),
     replace(
         STATE,

@@ -1,0 +1,32 @@
+"""Rules for ``Job(audit=[…])``: what must be true of a job's files before they are published.
+
+Each looks at what files say of themselves, never at their content: ``docs/audit.md``.
+"""
+
+from magicfs.audit.rules import (
+    Check,
+    CompatibleSchema,
+    NoNulls,
+    Partitions,
+    Range,
+    RowChange,
+    Rows,
+    Rule,
+    SameSchema,
+)
+from magicfs.audit.seen import Audited, AuditedFile, Previous
+
+__all__ = [
+    "Audited",
+    "AuditedFile",
+    "Check",
+    "CompatibleSchema",
+    "NoNulls",
+    "Partitions",
+    "Previous",
+    "Range",
+    "RowChange",
+    "Rows",
+    "Rule",
+    "SameSchema",
+]

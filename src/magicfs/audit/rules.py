@@ -1,0 +1,232 @@
+"""The rules. Each is a value that says in one line what it is, and tells what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from magicfs.audit.seen import Audited
+from magicfs.errors import UsageError
+from magicfs.formats.footer import Schema
+
+__all__ = [
+    "Check",
+    "CompatibleSchema",
+    "NoNulls",
+    "Partitions",
+    "Range",
+    "RowChange",
+    "Rows",
+    "Rule",
+    "SameSchema",
+    "Told",
+]
+
+Told = tuple[bool, str]
+"""Whether a rule lets the job be published, and what it found."""
+
+_WIDER: Final[Mapping[str, frozenset[str]]] = {
+    "int8": frozenset({"int16", "int32", "int64"}),
+    "int16": frozenset({"int32", "int64"}),
+    "int32": frozenset({"int64"}),
+    "uint8": frozenset({"uint16", "uint32", "uint64"}),
+    "uint16": frozenset({"uint32", "uint64"}),
+    "uint32": frozenset({"uint64"}),
+    "float": frozenset({"double"}),
+}
+"""Types that hold every value of another one."""
+
+
+class Rule(Protocol):
+    """One thing that must be true of a job before it is published."""
+
+    def judge(self, seen: Audited) -> Told:
+        """Whether it is, and what was found."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The job has so many rows: at least ``min``, at most ``max``."""
+
+    min: int = 0
+    max: int | None = None
+
+    def judge(self, seen: Audited) -> Told:
+        if seen.rows is None:
+            return False, _without_footer(seen)
+        passed = self.min <= seen.rows and (self.max is None or seen.rows <= self.max)
+        return passed, f"{seen.rows} rows"
+
+
+@dataclass(frozen=True)
+class RowChange:
+    """Rows against those of the publication before: at most this share less, and this share more.
+
+    ``RowChange(less=0.2)`` fails on a job of 70 rows after one of 100. None for no bound. The first
+    publication passes.
+    """
+
+    less: float | None = 0.2
+    more: float | None = None
+
+    def __post_init__(self) -> None:
+        if any(one is not None and one < 0 for one in (self.less, self.more)):
+            raise UsageError(f"{self}: a share is 0 or more; write 0.2 for 20 %")
+
+    def judge(self, seen: Audited) -> Told:
+        before = seen.previous
+        if before is None:
+            return True, "nothing was published before"
+        if seen.rows is None:
+            return False, _without_footer(seen)
+        if before.rows is None:
+            return False, f"how many rows job {before.job_id} published before is not known"
+        change = seen.rows - before.rows
+        share = f"{change / before.rows:+.1%}" if before.rows else "none before"
+        told = f"{seen.rows} rows after {before.rows} ({share})"
+        is_less = self.less is not None and -change > self.less * before.rows
+        is_more = self.more is not None and change > self.more * before.rows
+        return not (is_less or is_more), told
+
+
+@dataclass(frozen=True)
+class SameSchema:
+    """All files have one schema, that of the publication before if there is one."""
+
+    def judge(self, seen: Audited) -> Told:
+        if seen.unknown:
+            return False, _without_footer(seen)
+        if len(seen.schemas) > 1:
+            return False, f"{len(seen.schemas)} schemas: {', '.join(sorted(seen.schemas))}"
+        before = seen.previous
+        if before is None or not before.schemas:
+            return True, f"schema {''.join(seen.schemas) or 'of no file'}, and none is known of before"
+        if differing := sorted(seen.schemas.keys() - before.schemas.keys()):
+            return False, f"schema {differing[0]}, and before {', '.join(sorted(before.schemas))}"
+        return True, f"schema {''.join(seen.schemas) or 'of no file'}"
+
+
+@dataclass(frozen=True)
+class CompatibleSchema:
+    """Every file has the columns of the publication before, with the same types or wider ones.
+
+    Further columns must be such that may be null.
+    """
+
+    def judge(self, seen: Audited) -> Told:
+        if seen.unknown:
+            return False, _without_footer(seen)
+        if seen.previous is None:
+            return True, "nothing was published before"
+        for old in seen.previous.schemas.values():
+            for new in seen.schemas.values():
+                if (problem := _incompatible(old, new)) is not None:
+                    return False, problem
+        return True, f"{len(seen.schemas)} schemas"
+
+
+def _incompatible(old: Schema, new: Schema) -> str | None:
+    if old.fingerprint == new.fingerprint:
+        return None
+    if not old.fields or not new.fields:
+        return f"the columns of schema {(new if old.fields else old).fingerprint} are not known"
+    columns = {one.path: one for one in new.fields}
+    for one in old.fields:
+        found = columns.pop(one.path, None)
+        if found is None:
+            return f"column {one.name} is not there any more"
+        if found.type != one.type and found.type not in _WIDER.get(one.type, ()):
+            return f"column {one.name} is {found.type}, and was {one.type}"
+        if found.repeated != one.repeated:
+            return f"column {one.name} is nested otherwise than before"
+    added = [one.name for one in columns.values() if not one.optional]
+    return f"column {added[0]} is new, and may not be null" if added else None
+
+
+@dataclass(frozen=True)
+class NoNulls:
+    """A column has no nulls, or at most this share of all rows."""
+
+    column: str
+    share: float = 0.0
+
+    def judge(self, seen: Audited) -> Told:
+        nulls = rows = 0
+        for one in seen.files():
+            column = one.footer.column(self.column) if one.footer is not None else None
+            if one.footer is None or (one.footer.rows and (column is None or column.nulls is None)):
+                return False, f"{one.key} does not tell the nulls of {self.column}"
+            nulls, rows = nulls + ((column.nulls or 0) if column else 0), rows + one.footer.rows
+        return nulls <= self.share * rows, f"{nulls} nulls in {rows} rows"
+
+
+@dataclass(frozen=True)
+class Range:
+    """All values of a column lie between two, these included; nulls do not count. None for no bound."""
+
+    column: str
+    min: Any = None
+    max: Any = None
+
+    def judge(self, seen: Audited) -> Told:
+        least: Any = None
+        greatest: Any = None
+        for one in seen.files():
+            column = one.footer.column(self.column) if one.footer is not None else None
+            if one.footer is not None and not one.footer.rows:
+                continue
+            if column is not None and column.min is None and column.nulls == (one.footer and one.footer.rows):
+                continue
+            if column is None or column.min is None:
+                return False, f"{one.key} does not tell the values of {self.column}"
+            least = column.min if least is None else min(least, column.min)
+            greatest = column.max if greatest is None else max(greatest, column.max)
+        if least is None:
+            return True, "no values"
+        told = f"from {least} to {greatest}"
+        try:
+            passed = (self.min is None or self.min <= least) and (self.max is None or greatest <= self.max)
+        except TypeError:
+            return False, f"{told}, which cannot be compared with the bounds"
+        return bool(passed), told
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """Every file lies in a partition of these values: ``Partitions("day", ["2026-01-01"])``."""
+
+    column: str
+    values: Collection[str]
+
+    def judge(self, seen: Audited) -> Told:
+        found: set[str] = set()
+        for one in seen.files():
+            value = one.partition.get(self.column)
+            if value is None or value not in self.values:
+                where = "no partition" if value is None else f"partition {self.column}={value}"
+                return False, f"{one.key} lies in {where}"
+            found.add(value)
+        return True, f"{len(found)} partitions"
+
+
+@dataclass(frozen=True)
+class Check:
+    """Whatever a function says: None or True lets the job be published, False or a text does not."""
+
+    function: Callable[[Audited], bool | str | None]
+    name: str = ""
+
+    def judge(self, seen: Audited) -> Told:
+        said = self.function(seen)
+        if isinstance(said, str):
+            return False, said
+        return said is None or bool(said), "" if said is None else f"returned {said}"
+
+    def __str__(self) -> str:
+        return self.name or getattr(self.function, "__name__", repr(self.function))
+
+
+def _without_footer(seen: Audited) -> str:
+    first = next(one.key for one in seen.files() if one.footer is None)
+    return f"{seen.unknown} of {seen.count} files say nothing of themselves, such as {first}"

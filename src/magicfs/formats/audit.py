@@ -1,0 +1,92 @@
+"""What an audit said of a job before it was published: in its job object, and then in its manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from magicfs.formats.document import with_unknown
+from magicfs.formats.fields import Fields
+
+__all__ = ["Audit", "Verdict"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What one rule said.
+
+    Attributes:
+        rule: The rule, as it was given.
+        passed: Whether it lets the job be published.
+        told: What it found.
+    """
+
+    rule: str
+    passed: bool
+    told: str = ""
+    unknown: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """What all rules of a job said.
+
+    Attributes:
+        verdicts: In the order of the rules.
+        against: The job published before, that the rules compared with; None if there was none.
+        audited_ms: When that was, in milliseconds since the epoch.
+        accepted: Why somebody has published the job although it had failed; None if nobody has.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    against: str | None = None
+    audited_ms: int = 0
+    accepted: str | None = None
+    unknown: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Whether all rules let the job be published."""
+        return all(one.passed for one in self.verdicts)
+
+    @property
+    def failures(self) -> tuple[Verdict, ...]:
+        """The verdicts of the rules that do not."""
+        return tuple(one for one in self.verdicts if not one.passed)
+
+    def __str__(self) -> str:
+        said = self.verdicts if self.passed else self.failures
+        return "; ".join(f"{one.rule}: {one.told}" for one in said)
+
+    @classmethod
+    def from_fields(cls, fields: Fields) -> Audit:
+        """Read the JSON object."""
+        return cls(
+            verdicts=tuple(
+                Verdict(
+                    rule=one.required_text("rule"),
+                    passed=one.flag("passed", default=False),
+                    told=one.text("told"),
+                    unknown=one.rest(),
+                )
+                for one in fields.objects("verdicts")
+            ),
+            against=fields.nullable_job_id("against"),
+            audited_ms=fields.required_integer("audited", minimum=0),
+            accepted=fields.nullable_text("accepted"),
+            unknown=fields.rest(),
+        )
+
+    def to_document(self) -> dict[str, object]:
+        """The JSON object."""
+        document: dict[str, object] = {
+            "verdicts": [
+                with_unknown({"rule": one.rule, "passed": one.passed, "told": one.told}, one.unknown)
+                for one in self.verdicts
+            ],
+            "against": self.against,
+            "audited": self.audited_ms,
+        }
+        if self.accepted is not None:
+            document["accepted"] = self.accepted
+        return with_unknown(document, self.unknown)
