@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import magicfs
 from magicfs.cli.main import main
 from magicfs.datasets import commit
 from magicfs.datasets.connection import open_destination
-from magicfs.datasets.drop import Order, drop_files
+from magicfs.datasets.drop import Order, choose, drop_files
 from magicfs.datasets.expire import expire_kept
+from magicfs.datasets.read import current_view
 from magicfs.errors import CommitDenied, MagicError, ObjectNotFound, UsageError
 from magicfs.formats.job_object import Chunk, JobObject
 from magicfs.manifests import chain
@@ -406,3 +409,55 @@ async def _tried(engine: Any, place: Any, order: Order) -> str:
     except MagicError as error:
         return type(error).__name__
     return "dropped" if done.job_id else "nothing"
+
+
+def publish_table(scene: JobScene, values: list[Any], **how: Any) -> None:
+    table = pa.table({"n": values, "ratio": [0.5] * len(values), "when": [date(2026, 1, 2)] * len(values)})
+    how = {"conflict": "append", "footers": True, "filesystem": scene.filesystem} | how
+    magicfs.write(table, scene.url, **how)
+
+
+@pytest.mark.parametrize(
+    ("where", "left"),
+    [
+        ("n < 10", [[10, 11], [20, None]]),
+        ("n >= 10 and \"when\" = '2026-01-02'", [[1, 2], [20, None]]),
+        ("n is not null and n > 5", [[1, 2], [20, None]]),
+        ("\"when\" < '2026-01-02'", [[1, 2], [10, 11], [20, None]]),
+        ("\"when\" <= '2026-01-02'", []),
+    ],
+)
+def test_files_are_chosen_by_what_their_footers_say(plain: JobScene, where: str, left: list[Any]) -> None:
+    for values in ([1, 2], [10, 11], [20, None]):
+        publish_table(plain, values)
+    if "n >= 10" in where or "n is not null" in where:
+        with pytest.raises(UsageError, match="may hold rows"):
+            drop(plain, where="n >= 10")
+        where += " and n < 20"
+    drop(plain, where=where)
+    found = magicfs.dataset(plain.url, filesystem=plain.filesystem, schema=pa.schema({"n": pa.int64()}))
+    assert sorted(found.to_table()["n"].to_pylist(), key=str) == sorted(
+        (one for file in left for one in file), key=str
+    )
+
+
+@pytest.mark.parametrize(("where", "footers"), [("ratio < 1", True), ("n < 10", False)])
+def test_bounds_that_prove_nothing_refuse_the_drop(plain: JobScene, where: str, footers: bool) -> None:
+    publish_table(plain, [1, 2], footers=footers)
+    with pytest.raises(UsageError, match="nothing was changed"):
+        drop(plain, where=where)
+
+
+def test_the_footer_of_a_file_that_was_replaced_since_counts_for_nothing(plain: JobScene) -> None:
+    publish_table(plain, [1, 2], conflict="replace", unique_names=False)
+    destination = open_destination(plain.url, None, plain.filesystem)
+    before = destination.run(current_view)
+    [(key, was)] = [(key, one) for key, one in before.files.items() if key.endswith(".parquet")]
+    publish_table(plain, [1, 2, 99], conflict="replace", unique_names=False)
+    [now] = [one for name, one in destination.run(current_view).files.items() if name == key]
+    footer = magicfs.footers(plain.url, filesystem=plain.filesystem)[key]
+    order = Order.of(where="n < 200")
+    location = paths.parse_url(plain.url)
+    assert choose(location, order, {key: now}, None, {key: (now, footer)})
+    with pytest.raises(UsageError, match="may hold rows"):
+        choose(location, order, {key: now}, None, {key: (was, footer)})

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from os import PathLike
+from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID, uuid4
 
@@ -14,13 +15,15 @@ from fsspec.spec import AbstractFileSystem
 from magicfs.datasets.commit_or_abort import commit_or_abort
 from magicfs.datasets.connection import on_destination, told_as_newest
 from magicfs.datasets.file_facts import PublishedFile, columns_of, published_file
+from magicfs.datasets.footers import footers_of_view
 from magicfs.datasets.history import job_as_of
 from magicfs.datasets.read import current_view, shown_files
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
+from magicfs.formats.footer import Footer
 from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests import chain
-from magicfs.manifests.chain import READING
+from magicfs.manifests.chain import READING, View
 from magicfs.protocol import ids
 from magicfs.protocol.conflict import is_data
 from magicfs.protocol.layout import WorkLayout
@@ -95,9 +98,9 @@ def drop(
         partitions: Directories relative to the destination, such as ``"day=2026-01-01"``, with all below.
         jobs: Publications whose files are meant, as far as they are still shown: job ids, run ids or tags.
         where: A condition such as ``"day < '2026-01-01'"`` on the values of Hive partitions, and on what the
-            manifests know of files (``file.size``, ``file.name``, ``file.key``, and columns of which they
-            bear statistics): files all of whose rows meet it. Or a function that is given a
-            ``PublishedFile``.
+            manifests know of files (``file.size``, ``file.name``, ``file.key``, and with ``footers=True``
+            the columns of which there are statistics; dates are text): files all of whose rows meet it. Or a
+            function that is given a ``PublishedFile``.
         dry_run: Change nothing; report what would be dropped.
         keep_replaced: For how long the files stay where they are, such as ``"7d"``, so that this can be
             rolled back. By default they are deleted.
@@ -187,15 +190,17 @@ async def drop_files(
 ) -> DropReport:
     """``drop``, on the store's loop."""
     of_jobs = await _files_of_jobs(engine, location, order.jobs) if order.jobs else None
+    view = await current_view(engine, location)
+    known = await _footers(engine, location, order, view)
 
     def choice(shown: Mapping[str, ManifestFile]) -> dict[str, ManifestFile]:
-        return choose(location, order, shown, of_jobs)
+        return choose(location, order, shown, of_jobs, known)
 
     def report(job: str | None, files: Mapping[str, ManifestFile], **how: Any) -> DropReport:
         names, size = tuple(sorted(files)[:_NAMED_MAX]), sum(one.size for one in files.values())
         return DropReport(location.url, job, len(files), size, names, keep_replaced_ms is not None, **how)
 
-    found = choice(shown_files(location, await current_view(engine, location)))
+    found = choice(shown_files(location, view))
     if dry_run or (not found and run_id is None):
         return report(None, found)
     context = JobContext(
@@ -239,8 +244,9 @@ def choose(
     order: Order,
     shown: Mapping[str, ManifestFile],
     of_jobs: Mapping[str, Sequence[ManifestFile]] | None,
+    known: Mapping[str, _Known] = MappingProxyType({}),
 ) -> dict[str, ManifestFile]:
-    """What an order means of the files that a dataset shows.
+    """What an order means of the files that a dataset shows, of some of which the footers are known.
 
     Raises UsageError if that cannot be told, or a file holds other rows, too.
     """
@@ -258,7 +264,11 @@ def choose(
         function = order.function
         return {key: file for key, file in found.items() if function(published_file(file))}
     assert order.condition is not None
-    return dict(_meeting(location, order.condition, found))
+    return dict(_meeting(location, order.condition, found, known))
+
+
+_Known = tuple[ManifestFile, Footer | None]
+"""A file, and what it says of itself."""
 
 
 def _parents(key: str) -> Iterator[str]:
@@ -271,12 +281,16 @@ def _is_one(file: ManifestFile, other: ManifestFile) -> bool:
 
 
 def _meeting(
-    location: Location, condition: Condition, files: Mapping[str, ManifestFile]
+    location: Location,
+    condition: Condition,
+    files: Mapping[str, ManifestFile],
+    known: Mapping[str, _Known],
 ) -> Iterator[tuple[str, ManifestFile]]:
     unknown: list[str] = []
     names = set[str]()
     for key, file in files.items():
-        columns = columns_of(file)
+        of_file, footer = known.get(key, (file, None))
+        columns = columns_of(file, footer if _is_one(file, of_file) else None)
         answer = condition.of_file(columns)
         if answer == "all":
             yield key, file
@@ -291,6 +305,18 @@ def _meeting(
             "changed; drop whole files by another condition, or publish those files anew by a job with "
             "conflict='replace_partitions'"
         )
+
+
+async def _footers(engine: Engine, location: Location, order: Order, view: View) -> dict[str, _Known]:
+    """The footers of the files that a view shows, if a condition asks about more than their keys tell."""
+    names = set(order.condition.names) if order.condition is not None else set[str]()
+    asked = {
+        key: one for key, one in view.files.items() if is_data(key, "") and names - columns_of(one).keys()
+    }
+    if not asked:
+        return {}
+    found = await footers_of_view(engine, location, view.head.job_id, asked)
+    return {key: (asked[key], footer) for key, footer in found.items()}
 
 
 async def _files_of_jobs(

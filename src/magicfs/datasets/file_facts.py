@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Final
 from urllib.parse import unquote
 
+from magicfs.formats.footer import Column, Footer
 from magicfs.formats.manifest import ManifestFile
 from magicfs.protocol.row_condition import Values
 
@@ -47,11 +50,30 @@ def partition_values(key: str) -> dict[str, str | None]:
     return found
 
 
-def columns_of(file: ManifestFile) -> dict[str, Values]:
-    """What is known of the columns of a file, its partitions among them, and of ``file.size``, ``file.name``
-    and ``file.key``.
+def columns_of(file: ManifestFile, footer: Footer | None = None) -> dict[str, Values]:
+    """What is known of the columns of a file: by its footer, by its partitions, and ``file.size``,
+    ``file.name`` and ``file.key``.
     """
-    columns = {name: Values.one(value) for name, value in partition_values(file.key).items()}
+    columns: dict[str, Values] = {}
+    if footer is not None:
+        found = footer.columns.items()
+        columns = {name: _values(one, footer.rows) for name, one in found if not one.field.repeated}
+    columns |= {name: Values.one(value) for name, value in partition_values(file.key).items()}
     name = file.key.rpartition("/")[2]
     facts = {"file.size": file.size, "file.name": name, "file.key": file.key}
     return {key: Values.one(value) for key, value in facts.items()} | columns
+
+
+def _values(column: Column, rows: int) -> Values:
+    nulls = column.nulls is None or column.nulls > 0
+    return Values(_bound(column.min), _bound(column.max), nulls=nulls, values=column.nulls != rows)
+
+
+def _bound(value: Any) -> Any:
+    """A bound as conditions compare it, which write a date as text; None for what they cannot.
+
+    Of floats too: bounds leave NaN out, which is greater than all, or not comparable, as an engine likes.
+    """
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value.isoformat()
+    return value if isinstance(value, bool | int | str | Decimal) else None

@@ -22,7 +22,7 @@ from magicfs.manifests.chain import READING
 from magicfs.protocol.conflict import is_data
 from magicfs.protocol.paths import Location
 
-__all__ = ["footers", "footers_at"]
+__all__ = ["footers", "footers_at", "footers_of_view"]
 
 
 def footers(
@@ -63,9 +63,16 @@ async def footers_at(
 ) -> dict[str, Footer | None]:
     """``footers``, on the store's loop."""
     start, shown = await _shown(engine, location, last=last, as_of=as_of)
-    below = chain.chain(engine.store, location.key, READING, start=start, hidden="readable")
-    found = await lists.footers_of_files(engine.store, location.key, below, shown)
+    found = await footers_of_view(engine, location, start, shown)
     return {key: found.get(key) for key in sorted(shown) if is_data(key, "")}
+
+
+async def footers_of_view(
+    engine: Engine, location: Location, start: str, files: Mapping[str, ManifestFile]
+) -> dict[str, Footer]:
+    """The footers of some files, of those that have one, from a job on down the chain."""
+    below = chain.chain(engine.store, location.key, READING, start=start, hidden="readable")
+    return await lists.footers_of_files(engine.store, location.key, below, files)
 
 
 async def _shown(
