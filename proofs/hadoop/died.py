@@ -9,7 +9,7 @@ import fsspec
 
 from magicfs.testing.fault_proxy import Action, Rule
 from proofs.hadoop.crossings import case
-from proofs.hadoop.ground import Ground, Place, Wrong, check, does, in_background, rows_of, said
+from proofs.hadoop.ground import Ground, Place, Wrong, check, does, in_background, is_told, rows_of, said
 
 __all__: list[str] = []
 
@@ -111,7 +111,7 @@ def _killed_after_five_of_sixteen_completes(ground: Ground) -> None:
     before = place.below(), place.uploads()
     status, text = said("recover", place.url)
     check(status, 1, "recover")
-    _is_told(text, place, "8 tasks, 16 files", "5 of the files, by its driver", "11 uploads that are open")
+    is_told(text, place, "8 tasks, 16 files", "5 of the files, by its driver", "11 uploads that are open")
     check((place.below(), place.uploads()), before, "after recover")
     does("commit", place.url, "--job", place.job, "--driver-is-dead")
     place.holds(rows_of("jvm", _EIGHT), "commit")
@@ -126,7 +126,7 @@ def _half_published_is_never_swept(ground: Ground) -> None:
     before = place.below(), place.uploads(), place.rows()
     status, text = said("abort", place.url, "--job", place.job, "--driver-is-dead")
     check(status, 4, "abort")
-    _is_told(text, place, "5 of 16 files", "magicfs commit")
+    is_told(text, place, "5 of 16 files", "magicfs commit")
     check((place.below(), place.uploads(), place.rows()), before, "after an abort that was denied")
     fsspec.filesystem("s3").rm([f"{place.bucket}/{place.key}/{name}" for name in place.files()])
     does("abort", place.url, "--job", place.job, "--driver-is-dead")
@@ -159,7 +159,7 @@ def _staging_job(ground: Ground) -> None:
             place = ground.place("a")
             ground.runs(committer, place, parts=parts, end="none")
             named = ("--job", place.job, "--cluster-directory", ground.cluster)
-            _is_told(said("recover", place.url, *named)[1], place, "4 tasks, 8 files", "8 uploads")
+            is_told(said("recover", place.url, *named)[1], place, "4 tasks, 8 files", "8 uploads")
             check(said("abort", place.url, "--job", place.job)[0], 2, "abort without the promise")
             check(said(end, place.url, *named)[0], 2, f"{end} without the promise")
             does(end, place.url, *named, "--driver-is-dead")
@@ -171,7 +171,7 @@ def _staging_job(ground: Ground) -> None:
 def _staging_job_killed_after_five_of_sixteen_completes(ground: Ground) -> None:
     place = _half_published(ground, "directory")
     named = ("--job", place.job, "--cluster-directory", ground.cluster)
-    _is_told(
+    is_told(
         said("recover", place.url, *named)[1], place, "8 tasks, 16 files", "5 of the files, by its driver"
     )
     status, text = said("abort", place.url, *named, "--driver-is-dead")
@@ -196,9 +196,3 @@ def _half_published(ground: Ground, committer: str = "magic") -> Place:
     ground.counts["kills"] += 1
     check((len(place.files()), len(place.uploads())), (5, 11), "files and uploads when it was killed")
     return place
-
-
-def _is_told(text: str, place: Place, *told: str) -> None:
-    for one in (place.job, *told):
-        if one not in text:
-            raise Wrong(f"{one!r} is not told: {text[:1500]}")

@@ -24,13 +24,26 @@ from magicfs.testing.bucket_view import is_hidden
 from magicfs.testing.fault_proxy import FaultProxy
 from magicfs.testing.servers import Server
 
-__all__ = ["BUCKET", "FILES", "ROWS", "Ground", "Place", "Wrong", "check", "rows_of", "task_name"]
+__all__ = [
+    "BUCKET",
+    "FILES",
+    "QUICK_JVM",
+    "ROWS",
+    "Ground",
+    "Place",
+    "Wrong",
+    "check",
+    "rows_of",
+    "task_name",
+]
 
 BUCKET: Final = "crossings"
 FILES: Final = 2
 ROWS: Final = 3
 _HOSTILE: Final = "días 50% + 1"
-_QUICK_JVM: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+QUICK_JVM: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+"""Options of a JVM that lives for seconds."""
+
 _numbers = itertools.count()
 
 
@@ -207,7 +220,7 @@ class Ground:
         """A JVM of its own behind a proxy, which has met the bucket already."""
         with FaultProxy(self.server.endpoint) as proxy:
             led = self.options() | {"fs.s3a.endpoint": proxy.endpoint, "fs.s3a.committer.threads": "1"}
-            peer = Peer(self.jars, led | options, self.directory, _QUICK_JVM)
+            peer = Peer(self.jars, led | options, self.directory, QUICK_JVM)
             try:
                 peer.ask("put", f"s3a://{BUCKET}/warm/{uuid4()}", "warm")
                 proxy.clear()
@@ -263,6 +276,13 @@ def does(*words: str) -> str:
     if status:
         raise Wrong(f"magicfs {' '.join(words)}: status {status}: {text[:1500]}")
     return text
+
+
+def is_told(text: str, place: Place, *told: str) -> None:
+    """Raise Wrong unless a text names the place's job and has all of this."""
+    for one in (place.job, *told):
+        if one not in text:
+            raise Wrong(f"{one!r} is not told: {text[:1500]}")
 
 
 def in_background(work: Callable[[], Mapping[str, Any]]) -> Any:

@@ -36,6 +36,7 @@ from proofs.hadoop import (
     handed_over,
     kills,
     mixed,
+    spark_died,
     we_read,
 )
 from proofs.hadoop.ground import BUCKET, Ground
@@ -44,7 +45,8 @@ __all__ = ["OLDER", "PARTS", "main"]
 
 OLDER: Final = "3.3.6"
 PARTS: Final = ("a", "b", "c", "d", "e", "kills", "conflicts")
-_MODULES: Final = (died, handed_over, mixed, hadoop_reads, we_read)  # their cases enter themselves
+# Their cases enter themselves.
+_MODULES: Final = (died, spark_died, handed_over, mixed, hadoop_reads, we_read)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

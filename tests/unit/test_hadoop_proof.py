@@ -17,6 +17,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "hadoop.md"
 
 def test_every_crossing_has_cases_and_conflict_modes_have_eighty() -> None:
     assert all(CASES[letter] for letter in "abcde")
+    assert "_spark_killed_after_five_of_sixteen_completes" in [case.__name__ for case in CASES["a"]]
     names = [case.name for case in conflicts.CASES]
     assert len(names) == len(set(names)) >= 80
     assert {case.theirs for case in conflicts.CASES} == {"fail", "append", "replace"}
