@@ -34,7 +34,7 @@ from magicfs.errors import AuditFailed, CommitDenied, CommitFailed, ProtocolViol
 from magicfs.formats.audit import Audit
 from magicfs.formats.job_object import JobObject
 from magicfs.protocol import paths
-from magicfs.protocol.ids import job_id
+from magicfs.protocol.ids import job_id, task_id
 from magicfs.report import RecoveredJob
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind
@@ -185,6 +185,29 @@ class TestQuarantine:
         with pytest.raises(CommitDenied, match="in quarantine"):
             plain.lived(lambda: committer.commit_job([], None))
         assert held(plain, job).is_quarantined
+
+    def test_who_has_no_token_publishes_nothing_else_once_it_is_accepted(self, plain: JobScene):
+        a_hundred(plain)
+        job = dropped(plain)
+        before = plain.data()
+        committer = registry.make("magic", job.spec.context, plain.engine(Traffic([])))
+        late = magicfs.Task(job.spec, task_id(0)).setup()
+        late.filesystem.pipe_file(f"{late.path}/other.parquet", parquet(1))
+        others = [late.commit()]
+        place = paths.parse_url(plain.url)
+        moved = Traffic(
+            [Fault(Kind.CRASH_AFTER, operation="put", prefix=job.spec.context.layout.job_object_key)]
+        )
+        engine = plain.engine(moved)
+        assert plain.lived(lambda: commit_listed(engine, place, job.id, accept="weekend")) is None
+        there = held(plain, job)
+        assert there.audit is not None
+        assert (there.state, there.audit.accepted) == ("open", "weekend")
+        with pytest.raises(CommitDenied, match="accepted after its audit had failed"):
+            plain.lived(lambda: committer.commit_job(others, None))
+        assert plain.data() == before
+        assert accept(plain, job, None).files == 2
+        assert rows_shown(plain) == [30, 40]
 
     def test_a_newer_run_takes_its_place(self, plain: JobScene):
         a_hundred(plain)

@@ -32,7 +32,15 @@ from magicfs.transaction.outcome import ended
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobMoved, JobRecord, JobVersion, new_token, now_ms, read_record
 
-__all__ = ["Auditing", "GivenRule", "OnFailure", "accept", "judge", "refuse_quarantined"]
+__all__ = [
+    "Auditing",
+    "GivenRule",
+    "OnFailure",
+    "accept",
+    "judge",
+    "refuse_quarantined",
+    "refuse_without_token",
+]
 
 _LOGGER = logging.getLogger("magicfs")
 
@@ -203,6 +211,20 @@ def refuse_quarantined(context: JobContext, version: JobVersion) -> None:
             f"job {context.job} is in quarantine, for {version.job.reason}; nothing was changed; magicfs "
             f"commit {context.url} --job {context.job} --accept REASON publishes it all the same, magicfs "
             "abort discards it"
+        )
+
+
+def refuse_without_token(context: JobContext, version: JobVersion, driver: str | None) -> None:
+    """Raise CommitDenied for a job that somebody has accepted, unless its driver says who it is.
+
+    What was accepted is what was judged, and whoever has no token may bring something else.
+    """
+    said = version.job.audit
+    if driver is None and said is not None and not said.passed:
+        raise CommitDenied(
+            f"job {context.job} was accepted after its audit had failed, and is left to whoever accepted it; "
+            f"nothing was changed; magicfs commit {context.url} --job {context.job} goes on, magicfs abort "
+            "discards it"
         )
 
 

@@ -187,6 +187,7 @@ class JobTransaction:
                 check_driver(self.context, version, driver)
             if version is not None and version.job.state in BEFORE_COMMIT:
                 audit.refuse_quarantined(self.context, version)
+                audit.refuse_without_token(self.context, version, driver)
                 output = await self._loaded(load, record, version)
                 if not output.names and (success := await self._seen_of_jvm()) is not None:
                     # A staging committer of Hadoop's, which leaves our job object.
