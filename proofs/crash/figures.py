@@ -90,6 +90,7 @@ class Figures:
     model: dict[str, Any] = field(default_factory=dict)
     sides: Sides = field(default_factory=Sides)
     past: PastTally = field(default_factory=PastTally)
+    audits: PastTally = field(default_factory=PastTally)
 
     @classmethod
     def of(cls, kind: str) -> Figures:
@@ -128,6 +129,8 @@ class Figures:
                 self.without_swap_violations += result
             case "past", PastTally():
                 self.past.add(result)
+            case "audits", PastTally():
+                self.audits.add(result)
             case "classic", Tally():
                 self.classic.setdefault(result.name, []).append(result)
             case kind, Grid():
@@ -159,7 +162,8 @@ class Figures:
     def violations(self) -> int:
         """Of invariants, of promises that were made, and of the model."""
         classic = sum(max(1, len(one.seen)) for one in self.broken)
-        found = len(self.findings) + len(self.sides.troubles) + len(self.past.findings)
+        found = len(self.findings) + len(self.sides.troubles)
+        found += len(self.past.findings) + len(self.audits.findings)
         return found + classic + int(self.model.get("violations", 0))
 
     def document(self, targets: Targets, seconds: float) -> dict[str, Any]:
@@ -178,6 +182,7 @@ class Figures:
             "elsewhere_jobs": self.elsewhere.jobs,
             "sides": self.sides.table(),
             "past": self.past.to_dict(),
+            "audits": self.audits.to_dict(),
             "mutants": len(self.caught),
             "mutants_caught": caught,
             "model_states": self.model.get("states", 0),
@@ -189,7 +194,7 @@ class Figures:
         }
         is_whole = self.sides.whole or "magic" not in self.driven
         ok = not self.violations and caught == len(self.caught) == targets.mutants and self._reaches(targets)
-        return figures | {"ok": ok and is_whole and self.past.ok}
+        return figures | {"ok": ok and is_whole and self.past.ok and self.audits.ok}
 
     def _committers(self) -> dict[str, dict[str, Any]]:
         names = ("single_cuts", "pairs", "simulated_jobs", "violations")
@@ -258,10 +263,11 @@ def tell(figures: Figures) -> None:
         say(f"\nviolations: {dict(kinds)}")
     for finding in figures.findings[:_SHOWN]:
         say(str(finding))
-    for text in figures.past.findings[:_SHOWN]:
-        say(text)
-    for name in figures.past.missed:
-        say(f"mutant {name}: NOT CAUGHT")
+    for tally in (figures.past, figures.audits):
+        for text in tally.findings[:_SHOWN]:
+            say(text)
+        for name in tally.missed:
+            say(f"mutant {name}: NOT CAUGHT")
 
 
 def _tell_promises(tallies: Sequence[Tally]) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
 from proofs.crash import classic, dropped, elsewhere, grid, other_stores
+from proofs.crash.audit_cuts import audit_units, work_audit
 from proofs.crash.classic import CLASSIC
 from proofs.crash.disk import move_to, room
 from proofs.crash.drawing import DRIVEN
@@ -63,7 +64,8 @@ on other stores than S3. "sides" counts for each side of the world (a: maintenan
 names, d: the public API, e: sizes) settings, scenes, mutants, and mutants that this side caught and one job
 with its rivals did not; an empty cell makes "ok" false. "past" are
 rollbacks, expiries and jobs that keep what they replace: cuts, pairs, rollbacks beside others, and mutants of
-these places. Of directory and partitioned every single cut is made; pairs are those of some settings, drawn
+these places; "audits" are jobs whose audit fails, and which are held, accepted or discarded, likewise.
+Of directory and partitioned every single cut is made; pairs are those of some settings, drawn
 by --first, all pairs of each. With --store gcs, azure, local or
 wire the three run on a model of such a store: every single cut, pairs of some settings, simulations in the
 company of each side, and the mutants that such a store can show.
@@ -100,6 +102,9 @@ def work(unit: _Unit) -> tuple[_Unit, Any]:
         case "past":
             _be_silent()
             return unit, work_past(*what)
+        case "audits":
+            _be_silent()
+            return unit, work_audit(*what)
         case "classic":
             _be_silent()
             return unit, classic.hold(*what)
@@ -159,6 +164,7 @@ def units(committers: Collection[str], *, quick: bool, targets: Targets, first: 
         made += seeds_of("company", ("names", "names-"), first, targets.elsewhere // _NAMED)
         made += seeds_of("elsewhere", ("",), first, targets.elsewhere)
         made += past_units(quick=quick)
+        made += audit_units(quick=quick)
     for committer in DRIVEN:
         if committer in committers:
             seeds = targets.simulated_jobs if committer == "magic" else targets.staged_jobs

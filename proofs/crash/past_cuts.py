@@ -15,7 +15,7 @@ from proofs.crash.patching import patched
 from proofs.crash.processes import Outcome
 from proofs.crash.wrong_past import PAST_MUTANTS, Other, WrongPast
 
-__all__ = ["MODELS", "PastTally", "beside", "cut_past", "hunt_past", "past_units", "work_past"]
+__all__ = ["MODELS", "PastTally", "beside", "cut_past", "cuts", "hunt_past", "past_units", "work_past"]
 
 MODELS: Final = ("full", "local")
 """A store with If-Match, and one without."""
@@ -90,13 +90,14 @@ def work_past(kind: str, *what: Any) -> PastTally:
 def cut_past(model: str, deed: Deed, *, step: int = 1, pairs: bool = True) -> PastTally:
     """Cut it at every request, bring it to its end; cut that at every request, and end that as well."""
     tally = PastTally()
-    for _ in _cuts(tally, PastScene.begin(model, deed), step, pairs=pairs):
+    for _ in cuts(tally, PastScene.begin(model, deed), step, pairs=pairs):
         pass
     return tally
 
 
-def _cuts(tally: PastTally, whole: PastScene, step: int, *, pairs: bool) -> Iterator[None]:
-    model, deed = whole.model, whole.deed
+def cuts(tally: PastTally, whole: PastScene, step: int, *, pairs: bool) -> Iterator[None]:
+    """Do what ``cut_past`` does, of any scene, and give way wherever something may have been found."""
+    model, deed = whole.model, whole.name
     first = whole.at(whole.world, seen_new=False)
     first.watch(record=True)
     outcome = first.stage(first.play())
@@ -206,7 +207,7 @@ def hunt_past(wrong: WrongPast, seeds: int = 400) -> list[str]:
             tally = PastTally()
             with sound():
                 whole = PastScene.begin("full", deed)
-            for _ in _cuts(tally, whole, 1, pairs=True):
+            for _ in cuts(tally, whole, 1, pairs=True):
                 if tally.findings:
                     return tally.findings
         for other in wrong.beside:

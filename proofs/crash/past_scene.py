@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 from magicfs import datasets
 from magicfs.committers import registry
@@ -97,7 +97,7 @@ class PastScene:
     cuts: int = 0
 
     @classmethod
-    def begin(cls, model: str, deed: Deed) -> PastScene:
+    def begin(cls, model: str, deed: Deed) -> Self:
         """The world before the deed."""
         world = SnapshotWorld(Clock(START))
         scene = cls(model, deed, world, JobId("0000000f-8a4b-4f0e-9d5a-0c1b2a3d4e5f"))
@@ -146,7 +146,7 @@ class PastScene:
         expiry = self.process("expiry")
         assert (await expiry.play(expire_kept(expiry.engine, PLACE))).died
 
-    def at(self, world: SnapshotWorld, seen_new: bool) -> PastScene:
+    def at(self, world: SnapshotWorld, seen_new: bool) -> Self:
         """The scene at a moment, all processes dead."""
         copy = SnapshotWorld(Clock(world.clock()), world)
         return replace(
@@ -262,7 +262,7 @@ class PastScene:
         process = self.process(name)
         return await process.play(self.program(process))
 
-    def program(self, process: Process) -> Coroutine[Any, Any, JobReport | ExpireReport]:
+    def program(self, process: Process) -> Coroutine[Any, Any, JobReport | ExpireReport | None]:
         """What is done, as a process does it; a second call is the same call again."""
         match self.deed:
             case "rollback" | "rollback to what is marked":
@@ -320,11 +320,16 @@ class PastScene:
         return await committer.commit_job([commit], setup.driver)
 
     @property
+    def name(self) -> str:
+        """What is done, for people."""
+        return self.deed
+
+    @property
     def is_call(self) -> bool:
         """Whether it is one call, which can be made again."""
         return self.deed in {*EXPIRES, *ROLLBACKS}
 
-    def beside(self, job: JobId, deed: Deed) -> PastScene:
+    def beside(self, job: JobId, deed: Deed) -> Self:
         """Another one who does something in the same world at once."""
         other = replace(self, job=job, deed=deed, violations=[], moments=[])
         other.traffic = self.traffic

@@ -1,0 +1,136 @@
+"""The mutants of quarantine: each is one line of shipped code, made wrong, and where it must be noticed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from proofs.crash.audit_scene import Step
+
+__all__ = ["AUDIT_MUTANTS", "Rival", "WrongAudit"]
+
+Rival = Literal["recover", "rerun", "discard", "accept", "append", "replace"]
+"""Who meets somebody who judges or accepts a job: a recovery, a job of the same run, one who discards or
+accepts the job, another job that appends or replaces."""
+
+_AUDIT: Final = "magicfs.transaction.audit"
+_COMMIT: Final = "magicfs.datasets.commit"
+
+
+@dataclass(frozen=True, slots=True)
+class WrongAudit:
+    """One wrong line.
+
+    Attributes:
+        name: What is wrong.
+        module: Where.
+        line: What it says.
+        instead: What it says instead.
+        steps: What is cut to notice it.
+        beside: Who is beside whom to notice it.
+    """
+
+    name: str
+    module: str
+    line: str
+    instead: str
+    steps: tuple[Step, ...] = ()
+    beside: tuple[tuple[Step, Rival], ...] = ()
+
+
+AUDIT_MUTANTS: Final = (
+    WrongAudit(
+        "nobody asks for the audit",
+        "magicfs.transaction.driver",
+        "if auditing is not None:",
+        "if False:",
+        ("judge",),
+    ),
+    WrongAudit("a failed audit passes", _AUDIT, "if said.passed:", "if True:", ("judge", "judge and abort")),
+    WrongAudit(
+        "a job that is to be held is discarded",
+        _AUDIT,
+        'if auditing.on_failure == "quarantine":',
+        "if False:",
+        ("judge",),
+    ),
+    WrongAudit(
+        "a job that is to be discarded is held",
+        _AUDIT,
+        'if auditing.on_failure == "quarantine":',
+        "if True:",
+        ("judge and abort",),
+    ),
+    WrongAudit("what was judged is not written down", _AUDIT, "chunks=chunks,", "chunks=(),", ("judge",)),
+    WrongAudit(
+        "a new driver takes over what is in quarantine",
+        _AUDIT,
+        "if version.job.is_quarantined:",
+        "if False:",
+        ("judge",),
+    ),
+    WrongAudit(
+        "whoever has no token commits what somebody has accepted",
+        _AUDIT,
+        "if driver is None and said is not None and not said.passed:",
+        "if False:",
+        ("accept",),
+    ),
+    WrongAudit(
+        "no job is in quarantine",
+        "magicfs.formats.job_object",
+        "is_held = said is not None and not said.passed and said.accepted is None",
+        "is_held = False",
+        ("judge",),
+    ),
+    WrongAudit(
+        "who accepts does not say so",
+        _AUDIT,
+        "await record.move(version, JobState.OPEN, driver=driver, audit=replace(audit, accepted=reason))",
+        "await record.move(version, JobState.OPEN, driver=driver, audit=audit)",
+        ("accept",),
+    ),
+    WrongAudit(
+        "who accepts is not the driver",
+        _AUDIT,
+        "await record.move(version, JobState.OPEN, driver=driver, audit=replace(audit, accepted=reason))",
+        "await record.move(version, JobState.OPEN, audit=replace(audit, accepted=reason))",
+        ("accept",),
+    ),
+    WrongAudit(
+        "what lies there is published in the place of what was judged",
+        "magicfs.datasets.listed_jobs",
+        "if one.job.audit is not None:  # what was judged is what is published",
+        "if False:",
+        ("accept",),
+    ),
+    WrongAudit(
+        "a job in quarantine is published without a reason",
+        _COMMIT,
+        "if job is not None and job.is_quarantined and accept is None:",
+        "if False:",
+        ("discard",),
+    ),
+    WrongAudit(
+        "a recovery discards what is in quarantine",
+        "magicfs.datasets.recover",
+        "if decision is Decision.LEAVE and await was_published(engine, location, one.job_id):",
+        "if decision is Decision.LEAVE and found.is_quarantined:",
+        ("judge", "accept"),
+    ),
+    WrongAudit(
+        "the manifest forgets what the audit said",
+        "magicfs.transaction.publish",
+        "audit=job.audit,",
+        "audit=None,",
+        ("accept",),
+    ),
+    WrongAudit(
+        "a job of the same run leaves what is in quarantine",
+        "magicfs.transaction.others",
+        "return [one for one in rivals if one.job is not None and one.job.run_id == context.run_id]",
+        "return [one for one in rivals if one.job is not None and not one.job.is_quarantined]",
+        beside=(("accept", "rerun"),),
+    ),
+)
+"""Wrong lines, each in what only this room of proofs tries."""
