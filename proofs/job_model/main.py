@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from proofs.job_model.audits import run_audits
 from proofs.job_model.checker import Result, Step, check
 from proofs.job_model.past import run_past
 from proofs.job_model.replay import Replayer
@@ -71,6 +72,7 @@ class Figures:
     rules_broken: int = 0
     found: list[str] = field(default_factory=list)
     past: dict[str, int] = field(default_factory=dict)
+    audits: dict[str, int] = field(default_factory=dict)
     sides: dict[str, Counter[str]] = field(default_factory=lambda: {side: Counter() for side in SIDES})
 
     def count(self, scene: Scene, what: str) -> None:
@@ -99,6 +101,7 @@ class Figures:
             "sides": {side: {name: of[name] for name in COLUMNS} for side, of in self.sides.items()},
             "empty": self.empty,
             "past": self.past,
+            "audits": self.audits,
             "violations": len(self.found),
         }
 
@@ -118,7 +121,7 @@ def run(sample: int, seed: int, *, scenes: Sequence[str] | None = None) -> dict[
     Returns:
         Figures; ``violations`` counts what went wrong in the model or on the code, and must be 0;
         ``sides`` counts for maintenance (a) and other destinations (b) what ``COLUMNS`` says; ``past`` tells
-        of rollbacks and expiries, which have a model of their own.
+        of rollbacks and expiries, ``audits`` of quarantine and acceptance, which have models of their own.
     """
     figures = Figures()
     for name in sorted(QUICK) if scenes is None else scenes:
@@ -134,6 +137,7 @@ def run(sample: int, seed: int, *, scenes: Sequence[str] | None = None) -> dict[
         else:
             replay(result.scene, [result.trace], figures)
     figures.past = run_past(figures.found)
+    figures.audits = run_audits(figures.found)
     names = list(SCENES)
     for number, name in enumerate(names):
         _sample(SCENES[name], [f"{seed}:{one}" for one in range(number, sample, len(names))], figures)

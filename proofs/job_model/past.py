@@ -8,11 +8,12 @@ for dead, what a recovery and then an expiry do is done, and the end is looked a
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
+
+from proofs.job_model.explore import PastResult, explore
 
 __all__ = ["PAST_BREAKS", "PAST_SCENES", "PastResult", "PastRules", "broken_past", "check_past", "run_past"]
 
@@ -125,17 +126,6 @@ PAST_BREAKS: Final = MappingProxyType(
     }
 )
 """For every rule a scene that goes wrong without it."""
-
-
-@dataclass(slots=True)
-class PastResult:
-    """What a check found: how many states, and the shortest way to what was wrong, if anything was."""
-
-    states: int = 0
-    transitions: int = 0
-    violation: str | None = None
-    trace: list[str] = field(default_factory=list)
-    ends: frozenset[frozenset[str]] = frozenset()
 
 
 _Next = tuple[World, Actor]
@@ -345,36 +335,20 @@ def _wrong_at_the_end(world: World) -> str | None:
 
 def check_past(scene: str, rules: PastRules) -> PastResult:
     """Go through every interleaving, breadth first: the first violation has the shortest trace."""
-    start = _begin(PAST_SCENES[scene])
-    result, before = PastResult(states=1), dict[World, tuple[World, str] | None]({start: None})
-    waiting, ends = deque([start]), set[frozenset[str]]()
-    while waiting:
-        world = waiting.popleft()
-        settled = _settled(world, rules)
-        wrong = _wrong(world) or _wrong_at_the_end(settled)
-        if wrong is not None:
-            result.violation, result.trace = wrong, _way(before, world)
-            return result
-        ends.add(settled.pointer.shown)
+
+    def moves(world: World) -> Iterator[tuple[str, World]]:
         for number, me in enumerate(world.actors):
             if me.at == "stopped":
                 continue
             new, actor = _MOVES[me.at](world, me, rules)
-            new = new._replace(actors=(*world.actors[:number], actor, *world.actors[number + 1 :]))
-            result.transitions += 1
-            if new not in before:
-                before[new] = (world, f"{me.role} {number}: {me.at}")
-                waiting.append(new)
-    result.states, result.ends = len(before), frozenset(ends)
-    return result
+            actors = (*world.actors[:number], actor, *world.actors[number + 1 :])
+            yield f"{me.role} {number}: {me.at}", new._replace(actors=actors)
 
+    def judge(world: World) -> tuple[str | None, frozenset[str]]:
+        settled = _settled(world, rules)
+        return _wrong(world) or _wrong_at_the_end(settled), settled.pointer.shown
 
-def _way(before: dict[World, tuple[World, str] | None], world: World) -> list[str]:
-    steps: list[str] = []
-    while (found := before[world]) is not None:
-        world, step = found
-        steps.append(step)
-    return steps[::-1]
+    return explore(_begin(PAST_SCENES[scene]), moves, judge)
 
 
 def broken_past(rule: str) -> PastResult:
