@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from proofs.crash import main
 from proofs.crash.audit_cuts import (
     MEETINGS,
     audit_units,
@@ -64,6 +65,12 @@ def test_a_wrong_line_is_noticed(wrong: WrongAudit) -> None:
 def test_all_of_it_is_part_of_the_crash_loops() -> None:
     units = [what for _, what in audit_units(quick=False)]
     assert len(units) == len(MODELS) * len(STEPS) + len(MEETINGS) + len(AUDIT_MUTANTS)
+    batch = main.units(["magic"], quick=True, targets=Targets(0, 0, 0, 0), first=0)
+    quick = [unit for unit in batch if unit[0] == "audits"]
+    assert quick == list(audit_units(quick=True))
+    figures = Figures()
+    figures.add(*main.work(quick[-1]))
+    assert figures.document(Targets(0, 0, 0, 0), 1.0)["audits"]["mutants_caught"] == 1
     whole = work_audit("cuts", "full", "discard", 5)
     whole.add(work_audit("beside", "judge", "discard", 2))
     whole.add(work_audit("mutant", AUDIT_MUTANTS[0]))
