@@ -13,6 +13,7 @@ from typing import Any, Final
 import fsspec
 
 import magicfs
+from magicfs.catalogs import SymlinkManifest
 from magicfs.errors import MagicError
 from magicfs.job.job import Job
 from magicfs.job.task import Task
@@ -69,6 +70,7 @@ OF_JOB: Final[dict[str, Any]] = {
     "audit": [bool],
     "audit_failure": "abort",
     "success_marker": False,
+    "catalogs": [SymlinkManifest()],
 }
 """For each option of a job a value that is not the default."""
 
