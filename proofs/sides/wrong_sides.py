@@ -39,14 +39,14 @@ SIDE_MUTANTS: Final[tuple[SideMutant, ...]] = (
         "what is adopted was listed once",
         "half visible, append: adopt beside rollback",
         _ADOPT,
-        "there = await _listed(store, location)",
+        "there = await listed_files(store, location)",
         "there = files",
     ),
     SideMutant(
         "files of unfinished jobs are adopted",
         "half visible, append: adopt beside rollback",
         _ADOPT,
-        "await _refuse_unfinished(engine, location)",
+        "await refuse_unfinished(engine, location)",
         "pass",
     ),
     SideMutant(
