@@ -11,11 +11,13 @@ import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 from proofs.kill.campaign import Campaign, Tally
 from proofs.kill.crew import adopt_orphans
-from proofs.kill.phases import REQUIRED
-from proofs.kill.stores import STORES
+from proofs.kill.disk import PAUSE_S
+from proofs.kill.stores import PLACES
+from proofs.kill.victim import CommitterName
 from proofs.kill.watching import DELAYS_S
 
 __all__ = ["main"]
@@ -30,19 +32,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: The arguments after the program's name; by default those of the process.
     """
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if (arguments.committer == "manifest") != (arguments.store == "local"):
+        parser.error("--committer manifest renames files: give it with --store local, and only there")
     started = time.monotonic()
     adopt_orphans()
     _say(f"seed {arguments.seed}; a server is started")
-    server = STORES[arguments.store].server()
+    place = PLACES[arguments.store]
+    server = place.server()
     with tempfile.TemporaryDirectory(prefix="magicfs-kill-") as directory, server:
-        campaign = Campaign(server, Path(directory), arguments.seed, say=_say)
+        campaign = Campaign(server, Path(directory), arguments.seed, committer=arguments.committer, say=_say)
         try:
             campaign.run(arguments.kills, parallel=arguments.rounds_in_parallel)
         except Exception:  # noqa: BLE001 - told, and the figures so far are printed all the same
             _say(traceback.format_exc())
     tally = campaign.tally
-    thin = {phase.value: tally.phases[phase] for phase in REQUIRED if tally.phases[phase] < _HITS_MIN}
+    thin = {phase.value: tally.phases[phase] for phase in place.required if tally.phases[phase] < _HITS_MIN}
     ok = tally.clean and tally.kills >= arguments.kills and not (thin and tally.kills >= _FROM_KILLS)
     if thin and tally.kills >= _FROM_KILLS:
         _say(f"phases that were hit less than {_HITS_MIN} times: {thin}")
@@ -53,19 +59,32 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _figures(tally: Tally, arguments: argparse.Namespace, started: float, *, ok: bool) -> dict[str, object]:
     return {
         "store": arguments.store,
+        "committer": arguments.committer,
         **tally.to_dict(),
         "kill_points": "uniform over the measured run time of each shape of job",
-        "delays_s": {phase.value: seconds for phase, seconds in DELAYS_S.items()},
+        **_delays(arguments.store),
         "seed": arguments.seed,
         "seconds": round(time.monotonic() - started, 1),
         "ok": ok,
     }
 
 
+def _delays(store: str) -> dict[str, object]:
+    if store == "local":
+        return {"pause_s": PAUSE_S}
+    return {"delays_s": {phase.value: seconds for phase, seconds in DELAYS_S.items()}}
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m proofs.kill", description=__doc__)
     parser.add_argument("--kills", type=_positive, default=50, help="how many processes or jobs to kill")
-    parser.add_argument("--store", choices=STORES, default="s3", help="by default %(default)s")
+    parser.add_argument("--store", choices=PLACES, default="s3", help="by default %(default)s")
+    parser.add_argument(
+        "--committer",
+        choices=get_args(CommitterName),
+        default="magic",
+        help="by default %(default)s; manifest goes with --store local, and no other does",
+    )
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000), help="of all that is drawn")
     parser.add_argument("--rounds-in-parallel", type=_positive, default=1, help="rounds at once")
     return parser

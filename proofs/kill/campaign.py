@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from magicfs.testing.server_process import ServerProcess
 from proofs.kill import plans
 from proofs.kill.content import Lane
+from proofs.kill.disk import Disk
 from proofs.kill.ground import Ground, Seen
 from proofs.kill.phases import DRIVER, Phase
 from proofs.kill.plans import EVERY_SHAPE, JOBS_PER_LANE, Plan, Shape
 from proofs.kill.rounds import Round
+from proofs.kill.stores import Place
+from proofs.kill.victim import CommitterName
 
 __all__ = ["Campaign", "Tally"]
 
@@ -62,6 +64,7 @@ class Tally:
         "reruns",
         "hurried",
         "versions_swept",
+        "files_of_the_store",
     )
 
     @property
@@ -124,6 +127,7 @@ class Campaign:
         server: Running, and not used by anybody else: it is killed, too.
         directory: For logs.
         seed: Of all that is drawn.
+        committer: Of all jobs.
         say: Told what is going on, in lines.
 
     Attributes:
@@ -131,9 +135,15 @@ class Campaign:
     """
 
     def __init__(
-        self, server: ServerProcess, directory: Path, seed: int, *, say: Callable[[str], None]
+        self,
+        server: Place,
+        directory: Path,
+        seed: int,
+        *,
+        committer: CommitterName = "magic",
+        say: Callable[[str], None],
     ) -> None:
-        self._ground = Ground(server, directory)
+        self._ground = Ground(server, directory, committer)
         self._seed = seed
         self._say = say
         self.tally = Tally()
@@ -165,6 +175,8 @@ class Campaign:
                     self._round(number)
         if self.tally.kills < kills:
             self._say(f"given up: {self.tally.rounds_wrong} rounds went wrong")
+        if isinstance(self._ground.server, Disk):
+            self.tally.figures["files_of_the_store"] = len(self._ground.server.residue(self._bucket))
         measured = [shape for shape in EVERY_SHAPE if shape in self._ground.runs]
         self.tally.run_s = {str(shape): round(self._ground.run_time(shape), 2) for shape in measured}
 
@@ -184,6 +196,8 @@ class Campaign:
     def _round(self, number: int) -> None:
         lane = self._lanes.get() or self._new_lane()
         plan = plans.plan(self._seed, number, fresh=lane.jobs == 0)
+        if self._ground.committer == "manifest":
+            plan = plans.of_renames(plan)
         round_ = None
         seen = Seen()
         try:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import io
-import itertools
 import json
 import random
 import re
 from collections import Counter
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -17,9 +15,11 @@ import tenacity
 import magicfs
 from magicfs.errors import MagicError, ObjectNotFound, UsageError
 from magicfs.testing.bucket_view import BucketView
+from proofs.kill.disk import Disk
+from proofs.kill.phases import newest_version
 from proofs.kill.victim import Conflict, Files
 
-__all__ = ["Difference", "Lane", "Rows", "Witness", "difference", "newest_version", "outcome", "tasks_for"]
+__all__ = ["Difference", "Lane", "Rows", "Witness", "difference", "outcome", "tasks_for"]
 
 Rows = Counter[tuple[str, str]]
 """How often each row is there, by its day and its text. No two rows that are ever written are equal."""
@@ -118,7 +118,7 @@ class Witness:
         server: The server, asked directly.
     """
 
-    def __init__(self, server: BucketView) -> None:
+    def __init__(self, server: BucketView | Disk) -> None:
         self._server = server
 
     def rows(self, lane: Lane) -> Rows:
@@ -176,7 +176,8 @@ class Witness:
 
     def work(self, lane: Lane) -> list[str]:
         """The work objects of jobs, theirs and those of others."""
-        return self._server.all_keys(lane.bucket, f"{lane.key}/__magic")
+        places = ("__magic", "_temporary")
+        return [key for one in places for key in self._server.all_keys(lane.bucket, f"{lane.key}/{one}")]
 
     # A server that was killed and started again answers InternalError until it has found its volumes.
     @tenacity.retry(stop=tenacity.stop_after_attempt(4), wait=tenacity.wait_fixed(0.5), reraise=True)
@@ -190,14 +191,6 @@ class Witness:
         body = self._read(lane.bucket, key)
         rows = _parquet_rows(body) if lane.format == "parquet" else body.decode().splitlines()
         return Rows((day, row) for row in rows)
-
-
-def newest_version(key: str, listed: Collection[str]) -> str:
-    """The key of the version that counts, where they are numbered for want of If-Match: none behind a gap."""
-    stem = key.removesuffix(".json")
-    following = (f"{stem}.{number:05d}.json" for number in itertools.count(1))
-    there = [key, *itertools.takewhile(listed.__contains__, following)]
-    return there[-1]
 
 
 def _parquet_rows(body: bytes) -> list[str]:

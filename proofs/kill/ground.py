@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from magicfs.testing.server_process import ServerProcess
-from proofs.kill.content import Witness
+from proofs.kill.content import Lane, Witness
+from proofs.kill.disk import Disk, DiskWatch
 from proofs.kill.phases import Phase
 from proofs.kill.plans import Shape
-from proofs.kill.stores import kind_of
-from proofs.kill.victim import Result
+from proofs.kill.stores import Place, kind_of
+from proofs.kill.victim import CommitterName, Result
+from proofs.kill.watching import DELAYS_S, NO_DELAYS, WatchingProxy
 
 __all__ = ["Ground", "Seen"]
 
@@ -26,12 +27,14 @@ class Ground:
     Attributes:
         server: The store.
         directory: For logs.
+        committer: Of all jobs.
         runs: The last measured run times of each shape, in seconds.
         recoveries: The last measured run times of recoveries.
     """
 
-    server: ServerProcess
+    server: Place
     directory: Path
+    committer: CommitterName = "magic"
     runs: dict[Shape, deque[float]] = field(default_factory=dict)
     recoveries: deque[float] = field(default_factory=lambda: deque([0.5], _RUNS_REMEMBERED))
 
@@ -46,6 +49,12 @@ class Ground:
     def options(self, endpoint: str) -> dict[str, Any]:
         """Storage options without secrets."""
         return self.kind.options(self.server, endpoint)
+
+    def watch(self, lane: Lane, *, slow: bool) -> WatchingProxy | DiskWatch:
+        """Somebody who watches what processes do at a destination, and slows them down if so wished."""
+        if isinstance(self.server, Disk):
+            return DiskWatch(self.server, lane.bucket, lane.key, slow=slow)
+        return WatchingProxy(self.server.endpoint, self.kind, lane.key, DELAYS_S if slow else NO_DELAYS)
 
     def measured(self, shape: Shape, seconds: float) -> None:
         """Remember how long a job ran."""

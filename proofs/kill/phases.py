@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ __all__ = [
     "REQUIRED",
     "Phase",
     "Request",
+    "newest_version",
     "phase_of",
     "request_about",
     "request_of",
@@ -201,3 +203,11 @@ def state_written(body: bytes) -> str | None:
     """The state in a job object as it travels; clients may wrap a body into chunks of their own."""
     found = _STATE_IN_BODY.search(body)
     return found[1].decode() if found else None
+
+
+def newest_version(key: str, listed: Collection[str]) -> str:
+    """The key of the version that counts, where they are numbered for want of If-Match: none behind a gap."""
+    stem = key.removesuffix(".json")
+    following = (f"{stem}.{number:05d}.json" for number in itertools.count(1))
+    there = [key, *itertools.takewhile(listed.__contains__, following)]
+    return there[-1]

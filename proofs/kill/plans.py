@@ -16,6 +16,7 @@ __all__ = [
     "Plan",
     "Shape",
     "kills_server",
+    "of_renames",
     "plan",
     "undisturbed",
 ]
@@ -147,6 +148,11 @@ def plan(seed: int, number: int, *, fresh: bool) -> Plan:
     )
     # Once a small file may have been put there is no way back.
     return replace(made, wish="finish") if tracking == "small" else made
+
+
+def of_renames(made: Plan) -> Plan:
+    """The round for a committer that opens no uploads, so that there is nothing to track."""
+    return replace(made, shape=replace(made.shape, tracking="store"))
 
 
 def undisturbed(shape: Shape, name: str) -> Plan:

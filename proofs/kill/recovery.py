@@ -8,12 +8,15 @@ from pathlib import Path
 
 from proofs.kill.content import Lane, Rows
 from proofs.kill.crew import Command
+from proofs.kill.disk import DiskWatch
 from proofs.kill.ground import Ground
 from proofs.kill.judge import BEFORE, Judge
 from proofs.kill.plans import Plan
 from proofs.kill.watching import WatchingProxy
 
-__all__ = ["Recovery"]
+__all__ = ["Recovery", "Watch"]
+
+Watch = WatchingProxy | DiskWatch
 
 _COMMAND_SECONDS = 120.0
 _SETTLE_SECONDS = 30.0
@@ -40,7 +43,7 @@ class Recovery:
         self._seen = judge.seen
         self._log = log
 
-    def run(self, proxy: WatchingProxy, *, completes: bool) -> Rows:
+    def run(self, proxy: Watch, *, completes: bool) -> Rows:
         """Recover.
 
         Args:
@@ -70,16 +73,16 @@ class Recovery:
             self._expect(_FINE, proxy, "recover")
         return self._expected(state, rollback=rollback, completes=completes)
 
-    def sweep(self, proxy: WatchingProxy, job: str) -> None:
+    def sweep(self, proxy: Watch, job: str) -> None:
         """Discard what tasks have left that were still at work when their job ended."""
         self._expect(_FINE, proxy, "abort", "--job", job)
 
-    def let_requests_settle(self, proxy: WatchingProxy, roles: tuple[str, ...] | None = None) -> None:
+    def let_requests_settle(self, proxy: Watch, roles: tuple[str, ...] | None = None) -> None:
         """Wait for what was on its way when its sender died: nobody can recover from what is yet to come."""
         if not proxy.settle(_SETTLE_SECONDS, roles):
             self._seen.troubles.append("requests did not settle")
 
-    def _cut(self, proxy: WatchingProxy, *, rollback: bool) -> None:
+    def _cut(self, proxy: Watch, *, rollback: bool) -> None:
         assert self._plan.recovery_cut is not None
         how = ("--rollback",) if rollback else ("--abort",) if self._seen.state in BEFORE else ()
         longest = sum(self._ground.recoveries) / len(self._ground.recoveries)
@@ -99,7 +102,7 @@ class Recovery:
         # There was no job yet, or it had ended and only its process had not.
         return new if completes else old
 
-    def _expect(self, status: int, proxy: WatchingProxy, *arguments: str) -> None:
+    def _expect(self, status: int, proxy: Watch, *arguments: str) -> None:
         started = time.monotonic()
         got = self._command(proxy, *arguments).exit_status(_COMMAND_SECONDS)
         self._ground.recoveries.append(time.monotonic() - started)
@@ -107,7 +110,7 @@ class Recovery:
         if got != status:
             self._seen.troubles.append(f"magicfs {' '.join(arguments)}: exit status {got}, not {status}")
 
-    def _command(self, proxy: WatchingProxy, *arguments: str) -> Command:
+    def _command(self, proxy: Watch, *arguments: str) -> Command:
         where = json.dumps(self._ground.options(proxy.endpoint))
         call = [arguments[0], self._lane.url, "--storage-options", where, *arguments[1:]]
         return Command(call, self._ground.environment(proxy.endpoint), self._log)

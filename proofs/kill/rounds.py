@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping
 
 from proofs.kill.content import Lane, outcome, tasks_for
 from proofs.kill.crew import Crew
+from proofs.kill.disk import Disk
 from proofs.kill.ground import Ground, Seen
 from proofs.kill.judge import Judge
-from proofs.kill.phases import DRIVER, Phase
+from proofs.kill.phases import DRIVER
 from proofs.kill.plans import Plan
-from proofs.kill.recovery import Recovery
+from proofs.kill.recovery import Recovery, Watch
 from proofs.kill.victim import Order
-from proofs.kill.watching import DELAYS_S, NO_DELAYS, WatchingProxy
 
 __all__ = ["Round"]
 
@@ -41,7 +40,7 @@ class Round:
         new = outcome(plan.shape.conflict, lane.rows, self._tasks)
         self._judge = Judge(ground, lane, lane.rows, new, self.seen)
         self._recovery = Recovery(ground, lane, plan, self._judge, self._log)
-        self._proxies: list[WatchingProxy] = []
+        self._proxies: list[Watch] = []
 
     @property
     def log(self) -> str:
@@ -75,8 +74,8 @@ class Round:
         self._leave()
         return self.seen
 
-    def _proxy(self, delays_s: Mapping[Phase, float] = DELAYS_S) -> WatchingProxy:
-        made = WatchingProxy(self._ground.server.endpoint, self._ground.kind, self._lane.key, delays_s)
+    def _proxy(self, *, slow: bool = True) -> Watch:
+        made = self._ground.watch(self._lane, slow=slow)
         self._proxies.append(made)
         return made
 
@@ -95,10 +94,11 @@ class Round:
             on_loss=plan.on_loss,
             format=self._lane.format,
             tasks=self._tasks,
+            committer=self._ground.committer,
         )
         return Crew(order, self._ground.environment(endpoint), self._log)
 
-    def _run_and_kill(self, proxy: WatchingProxy, crew: Crew) -> None:
+    def _run_and_kill(self, proxy: Watch, crew: Crew) -> None:
         """Kill at the drawn time, unless the job is over by then.
 
         Such a job does not count as measured: only quick ones would.
@@ -113,12 +113,13 @@ class Round:
         self.seen.phase = proxy.phase(self.seen.killed)
 
     def _kill_server_too(self) -> None:
-        if self._plan.server and self.seen.killed and self._ground.server.keeps_data:
-            self._ground.server.kill()
-            self._ground.server.restart()
+        server = self._ground.server
+        if self._plan.server and self.seen.killed and not isinstance(server, Disk) and server.keeps_data:
+            server.kill()
+            server.restart()
             self.seen.server_killed = True
 
-    def _wait(self, proxy: WatchingProxy, crew: Crew) -> None:
+    def _wait(self, proxy: Watch, crew: Crew) -> None:
         """Until every process of the job has ended."""
         if self.seen.result is None:
             self.seen.result = crew.result(_JOB_SECONDS)
@@ -136,7 +137,7 @@ class Round:
         if not hit:
             self.seen.killed = []
 
-    def _bring_to_an_end(self, proxy: WatchingProxy) -> None:
+    def _bring_to_an_end(self, proxy: Watch) -> None:
         """Do what a user would do, until the job has ended; then compare."""
         self._recovery.let_requests_settle(proxy, (DRIVER,))
         self._judge.look_between()
@@ -149,9 +150,8 @@ class Round:
         if result is not None and state == "none" and not self.seen.server_killed:
             self._judge.compare(self._judge.old, f"a job that said it failed ({result.said})")
             return
-        # Small files are put, not completed; then the manifest tells that they were.
-        completes = any(one.phase in {Phase.COMPLETE, Phase.MANIFEST} for one in proxy.sightings)
-        with self._proxy(NO_DELAYS) as direct:
+        completes = proxy.has_published()
+        with self._proxy(slow=False) as direct:
             expected = self._recovery.run(direct, completes=completes)
         self._judge.compare(expected, f"the recovery of a job that was {state}")
 
@@ -159,7 +159,7 @@ class Round:
         """Whether a job whose driver lives may fail: with the server, or because a lost worker ends it."""
         return self.seen.server_killed or (bool(self.seen.killed) and self._plan.on_loss == "abort")
 
-    def _sweep(self, proxy: WatchingProxy) -> None:
+    def _sweep(self, proxy: Watch) -> None:
         """Once more, where tasks may have worked on when their job ended, or its object went in part."""
         result = self.seen.result
         if self._ground.kind.numbered:
@@ -169,7 +169,7 @@ class Round:
             return
         if (job := proxy.job()) is None:
             return  # it had not come so far as to have a name in the store
-        with self._proxy(NO_DELAYS) as direct:
+        with self._proxy(slow=False) as direct:
             self._recovery.sweep(direct, job)
         expected = self._judge.new if self.seen.published else self._judge.old
         self._judge.compare(expected, "sweeping once more")

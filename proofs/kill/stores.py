@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 from urllib.parse import parse_qs, unquote
 
 from magicfs.testing.azure_operations import azure_operation
@@ -24,9 +24,10 @@ from magicfs.testing.gcs_server import GcsDouble
 from magicfs.testing.s3_operations import s3_operation
 from magicfs.testing.server_process import ServerProcess
 from magicfs.testing.servers import SeaweedFS
-from proofs.kill.phases import Request, request_about, request_of
+from proofs.kill.disk import PAUSE_VARIABLE, REQUIRED_ON_DISK, Disk, hold_up_changes
+from proofs.kill.phases import REQUIRED, Phase, Request, request_about, request_of
 
-__all__ = ["STORES", "Arrived", "Kind", "enter", "kind_of", "take_role"]
+__all__ = ["PLACES", "STORES", "Arrived", "Kind", "Place", "enter", "kind_of", "take_role"]
 
 _OWN_VARIABLES = ("AWS_", "AZURE_", "FSSPEC_", "GOOGLE_", "STORAGE_EMULATOR_HOST")
 _ROLE = re.compile(r"\bapp/([\w-]+)")
@@ -56,6 +57,12 @@ _ON_AZURE = {
 }
 
 
+Place = ServerProcess | Disk
+"""Where jobs publish."""
+
+_Place = TypeVar("_Place", bound=Place)
+
+
 @dataclass(frozen=True, slots=True)
 class Arrived:
     """A request as a proxy saw it.
@@ -76,7 +83,7 @@ class Arrived:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Generic[_Place]):
     """A kind of store.
 
     Attributes:
@@ -86,14 +93,16 @@ class Kind:
         options: Storage options without secrets, for a way to the server.
         environment: What processes need beside, secrets included, for a way to the server.
         numbered: Whether versions of a job object are numbered there, for want of If-Match.
+        required: The phases that must all have been hit for a run of kills to count.
     """
 
-    server: Callable[[], ServerProcess]
+    server: Callable[[], _Place]
     operation: Callable[[str, str, str, Mapping[str, str]], str]
     request: Callable[[Arrived], Request]
     options: Callable[[Any, str], dict[str, Any]]
     environment: Callable[[Any, str], dict[str, str]]
     numbered: bool = False
+    required: tuple[Phase, ...] = REQUIRED
 
 
 def take_role(role: str) -> None:
@@ -111,10 +120,11 @@ def enter(environment: Mapping[str, str]) -> None:
     for name in [name for name in os.environ if name.startswith(_OWN_VARIABLES)]:
         del os.environ[name]
     os.environ.update(environment)
+    hold_up_changes(float(environment.get(PAUSE_VARIABLE, "0")))
 
 
-def kind_of(server: BucketView) -> Kind:
-    """The kind of a server."""
+def kind_of(server: BucketView | Disk) -> Kind[Any]:
+    """The kind of a server, or of a disk."""
     return _BY_SCHEME[server.scheme]
 
 
@@ -172,7 +182,7 @@ _NOBODY_ELSES = {
 }
 
 
-def _of_s3(server: type[ServerProcess]) -> Kind:
+def _of_s3(server: type[ServerProcess]) -> Kind[ServerProcess]:
     return Kind(
         server,
         s3_operation,
@@ -185,7 +195,7 @@ def _of_s3(server: type[ServerProcess]) -> Kind:
     )
 
 
-STORES: Final[Mapping[str, Kind]] = MappingProxyType(
+STORES: Final[Mapping[str, Kind[ServerProcess]]] = MappingProxyType(
     {
         "s3": _of_s3(SeaweedFS),
         "ceph": replace(_of_s3(Ceph), numbered=True),
@@ -205,6 +215,24 @@ STORES: Final[Mapping[str, Kind]] = MappingProxyType(
         ),
     }
 )
-"""By the names that ``--store`` takes."""
+"""Servers, by the names that ``--store`` takes."""
 
-_BY_SCHEME = {"s3": STORES["s3"], "gs": STORES["gcs"], "abfs": STORES["azure"]}
+_LOCAL = Kind(
+    Disk,
+    lambda *_: "",
+    lambda arrived: request_about(_role_of(arrived), arrived.operation, (), arrived.body, first=False),
+    lambda _server, _endpoint: {},
+    lambda _server, pause_s: {PAUSE_VARIABLE: pause_s},
+    numbered=True,
+    required=REQUIRED_ON_DISK,
+)
+
+PLACES: Final[Mapping[str, Kind[Any]]] = MappingProxyType({**STORES, "local": _LOCAL})
+"""All that ``--store`` takes: servers, and files of this machine."""
+
+_BY_SCHEME: Mapping[str, Kind[Any]] = {
+    "s3": STORES["s3"],
+    "gs": STORES["gcs"],
+    "abfs": STORES["azure"],
+    Disk.scheme: _LOCAL,
+}

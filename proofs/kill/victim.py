@@ -24,7 +24,18 @@ from magicfs.cli import main as cli
 from proofs.kill.phases import DRIVER
 from proofs.kill.stores import enter, take_role
 
-__all__ = ["SLOTS", "WORKERS", "Conflict", "Files", "Order", "Result", "WorkerLost", "command", "drive"]
+__all__ = [
+    "SLOTS",
+    "WORKERS",
+    "CommitterName",
+    "Conflict",
+    "Files",
+    "Order",
+    "Result",
+    "WorkerLost",
+    "command",
+    "drive",
+]
 
 SLOTS = 2
 """Tasks that run at once."""
@@ -35,6 +46,7 @@ _DAY = pyarrow.dataset.HivePartitioning(pa.schema({"day": pa.string()}))
 
 Conflict = Literal["fail", "append", "replace", "replace_partitions"]
 Tracking = Literal["store", "memory", "small"]
+CommitterName = Literal["magic", "manifest"]
 Files = Mapping[str, Sequence[str]]
 """The rows of one task, by day."""
 _SMALL = 64 * 1024
@@ -54,6 +66,7 @@ class Order:
         on_loss: Whether a task whose worker is lost is tried again, or ends the job.
         format: What the files are.
         tasks: The rows of each task.
+        committer: The committer.
     """
 
     url: str
@@ -64,6 +77,7 @@ class Order:
     on_loss: Literal["retry", "abort"]
     format: Literal["parquet", "text"]
     tasks: tuple[Files, ...]
+    committer: CommitterName = "magic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +113,7 @@ def drive(order: Order, environment: Mapping[str, str], log: str, control: Conne
     try:
         job = magicfs.Job(
             order.url,
+            committer=order.committer,
             conflict=order.conflict,
             tracking="store" if order.tracking == "store" else "memory",
             small_files=_SMALL if order.tracking == "small" else None,

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -91,7 +91,7 @@ class WatchingProxy(FaultProxy):
     """
 
     def __init__(
-        self, upstream: str, kind: Kind, destination: str, delays_s: Mapping[Phase, float] = DELAYS_S
+        self, upstream: str, kind: Kind[Any], destination: str, delays_s: Mapping[Phase, float] = DELAYS_S
     ) -> None:
         super().__init__(upstream, kind.operation)
         self._kind = kind
@@ -126,6 +126,10 @@ class WatchingProxy(FaultProxy):
         """All requests about a key, in words."""
         found = self.sightings
         return [one.told(found[0].arrived) for one in found if key in one.request.keys]
+
+    def has_published(self) -> bool:
+        """Whether files were made visible. Small ones are put, not completed; then the manifest tells it."""
+        return any(one.phase in {Phase.COMPLETE, Phase.MANIFEST} for one in self.sightings)
 
     def job(self) -> str | None:
         """The id of the job, once it has written something that bears it."""

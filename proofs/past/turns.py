@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from proofs.kill.content import newest_version
 from proofs.kill.crew import Command, Program
+from proofs.kill.phases import newest_version
 from proofs.past import victim
 from proofs.past.orders import PUBLISHES, Deed, Turn
 from proofs.past.places import Place, Way

@@ -15,10 +15,11 @@ from magicfs.stores import azure_blocks
 from magicfs.testing.servers import Server
 from proofs.kill.__main__ import main
 from proofs.kill.campaign import Tally
-from proofs.kill.content import Lane, Rows, newest_version, outcome
+from proofs.kill.content import Lane, Rows, outcome
+from proofs.kill.disk import Disk, DiskWatch
 from proofs.kill.ground import Ground, Seen
 from proofs.kill.judge import Judge
-from proofs.kill.phases import DRIVER, REQUIRED, Phase, phase_of, request_of
+from proofs.kill.phases import DRIVER, REQUIRED, Phase, newest_version, phase_of, request_of
 from proofs.kill.plans import EVERY_SHAPE, plan, undisturbed
 from proofs.kill.stores import STORES, Arrived
 from proofs.kill.watching import WatchingProxy
@@ -43,6 +44,30 @@ def test_killed_jobs_are_recovered_and_no_row_is_lost(store: str) -> None:
     assert figures["kills"] == 2 == sum(figures["phases"].values())
     assert {name: figures[name] for name in ZERO} == dict.fromkeys(ZERO, 0)
     assert set(figures["delays_s"]) == set(REQUIRED)
+
+
+def test_killed_jobs_of_renames_are_recovered_and_no_row_is_lost() -> None:
+    command = [sys.executable, "-m", "proofs.kill", "--kills", "2", "--seed", "7"]
+    command += ["--committer", "manifest", "--store", "local"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    figures = json.loads(line)
+    assert figures["ok"] is True
+    assert (figures["store"], figures["committer"]) == ("local", "manifest")
+    assert figures["kills"] == 2 == sum(figures["phases"].values())
+    assert {name: figures[name] for name in ZERO} == dict.fromkeys(ZERO, 0)
+    assert figures["tracking"] == {"store": 2}
+
+
+@pytest.mark.parametrize("arguments", [["--committer", "manifest"], ["--store", "local"]])
+def test_kill_refuses_a_committer_where_it_is_not_killed(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(arguments)
+    assert refused.value.code == 2
+    assert "give it with --store local" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [["--kills", "0"], ["--kills", "many"], ["--rounds-in-parallel", "0"]])
@@ -136,6 +161,63 @@ def test_judge_finds_uploads_and_work_that_are_left(ministack: Server, bucket: s
     assert ": 200 at " in told
     assert judge.seen.uploads == ["d/day=d1/1.txt"]
     assert judge.seen.work == ["d/__magic_job-1f/job-1f/00/sets/x.pendingset"]
+
+
+def test_judge_finds_work_files_and_uploads_that_are_left_on_a_disk(tmp_path: Path) -> None:
+    with Disk() as disk:
+        lane = Lane(disk.create_bucket("kill"), "d", "text", scheme="file")
+        judge = Judge(Ground(disk, tmp_path, "manifest"), lane, Rows(), Rows(), Seen())
+        uploads = "d/__magic_job-1f/.magicfs-uploads"
+        left = ["d/__magic_job-1f/x.json", "d/_temporary/1f/0/x.txt", f"{uploads}/1.1.ab/data"]
+        beside = ["d/day=d1/_SUCCESS", "d0/_temporary/x", "d/_magicfs/1f.json"]
+        dying = [f"{uploads}/ab.new/data", f"{uploads}/1.1.cd/upload.json", "d/_magicfs/.magicfs-ab.tmp"]
+        for name in (*left, *beside, *dying):
+            file = Path(lane.bucket, name)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.touch()
+        empty = "d/_temporary/1f/0/tasks"
+        for name in (empty, "d/day=d2"):
+            Path(lane.bucket, name).mkdir(parents=True)
+        judge.look_for_leftovers(lambda _: [])
+        assert sorted(judge.seen.work) == sorted(left)
+        assert judge.seen.uploads == [left[-1]]
+        assert disk.residue(lane.bucket) == sorted([*dying, f"{empty}/"])
+
+
+AT_WORK = f"{JOB.removeprefix('a/d/')}/job.json"
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, Phase.START),
+        ({"__magic_job-1f/probe": ""}, Phase.SETUP),
+        ({AT_WORK: "open"}, Phase.SETUP),
+        ({AT_WORK: "open", "_temporary/manifest_1f/0/tasks/t/x.txt": ""}, Phase.OPEN),
+        ({AT_WORK: "open", "_temporary/manifest_1f/0/manifests/t.json": ""}, Phase.TASK_COMMIT),
+        ({AT_WORK: "prepared"}, Phase.FACTS),
+        ({AT_WORK: "committing"}, Phase.COMPLETE),
+        ({AT_WORK: "open", AT_WORK.replace("job.json", "job.00001.json"): "committing"}, Phase.COMPLETE),
+        ({AT_WORK: "completed"}, Phase.MANIFEST),
+        ({AT_WORK: "completed", "_magicfs/current.json": "1f"}, Phase.DELETE),
+        ({AT_WORK: "completed", "_magicfs/current.json": "1f", "_SUCCESS": "1f"}, Phase.CLEANUP),
+        ({AT_WORK: "reverting"}, Phase.CLEANUP),
+        ({"_SUCCESS": "1f"}, Phase.CLEANUP),
+    ],
+)
+def test_phase_of_a_job_is_told_by_what_lies_on_a_disk(files: dict[str, str], expected: Phase) -> None:
+    with Disk() as disk:
+        bucket = disk.create_bucket("kill")
+        with DiskWatch(disk, bucket, "a/d", slow=True) as watch:
+            for name, said in files.items():
+                file = Path(bucket, "a/d", name)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(json.dumps({"state": said}))
+            assert watch.phase([DRIVER]) is expected
+            assert watch.has_published() == ("_SUCCESS" in files)
+            assert watch.job() == (
+                "1f" if any("1f/" in name for name in files if "__magic" in name) else None
+            )
 
 
 def test_outcome_of_each_conflict_mode() -> None:

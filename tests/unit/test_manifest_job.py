@@ -14,8 +14,9 @@ import pyarrow.dataset as ds
 import pytest
 
 import magicfs
+from magicfs import datasets
 from magicfs.committers import registry
-from magicfs.errors import CommitOutcomeUnknown, Unavailable
+from magicfs.errors import CommitDenied, CommitOutcomeUnknown, Unavailable
 from magicfs.report import Progress
 from magicfs.stores.local import LocalStore
 from magicfs.stores.local_tree import LocalTree
@@ -91,3 +92,28 @@ def test_a_job_whose_store_failed_is_committed_elsewhere_from_its_pickle(
     elsewhere = pickle.loads(pickle.dumps(job))
     assert elsewhere.commit(elsewhere.commits).files == 2
     assert {name: (tmp_path / "d" / name).read_text() for name in "ab"} == {"a": "a", "b": "b"}
+
+
+def test_a_task_that_writes_on_when_its_job_has_ended_leaves_nothing(tmp_path: Path) -> None:
+    job = magicfs.Job(f"file://{tmp_path}/d", committer="manifest").setup()
+    task = job.task(0).setup()
+    datasets.abort(f"file://{tmp_path}/d", job=job.id)
+    task.filesystem.pipe_file(f"{task.path}/day=1/late.csv", b"late")
+    assert list((tmp_path / "d").rglob("late.csv"))
+    with pytest.raises(CommitDenied, match="comes too late"):
+        task.commit()
+    assert not (tmp_path / "d" / "_temporary").exists()
+
+
+def test_a_task_that_comes_too_late_leaves_the_directories_of_other_jobs(tmp_path: Path) -> None:
+    job, other = (magicfs.Job(f"file://{tmp_path}/d", committer="manifest").setup() for _ in range(2))
+    task = job.task(0).setup()
+    datasets.abort(f"file://{tmp_path}/d", job=job.id)
+    task.filesystem.pipe_file(f"{task.path}/late.csv", b"late")
+    with pytest.raises(CommitDenied, match="comes too late"):
+        task.commit()
+    assert [path.name for path in (tmp_path / "d" / "_temporary").iterdir()] == [other.id]
+    with other.task(0) as its:
+        write(its)
+    other.commit()
+    assert sum(read(tmp_path / "d").values()) == ROWS

@@ -24,6 +24,7 @@ from magicfs.errors import (
     MagicError,
     ObjectNotFound,
     ProtocolViolation,
+    StoreError,
     Unavailable,
 )
 from magicfs.formats.task_commit import Counters, TaskCommit
@@ -177,6 +178,8 @@ class ManifestCommitter(DrivenCommitter):
         except MagicError as error:
             try:
                 await self._discard(attempt)
+                if isinstance(error, CommitDenied):
+                    await self._remove_empty()
             except MagicError as second:
                 error.add_note(f"and its files could not be deleted: {second}")
             raise
@@ -202,6 +205,14 @@ class ManifestCommitter(DrivenCommitter):
     async def _discard(self, attempt: AttemptId) -> None:
         await self.tree.delete(self._manifests.places.temporary_manifest(attempt))
         await self.tree.delete_tree(self.context.temporary.task_attempt_directory(attempt))
+
+    async def _remove_empty(self) -> None:
+        """Remove the directories that a task has made again whose job has ended, as far as they are empty."""
+        temporary = self.context.temporary
+        names = (temporary.tasks_directory, temporary.attempt_directory(), temporary.job_directory)
+        for directory in (*names, temporary.temporary):
+            with suppress(StoreError):
+                await self.tree.delete(directory)
 
     def _final_key(self, relative: str, task: TaskId) -> str:
         elements = paths.elements(relative)
