@@ -37,6 +37,7 @@ class Source:
     pieces: Callable[[], Iterator[Any]]  # called once, when the rows are needed
     batches: Callable[[Any], Iterable[pa.RecordBatch]]  # of one piece; for several threads at once
     fragments: ds.Dataset | None = None  # what other processes can read a part of, by its fragments
+    polars: Any = None  # the frame of Polars that these rows are, eager or lazy, whose pieces are such frames
 
 
 def source_of(data: Any, *, schema: pa.Schema | None = None, index: bool | None = None) -> Source:
@@ -54,7 +55,9 @@ def source_of(data: Any, *, schema: pa.Schema | None = None, index: bool | None 
             f"schema= has the columns {', '.join(schema.names)}, and the data have "
             f"{', '.join(found.schema.names)}; name the same ones in the same order; nothing was changed"
         )
-    return replace(found, schema=schema, batches=lambda piece: _cast(found.batches(piece), schema))
+    return replace(
+        found, schema=schema, polars=None, batches=lambda piece: _cast(found.batches(piece), schema)
+    )
 
 
 def _source(data: Any, schema: pa.Schema | None, index: bool | None) -> Source:
@@ -74,7 +77,8 @@ def _source(data: Any, schema: pa.Schema | None, index: bool | None) -> Source:
         return _pandas(data, schema, index)
     if package == "polars" and kind == "DataFrame":
         rows = _piece_rows(data.height, data.estimated_size())
-        return Source(data.clear().to_arrow().schema, lambda: data.iter_slices(rows), _of_polars)
+        schema = data.clear().to_arrow().schema
+        return Source(schema, lambda: data.iter_slices(rows), _of_polars, polars=data)
     if package == "polars" and kind == "LazyFrame":
         return _lazy(data)
     if package in ("duckdb", "_duckdb") and hasattr(data, "to_arrow_reader"):
@@ -183,6 +187,7 @@ def _lazy(frame: Any) -> Source:
         empty.to_arrow().schema,
         lambda: iter(frame.collect_batches(chunk_size=BATCH_ROWS, engine="streaming")),
         _of_polars,
+        polars=frame,
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
     from magicfs.tables.column_types import ColumnTypes
+    from magicfs.tables.output_files import FileName
     from magicfs.tables.partition_writer import PartitionWriter
     from magicfs.tables.sources import Source
 
@@ -30,6 +31,7 @@ __all__ = ["FileFormat", "write"]
 
 FileFormat = Literal["parquet", "csv", "json", "orc", "arrow"]
 _TASKS_MAX = 10_000
+_PIECE_ROWS = 2**17
 
 
 def write(
@@ -59,9 +61,9 @@ def write(
 ) -> JobReport:
     """Publish a table, all or nothing: an error of the data or of the store publishes nothing.
 
-    Rows stream: about 128 MiB of them are held for each task, and what is on its way to the store. A second
-    call writes again, as ``conflict`` says; with the same ``run_id`` it finds the first one's files, reads no
-    row and says ``published_before``.
+    Rows stream: about 128 MiB of them are held for each task (twice that of a LazyFrame of Polars that makes
+    partitions), and what is on its way to the store. A second call writes again, as ``conflict`` says; with
+    the same ``run_id`` it finds the first one's files, reads no row and says ``published_before``.
 
     Data without rows make no file. With ``replace`` and ``replace_partitions`` they are refused, for a failed
     query would delete what is there: ``allow_empty=True`` says that this is meant.
@@ -188,14 +190,54 @@ class _Files:
             ) from error
         task.count("records_written", writer.rows)
 
-    def _writer(self, task: Task) -> PartitionWriter:
-        from magicfs.tables.partition_writer import FileName, PartitionWriter
+    def write_all(self, source: Source, task: Task) -> None:
+        """Write all rows in one task: those of Polars by its own writer, if that can do what is asked."""
+        rows = None
+        if source.polars is not None and self.file_format == "parquet":
+            rows, source = self._write_polars(source, task)
+        if rows is None:
+            self.write((batch for piece in source.pieces() for batch in source.batches(piece)), task)
+        else:
+            task.count("records_written", rows)
 
-        filesystem, path = task.filesystem, task.path
+    def _write_polars(self, source: Source, task: Task) -> tuple[int | None, Source]:
+        """How many rows are written; or None, and what to read instead, since a source is read once."""
+        from magicfs.tables.polars_files import PolarsFiles, take_all
+
+        files = PolarsFiles(
+            open_file=_opener(task),
+            name=self._name(task),
+            partition_by=self.partition_by,
+            partitioning=self.partitioning,
+            codec=self.codec,
+            row_group_size=self.row_group_size,
+            files_max=self.max_open_files,
+        )
+        frame = source.polars
+        is_lazy = hasattr(frame, "collect_schema") and not hasattr(frame, "height")
+        empty = frame.collect_schema().to_frame(eager=True) if is_lazy else frame.clear()
+        limited = self.max_rows_per_file is not None or self.max_bytes_per_file is not None
+        if limited or not files.fits(empty, self.types.schema):
+            return None, source
+        if is_lazy and self.partition_by:
+            frame, rest = take_all(source.pieces())
+            if frame is None:
+                return None, replace(source, pieces=lambda: rest)
+            source = replace(source, pieces=lambda: frame.iter_slices(_PIECE_ROWS))
+        return files.write(frame), source
+
+    def _name(self, task: Task) -> FileName:
+        from magicfs.tables.output_files import FileName
+
         number = int(task.id) if task.id.isdecimal() else 0
+        return FileName(f"part-{number:05d}", self.extension)
+
+    def _writer(self, task: Task) -> PartitionWriter:
+        from magicfs.tables.partition_writer import PartitionWriter
+
         return PartitionWriter(
-            lambda name: filesystem.open(f"{path}/{name}", "wb"),
-            FileName(f"part-{number:05d}", self.extension),
+            _opener(task),
+            self._name(task),
             partition_by=self.partition_by,
             partitioning=self.partitioning,
             file_format=self.file_format,
@@ -206,6 +248,11 @@ class _Files:
             max_bytes_per_file=self.max_bytes_per_file,
             files_max=self.max_open_files,
         )
+
+
+def _opener(task: Task) -> Callable[[str], Any]:
+    filesystem, path = task.filesystem, task.path
+    return lambda name: filesystem.open(f"{path}/{name}", "wb")
 
 
 def _files(
@@ -260,11 +307,11 @@ def _run(job: Job, source: Source, files: _Files, tasks: int, executor: Executor
         part = partial(_write_part, files, source.fragments, source.schema, count)
         job.map(part, range(count), executor=executor)
         return
-    stream = SharedStream(source, tasks)
     if tasks == 1:
         with job.task(0) as task:
-            files.write(stream.batches(), task)
+            files.write_all(source, task)
         return
+    stream = SharedStream(source, tasks)
     pool = ThreadPoolExecutor(tasks, thread_name_prefix="magicfs-write")
     try:
         job.map(partial(_write_shared, files, stream), range(tasks), executor=pool, retries=0)

@@ -1,0 +1,294 @@
+"""Parquet files of a Polars frame, which Polars itself encodes: only bytes pass through the task.
+
+Polars' encoder is faster than pyarrow's, and its sink splits partitions faster. What it does not do as
+``magicfs.write`` promises is left to ``partition_writer``: other formats, limits of files, several tasks, and
+partitions that would hold more rows in memory, or more files open, than a task may have.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from magicfs.tables.column_types import ColumnTypes
+from magicfs.tables.output_files import FileName, OutputFile
+from magicfs.tables.partition_names import Partitioning
+from magicfs.tables.partition_writer import BUFFER_BYTES
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["PolarsFiles", "take_all"]
+
+_CODECS = {"none": "uncompressed", "lz4": "lz4", "snappy": "snappy", "zstd": "zstd", "gzip": "gzip"}
+_FINISHERS = 4
+_OPEN_MAX = 64
+_GROUP_ROWS = 100_000
+_GROUP_ROWS_MIN = 2048
+_SAMPLE_ROWS = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolarsFiles:
+    """How the files of a task are written."""
+
+    open_file: Callable[[str], OutputFile]  # is given a relative name, ``month=1/part-00003.parquet``
+    name: FileName
+    partition_by: tuple[str, ...]
+    partitioning: Partitioning
+    codec: str  # as pyarrow has it
+    row_group_size: int | None
+    files_max: int
+
+    @property
+    def open_max(self) -> int:
+        """Of files: Polars leaves them open until all are whole."""
+        return min(self.files_max, _OPEN_MAX)
+
+    def fits(self, columns: pl.DataFrame, schema: pa.Schema) -> bool:
+        """Whether Polars makes of a frame's columns what pyarrow would make of a schema."""
+        import polars as pl
+        import pyarrow.parquet as pq
+
+        if not hasattr(pl, "PartitionBy"):
+            return False
+        ours, theirs = io.BytesIO(), io.BytesIO()
+        fields = [one for one in schema if one.name not in self.partition_by]
+        with pq.ParquetWriter(ours, pa.schema(fields), store_decimal_as_integer=True):
+            pass
+        self._sink(columns.drop(self.partition_by).lazy(), theirs, None)
+        return _columns_of(ours) == _columns_of(theirs)
+
+    def write(self, frame: pl.DataFrame | pl.LazyFrame) -> int | None:
+        """Write every row, and return how many they were. None: the partitions are too many, and nothing
+        is left of them. Of a LazyFrame no partitions are written.
+
+        Raises what Polars, the data or the files raise: then no file is left open.
+        """
+        import polars as pl
+
+        opened = _Opened(self)
+        try:
+            if isinstance(frame, pl.LazyFrame):
+                rows = self._write_lazy(frame, opened)
+            elif not frame.height:
+                return 0
+            elif not self.partition_by:
+                rows = frame.height
+                self._sink(frame.lazy(), opened.open(""), self.row_group_size)
+            else:
+                group = self._group_rows(frame)
+                if group is None:
+                    return None
+                rows = frame.height
+                self._sink(frame.lazy(), self._partitions(frame, opened), group)
+            opened.finish()
+        except BaseException as error:
+            first = opened.errors[0] if opened.errors else error  # Polars tells those of files as text
+            opened.abort()
+            if opened.too_many:  # partitions, which only shows when their files are opened
+                return None
+            if first is not error:
+                raise first from None
+            raise
+        return rows
+
+    def _write_lazy(self, frame: pl.LazyFrame, opened: _Opened) -> int:
+        counts: list[int] = []
+
+        def count(rows: pl.DataFrame) -> pl.DataFrame:
+            counts.append(rows.height)
+            return rows
+
+        counted = frame.map_batches(count, streamable=True, validate_output_schema=False)
+        self._sink(counted, opened.open(""), self.row_group_size)
+        if not sum(counts):
+            opened.abort()
+        return sum(counts)
+
+    def _group_rows(self, frame: pl.DataFrame) -> int | None:
+        """How many rows each partition may hold: those of as many as are allowed fill the buffer."""
+        import polars as pl
+
+        some = frame.gather_every(max(1, frame.height // _SAMPLE_ROWS)).select(pl.struct(self.partition_by))
+        if some.to_series().n_unique() > self.open_max:
+            return None
+        size = frame.estimated_size()
+        group = self.row_group_size or _GROUP_ROWS
+        if size <= BUFFER_BYTES:
+            return group
+        rows = BUFFER_BYTES * frame.height // (size * self.open_max)
+        return None if rows < _GROUP_ROWS_MIN else min(group, rows)
+
+    def _partitions(self, frame: pl.DataFrame, opened: _Opened) -> pl.PartitionBy:
+        import polars as pl
+
+        directory = _Directories(frame, self.partition_by, self.partitioning)
+        return pl.PartitionBy(
+            "",
+            key=list(self.partition_by),
+            include_key=False,
+            file_path_provider=lambda file: opened.open_for(lambda: directory.of(file.partition_keys)),
+        )
+
+    def _sink(self, frame: pl.LazyFrame, target: Any, rows: int | None) -> None:
+        codec: Any = _CODECS[self.codec]
+        frame.sink_parquet(target, compression=codec, row_group_size=rows)
+
+
+class _Directories:
+    """The directories of partitions, as ``partition_split`` names them."""
+
+    def __init__(self, frame: pl.DataFrame, names: Sequence[str], partitioning: Partitioning) -> None:
+        self._names = tuple(names)
+        self._partitioning = partitioning
+        schema = frame.clear().select(self._names).to_arrow().schema
+        self._types = ColumnTypes(schema, partition_by=self._names, file_format="parquet")
+
+    def of(self, keys: pl.DataFrame) -> str:
+        """The directory of one row of partition values."""
+        from magicfs.tables import partition_split
+
+        batch = self._types.convert(keys.select(self._names).to_arrow().to_batches()[0])
+        found = partition_split.split(batch, self._names, partitioning=self._partitioning)
+        directory, _ = next(found)
+        return directory
+
+
+class _Opened:
+    """The files that Polars has asked for, which it leaves open. ``open`` is called by threads of Polars."""
+
+    def __init__(self, files: PolarsFiles) -> None:
+        self.errors: list[BaseException] = []  # that the files raised, the first one first
+        self.too_many = False
+        self._files = files
+        self._lock = threading.Lock()
+        self._numbers: dict[str, int] = {}
+        self._open: list[_Sink] = []
+        self._ended = False
+
+    def open(self, directory: str) -> Any:
+        """Begin a file of a directory."""
+        return self.open_for(lambda: directory)
+
+    def open_for(self, directory: Callable[[], str]) -> Any:
+        """Begin a file of a directory that is still to be named."""
+        try:
+            with self._lock:
+                return self._begin(directory())
+        except BaseException as error:
+            self.errors.append(error)
+            raise
+
+    def _begin(self, directory: str) -> Any:
+        if self._ended:
+            raise ValueError("the write has ended")
+        if len(self._open) >= self._files.open_max:
+            self.too_many = True
+            raise ValueError("more files than may be open")
+        number = self._numbers.get(directory, 0)
+        self._numbers[directory] = number + 1
+        name = self._files.name.of(number)
+        file = self._files.open_file(f"{directory}/{name}" if directory else name)
+        self._open.append(_Sink(file, self.errors))
+        return self._open[-1]
+
+    def finish(self) -> None:
+        """Finish every file, several at once; each is tried."""
+        if self.errors:  # one whose write failed is not whole, whatever Polars made of it
+            raise self.errors[0]
+        with self._lock:
+            self._ended = True
+        if len(self._open) == 1:
+            self._open[0].finish()
+            return
+        with ThreadPoolExecutor(_FINISHERS, thread_name_prefix="magicfs-finisher") as pool:
+            for done in [pool.submit(file.finish) for file in self._open]:
+                done.result()
+
+    def abort(self) -> None:
+        """Discard the files that are not finished. A second call does nothing."""
+        with self._lock:
+            self._ended = True
+            waiting, self._open = self._open, []
+        for file in waiting:
+            with suppress(Exception):  # the first error must not be hidden; the task discards what it finds
+                file.abort()
+
+
+class _Sink:
+    """What Polars writes a file to. It keeps what went wrong, for Polars makes another error of it.
+
+    Threads of Polars may still write when the query has failed, and the file is aborted.
+    """
+
+    closed = False
+
+    def __init__(self, file: OutputFile, errors: list[BaseException]) -> None:
+        self._file = file
+        self._errors = errors
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def write(self, data: Any) -> int:
+        with self._lock:
+            if self._ended:
+                raise ValueError("the file has ended")
+            try:
+                self._file.write(data)
+            except BaseException as error:
+                self._errors.append(error)
+                raise
+        return len(data)
+
+    def flush(self) -> None:
+        """Do nothing: what was written is written."""
+
+    def close(self) -> None:
+        """Do nothing: whoever opened the file finishes it."""
+
+    def finish(self) -> None:
+        with self._lock:
+            self._ended = True
+            self._file.close()
+
+    def abort(self) -> None:
+        with self._lock:
+            self._ended = True
+            self._file.abort()
+
+
+def take_all(pieces: Iterator[pl.DataFrame]) -> tuple[pl.DataFrame | None, Iterator[pl.DataFrame]]:
+    """All frames as one, if they fit into the buffer; else None, and an iterator of the same frames."""
+    import polars as pl
+
+    held: deque[pl.DataFrame] = deque()
+    size = 0
+    for piece in pieces:
+        held.append(piece)
+        size += piece.estimated_size()
+        if size > BUFFER_BYTES:
+            return None, chain(_popped(held), pieces)
+    return (pl.concat(held, rechunk=False) if held else None), iter(())
+
+
+def _popped(held: deque[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    while held:
+        yield held.popleft()
+
+
+def _columns_of(file: io.BytesIO) -> tuple[pa.Schema, str]:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(file) as found:
+        # The first two lines of the text are the object's address, and the name of the root.
+        return found.schema_arrow.remove_metadata(), str(found.schema).split("\n", 2)[2]

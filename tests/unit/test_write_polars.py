@@ -1,0 +1,231 @@
+"""``magicfs.write`` of Polars: by Polars' own writer where that does what is asked, else by ours, with the
+same rows, names and types.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+import magicfs
+from magicfs.errors import UsageError
+from magicfs.filesystem.upload import DelayedFile
+from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.tables import polars_files
+from magicfs.tables.polars_files import PolarsFiles
+from tests.unit.test_write import NAMES, uploads, url, visible
+
+__all__ = ["url"]
+
+MAKES: dict[str, Callable[[pl.DataFrame], Any]] = {"eager": lambda frame: frame, "lazy": pl.DataFrame.lazy}
+HOSTILE = [*NAMES, "dataset1", "dataset10", "a/../b", "?x=1&y", "'\"", "\n", "", None]
+FRAME = pl.DataFrame({"day": HOSTILE * 3, "n": range(3 * len(HOSTILE)), "z": [1, None, 3] * len(HOSTILE)})
+
+
+def ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PolarsFiles, "fits", lambda *_: False)
+
+
+def writers(url: str) -> set[str]:
+    return {meta.created_by.partition(" ")[0] for meta in footers(url)}
+
+
+def footers(url: str) -> list[Any]:
+    return [pq.ParquetFile(_buffer(body)).metadata for body in visible(url).values()]
+
+
+def directories(url: str) -> set[str]:
+    return {path.rpartition("/")[0] for path in visible(url)}
+
+
+def _buffer(body: bytes) -> Any:
+    import pyarrow as pa
+
+    return pa.BufferReader(body)
+
+
+def table(url: str) -> Any:
+    return magicfs.dataset(url).to_table().sort_by("n")
+
+
+@pytest.mark.parametrize("how", [{}, {"partition_by": "day"}, {"partition_by": ["z", "day"]}])
+@pytest.mark.parametrize("make", MAKES)
+def test_both_writers_make_the_same_rows_and_names(
+    make: str, how: dict[str, Any], url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = magicfs.write(MAKES[make](FRAME), f"{url}/polars", **how)
+    assert report.rows == FRAME.height
+    assert not uploads(url)
+    ours(monkeypatch)
+    magicfs.write(MAKES[make](FRAME), f"{url}/ours", **how)
+    assert (writers(f"{url}/polars"), writers(f"{url}/ours")) == ({"Polars"}, {"parquet-cpp-arrow"})
+
+    assert directories(f"{url}/polars") == directories(f"{url}/ours")
+    found, want = table(f"{url}/polars"), table(f"{url}/ours")
+    assert found.schema.equals(want.schema)
+    assert found.to_pylist() == want.to_pylist()
+
+
+def test_bare_directories_are_the_same_and_null_is_refused(url: str) -> None:
+    frame = FRAME.filter(pl.col("day") != "")
+    magicfs.write(frame, url, partition_by="day", partitioning="directory")
+    assert writers(url) == {"Polars"}
+    read = magicfs.dataset(url, partitioning=["day"]).to_table().sort_by("n")
+    assert read["day"].to_pylist() == frame["day"].to_list()
+    before = visible(url)
+    for message, bad in (("is null|is empty", FRAME), ("U\\+0000", frame.with_columns(day=pl.lit("a\0b")))):
+        with pytest.raises(UsageError, match=message):
+            magicfs.write(bad, url, partition_by="day", partitioning="directory", conflict="append")
+    assert visible(url) == before
+    assert not uploads(url)
+
+
+def test_types_of_both_are_equal(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = dt.datetime(2026, 1, 31, 8, 0, 0, 5)
+    columns: dict[str, Any] = {
+        "i": pl.Series([1, None], dtype=pl.UInt8),
+        "f": [0.5, float("nan")],
+        "b": [True, None],
+        "s": ["é", ""],
+        "y": [b"\0", None],
+        "d": [at.date(), None],
+        "t": pl.Series([at, None], dtype=pl.Datetime("ns", "Europe/Berlin")),
+        "m": [dt.time(8, 0, 1), None],
+        "u": [dt.timedelta(1), None],
+        "e": pl.Series([Decimal("1.50"), None], dtype=pl.Decimal(10, 2)),
+        "c": pl.Series(["u", "v"], dtype=pl.Categorical),
+        "l": [["x", None], []],
+        "r": [{"a": 1, "b": "x"}, None],
+        "n": [1, 2],
+    }
+    frame = pl.DataFrame(columns)
+    for parts in ("d", "t", "e", "c", "b"):
+        with monkeypatch.context() as patch:
+            part = frame.with_columns(part=pl.col(parts).cast(pl.Datetime("us")) if parts == "t" else parts)
+            magicfs.write(part, f"{url}/polars {parts}", partition_by="part")
+            ours(patch)
+            magicfs.write(part, f"{url}/ours {parts}", partition_by="part")
+        assert writers(f"{url}/polars {parts}") == {"Polars"}
+        assert directories(f"{url}/polars {parts}") == directories(f"{url}/ours {parts}")
+        found, want = table(f"{url}/polars {parts}"), table(f"{url}/ours {parts}")
+        assert found.schema.equals(want.schema)
+        assert str(found.to_pylist()) == str(want.to_pylist())  # NaN is not equal to itself
+
+
+@pytest.mark.parametrize("codec", ["snappy", "zstd", "gzip", "lz4_raw", "none"])
+def test_codecs_row_groups_order_and_statistics_are_as_asked(codec: str, url: str) -> None:
+    frame = pl.DataFrame({"n": range(250_000)})
+    report = magicfs.write(frame.lazy(), url, compression=codec, row_group_size=60_000)
+    (meta,) = footers(url)
+    groups = [meta.row_group(number) for number in range(meta.num_row_groups)]
+    assert (report.rows, report.files, writers(url)) == (250_000, 1, {"Polars"})
+    assert max(group.num_rows for group in groups) <= 60_000
+    name = {"none": "UNCOMPRESSED", "lz4_raw": "LZ4"}.get(codec, codec.upper())
+    assert {group.column(0).compression for group in groups} == {name}
+    assert groups[0].column(0).statistics.min == 0
+    assert groups[-1].column(0).statistics.max == 249_999
+    assert magicfs.dataset(url).to_table()["n"].to_pylist() == list(range(250_000))
+
+
+@pytest.mark.parametrize("make", MAKES)
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"max_rows_per_file": 10},
+        {"max_bytes_per_file": 10_000},
+        {"tasks": 2},
+        {"partition_by": "day", "max_open_files": 5},
+    ],
+)
+def test_what_polars_cannot_do_is_done_by_ours(make: str, how: dict[str, Any], url: str) -> None:
+    magicfs.write(MAKES[make](FRAME), url, **how)
+    assert writers(url) == {"parquet-cpp-arrow"}
+    assert table(url)["n"].to_pylist() == FRAME["n"].to_list()
+    assert not uploads(url)
+
+
+@pytest.mark.parametrize("make", MAKES)
+def test_partitions_that_no_sample_shows_are_not_too_many(
+    make: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(polars_files, "_SAMPLE_ROWS", 1)
+    magicfs.write(MAKES[make](FRAME), url, partition_by="day", max_open_files=5)
+    assert writers(url) == {"parquet-cpp-arrow"}
+    assert table(url)["n"].to_pylist() == FRAME["n"].to_list()
+    assert not uploads(url)
+
+
+@pytest.mark.parametrize("make", MAKES)
+def test_what_does_not_fit_the_buffer_is_held_in_small_groups_or_streams(
+    make: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = 600_000
+    frame = pl.DataFrame({"n": range(rows)}).with_columns(part=pl.col("n") % 3)
+    monkeypatch.setattr(polars_files, "BUFFER_BYTES", frame.estimated_size() // 2)
+    magicfs.write(MAKES[make](frame), url, partition_by="part", max_open_files=10)
+    assert writers(url) == {"Polars" if make == "eager" else "parquet-cpp-arrow"}
+    if make == "eager":
+        groups = [meta.row_group(n).num_rows for meta in footers(url) for n in range(meta.num_row_groups)]
+        assert max(groups) <= rows // 2 // 10
+    assert table(url)["n"].to_pylist() == list(range(rows))
+    monkeypatch.setattr(polars_files, "BUFFER_BYTES", 100)
+    magicfs.write(MAKES[make](FRAME), f"{url}/tiny", partition_by="day")
+    assert writers(f"{url}/tiny") == {"parquet-cpp-arrow"}
+    assert table(f"{url}/tiny")["n"].to_pylist() == FRAME["n"].to_list()
+
+
+@pytest.mark.parametrize("how", [{}, {"partition_by": "day"}])
+def test_an_error_in_a_query_publishes_nothing_and_leaves_nothing(how: dict[str, Any], url: str) -> None:
+    def fail(_: pl.Series) -> pl.Series:
+        raise LookupError("the source is gone")
+
+    magicfs.write(FRAME, url)
+    before = visible(url)
+    query = FRAME.lazy().with_columns(pl.col("n").map_batches(fail, return_dtype=pl.Int64))
+    with pytest.raises(LookupError, match="the source is gone"):
+        magicfs.write(query, url, conflict="replace", **how)
+    assert visible(url) == before
+    assert not uploads(url)
+    assert not [path for path in MemoryFileSystem().find(url) if "__magic" in path]
+
+
+@pytest.mark.parametrize("how", [{}, {"partition_by": "z"}])
+@pytest.mark.parametrize("step", ["write", "close"])
+@pytest.mark.parametrize("make", MAKES)
+def test_a_file_that_fails_at_any_step_publishes_nothing_and_leaves_nothing(
+    make: str, step: str, how: dict[str, Any], url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    magicfs.write(FRAME, url)
+    before, whole = visible(url), getattr(DelayedFile, step)
+    left = 0
+
+    def cut(file: Any, *data: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise OSError(5, "the store is gone")
+        return whole(file, *data)
+
+    monkeypatch.setattr(DelayedFile, step, cut)
+    for number in range(1, 200):
+        left = number
+        try:
+            magicfs.write(MAKES[make](FRAME), url, conflict="replace", **how)
+        except OSError as error:
+            if "the store is gone" not in str(error):
+                raise
+        else:
+            break
+        assert visible(url) == before
+        assert not uploads(url)
+        assert not [path for path in MemoryFileSystem().find(url) if "__magic" in path]
+    assert left > 0
+    assert number > (3 if how else 1)
+    assert table(url)["n"].to_pylist() == FRAME["n"].to_list()
+    assert not uploads(url)
