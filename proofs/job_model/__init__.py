@@ -5,6 +5,10 @@ lands twice; or two jobs on one destination) breadth first and holds every state
 ``rules`` lists what the protocol rests on; without any of them the checker prints a shortest trace of what
 goes wrong. ``replay`` plays interleavings with the real committers on a store whose requests wait their turn.
 
+A file becomes visible by a complete. A rename is the same to the model: what it moves is gone afterwards, as
+an upload is, and discarding that first keeps a late one from landing. So there are no scenes for it, and all
+interleavings at one destination are replayed with renames as well.
+
 ``past`` is a model of its own: rollbacks, expiries and jobs at a destination that keeps what is replaced.
 
 Between two requests an executor may die at any moment. That needs no step of its own: a dead executor is one
@@ -24,8 +28,9 @@ def run(sample: int, seed: int) -> dict[str, Any]:
 
     Returns:
         Figures: ``scenes``, ``states`` and ``transitions``; ``traces``, ``replayed``, of them ``numbered``
-        on a store without If-Match; ``turns`` of executors, ``unmade`` ones for which the code made no
-        request; ``rules``, ``rules_broken`` and ``violations``, which must be 0.
+        on a store without If-Match and ``renamed`` with files that become visible by renames; ``turns`` of
+        executors, ``unmade`` ones for which the code made no request; ``rules``, ``rules_broken`` and
+        ``violations``, which must be 0.
     """
     from proofs.job_model import main
 

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any, Final
 
 from proofs.job_model.audits import run_audits
@@ -69,6 +70,7 @@ class Figures:
     turns: int = 0
     unmade: int = 0
     numbered: int = 0
+    renamed: int = 0
     rules_broken: int = 0
     found: list[str] = field(default_factory=list)
     past: dict[str, int] = field(default_factory=dict)
@@ -94,6 +96,7 @@ class Figures:
             "traces": self.traces,
             "replayed": self.replayed,
             "numbered": self.numbered,
+            "renamed": self.renamed,
             "turns": self.turns,
             "unmade": self.unmade,
             "rules": len(BREAKS),
@@ -152,9 +155,11 @@ def broken(rule: str) -> Result:
 
 
 def replay(scene: Scene, traces: Sequence[Sequence[Step]], figures: Figures) -> None:
-    """Play interleavings on the code: everybody living or dying at the end, with and without If-Match."""
-    for numbered in (False, True):
-        replayer = Replayer(scene, numbered=numbered)
+    """Play interleavings on the code: everybody living or dying at the end, with and without If-Match; files
+    become visible by completes, and at one destination once more by renames.
+    """
+    for numbered, renames in product((False, True), (False,) if scene.side else (False, True)):
+        replayer = Replayer(scene, numbered=numbered, renames=renames)
         for number, trace in enumerate(traces):
             for die in (False, True):
                 _play(replayer, trace, number, die, f"way {number}", figures)
@@ -186,6 +191,7 @@ def _play(
     figures.traces += 1
     figures.count(replayer.scene, "scenes")
     figures.numbered += replayer.numbered
+    figures.renamed += replayer.renames
     played = replayer.play(trace, seed=number, die=die)
     figures.replayed += 1
     figures.turns += played.turns
@@ -193,6 +199,7 @@ def _play(
     if played.violation is not None:
         told = Result(replayer.scene, violation=played.violation, trace=list(trace[: played.turns])).tell()
         how = f"{'dying' if die else 'living'}{', numbered' if replayer.numbered else ''}"
+        how += ", by renames" if replayer.renames else ""
         figures.found.append(f"on the code, {which}, {how}: {told}")
 
 

@@ -58,14 +58,19 @@ class Replayer:
         scene: The scene.
         seed: Of everything random in the code.
         numbered: Whether the store takes If-Match for nothing, so that versions are keys of their own.
+        renames: Whether the code makes files visible by renames: to the model one is a complete, and the file
+            that is renamed is its upload.
     """
 
-    def __init__(self, scene: Scene, seed: int = 0, *, numbered: bool = False) -> None:
+    def __init__(self, scene: Scene, seed: int = 0, *, numbered: bool = False, renames: bool = False) -> None:
         self.scene = scene
         self.numbered = numbered
+        self.renames = renames
         self._clock = Clock(START)
         with virtual_time.deterministic(seed, self._clock):
-            self.stage = virtual_time.run(Stage(scene, SnapshotWorld(self._clock), numbered=numbered).build())
+            self.stage = virtual_time.run(
+                Stage(scene, SnapshotWorld(self._clock), numbered=numbered, renames=renames).build()
+            )
 
     def play(self, trace: Sequence[Step], *, seed: int = 0, die: bool = False) -> Played:
         """Play one interleaving, let everybody finish or die, recover, and look at what is left.

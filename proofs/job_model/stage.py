@@ -6,12 +6,13 @@ import contextlib
 import json
 import re
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 from uuid import uuid4
 
 from magicfs import datasets
 from magicfs.committers.magic import MagicCommitter
+from magicfs.committers.manifest.committer import ManifestCommitter
 from magicfs.datasets.adopt import adopt_files
 from magicfs.datasets.compact import _stem_of_sums, compact_chain
 from magicfs.engine import Engine
@@ -33,10 +34,14 @@ from magicfs.protocol.paths import Location
 from magicfs.stores.conditions import Conditions, assume
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory import MemoryStore
+from magicfs.stores.object_tree import tree_of
 from magicfs.stores.port import Body, ObjectInfo, Store
+from magicfs.testing.faulty_store import Traffic
+from magicfs.testing.store_faults import Actor
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.record import JobMoved
 from proofs.crash.snapshots import BUCKET, SnapshotWorld
+from proofs.crash.trees import tree_store
 from proofs.job_model import world as model
 from proofs.job_model.gate import Label
 from proofs.job_model.scenes import HAND, UPKEEP, Scene
@@ -45,6 +50,7 @@ __all__ = ["DESTINATION", "START", "Stage"]
 
 DESTINATION: Final = "sales"
 START: Final = 1_780_000_000.0
+AnyCommitter = MagicCommitter | ManifestCommitter
 _TRIES = 4
 _VERSION = re.compile(r"\.[0-9]{5,9}\.json\Z")
 _MANIFESTS = f"{DESTINATION}/_magicfs/"
@@ -102,6 +108,8 @@ class Stage:
         drivers: Who may commit each job.
         setup: The request that wrote the first version of job A's object: key, body and metadata.
         numbered: Whether the store takes If-Match for nothing, so that versions are keys of their own.
+        renames: Whether files become visible by renames, not by completes: what the model calls an upload
+            is then the file that is renamed.
     """
 
     scene: Scene
@@ -115,7 +123,8 @@ class Stage:
     drivers: dict[str, str] = field(default_factory=dict)
     setup: tuple[str, Body, Mapping[str, str] | None] = ("", b"", None)
     numbered: bool = False
-    _read: dict[tuple[str, ...], model.Value] = field(default_factory=dict)
+    renames: bool = False
+    _read: dict[tuple[object, ...], model.Value] = field(default_factory=dict)
 
     async def build(self) -> Stage:
         """Set everything up."""
@@ -139,6 +148,8 @@ class Stage:
 
     def store(self, world: SnapshotWorld) -> Store:
         """The bucket. It is known what it honours."""
+        if self.renames:
+            return tree_store(world, "local" if self.numbered else "azure", Traffic(()), Actor("nobody"))
         store = MemoryStore(BUCKET, world)
         assume(store, Conditions(put_if_match=not self.numbered, bulk_delete=False))
         return store
@@ -146,8 +157,10 @@ class Stage:
     def _layout(self, job: str) -> WorkLayout:
         return WorkLayout(destination_of(job), self.jobs[job], 0, "__magic_job")
 
-    def _committer(self, store: Store, job: str, mode: str, attempt: int = 0) -> MagicCommitter:
+    def _committer(self, store: Store, job: str, mode: str, attempt: int = 0) -> AnyCommitter:
         context = context_of(destination_of(job), self.jobs[job], mode, attempt)
+        if self.renames:
+            return ManifestCommitter(replace(context, committer="manifest"), Engine(store, 4))
         return MagicCommitter(context, Engine(store, 4))
 
     async def _open(self, store: Store, job: str, mode: str, winners: Sequence[str]) -> None:
@@ -162,8 +175,9 @@ class Stage:
             self.setup = listening.first
         for attempt, winner in enumerate(winners):
             committer = self._committer(store, job, mode, attempt)
-            task = ids.task_id(0)
-            name = ids.attempt_id(task, winner)
+            name = ids.attempt_id(task := ids.task_id(0), winner)
+            if self.renames:  # a second driver, which makes it, sets the job up only later
+                await tree_of(store).make_directory(committer.context.temporary.manifests_directory)
             for number in (1, 2):
                 await self._write(store, committer.context, name, job, winner, number)
             self.commits[job, winner] = [await committer.commit_task(task, name)]
@@ -173,16 +187,28 @@ class Stage:
     ) -> None:
         label = f"{job}{number}"
         place = "inner #1/" if job == model.PARENT and model.is_below(label) else ""
-        path = locate(f"{BUCKET}/{context.layout.work_directory(attempt)}/{place}part-{number}")
-        assert path is not None
         key = f"{destination_of(job)}/{place}part-{number}-000000-{context.job}"
         self.names[key] = label
+        if self.renames:
+            await self._write_source(store, context, attempt, f"{place}part-{number}", f"{label}{winner}")
+            return
+        path = locate(f"{BUCKET}/{context.layout.work_directory(attempt)}/{place}part-{number}")
+        assert path is not None
         upload = Upload(store, key, 1 << 20, StoreRecorder(store, path, DEFAULT_ETAG_FORMAT))
         async with await AsyncDelayedFile(upload).open() as file:
             await file.write(f"{label}{winner}".encode())
         upload_id = next(one for one in self.world.uploads if one not in self.uploads)
         self.uploads[upload_id] = label if job == "old" else f"{label}{winner}"
         self.writes[self.world.uploads[upload_id].metadata["magicfs-write-id"]] = self.uploads[upload_id]
+
+    async def _write_source(
+        self, store: Store, context: JobContext, attempt: ids.AttemptId, name: str, upload: str
+    ) -> None:
+        source = f"{context.temporary.task_attempt_directory(attempt)}/{name}"
+        await tree_of(store).write(source, upload.encode())
+        # What was there before is told by its key alone.
+        name = upload[: -len("x")] if upload.startswith("old") else upload
+        self.uploads[source] = self.writes[self.world.objects[source].info.etag] = name
 
     # -- what the executors do -------------------------------------------------------------------------
 
@@ -197,7 +223,7 @@ class Stage:
             return self._take_over(self._committer(store, job, mode, 1), self.commits[job, "y"])
         return self.recover(store, job, rollback=role == "rollback")
 
-    async def _drive(self, committer: MagicCommitter, commits: list[TaskCommit], driver: str) -> None:
+    async def _drive(self, committer: AnyCommitter, commits: list[TaskCommit], driver: str) -> None:
         try:
             await committer.commit_job(commits, driver)
         except JobMoved:
@@ -212,7 +238,7 @@ class Stage:
         with contextlib.suppress(CommitDenied, Unavailable, UsageError):
             await (compact_chain(engine, place) if role == "compact" else adopt_files(engine, place))
 
-    async def _take_over(self, committer: MagicCommitter, commits: list[TaskCommit]) -> None:
+    async def _take_over(self, committer: AnyCommitter, commits: list[TaskCommit]) -> None:
         setup = await committer.setup_job()
         await self._drive(committer, commits, setup.driver)
 
@@ -249,6 +275,10 @@ class Stage:
             self._name_link(_VERSION.sub(".json", key), who)
         if operation in ("complete", "abort"):
             return Label(operation, self.uploads.get(upload_id, ""))
+        if operation == "rename":
+            return Label("complete", self.uploads.get(key, ""))
+        if self.renames and operation.startswith("delete") and "/_temporary" in key:
+            return self._discarded(key)
         name = self._name(key)
         if operation in ("list", "list_directories"):
             if named := self._name(f"{key}json"):
@@ -262,9 +292,15 @@ class Stage:
             return Label()  # only to learn that the job was set up before
         if operation in ("put", "create"):
             return Label("put", name) if name else Label()
-        if operation == "head":
+        if operation in ("head", "look"):
             return Label("get", name) if name else Label()
         return Label()
+
+    def _discarded(self, key: str) -> Label:
+        """A file that is not to be renamed any more; of a directory, all that a job has in it."""
+        if key in self.uploads:
+            return Label("abort", self.uploads[key])
+        return Label("abort", next((one for one, job in self.jobs.items() if str(job) in key), ""))
 
     def seen(self, world: SnapshotWorld) -> model.Store:
         """What lies in a store, in the model's words."""
@@ -273,12 +309,15 @@ class Stage:
             world.objects, key=lambda key: (key not in self.names, key)
         ):  # first versions first
             name = self._name(key)
+            if self.renames and key in self.uploads:
+                continue
             if name and (key in self.names or name in newest):
                 newest[name] = key
             else:
                 newest[f"{key}.facts"] = key  # work, or what nobody knows: neither may be left over
         objects = {name: self._known(name, key, world) for name, key in newest.items()}
-        waiting = frozenset(self.uploads.get(upload, upload) for upload in world.uploads)
+        there = (*world.uploads, *(self.uploads.keys() & world.objects))
+        waiting = frozenset(self.uploads.get(upload, upload) for upload in there)
         return model.Store(frozenset(objects.items()), waiting)
 
     def _name_link(self, key: str, who: str) -> None:
@@ -300,14 +339,15 @@ class Stage:
 
     def _known(self, name: str, key: str, world: SnapshotWorld) -> model.Value:
         one = world.objects[key]
-        mark = (key, one.info.etag, name)
+        mark = (key, one.info.etag, name, bytes(one.body))  # an ETag may be a number that comes again
         if mark not in self._read:
             self._read[mark] = self._value(name, one, world)
         return self._read[mark]
 
     def _value(self, name: str, one: Any, world: SnapshotWorld) -> model.Value:
         if model.is_data(name):
-            return self.writes.get(one.info.metadata.get("magicfs-write-id"), "foreign")
+            borne = one.info.etag if self.renames else one.info.metadata.get("magicfs-write-id")
+            return self.writes.get(borne, "foreign")
         letters: dict[str | None, str] = {str(job): letter for letter, job in self.jobs.items()}
         letters.update(self.links.items())
         if name.endswith(".facts"):
@@ -331,7 +371,8 @@ class Stage:
         for chunk in job.chunks:
             if chunk.key in world.objects:
                 commits = PendingSet.from_bytes(chunk.key, world.objects[chunk.key].body).commits
-                facts = self.uploads[commits[0].upload_id][-1]
+                source = commits[0].source
+                facts = self.uploads[source.key if source else commits[0].upload_id][-1]
         for chunk in job.deletions:
             if chunk.key in world.objects:
                 listed = json.loads(world.objects[chunk.key].body)["objects"]

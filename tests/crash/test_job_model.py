@@ -10,8 +10,9 @@ import pytest
 
 from magicfs.manifests import chain
 from magicfs.protocol.job_state import NEXT, JobState
+from magicfs.protocol.readback import Outcome
 from magicfs.stores.register import Entry, Register
-from magicfs.transaction import execute, facts, old_success, publish, revert
+from magicfs.transaction import execute, facts, old_success, publish, renames, revert
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.record import JobRecord, JobVersion
 from proofs import job_model
@@ -97,10 +98,13 @@ def test_the_model_moves_jobs_as_the_protocol_does() -> None:
 # -- the same on the shipped code ----------------------------------------------------------------------
 
 
-def replayed(rule: str, *, numbered: bool = False) -> list[Played]:
+BY_RENAMES = sorted(rule for rule, scene in BREAKS.items() if not SCENES[scene].side)
+
+
+def replayed(rule: str, *, numbered: bool = False, renames: bool = False) -> list[Played]:
     """The code, led along the trace that breaks the model without a rule."""
     result = broken(rule)
-    replayer = Replayer(result.scene, numbered=numbered)
+    replayer = Replayer(result.scene, numbered=numbered, renames=renames)
     return [replayer.play(result.trace, die=die) for die in (False, True)]
 
 
@@ -110,13 +114,38 @@ def test_the_code_keeps_every_rule(rule: str) -> None:
     assert [one.violation for one in replayed(rule, numbered=True)] == [None, None]
 
 
+@pytest.mark.parametrize("numbered", [False, True])
+@pytest.mark.parametrize("rule", BY_RENAMES)
+def test_the_code_keeps_every_rule_where_it_renames(rule: str, numbered: bool) -> None:
+    assert [one.violation for one in replayed(rule, numbered=numbered, renames=True)] == [None, None]
+
+
+def test_the_code_that_renames_makes_the_requests_of_the_model() -> None:
+    scene = SCENES["append+driver+rollback+late"]
+    replayer, turns, unmade = Replayer(scene, renames=True), 0, 0
+    for trace in check(scene, Rules()).finals:
+        played = replayer.play(trace)
+        turns, unmade = turns + played.turns, unmade + played.unmade
+    assert 0 < unmade * 3 < turns
+
+
+def test_code_that_does_not_read_a_rename_back_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def failed(self: Any, item: Any) -> None:
+        number, step, error = item
+        self._failed(number, step, Outcome.FAILED, error)
+
+    monkeypatch.setattr(renames._Renaming, "_read_back", failed)
+    assert any(WRONG["read_back"] in str(one.violation) for one in replayed("read_back", renames=True))
+
+
+@pytest.mark.parametrize("by_renames", [False, True])
 @pytest.mark.parametrize("name", ["append+driver+rollback+late", "replace and replace"])
-def test_the_code_reaches_every_end(name: str) -> None:
-    replayer, ends = Replayer(SCENES[name]), set()
+def test_the_code_reaches_every_end(name: str, by_renames: bool) -> None:
+    replayer, ends = Replayer(SCENES[name], renames=by_renames), set()
     for trace in check(SCENES[name], Rules()).finals:
         played = replayer.play(trace)
         assert played.violation is None
-        assert played.unmade * 4 < played.turns
+        assert played.unmade * (2 if by_renames else 4) < played.turns
         ends.add(tuple(sorted(played.states.items())))
     assert len(ends) > 1
 
@@ -247,7 +276,7 @@ def test_figures(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
     assert figures["scenes"] == 4
     assert all(of["settings"] == of["mutants"] == 1 < of["scenes"] for of in figures["sides"].values())
     assert figures["states"] > 40
-    assert figures["replayed"] == figures["traces"] > 4
+    assert figures["replayed"] == figures["traces"] > figures["renamed"] > 4
     assert (figures["rules"], figures["rules_broken"], figures["violations"]) == (3, 3, 0)
     assert main(["--quick", "--sample", "3"]) == 0
     printed = capsys.readouterr().out.splitlines()
