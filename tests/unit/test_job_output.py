@@ -12,15 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magicfs.errors import CommitFailed
-from magicfs.formats.pending import Pending, UploadedPart
+from magicfs.formats.pending import Body, Pending, UploadedPart
+from magicfs.formats.pendingset import PendingSet
+from magicfs.formats.plain_set import pending_of, text_of
 from magicfs.formats.statistics import Statistics
 from magicfs.parallel import in_order
 from magicfs.protocol import winners
 from magicfs.protocol.readback import WRITE_ID
+from magicfs.protocol.steps import Complete
 from magicfs.protocol.winners import LateKeyCheck
-from magicfs.transaction import pack
+from magicfs.transaction import pack, taken
 from magicfs.transaction.etags import ETags
 from magicfs.transaction.output import JobOutput
+from magicfs.transaction.set_files import of_set
 from magicfs.transaction.spool import Spool
 
 TEXTS = st.text(min_size=1, max_size=5)
@@ -31,44 +35,64 @@ PARTS = st.builds(
     st.none() | TEXTS,
     st.dictionaries(TEXTS, st.integers(), max_size=1),
 )
-PENDINGS = st.builds(
-    Pending,
-    upload_id=TEXTS,
-    bucket=st.sampled_from(["b", "other"]),
-    destination_key=TEXTS.filter(lambda key: not key.startswith("/")),
-    parts=st.lists(PARTS, min_size=1, max_size=3).map(tuple),
-    length=st.integers(0, 2**63 - 1),
-    filename=st.none() | TEXTS,
-    created_ms=st.integers(0, 3),
-    task_id=TEXTS,
-    extra_data=st.just({}) | TEXTS.map(lambda text: {WRITE_ID: text}),
-    statistics=st.just(Statistics()) | st.just(Statistics(counters={"a": 1})),
-    unknown=st.just({}) | st.just({"new": [1]}),
-)
+OTHERS: dict[str, Any] = {
+    "bucket": st.sampled_from(["b", "other"]),
+    "destination_key": TEXTS.filter(lambda key: not key.startswith("/")),
+    "length": st.integers(0, 2**63 - 1),
+    "filename": st.none() | TEXTS,
+    "created_ms": st.integers(0, 3),
+    "task_id": TEXTS,
+    "extra_data": st.just({}) | TEXTS.map(lambda text: {WRITE_ID: text}),
+    "statistics": st.just(Statistics()) | st.just(Statistics(counters={"a": 1})),
+    "unknown": st.just({}) | st.just({"new": [1]}),
+}
+UPLOADS: dict[str, Any] = {"upload_id": TEXTS, "parts": st.lists(PARTS, min_size=1, max_size=3).map(tuple)}
+BODIES: dict[str, Any] = {
+    "body": st.builds(Body, TEXTS, st.integers(0, 9), st.just("0" * 64)),
+    "extra_data": TEXTS.map(lambda text: {WRITE_ID: text}),
+}
+PENDINGS = st.one_of(*[st.builds(Pending, **{**OTHERS, **how}) for how in (UPLOADS, BODIES)])
 
 
 @given(st.lists(PENDINGS, max_size=4))
 def test_what_is_packed_comes_back(files: list[Pending]) -> None:
-    assert pack.unpack(pack.pack(files)) == files
-    raw = pack.pack_steps(files)
+    texts = [text_of(one) for one in files]
+    assert pack.unpack_texts(pack.pack_texts(texts)) == texts
+    assert [pending_of(text) for text in texts] == files
+    steps = [pack.step_of(one) for one in files]
+    raw = pack.pack_steps(steps)
     for if_absent in (False, True):
-        expected = [pack.completing(one, if_absent=if_absent) for one in files]
+        expected = [one._replace(if_absent=if_absent) if isinstance(one, Complete) else one for one in steps]
         assert pack.unpack_steps(raw, if_absent=if_absent) == expected
 
 
+@pytest.mark.parametrize("held", [0, 3, 1000])
 @given(st.lists(st.lists(PENDINGS, max_size=3), max_size=4))
-def test_an_output_tells_what_its_files_tell(sets: list[list[Pending]]) -> None:
+def test_an_output_tells_what_its_files_tell(held: int, sets: list[list[Pending]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(taken, "FILES_HELD", held)
+        check_output(sets)
+
+
+def check_output(sets: list[list[Pending]]) -> None:
     output = JobOutput()
     for number, files in enumerate(sets):
-        output.add(f"set {number}", files)
+        unique = {one.destination_key: one for one in files}
+        sets[number] = list(unique.values())
+        output.add(f"set {number}", of_set(PendingSet(commits=tuple(sets[number]))))
     everything = [one for files in sets for one in files]
     assert list(output.pendings()) == everything
-    assert list(output.steps()) == [pack.completing(one) for one in everything]
+    steps = [pack.step_of(one) for one in everything]
+    assert list(output.steps()) == steps
+    absent = [one._replace(if_absent=True) if isinstance(one, Complete) else one for one in steps]
+    assert list(output.steps(if_absent=True)) == absent
+    assert output.attempts == {one.task_id for one in everything}
     assert list(output.final_keys()) == [one.destination_key for one in everything]
     assert (output.files, output.bytes) == (len(everything), sum(one.length for one in everything))
     ours = [one for one in everything if WRITE_ID in one.extra_data]
     assert output.without_write_id == len(everything) - len(ours)
-    assert output.oldest_ms == min((one.created_ms for one in ours if one.created_ms), default=None)
+    uploads = [one for one in ours if one.body is None]
+    assert output.oldest_ms == min((one.created_ms for one in uploads if one.created_ms), default=None)
 
 
 @given(st.lists(st.binary(max_size=30), max_size=30), st.integers(0, 60))
@@ -126,7 +150,7 @@ def check_twice(keys: list[str]) -> None:
     check = LateKeyCheck("bucket", "")
     named = [(f"set {number}", f"d/{key}") for number, key in enumerate(keys)]
     for source, key in named:
-        check.add("bucket", key, source)
+        check.add([("bucket", key)], source)
     twice = [(source, key) for n, (source, key) in enumerate(named) if key in [k for _, k in named[:n]]]
     if not twice:
         check.finish(lambda: named)
@@ -146,7 +170,7 @@ def test_key_outside_the_destination_is_refused_at_once(bucket: str, key: str) -
     with pytest.raises(
         CommitFailed, match=r"set of task 7 names .* outside bucket/dataset1 and bucket/extra"
     ):
-        LateKeyCheck("bucket", "dataset1", ("extra",)).add(bucket, key, "set of task 7")
+        LateKeyCheck("bucket", "dataset1", ("extra",)).add([(bucket, key)], "set of task 7")
 
 
 def test_results_come_in_order_and_no_more_than_a_few_are_held() -> None:

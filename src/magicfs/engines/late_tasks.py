@@ -83,6 +83,6 @@ async def _discarded(engine: Engine, context: JobContext, commit: TaskCommit) ->
     if version is not None and version.job.state in BEFORE_COMMIT:
         return False
     files = carried(engine, context, [commit])
-    steps = [Abort(one.destination_key, one.upload_id) for one in files if one.body is None]
+    steps = [Abort(one.destination_key, one.upload_id) for one in files if one.is_upload]
     await engine.for_cleanup().run(Batch("abort", steps), stop_on_failure=False)
     return True

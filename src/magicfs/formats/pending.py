@@ -46,6 +46,7 @@ __all__ = [
     "Pending",
     "Source",
     "UploadedPart",
+    "parts_of",
 ]
 
 EtagFormat = Literal["string", "object"]
@@ -148,7 +149,7 @@ class Pending:
             job_id=fields.text("jobId"),
             task_id=fields.text("taskId"),
             text=fields.text("text"),
-            parts=_parts(fields) if is_upload else (),
+            parts=parts_of(fields) if is_upload else (),
             body=body,
             source=source,
             extra_data=fields.text_map("extraData"),
@@ -234,7 +235,8 @@ def _body(fields: Fields) -> Body | None:
     return Body(body.required_text("bundle"), body.required_integer("offset", minimum=0), sha256)
 
 
-def _parts(fields: Fields) -> tuple[UploadedPart, ...]:
+def parts_of(fields: Fields) -> tuple[UploadedPart, ...]:
+    """The parts of an upload, in either form. None at all are a FormatError."""
     elements = fields.elements("etags")
     if not elements:
         raise fields.error("etags", "empty: an upload without parts cannot be completed")

@@ -99,6 +99,9 @@ def is_named_by(name: str, job: str) -> bool:
 
     This decides which uploads a job may call its own, so it errs on the side of no.
     """
+    head, _, rest = name.partition(f"-{job}.")
+    if rest and "." not in head:  # of almost all names; the rest of this finds the same
+        return True
     return any(_REST.match(name, end) for _, end in _places(name, f"-{job}", _lead(name)))
 
 

@@ -102,12 +102,14 @@ class LateKeyCheck:
         # arrays, so that looking for equal ones takes little memory, too.
         self._hashes = [array("q") for _ in range(_ARRAYS)]
 
-    def add(self, bucket: str, key: str, source: str) -> None:
-        """Take one more key in. Raises CommitFailed if it lies outside the destination."""
-        if bucket != self._bucket or not key.startswith(self._prefixes) or key in self._prefixes:
-            raise _outside(bucket, key, source, self._bucket, self._places)
-        found = hash(key)
-        self._hashes[found % _ARRAYS].append(found)
+    def add(self, places: Iterable[tuple[str, str]], source: str) -> None:
+        """Take the buckets and keys of a set in. Raises CommitFailed if one lies outside the destination."""
+        own, prefixes, hashes = self._bucket, self._prefixes, self._hashes
+        for bucket, key in places:
+            if bucket != own or not key.startswith(prefixes) or key in prefixes:
+                raise _outside(bucket, key, source, own, self._places)
+            found = hash(key)
+            hashes[found % _ARRAYS].append(found)
 
     def finish(self, again: Callable[[], Iterable[tuple[str, str]]]) -> None:
         """Raise CommitFailed if two keys are equal. ``again`` tells source and key of each once more."""

@@ -17,6 +17,8 @@ __all__ = ["check_manifests", "check_success"]
 _FIELDS_OF_FILE = 170
 """Bytes of a file in a manifest beside its key and its write id: names of fields, size, ETag and rows."""
 
+_BYTES_OF_CHARACTER = 4
+
 _NAMES = 1024**2
 """Bytes of a ``_SUCCESS`` beside its statistics: 100 of the longest names, each byte escaped, and others."""
 
@@ -38,8 +40,10 @@ def check_manifests(
     taken a little too large, because ETags are not known yet.
     """
     size = _OTHERS + _size(deleted) + _size(partitions or ())
+    at_most = output.files * _FIELDS_OF_FILE + _BYTES_OF_CHARACTER * output.characters
     # Of many files only the parts are named in which they are listed.
-    for step in output.steps() if output.files <= FILES_IN_MANIFEST else ():
+    is_looked_at = output.files <= FILES_IN_MANIFEST and size + at_most > MANIFEST_SIZE_LIMIT
+    for step in output.steps() if is_looked_at else ():
         size += _size_of(step.key) + _FIELDS_OF_FILE + len(step.write_id or "null")
     if size > MANIFEST_SIZE_LIMIT:
         raise UsageError(

@@ -14,16 +14,16 @@ from typing import TypeVar
 
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound
-from magicfs.formats import deletions
+from magicfs.formats import deletions, plain_set
 from magicfs.formats.deletions import DELETIONS_SIZE_LIMIT, OldObject
 from magicfs.formats.job_object import Chunk, JobObject, OldSuccess
 from magicfs.formats.manifest import FILES_IN_PART, MANIFEST_SIZE_LIMIT, ManifestFile, ManifestFiles
-from magicfs.formats.pending import Pending
-from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PendingSet
+from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.success import SUCCESS_SIZE_LIMIT
 from magicfs.parallel import drained, in_order
 from magicfs.protocol import paths
+from magicfs.protocol.steps import Complete, Publication
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
@@ -74,11 +74,12 @@ async def write_output(
 
     def written() -> Iterator[_Written]:
         statistics = output.statistics
-        for number, files in enumerate(_grouped(output.pendings(), CHUNK_LENGTH, _parts_of)):
-            one = PendingSet(job_id=context.job, commits=tuple(files), statistics=statistics)
+        files = zip(output.texts(), output.steps(), strict=True)
+        for number, group in enumerate(_grouped(files, CHUNK_LENGTH, _parts_of)):
+            raw = plain_set.joined(context.job, [text for text, _ in group], statistics)
             statistics = Statistics()  # of the whole job, so the first chunk has them
-            size = sum(pending.length for pending in files)
-            yield _chunk(context, nonce, f"{number:05d}.json", one.to_bytes("object"), len(files), size)
+            size = sum([step.length for _, step in group])
+            yield _chunk(context, nonce, f"{number:05d}.json", raw, len(group), size)
 
     return await _write(engine, written())
 
@@ -233,8 +234,9 @@ async def _read_one(engine: Engine, context: JobContext, chunk: Chunk, size_limi
     return raw
 
 
-def _parts_of(pending: Pending) -> int:
-    return len(pending.parts)
+def _parts_of(file: tuple[str, Publication]) -> int:
+    step = file[1]
+    return len(step.etags) if isinstance(step, Complete) else 0
 
 
 def _grouped(

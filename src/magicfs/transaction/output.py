@@ -10,22 +10,24 @@ from typing import Any
 
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, ProtocolViolation
-from magicfs.filesystem.recording import write_id_of
 from magicfs.formats.audit import Audit
-from magicfs.formats.footer import FOOTER, Footer, footers_in
+from magicfs.formats.footer import Footer, footers_in
 from magicfs.formats.manifest import ManifestFile
-from magicfs.formats.pending import Body, Pending, Source
-from magicfs.formats.pendingset import PendingSet
+from magicfs.formats.pending import Pending
+from magicfs.formats.plain_set import extra_data_of, pending_of
 from magicfs.formats.statistics import Statistics
 from magicfs.formats.task_commit import TaskCommit, unpack
 from magicfs.protocol import paths
-from magicfs.protocol.steps import Abort, Complete, Publication
+from magicfs.protocol.final_names import is_named_by
+from magicfs.protocol.readback import etag_of_parts
+from magicfs.protocol.steps import Abort, Complete, Publication, Put, Rename
 from magicfs.protocol.temporary import RENAMING
 from magicfs.protocol.winners import Attempt, LateKeyCheck, check_attempts, last_committed
-from magicfs.transaction import pack
+from magicfs.transaction import set_files
 from magicfs.transaction.context import JobContext
+from magicfs.transaction.set_files import SetFiles
 from magicfs.transaction.sets import StoreSets, TaskSets
-from magicfs.transaction.spool import Spool
+from magicfs.transaction.taken import TakenFiles
 from magicfs.transaction.task_manifests import TaskManifests
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "aborts",
     "carried",
     "checked",
+    "keys_that_may_be_taken",
     "load",
     "load_commits",
     "load_listed",
@@ -45,7 +48,7 @@ Choice = Callable[[Mapping[str, ManifestFile]], Mapping[str, ManifestFile]]
 """Chooses files from all that a dataset shows, by keys relative to the destination."""
 
 _Named = tuple[str, bytes]
-_Parse = Callable[[str, bytes], PendingSet]
+_Read = Callable[[str, bytes], SetFiles]
 _SUMMED_AT_ONCE = 1000
 
 
@@ -72,31 +75,42 @@ class JobOutput:
     """Of a job that names the files that it replaces, how they are chosen from those that are shown."""
     audit: Audit | None = None  # what was said of them; None without an audit, or before it
     names: list[str] = field(default_factory=list)  # of the sets
-    _kept: Spool = field(default_factory=Spool, repr=False)
+    characters: int = 0  # of the JSON of all files
+    attempts: set[str] = field(default_factory=set)  # that wrote files of theirs
+    _taken: TakenFiles = field(default_factory=TakenFiles, repr=False)
 
-    def add(self, name: str, files: Sequence[Pending]) -> None:
+    def add(self, name: str, files: SetFiles) -> None:
         """Take one more set in, which was checked."""
         self.names.append(name)
-        self._kept.append(pack.pack(files))
-        self._kept.append(pack.pack_steps(files))
-        self.files += len(files)
-        self.bytes += sum([one.length for one in files])
-        closed = [one.created_ms for one in files if write_id_of(one) is not None and one.is_upload]
-        self.with_footer += sum([FOOTER in one.extra_data for one in files])
-        self.without_write_id += sum([write_id_of(one) is None for one in files])
-        self.renames += sum([one.source is not None for one in files])
-        for one in files:
-            if one.body is not None:
-                end = one.body.offset + one.length
-                self.bundles[one.body.bundle] = max(end, self.bundles.get(one.body.bundle, 0))
-        if any(closed):
-            oldest = min(filter(None, closed))
-            self.oldest_ms = oldest if self.oldest_ms is None else min(oldest, self.oldest_ms)
+        self.attempts |= files.attempts
+        self._taken.append(files.texts, files.steps)
+        self.files += len(files.steps)
+        self.characters += sum(map(len, files.texts))
+        self.bytes += sum([step.length for step in files.steps])
+        self.with_footer += files.with_footer
+        closed = []
+        for step, created_ms in zip(files.steps, files.created_ms, strict=True):
+            if isinstance(step, Put):
+                end = step.offset + step.length
+                self.bundles[step.bundle] = max(end, self.bundles.get(step.bundle, 0))
+            elif isinstance(step, Rename):
+                self.renames += 1
+                self.without_write_id += step.write_id is None
+            elif step.write_id is None:
+                self.without_write_id += 1
+            elif created_ms:
+                closed.append(created_ms)
+        if closed:
+            self.oldest_ms = min(closed) if self.oldest_ms is None else min(*closed, self.oldest_ms)
+
+    def texts(self) -> Iterator[str]:
+        """The JSON of every file, as a set has it, with one set at a time in memory."""
+        for number in range(len(self.names)):
+            yield from self._taken.texts(number)
 
     def pendings(self) -> Iterator[Pending]:
-        """Every file, unpacking one set at a time."""
-        for number in range(len(self.names)):
-            yield from pack.unpack(self._kept.read(2 * number))
+        """Every file with all that is known of it, which takes much more time."""
+        return map(pending_of, self.texts())
 
     def figures(self) -> dict[str, Any]:
         """What the job object says of them."""
@@ -107,17 +121,17 @@ class JobOutput:
         """What each file says of itself, in the same order; None where nobody knows."""
         if not self.with_footer:
             return repeat(None, self.files)
-        return footers_in(one.extra_data for one in self.pendings())
+        return footers_in(map(extra_data_of, self.texts()))
 
     def steps(self, *, if_absent: bool = False) -> Iterator[Publication]:
-        """The step that makes each file visible, in the same order; takes much less time."""
+        """The step that makes each file visible, in the same order."""
         for _, steps in self.steps_by_set(if_absent=if_absent):
             yield from steps
 
-    def steps_by_set(self, *, if_absent: bool = False) -> Iterator[tuple[str, list[Publication]]]:
+    def steps_by_set(self, *, if_absent: bool = False) -> Iterator[tuple[str, Sequence[Publication]]]:
         """The name of every set, and the steps of its files."""
         for number, name in enumerate(self.names):
-            yield name, pack.unpack_steps(self._kept.read(2 * number + 1), if_absent=if_absent)
+            yield name, self._taken.steps(number, if_absent=if_absent)
 
     def final_keys(self) -> Iterator[str]:
         """Where every file will be."""
@@ -130,6 +144,25 @@ class JobOutput:
     def shown_keys(self, destination: str) -> Iterator[str]:
         """Where every file is that the job shows: its own, and those of the past."""
         return chain(self.final_keys(), self.restored_keys(destination))
+
+
+def keys_that_may_be_taken(context: JobContext, output: JobOutput) -> dict[str, str | None]:
+    """The keys of a job's files at which others may lie, each with the ETag by which its own is told.
+
+    Only those that Hadoop has published and those that are renamed have one; uploads of ours have None.
+    """
+    job, by_name = context.job, context.uploads_found_by_name
+    return {
+        step.key: _etag_of(step)
+        for step in output.steps()
+        if not (by_name and is_named_by(step.key.rpartition("/")[2], job))
+    }
+
+
+def _etag_of(step: Publication) -> str | None:
+    if isinstance(step, Rename):
+        return step.etag.strip('"') or None
+    return etag_of_parts(step.etags) if isinstance(step, Complete) and step.write_id is None else None
 
 
 def aborts(output: JobOutput) -> Iterator[Abort]:
@@ -146,9 +179,11 @@ def carried(engine: Engine, context: JobContext, commits: Sequence[TaskCommit]) 
             continue
         name = f"commit of task {commit.task_id}"
         try:
-            yield from _parsed(name, unpack(name, commit.content), context, _keys_of(engine, context)).commits
+            files = set_files.read(name, unpack(name, commit.content))
+            _check(name, files, context, _keys_of(engine, context))
         except (CommitFailed, FormatError):
             continue
+        yield from map(pending_of, files.texts)
 
 
 async def load(
@@ -187,16 +222,17 @@ async def load_commits(
     check_attempts(context.job, (Attempt(c.job_id, c.task_id, c.attempt_id) for c in commits))
     chosen = sorted(commits, key=lambda c: c.task_id)
     stored = sets.read_ahead([_set_key(context, sets, c) for c in chosen if c.content is None])
+    read_set = _reading(sets)
 
-    async def found() -> AsyncIterator[tuple[str, bytes, _Parse]]:
+    async def found() -> AsyncIterator[tuple[str, bytes, _Read]]:
         async with aclosing(stored):
             for commit in chosen:
                 if commit.content is None:
-                    yield *(await anext(stored)), sets.parsed
+                    yield *(await anext(stored)), read_set
                     continue
                 name = f"commit of task {commit.task_id}"
                 try:
-                    yield name, unpack(name, commit.content), PendingSet.from_bytes
+                    yield name, unpack(name, commit.content), set_files.read
                 except FormatError as error:
                     raise _malformed(error) from error
 
@@ -209,16 +245,22 @@ async def load_listed(engine: Engine, context: JobContext, sets: TaskSets | None
     """
     sets = sets or sets_of(engine, context)
     chosen = last_committed(await sets.listed())
-    taking = Taking(engine, context)
+    taking, read_set = Taking(engine, context), _reading(sets)
     async with aclosing(sets.read_ahead([one.key for one in chosen])) as read:
         async for name, raw in read:
-            taking.take(name, raw, sets.parsed)
+            taking.take(name, raw, read_set)
     return taking.finish()
 
 
 def sets_of(engine: Engine, context: JobContext) -> TaskSets:
     """Where tasks of a job leave their sets in the destination's store."""
     return (TaskManifests if context.committer in RENAMING else StoreSets)(engine, context)
+
+
+def _reading(sets: TaskSets) -> _Read:
+    if isinstance(sets, TaskManifests):
+        return lambda name, raw: set_files.of_set(sets.parsed(name, raw))
+    return set_files.read
 
 
 def _set_key(context: JobContext, sets: TaskSets, commit: TaskCommit) -> str:
@@ -240,11 +282,11 @@ def checked(engine: Engine, context: JobContext, sets: Iterable[_Named]) -> JobO
 
 
 async def _checked(
-    engine: Engine, context: JobContext, sets: AsyncIterator[tuple[str, bytes, _Parse]]
+    engine: Engine, context: JobContext, sets: AsyncIterator[tuple[str, bytes, _Read]]
 ) -> JobOutput:
     taking = Taking(engine, context)
-    async for name, raw, parse in sets:
-        taking.take(name, raw, parse)
+    async for name, raw, read_set in sets:
+        taking.take(name, raw, read_set)
     return taking.finish()
 
 
@@ -257,16 +299,16 @@ class Taking:
         self._keys = _keys_of(engine, context)
         self._statistics: list[Statistics] = []
 
-    def take(self, name: str, raw: bytes, parse: _Parse = PendingSet.from_bytes) -> None:
+    def take(self, name: str, raw: bytes, read: _Read = set_files.read) -> None:
         """Take one more in; CommitFailed if it is malformed, or is not the job's."""
-        one = _parsed(name, raw, self._context, self._keys, parse)
-        self.add(name, one.commits, one.statistics)
-
-    def add(self, name: str, files: Sequence[Pending], statistics: Statistics) -> None:
-        """Take in what was checked before."""
+        try:
+            files = read(name, raw)
+        except FormatError as error:
+            raise _malformed(error) from error
+        _check(name, files, self._context, self._keys)
         self.output.tasks += 1
         self.output.add(name, files)
-        self._statistics.append(statistics)
+        self._statistics.append(files.statistics)
         if len(self._statistics) == _SUMMED_AT_ONCE:
             self._statistics = [Statistics.aggregate(self._statistics)]
 
@@ -282,52 +324,32 @@ def _keys_of(engine: Engine, context: JobContext) -> LateKeyCheck:
     return LateKeyCheck(engine.store.bucket, context.layout.destination, context.extra_destinations)
 
 
-def _parsed(
-    name: str,
-    raw: bytes,
-    context: JobContext,
-    keys: LateKeyCheck,
-    parse: _Parse = PendingSet.from_bytes,
-) -> PendingSet:
-    try:
-        one = parse(name, raw)
-    except FormatError as error:
-        raise _malformed(error) from error
-    for job in {one.job_id, *[pending.job_id for pending in one.commits]}:
+def _check(name: str, files: SetFiles, context: JobContext, keys: LateKeyCheck) -> None:
+    for job in files.jobs:
         if job not in {"", context.job}:
             raise CommitFailed(
                 f"{name} belongs to job {job}, not {context.job}; nothing was published; "
                 "remove it or commit the other job"
             )
+    keys.add(zip(files.buckets, [step.key for step in files.steps], strict=True), name)
     renames, work = context.committer in RENAMING, paths.prefix_of(context.temporary.job_directory)
-    for pending in one.commits:
-        keys.add(pending.bucket, pending.destination_key, name)
-        if pending.body is not None:
-            _check_body(name, pending, pending.body, context)
-        if renames or pending.source is not None:
-            _check_source(name, pending, pending.source, work if renames else None)
-    return one
+    for step in files.steps:
+        if renames or isinstance(step, Rename):
+            _check_source(name, step, work if renames else None)
+        if isinstance(step, Put) and not (context.layout.is_bundle(step.bundle) and step.write_id):
+            raise CommitFailed(
+                f"{name} names {step.bundle!a} as what holds {step.key}, which is no bundle of job "
+                f"{context.job}, or gives the file no write id; nothing was published; find out who wrote it"
+            )
 
 
-def _check_source(name: str, pending: Pending, source: Source | None, work: str | None) -> None:
-    if (
-        work is None
-        or source is None
-        or not paths.can_be_a_file(source.key)
-        or not source.key.startswith(work)
-    ):
+def _check_source(name: str, step: Publication, work: str | None) -> None:
+    source = step.source if isinstance(step, Rename) else None
+    if work is None or source is None or not paths.can_be_a_file(source) or not source.startswith(work):
         raise CommitFailed(
-            f"{name} names {source and source.key!a} as what becomes {pending.destination_key}, which is no "
+            f"{name} names {source and source!a} as what becomes {step.key}, which is no "
             "file of the job's tasks; nothing was published; find out who wrote it",
-            failed=[pending.destination_key],
-        )
-
-
-def _check_body(name: str, pending: Pending, body: Body, context: JobContext) -> None:
-    if not context.layout.is_bundle(body.bundle) or write_id_of(pending) is None:
-        raise CommitFailed(
-            f"{name} names {body.bundle!a} as what holds {pending.destination_key}, which is no bundle of "
-            f"job {context.job}, or gives the file no write id; nothing was published; find out who wrote it"
+            failed=[step.key],
         )
 
 

@@ -20,11 +20,9 @@ from magicfs.formats.job_object import ExtraDestination, SeenPointer
 from magicfs.manifests.chain import Seen, chain, read_pointer, view_of
 from magicfs.parallel import at_once, drained
 from magicfs.protocol import conflict, paths
-from magicfs.protocol.final_names import is_named_by
 from magicfs.protocol.job_state import JobState
-from magicfs.protocol.readback import etag_of_parts
 from magicfs.protocol.replacement import Replacement, Scope
-from magicfs.protocol.steps import Complete, Publication, Rename
+from magicfs.protocol.steps import Publication
 from magicfs.transaction import (
     bundles,
     capacity,
@@ -42,7 +40,7 @@ from magicfs.transaction.context import JobContext
 from magicfs.transaction.other_datasets import InTheWay, described, look_again, url_of
 from magicfs.transaction.others import OtherJob, conflicting, find_unfinished_jobs
 from magicfs.transaction.outcome import has_no_files, undecided
-from magicfs.transaction.output import JobOutput
+from magicfs.transaction.output import JobOutput, keys_that_may_be_taken
 from magicfs.transaction.record import JobRecord, JobVersion, new_token
 
 __all__ = ["check_empty", "prepare", "touched_by"]
@@ -252,8 +250,7 @@ async def _look(engine: Engine, context: JobContext, record: JobRecord, output: 
         partitions = touched_by(context, output.final_keys())
     whole = (output.choice is not None or context.conflict in {"fail", "replace"}) and partitions is None
     # Names that are unique need no look at what is there, except to know whether a manifest knows it all.
-    ours = {step.key: _finished(step) for step in output.steps() if _may_be_taken(context, step.key)}
-    ours |= dict.fromkeys(output.obstacles)
+    ours = keys_that_may_be_taken(context, output) | dict.fromkeys(output.obstacles)
     also = tuple(key for key in context.also_replace if paths.is_under(key, destination))
     found = Replacement(Scope(destination, whole, partitions, also), ours)
     listed_all = whole or bool(ours) or pointer is None
@@ -321,18 +318,6 @@ def touched_by(context: JobContext, keys: Iterable[str]) -> tuple[str, ...] | No
     if context.conflict == "fail":
         return conflict.partitions_to_check(keys, destination)
     return conflict.touched_partitions(keys, destination)
-
-
-def _may_be_taken(context: JobContext, key: str) -> bool:
-    """Whether another file may lie where an upload will become visible."""
-    return not (context.uploads_found_by_name and is_named_by(key.rpartition("/")[2], context.job))
-
-
-def _finished(step: Publication) -> str | None:
-    """The ETag by which a file that Hadoop has published is told; None for uploads of ours."""
-    if isinstance(step, Rename):
-        return step.etag.strip('"') or None
-    return etag_of_parts(step.etags) if isinstance(step, Complete) and step.write_id is None else None
 
 
 async def _pointer(

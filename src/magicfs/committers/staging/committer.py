@@ -90,8 +90,7 @@ class StagingCommitter(DrivenCommitter):
             await self._clean_up_after(error)
             raise
         # Without winners, if an earlier call has loaded them: they are completed, and cannot be aborted.
-        winners = {pending.task_id for pending in self._loaded.pendings()}
-        aborted, problems = await self._clean_up(winners)
+        aborted, problems = await self._clean_up(self._loaded.attempts)
         warnings = [f"the files are published but cleaning up failed: {one}" for one in problems]
         # Facts of a job without files hold no counters.
         counters = (self._loaded.statistics if self._loaded.names else report.statistics).counters

@@ -20,7 +20,6 @@ from magicfs.datasets.foreign_jobs.job import DeadJob
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, MagicError, ObjectNotFound, UsageError
 from magicfs.formats.pending import Pending, Source
-from magicfs.formats.pendingset import PendingSet
 from magicfs.parallel import drained
 from magicfs.protocol import ids, paths
 from magicfs.protocol.ids import JobId
@@ -34,6 +33,7 @@ from magicfs.stores.port import ObjectInfo
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import read_unfinished
 from magicfs.transaction.output import JobOutput, Taking
+from magicfs.transaction.set_files import SetFiles, of_set
 from magicfs.transaction.task_manifests import TaskManifests
 
 __all__ = ["BEGUN_BY", "examined", "find_all", "find_one"]
@@ -135,14 +135,14 @@ async def _loaded(
 ) -> JobOutput:
     """What the tasks have committed, each file with the ETag by which it is told once it is renamed."""
 
-    def parse(name: str, raw: bytes) -> PendingSet:
+    def read_set(name: str, raw: bytes) -> SetFiles:
         found = sets.parsed(name, raw)
-        return replace(found, commits=tuple(_with_etag(one, etags) for one in found.commits))
+        return of_set(replace(found, commits=tuple(_with_etag(one, etags) for one in found.commits)))
 
     taking = Taking(engine, context)
     async with aclosing(sets.read_ahead(keys)) as read:
         async for name, raw in read:
-            taking.take(name, raw, parse)
+            taking.take(name, raw, read_set)
     return taking.finish()
 
 
