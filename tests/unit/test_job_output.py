@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from magicfs.errors import CommitFailed
+from magicfs.formats.footer import FOOTER, Footer, carried_by, footers_in
 from magicfs.formats.pending import Body, Pending, UploadedPart
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.plain_set import pending_of, text_of
@@ -35,6 +36,7 @@ PARTS = st.builds(
     st.none() | TEXTS,
     st.dictionaries(TEXTS, st.integers(), max_size=1),
 )
+FOOTERS = st.integers(0, 9).map(lambda rows: {WRITE_ID: "w", **carried_by(Footer(rows=rows, format="csv"))})
 OTHERS: dict[str, Any] = {
     "bucket": st.sampled_from(["b", "other"]),
     "destination_key": TEXTS.filter(lambda key: not key.startswith("/")),
@@ -42,7 +44,7 @@ OTHERS: dict[str, Any] = {
     "filename": st.none() | TEXTS,
     "created_ms": st.integers(0, 3),
     "task_id": TEXTS,
-    "extra_data": st.just({}) | TEXTS.map(lambda text: {WRITE_ID: text}),
+    "extra_data": st.just({}) | TEXTS.map(lambda text: {WRITE_ID: text}) | FOOTERS,
     "statistics": st.just(Statistics()) | st.just(Statistics(counters={"a": 1})),
     "unknown": st.just({}) | st.just({"new": [1]}),
 }
@@ -91,6 +93,8 @@ def check_output(sets: list[list[Pending]]) -> None:
     assert (output.files, output.bytes) == (len(everything), sum(one.length for one in everything))
     ours = [one for one in everything if WRITE_ID in one.extra_data]
     assert output.without_write_id == len(everything) - len(ours)
+    assert output.with_footer == sum(FOOTER in one.extra_data for one in everything)
+    assert list(output.footers()) == list(footers_in(one.extra_data for one in everything))
     uploads = [one for one in ours if one.body is None]
     assert output.oldest_ms == min((one.created_ms for one in uploads if one.created_ms), default=None)
 
