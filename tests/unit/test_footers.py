@@ -203,9 +203,9 @@ class TestTravel:
         assert all(one and one.columns["n"].min is not None for one in footers(plain).values())
 
     @pytest.mark.parametrize("committer", ["manifest", "file", "direct", "stocator", "task-completing"])
-    def test_committers_without_manifests_refuse(self, committer: str):
+    def test_committers_without_manifests_or_uploads_refuse(self, tmp_path: Path, committer: str):
         with pytest.raises(UsageError, match="footers stand in manifests"):
-            magicfs.Job("memory://bucket/x", committer=committer, conflict="append", footers=True)
+            magicfs.Job(f"file://{tmp_path}/x", committer=committer, conflict="append", footers=True)
 
     def test_a_flip_refuses(self, tmp_path: Path):
         with pytest.raises(UsageError, match="keeps no footers"):

@@ -13,6 +13,7 @@ from magicfs.protocol.conflict import CONFLICTS, Conflict, is_reserved
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.paths import Location
 from magicfs.protocol.period import parse_period
+from magicfs.protocol.temporary import RENAMING
 from magicfs.stores import object_settings
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Store
@@ -214,15 +215,20 @@ def check_publish(
 
 def check_footers(footers: bool, committer: str, publish: Publish) -> None:
     """Raise UsageError where nobody would keep what files say of themselves."""
-    if footers and not committer_info(committer).driven:
+    if footers and not _keeps_footers(committer):
+        others = ", ".join(filter(_keeps_footers, _driven()))
         raise UsageError(
-            f"footers stand in manifests, and committer={committer!r} writes none; use one of "
-            f"{', '.join(_driven())}, or leave footers out"
+            "footers stand in manifests, with what tasks record of their uploads, and "
+            f"committer={committer!r} has none; use one of {others}, or leave footers and audit out"
         )
     if footers and publish == "flip":
         raise UsageError(
             "publish='flip' keeps no footers of the files that it takes along; leave one of the two out"
         )
+
+
+def _keeps_footers(committer: str) -> bool:
+    return committer_info(committer).driven and committer not in RENAMING
 
 
 def check_storage_class(committer: str, settings: ObjectSettings) -> None:
