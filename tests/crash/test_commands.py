@@ -31,7 +31,7 @@ def test_adopting_beside_a_job_that_is_half_visible_would_be_noticed(monkeypatch
     async def look_away(*_: object) -> None:
         pass
 
-    monkeypatch.setattr(adopt, "_refuse_unfinished", look_away)
+    monkeypatch.setattr(adopt, "refuse_unfinished", look_away)
     monkeypatch.setattr(pauses, "_alone", pauses._alone.__wrapped__)  # sound code makes fewer requests
     cell = meet("half visible, append", "adopt", "rollback")
     assert cell.troubles

@@ -236,10 +236,10 @@ FAR = {
         'if dash and keep.get(f"{stem}-", job) != job:',
         "if job != linked[0].job_id:",
     ),
-    "adopt_looks": ("magicfs.datasets.adopt", "await _refuse_unfinished(engine, location)", "pass"),
+    "adopt_looks": ("magicfs.datasets.adopt", "await refuse_unfinished(engine, location)", "pass"),
     "adopt_list_again": (
         "magicfs.datasets.adopt",
-        "there = await _listed(store, location)",
+        "there = await listed_files(store, location)",
         "there = files",
     ),
     "below_counts": (
