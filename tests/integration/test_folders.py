@@ -170,14 +170,14 @@ def test_file_whose_rename_was_not_answered_is_published(place: Place) -> None:
     assert place.work() == []
 
 
-def test_claim_whose_answer_was_lost_is_seen_to_be_there(place: Place) -> None:
+def test_manifest_whose_rename_lost_its_answer_is_seen_to_be_there(place: Place) -> None:
     with FaultProxy(place.server.endpoint, place.operation) as proxy:
         job = place.job("manifest", proxy.endpoint).setup()
+        proxy.add(Rule(place.moves, Action.LOST, times=1, match="manifest"))
         commits = [write(job, number) for number in range(2)]
-        proxy.add(Rule(place.renames, Action.LOST, times=1, match="manifests"))
-        job.commit(commits)
         lost = [one for one in proxy.requests if one.action is Action.LOST]
-        assert [one.operation for one in lost] == [place.renames]
+        assert [one.operation for one in lost] == [place.moves]
+        job.commit(commits)
     assert place.visible() == WRITTEN
     assert place.work() == []
 

@@ -194,7 +194,8 @@ async def _swept(engine: Engine, location: Location, unset: JobId) -> None:
     if (plan.uploads or plan.keys) and all(
         one.job_id != unset for one in await find_unfinished_jobs(engine, location.key)
     ):
-        await abort_job(engine, location, job=unset)
+        # Its id is that of the batch, so it is none of Hadoop's, and Spark runs a batch once at a time.
+        await abort_job(engine, location, job=unset, driver_is_dead=True)
 
 
 async def _cleaned_up(engine: Engine, location: Location, published: str, run: str) -> None:
