@@ -87,7 +87,7 @@ def test_two_jobs(
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"format": "magicfs.job/3"}, "use a newer magicfs"),
+        ({"format": "magicfs.job/9"}, "use a newer magicfs"),
         ({"state": "undecided"}, "none of open"),
         ({"destination": "elsewhere"}, "it was moved"),
         ({"bucket": "elsewhere"}, "somebody copied it here"),
@@ -115,7 +115,7 @@ def test_a_newer_job_object_is_not_committed_either(
     bucket: Bucket, url: str, unchanged: Callable[[], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = written(url)
-    edit_job(bucket, job, format="magicfs.job/3")
+    edit_job(bucket, job, format="magicfs.job/9")
     unchanged()
     code, err = told(capsys, "commit", url, "--job", job.id)
     assert code == 1
@@ -128,7 +128,7 @@ def test_a_newer_job_object_is_not_committed_either(
 def test_a_newer_job_in_the_way_of_replace_is_named(bucket: Bucket, url: str) -> None:
     bucket.put("sales/old.bin", b"old")
     newer = written(url)
-    edit_job(bucket, newer, format="magicfs.job/3")
+    edit_job(bucket, newer, format="magicfs.job/9")
     job = written(url, conflict="replace")
     with pytest.raises(MagicError, match="newer magicfs"):
         job.commit()
