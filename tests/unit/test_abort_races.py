@@ -11,7 +11,7 @@ import pytest
 import magicfs
 from magicfs.datasets.abort import abort_job
 from magicfs.datasets.recover import recover_jobs
-from magicfs.errors import CommitDenied, CommitFailed
+from magicfs.errors import CommitDenied, CommitFailed, UsageError
 from magicfs.protocol import paths
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Request
@@ -47,7 +47,7 @@ def _aborted_at(
     traffic = Traffic(before=run_job)
     try:
         asyncio.run(abort_job(scene.engine(traffic), paths.parse_url(scene.url), job=job.id))
-    except CommitDenied as error:
+    except (CommitDenied, UsageError) as error:
         refused.append(error)
     return scene, job, bool(happened), refused
 

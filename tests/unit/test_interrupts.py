@@ -203,7 +203,8 @@ def test_what_two_ctrl_c_leave_is_named_and_the_next_call_resolves_it(
         assert error is not None
         assert any(job.id in note for note in error.__notes__), (number, hook.where, error.__notes__)
         settle()
-        if not repr(job).endswith(("committed>", "aborted>")):
+        # A task that was still being committed when its job was aborted may leave its set.
+        if left(world) or not repr(job).endswith(("committed>", "aborted>")):
             with suppress(UsageError):
                 datasets.abort(URL, job=job.id, filesystem=Files(world, CtrlC()))
         ends.add(tuple(visible(world)))
