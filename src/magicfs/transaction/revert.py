@@ -45,8 +45,7 @@ async def revert_files(
     """Abort every upload of a job that is ``reverting``, remove its files, put the old ``_SUCCESS`` back.
 
     Uploads, and files that are still to be renamed, go first: afterwards no request that is still on its way
-    can make a file visible. A second call
-    does the same again. Returns what could not be done.
+    can make a file visible. A second call does the same again. Returns what could not be done.
     """
     old_success = await facts.read_success(engine, context, job)
     result = await engine.run(Batch("abort", job_output.aborts(output)), stop_on_failure=False)
