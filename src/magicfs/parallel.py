@@ -103,15 +103,16 @@ async def gathered(
     work: Callable[[_Item], Awaitable[_Result]],
     concurrency: int,
 ) -> list[_Result]:
-    """The same for work that has a result; returns the results in the order in which they came."""
-    results: list[_Result] = []
+    """The same for work that has a result; returns the results in the order of the items."""
+    results: dict[int, _Result] = {}
 
-    async def one(item: _Item) -> bool:
-        results.append(await work(item))
+    async def one(numbered: tuple[int, _Item]) -> bool:
+        number, item = numbered
+        results[number] = await work(item)
         return True
 
-    await drained(items, one, concurrency)
-    return results
+    await drained(_numbered(items), one, concurrency)
+    return [results[number] for number in range(len(results))]
 
 
 async def at_once(*looks: Coroutine[Any, Any, Any]) -> list[Any]:
@@ -176,6 +177,18 @@ def raise_first(errors: Sequence[BaseException]) -> None:
         for other in others:
             first.add_note(f"and: {other}")
         raise first
+
+
+async def _numbered(items: Iterable[_Item] | AsyncIterable[_Item]) -> AsyncGenerator[tuple[int, _Item]]:
+    source = aiter(items) if isinstance(items, AsyncIterable) else _one_by_one(items)
+    number = 0
+    try:
+        async for item in source:
+            yield number, item
+            number += 1
+    finally:
+        if isinstance(source, AsyncGenerator):
+            await source.aclose()
 
 
 async def _one_by_one(items: Iterable[_Item]) -> AsyncIterator[_Item]:

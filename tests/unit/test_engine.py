@@ -10,7 +10,7 @@ import pytest
 
 from magicfs.engine import Engine, Event
 from magicfs.errors import PermissionDenied, Unavailable, UploadNotFound
-from magicfs.parallel import drained
+from magicfs.parallel import drained, gathered
 from magicfs.protocol.readback import WRITE_ID, Outcome
 from magicfs.protocol.steps import Abort, Batch, Complete, Delete, Step
 from magicfs.stores.memory import MemoryStore, World
@@ -191,6 +191,20 @@ def test_asynchronous_source_is_drawn_one_by_one_and_closed_at_a_failure() -> No
 
 def test_source_of_nothing_ends_at_once() -> None:
     run(drained([], Gate().work, 1))
+
+
+def test_results_come_in_the_order_of_their_items() -> None:
+    async def late_first(item: int) -> int:
+        for _ in range(10 - item):
+            await asyncio.sleep(0)
+        return item * item
+
+    async def source() -> AsyncIterator[int]:
+        for item in range(10):
+            yield item
+
+    assert run(gathered(range(10), late_first, 4)) == [item * item for item in range(10)]
+    assert run(gathered(source(), late_first, 4)) == [item * item for item in range(10)]
 
 
 def test_caller_that_is_cancelled_leaves_nothing_running() -> None:

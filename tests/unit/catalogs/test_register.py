@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import json
 import os
 import subprocess
@@ -16,6 +18,7 @@ import magicfs
 from magicfs.catalogs import Delta, SymlinkManifest
 from magicfs.cli.main import main
 from magicfs.errors import ObjectNotFound, UsageError
+from magicfs.stores.memory import MemoryStore
 from proofs.scenes.catalog_scene import CatalogScene, parquet
 from proofs.scenes.job_scene import JobScene
 
@@ -379,6 +382,26 @@ class TestSymlinks:
         [line] = manifest.read_text().splitlines()
         assert manifest.parent.name == "p=1"
         assert line.startswith(f"file://{url}/p=1/f-")
+
+    def test_only_the_manifests_of_partitions_that_changed_are_written(self, monkeypatch: pytest.MonkeyPatch):
+        memory = JobScene("env=prod/día 50% + #1")
+        memory.published({f"p={number}/f.parquet": b"1" for number in range(40)})
+        magicfs.register(memory.url, SymlinkManifest(), filesystem=memory.filesystem)
+        memory.published({"p=7/f.parquet": b"2"}, conflict="replace_partitions")
+
+        before = memory.objects()
+        get, turns = MemoryStore.get, itertools.cycle(range(50, 0, -1))
+
+        async def first_answers_last(store: MemoryStore, key: str, **how: Any) -> bytes:
+            for _ in range(next(turns)):
+                await asyncio.sleep(0)
+            return await get(store, key, **how)
+
+        with monkeypatch.context() as late:
+            late.setattr(MemoryStore, "get", first_answers_last)
+            magicfs.register(memory.url, SymlinkManifest(), filesystem=memory.filesystem)
+        written = [key for key, object_ in memory.objects().items() if object_ != before.get(key)]
+        assert written == [f"{memory.destination}/_symlink_format_manifest/p=7/manifest"]
 
     def test_on_a_store_that_ignores_conditions(self):
         ignores = frozenset({"put_if_match", "delete", "bulk_delete"})
