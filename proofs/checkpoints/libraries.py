@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +19,7 @@ from proofs.checkpoints.state import differences, empty, state_of
 __all__ = ["played"]
 
 _NAME = "a é %+#.zarr"
+_PAGE = Path(__file__).parents[2] / "docs" / "checkpoints.md"
 
 
 def played(url: str) -> dict[str, list[str]]:
@@ -70,6 +73,28 @@ def _torch(url: str, **options: Any) -> list[str]:
     return differences(state, state_of(1))
 
 
+def _documented(url: str) -> list[str]:
+    """What docs/checkpoints.md shows of torch and of zarr, as it stands but for the destination."""
+    torch_code, zarr_code = (
+        code.replace("s3://bucket/", f"{url}/")
+        for code in re.findall(r"```python\n(.*?)```", _PAGE.read_text(), flags=re.DOTALL)
+        if "dcp.save" in code or "to_zarr" in code
+    )
+    state = state_of(1)
+    shown: dict[str, Any] = {"magicfs": magicfs, "state": state}
+    exec(torch_code, shown)  # noqa: S102 - our own page
+    loaded = empty()
+    reader = magicfs.torch.StorageReader(f"{url}/run-7")
+    dcp.load(loaded, checkpoint_id="step-100", storage_reader=reader, no_dist=True)
+    found = differences(state, state_of(1)) + differences(loaded, state_of(1))
+    dataset = xarray.Dataset({"t": ("x", np.arange(20.0))})
+    exec(zarr_code, shown | {"dataset": dataset})  # noqa: S102
+    with xarray.open_zarr(f"{url}/model.zarr") as read:
+        same = np.array_equal(read["t"].values, dataset["t"].values)
+    found += [] if shown["newest"] == "step-100" else [f"the newest is {shown['newest']!r}"]
+    return found + ([] if same else ["other values were read"])
+
+
 _PLAYS: Final[Mapping[str, Callable[[str], list[str]]]] = {
     "xarray": _xarray,
     "zarr": lambda url: _zarr(url, unique_names=False),
@@ -80,4 +105,5 @@ _PLAYS: Final[Mapping[str, Callable[[str], list[str]]]] = {
     "torch, local files": lambda url: _torch(
         url, committer="directory", committer_options={"hidden_files": "data"}
     ),
+    "the page": _documented,
 }

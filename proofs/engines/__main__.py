@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from magicfs.testing.servers import SERVERS, Server
-from proofs.engines import schedulers
+from proofs.engines import rates, schedulers
 from proofs.engines.cases import CASES, Ground
 from proofs.engines.clusters import CLUSTERS, DISTRIBUTIONS
 from proofs.engines.schedulers import SCHEDULERS
@@ -26,13 +26,17 @@ from proofs.engines.watching import StallingProxy
 __all__ = ["main"]
 
 _BUCKET = "engines"
+_RATES = "rates"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the exam; 0 if every engine did in every case what was asked."""
     parser = argparse.ArgumentParser(prog="python -m proofs.engines", description=__doc__)
     parser.add_argument(
-        "--engine", choices=[*CASES, *SCHEDULERS], action="append", help="only this one; may be repeated"
+        "--engine",
+        choices=[*CASES, *SCHEDULERS, _RATES],
+        action="append",
+        help="only this one; may be repeated; rates: magicfs.write beside the engines' own writers",
     )
     parser.add_argument("--case", action="append", help="only this one; may be repeated")
     parser.add_argument("--store", choices=SERVERS, default="seaweedfs", help="by default %(default)s")
@@ -45,8 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     ):
         server.create_bucket(_BUCKET)
         _tell_workers(server, proxy)
-        for engine in arguments.engine or [*CASES, *SCHEDULERS]:
-            if engine in SCHEDULERS:
+        for engine in arguments.engine or [*CASES, *SCHEDULERS, _RATES]:
+            if engine == _RATES:
+                figures[engine] = _rates(server)
+            elif engine in SCHEDULERS:
                 figures[engine] = _schedule(engine, server)
             else:
                 figures[engine] = _examine(engine, arguments.case, server, proxy, Path(directory))
@@ -89,6 +95,15 @@ def _schedule(scheduler: str, server: Server) -> Mapping[str, Any]:
     except (AssertionError, subprocess.SubprocessError) as error:
         _say(traceback.format_exc())
         return told | {"wrong": f"{type(error).__name__}: {error}"[:500], "ok": False}
+
+
+def _rates(server: Server) -> Mapping[str, Any]:
+    """What is too slow is told, and fails nothing: a machine that is busy makes it so, too."""
+    try:
+        return rates.examine(server, _BUCKET) | {"ok": True}
+    except (AssertionError, subprocess.SubprocessError) as error:
+        _say(traceback.format_exc())
+        return {"wrong": f"{type(error).__name__}: {error}"[:500], "ok": False}
 
 
 def _tell_workers(server: Server, proxy: StallingProxy) -> None:

@@ -188,6 +188,15 @@ def whole(ground: Ground) -> Figures:
     return figures
 
 
+def documented(ground: Ground) -> Figures:
+    """What the page about the engine shows."""
+    order = replace(ground.order(), documented=True)
+    told = ground.result(ground.start(order))
+    if not told["published"]:
+        raise Wrong(told["error"])
+    return ground.judge(order, _NEW)
+
+
 def modes(ground: Ground) -> Figures:
     """``fail`` changes nothing, and ``append`` leaves the old files where they are."""
     order = ground.order()
@@ -331,6 +340,7 @@ def _cases(engine: str) -> Mapping[str, Callable[[Ground], Figures]]:
     replaces_workers = again or engine == "ray"
     cases = {
         "whole": whole,
+        "documented": documented,
         "modes": modes,
         "partitions": partitions,
         "raises": raises,
@@ -341,6 +351,8 @@ def _cases(engine: str) -> Mapping[str, Callable[[Ground], Figures]]:
     }
     if engine in {"dask map", "ray map", "processes"}:
         cases["speculation"] = speculation
+    if engine not in {"dask", "ray", "daft"}:  # their lines are run by the tests of the page about engines
+        del cases["documented"]
     if engine in {"polars", "duckdb"}:  # they work in the driver
         del cases["worker killed"]
     return cases

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -26,10 +28,20 @@ from proofs.engines.order import Order
 __all__ = ["DRIVERS", "shell_task"]
 
 RETRIES = 2
+_PAGE = Path(__file__).parents[2] / "docs" / "dask-ray-daft.md"
 
 
 def _told(report: magicfs.JobReport) -> dict[str, Any]:
     return {"files": report.files, "rows": report.rows, "before": bool(report.published_before)}
+
+
+def _documented(order: Order, engine: str, **names: Any) -> dict[str, Any]:
+    """Run what the page shows of an engine, as it stands but for the destination."""
+    section = _PAGE.read_text().partition(f"\n## {engine}\n")[2].partition("\n## ")[0]
+    [code] = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
+    names |= {"magicfs": magicfs, "today": order.run_id}
+    exec(code.replace("s3://bucket/sales", order.url), names)  # noqa: S102 - our own page
+    return _told(names["report"])
 
 
 def _dask(order: Order) -> dict[str, Any]:
@@ -40,6 +52,8 @@ def _dask(order: Order) -> dict[str, Any]:
 
     with Client(order.cluster):
         ddf = dd.from_map(partial(_frame, order), range(order.parts), meta=_frame(_quiet(order), 0).iloc[:0])
+        if order.documented:
+            return _documented(order, "Dask", ddf=ddf)
         report = to_parquet(
             *(ddf, order.url),
             partition_by="day",
@@ -65,6 +79,8 @@ def _ray(order: Order) -> dict[str, Any]:
     ds = ray.data.range(order.parts, override_num_blocks=order.parts).map_batches(
         partial(_blocks, order), batch_size=None, zero_copy_batch=True
     )
+    if order.documented:
+        return _documented(order, "Ray Data", ds=ds)
     report = magicfs.ray.write_parquet(
         *(ds, order.url),
         partition_by="day",
@@ -94,6 +110,8 @@ def _daft(order: Order) -> dict[str, Any]:
     df = daft.from_pydict({"part": list(range(order.parts))}).into_partitions(order.parts)
     df = df.select(make(df["part"]).alias("all")).explode("all")
     df = df.select(*(df["all"].get(name).alias(name) for name in ("row", "day", "body")))
+    if order.documented:
+        return _documented(order, "Daft", df=df)
     report = magicfs.daft.write_parquet(
         df, order.url, partition_by="day", conflict=order.conflict, run_id=order.run_id
     )

@@ -35,6 +35,7 @@ class Order:
         trouble: How often the third of them raises; ``twice``: each is run by two workers at once.
         mark: Path of a file by which a second attempt knows of the first.
         cluster: Address of the engine's cluster; empty if the driver makes its own processes.
+        documented: Whether the driver runs what the page about its engine shows, as it stands.
     """
 
     engine: str
@@ -46,6 +47,7 @@ class Order:
     trouble: Trouble
     mark: str
     cluster: str
+    documented: bool = False
 
     def table(self, part: int) -> pa.Table:
         """The rows of one part; of another size in each, and in every day."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import magicfs
 from magicfs.demo.session import PANDAS_WARNING
 from magicfs.testing.servers import Server
 
@@ -51,4 +53,36 @@ def test_code_of_the_documents_publishes(
         for line in client.get_object(Bucket=bucket, Key=key)["Body"].read().decode().splitlines()[1:]
     ]
     assert len(rows) == 6
+    assert ministack.pending_uploads(bucket) == []
+
+
+def test_streams_of_the_page_publish_and_are_found(
+    spark: SparkSession,
+    ministack: Server,
+    bucket_factory: Callable[..., str],
+    own_credentials: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bucket = bucket_factory(ministack)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(own_credentials))
+    (tmp_path / "in").mkdir()
+    clicks = spark.readStream.schema("id long, day string").json(str(tmp_path / "in"))
+    names = {"clicks": clicks, "magicfs": magicfs}
+    by_function, by_format, found = (
+        code.replace("s3://bucket/", f"s3://{bucket}/") for code in blocks("docs/streaming.md")
+    )
+    for number, code in enumerate((by_function, by_format)):  # the second goes on where the first has stopped
+        lines = [json.dumps({"id": 2 * number + one, "day": f"d{one}"}) for one in range(2)]
+        (tmp_path / "in" / f"{number}.json").write_text("\n".join(lines))
+        exec(code.replace("s3a://…", str(tmp_path / "checkpoint")), names)
+        query = names["query"]
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+    exec(found, names)
+    assert [line.split()[:2] for line in capsys.readouterr().out.splitlines()] == [["0", "2"], ["1", "2"]]
+    assert sorted(magicfs.dataset(f"s3://{bucket}/clicks").to_table()["id"].to_pylist()) == [0, 1, 2, 3]
     assert ministack.pending_uploads(bucket) == []

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import magicfs
@@ -242,3 +244,16 @@ def test_what_nobody_commits_is_not_kept(scene: MemoryScene) -> None:
     assert memory().held == before
     with pytest.raises(UsageError, match="cannot be read"):
         fs.cat_file(f"{BUCKET}/sales/__magic/mine/__base/a")
+
+
+@pytest.mark.parametrize("tracking", ["store", "memory"])
+def test_pyarrow_reads_back_the_footers_that_it_puts_together(scene: MemoryScene, tracking: str) -> None:
+    """``write_metadata`` writes a file, reads it, and writes it again."""
+    table, collected = pa.table({"n": [1, 2, 3]}), list[Any]()
+    job, task = task_on(scene, tracking)
+    how: dict[str, Any] = {"filesystem": task.filesystem, "metadata_collector": collected}
+    pq.write_to_dataset(table, task.path, **how)
+    pq.write_metadata(table.schema, f"{task.path}/footers", **how)
+    assert job.commit([task.commit()]).files == 2
+    [body] = [body for key, body in scene.objects().items() if key.startswith("sales/footers-")]
+    assert pq.read_metadata(pa.BufferReader(body)).num_rows == 3

@@ -162,22 +162,60 @@ def test_partitions_that_no_sample_shows_are_not_too_many(
 
 
 @pytest.mark.parametrize("make", MAKES)
-def test_what_does_not_fit_the_buffer_is_held_in_small_groups_or_streams(
+def test_what_does_not_fit_the_buffer_is_held_in_small_groups(
     make: str, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = 600_000
     frame = pl.DataFrame({"n": range(rows)}).with_columns(part=pl.col("n") % 3)
     monkeypatch.setattr(polars_files, "BUFFER_BYTES", frame.estimated_size() // 2)
-    magicfs.write(MAKES[make](frame), url, partition_by="part", max_open_files=10)
-    assert writers(url) == {"Polars" if make == "eager" else "parquet-cpp-arrow"}
-    if make == "eager":
-        groups = [meta.row_group(n).num_rows for meta in footers(url) for n in range(meta.num_row_groups)]
-        assert max(groups) <= rows // 2 // 10
+    report = magicfs.write(MAKES[make](frame), url, partition_by="part", max_open_files=10)
+    assert (report.rows, report.files, writers(url)) == (rows, 3, {"Polars"})
+    groups = [meta.row_group(n).num_rows for meta in footers(url) for n in range(meta.num_row_groups)]
+    # Room is left for as many partitions again.
+    assert rows // 100 < max(groups) <= rows // 2 // 6
     assert table(url)["n"].to_pylist() == list(range(rows))
     monkeypatch.setattr(polars_files, "BUFFER_BYTES", 100)
     magicfs.write(MAKES[make](FRAME), f"{url}/tiny", partition_by="day")
     assert writers(f"{url}/tiny") == {"parquet-cpp-arrow"}
     assert table(f"{url}/tiny")["n"].to_pylist() == FRAME["n"].to_list()
+
+
+@pytest.mark.parametrize("files_max", [4, 64])
+def test_partitions_that_become_too_many_in_a_stream_go_on_with_ours(
+    files_max: int, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, many = 2_000_000, 20
+    frame = pl.DataFrame({"n": range(rows)}).with_columns(
+        part=pl.when(pl.col("n") < rows // 2).then(pl.col("n") % 3).otherwise(pl.col("n") % many)
+    )
+    monkeypatch.setattr(polars_files, "BUFFER_BYTES", frame.estimated_size() // 4)
+    report = magicfs.write(frame.lazy(), url, partition_by="part", max_open_files=files_max)
+    assert (report.rows, writers(url)) == (rows, {"Polars", "parquet-cpp-arrow"})
+    assert len(directories(url)) == many
+    assert report.files > many  # further ones of some partitions
+    assert table(url)["n"].to_pylist() == list(range(rows))
+    assert not uploads(url)
+
+
+@pytest.mark.parametrize("place", [10_000, 1_500_000])
+def test_an_error_in_a_stream_of_partitions_publishes_nothing_and_leaves_nothing(
+    place: int, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(numbers: pl.Series) -> pl.Series:
+        if numbers.is_between(place, place).any():
+            raise LookupError("the source is gone")
+        return numbers
+
+    frame = pl.DataFrame({"n": range(2_000_000)}).with_columns(part=pl.col("n") % 3)
+    monkeypatch.setattr(polars_files, "BUFFER_BYTES", frame.estimated_size() // 4)
+    query = frame.lazy().with_columns(
+        pl.col("n").map_batches(fail, return_dtype=pl.Int64, is_elementwise=True)
+    )
+    with pytest.raises(LookupError, match="the source is gone"):
+        magicfs.write(query, url, partition_by="part")
+    assert not visible(url)
+    assert not uploads(url)
+    assert not [path for path in MemoryFileSystem().find(url) if "__magic" in path]
 
 
 @pytest.mark.parametrize("how", [{}, {"partition_by": "day"}])

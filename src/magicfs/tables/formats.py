@@ -6,7 +6,7 @@ when it is used, and ``pyarrow.compute``, which takes longest, comes where value
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -37,6 +37,8 @@ class FileSettings:
     compression: str = "none"  # the codec, as pyarrow calls it
     row_group_size: int | None = None
     """Most rows of a row group, or of a record batch; None for pyarrow's default."""
+    dictionaries: Sequence[str] | None = None
+    """Of Parquet: the columns that get a dictionary; None for all."""
 
 
 class _Encoder(Protocol):
@@ -150,7 +152,11 @@ class _Parquet:
 
         # Decimals as Spark writes them: small ones as whole numbers.
         self._writer = pyarrow.parquet.ParquetWriter(
-            cast("Any", sink), schema, compression=settings.compression, store_decimal_as_integer=True
+            cast("Any", sink),
+            schema,
+            compression=settings.compression,
+            store_decimal_as_integer=True,
+            use_dictionary=True if settings.dictionaries is None else list(settings.dictionaries),
         )
         self._rows = settings.row_group_size
 

@@ -14,6 +14,9 @@ from magicfs.tables import partition_names
 
 __all__ = ["check_column", "split"]
 
+_NUMBERS_MAX = 2**16
+"""More are numbered again: sorting takes longer where numbers are large."""
+
 
 def split(
     batch: pa.RecordBatch,
@@ -76,16 +79,20 @@ class _Column:
 def _combined(columns: Sequence[_Column]) -> pa.Array[Any] | None:
     """A number for each row, equal where all columns are equal; None where all rows are."""
     codes: pa.Array[Any] | None = None
+    count = 1  # what all numbers are below
     for column in columns:
         if len(column.values) == 1:
             continue
-        indices = column.indices.cast(pa.int64())
+        indices, values = column.indices, len(column.values)
         if codes is None:
-            codes = indices
+            codes, count = indices, values
             continue
-        # Numbered again each time, so that the product stays below the square of the number of rows.
-        encoded: Any = pc.dictionary_encode(codes)
-        codes = pc.add(pc.multiply(encoded.indices.cast(pa.int64()), len(column.values)), indices)
+        if count * values > _NUMBERS_MAX:  # numbered again, so that they are as few as the rows
+            encoded: Any = pc.dictionary_encode(codes)
+            codes, count = encoded.indices.cast(pa.int64()), len(encoded.dictionary)
+            indices = indices.cast(pa.int64())
+        codes = pc.add(pc.multiply(codes, pa.scalar(values, codes.type)), indices)
+        count *= values
     return codes
 
 

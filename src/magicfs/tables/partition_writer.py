@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -21,9 +21,11 @@ BUFFER_BYTES = 128 * 2**20
 """Rows are kept until so much has come together: small batches would make tiny row groups."""
 
 # Batches are put together before they are split: with a thousand partitions, batches of 10,000 rows take ten
-# times as long one by one.
-_LUMP_BYTES = 16 * 2**20
+# times as long one by one. Less than what sources give at a time, which then need not be put together.
+_LUMP_BYTES = 12 * 2**20
 _FINISHERS = 4
+# Of fewer rows dictionaries are soon made, and what looks at them takes a new process as long to import.
+_ROWS_TO_LOOK_AT = 2**14
 _FULL = 0.9
 """Of the bytes that a file may have: for what is left, a further row group is not worth it."""
 
@@ -63,6 +65,7 @@ class PartitionWriter:
         convert: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,  # makes of a batch what is written
         files_max: int = 64,  # open files, those included that are being finished
         buffer_bytes: int = BUFFER_BYTES,
+        numbers: Mapping[str, int] | None = None,  # of files that directories have already
     ) -> None:
         self.rows = 0  # taken in
         self.files = 0  # begun
@@ -83,7 +86,7 @@ class PartitionWriter:
         self._files_max = files_max
         self._buffer_bytes = buffer_bytes
         self._partitions: dict[str, _Partition] = {}
-        self._numbers: dict[str, int] = {}
+        self._numbers = dict(numbers or {})
         self._in_use: OrderedDict[str, _Partition] = OrderedDict()
         self._finishers = Finishers(min(_FINISHERS, files_max))
         self._buffered = 0
@@ -179,7 +182,7 @@ class PartitionWriter:
         forced = True
         while table.num_rows and (rows := self._next_rows(partition, table, forced=forced or last)):
             forced = False
-            opened = partition.open or self._begin(partition)
+            opened = partition.open or self._begin(partition, table)
             self._encode(opened.writer, table.slice(0, rows))
             table = table.slice(rows)
             if self._is_full(opened.writer):
@@ -216,7 +219,8 @@ class PartitionWriter:
         whole = rows if group is None else rows - rows % group
         return rows if forced and not whole else whole
 
-    def _begin(self, partition: _Partition) -> OpenFile:
+    def _begin(self, partition: _Partition, rows: pa.Table) -> OpenFile:
+        """Open a file whose first rows are these."""
         assert self._schema is not None
         while len(self._in_use) + self._finishers.unfinished() >= self._files_max:
             if self._finishers.unfinished():
@@ -227,7 +231,7 @@ class PartitionWriter:
         name = self._name.of(number)
         file = self._open_file(f"{partition.directory}/{name}" if partition.directory else name)
         try:
-            writer = open_writer(self._format, file, self._schema, self._settings)
+            writer = open_writer(self._format, file, self._schema, self._settings_for(rows))
         except BaseException:
             file.abort()
             raise
@@ -236,6 +240,13 @@ class PartitionWriter:
         partition.open = OpenFile(file, writer)
         self._in_use[partition.directory] = partition
         return partition.open
+
+    def _settings_for(self, rows: pa.Table) -> FileSettings:
+        if self._format.name != "parquet" or rows.num_rows < _ROWS_TO_LOOK_AT:
+            return self._settings
+        from magicfs.tables.dictionaries import columns_worth_a_dictionary
+
+        return replace(self._settings, dictionaries=columns_worth_a_dictionary(rows))
 
     def _finish_file(self, partition: _Partition, *, here: bool = False) -> None:
         if partition.open is not None:
@@ -251,8 +262,9 @@ class PartitionWriter:
         too many for one file.
         """
         if partition.batches and self._file_rows is None and self._file_bytes is None:
-            opened = partition.open or self._begin(partition)
-            opened.rest = pa.Table.from_batches(partition.batches)
+            rest = pa.Table.from_batches(partition.batches)
+            opened = partition.open or self._begin(partition, rest)
+            opened.rest = rest
             self._buffered -= partition.size
             partition.batches, partition.size = [], 0
 

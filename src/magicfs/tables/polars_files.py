@@ -10,10 +10,11 @@ from __future__ import annotations
 import io
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -23,18 +24,32 @@ from magicfs.tables.column_types import ColumnTypes
 from magicfs.tables.output_files import FileName, OutputFile
 from magicfs.tables.partition_names import Partitioning
 from magicfs.tables.partition_writer import BUFFER_BYTES
+from magicfs.tables.polars_stream import FrameStream, keys_of, popped
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["PolarsFiles", "take_all"]
+__all__ = ["PolarsFiles", "Written"]
 
 _CODECS = {"none": "uncompressed", "lz4": "lz4", "snappy": "snappy", "zstd": "zstd", "gzip": "gzip"}
 _FINISHERS = 4
 _OPEN_MAX = 64
 _GROUP_ROWS = 100_000
 _GROUP_ROWS_MIN = 2048
+_THREADS_MIN = 2  # of Polars: one waits for the frames of the other query
 _SAMPLE_ROWS = 10_000
+_PIECE_ROWS = 2**17
+
+
+@dataclass(frozen=True)
+class Written:
+    """What Polars has written of some rows."""
+
+    rows: int
+    left: Iterator[pl.DataFrame] = field(default_factory=lambda: iter(()))
+    """Frames that are still to be written, by others."""
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    """How many files each directory has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,29 +83,54 @@ class PolarsFiles:
         self._sink(columns.drop(self.partition_by).lazy(), theirs, None)
         return _columns_of(ours) == _columns_of(theirs)
 
-    def write(self, frame: pl.DataFrame | pl.LazyFrame) -> int | None:
-        """Write every row, and return how many they were. None: the partitions are too many, and nothing
-        is left of them. Of a LazyFrame no partitions are written.
+    def write(self, frame: pl.DataFrame | pl.LazyFrame) -> Written:
+        """Write every row, or none where the partitions are too many. Of a LazyFrame no partitions are
+        written: see ``write_pieces``.
 
         Raises what Polars, the data or the files raise: then no file is left open.
         """
         import polars as pl
 
         opened = _Opened(self)
+        if isinstance(frame, pl.LazyFrame):
+            return Written(self._finished(opened, partial(self._write_lazy, frame)) or 0)
+        if not frame.height:
+            return Written(0)
+        group = self._group_rows(frame) if self.partition_by else self.row_group_size
+        if self.partition_by and group is None:
+            rows = None
+        else:
+            rows = self._finished(opened, partial(self._write_frame, frame, group))
+        return Written(0, frame.iter_slices(_PIECE_ROWS)) if rows is None else Written(rows)
+
+    def write_pieces(self, pieces: Iterator[pl.DataFrame]) -> Written:
+        """Write the partitions of frames that come one after the other, as long as they are few.
+
+        Raises as ``write``.
+        """
+        import polars as pl
+
+        held, is_all = _hold(pieces)
+        if not held:
+            return Written(0)
+        frame = pl.concat(held, rechunk=False)
+        if is_all:
+            return self.write(frame)
+        seen = keys_of(frame, self.partition_by)
+        partitions_max = min(self.open_max, 2 * seen.height)
+        group = self._rows_in_buffer(frame, partitions_max)
+        if seen.height > partitions_max or group is None or pl.thread_pool_size() < _THREADS_MIN:
+            return Written(0, chain(popped(held), pieces))
+        del frame
+        opened = _Opened(self)
+        stream = FrameStream(held, pieces, seen, partitions_max, opened.errors)
+        self._finished(opened, partial(self._write_stream, stream, group))
+        return Written(stream.rows, stream.left, opened.numbers)
+
+    def _finished(self, opened: _Opened, write: Callable[[_Opened], int]) -> int | None:
+        """Write, and finish every file; None if there were too many, and nothing is left of them."""
         try:
-            if isinstance(frame, pl.LazyFrame):
-                rows = self._write_lazy(frame, opened)
-            elif not frame.height:
-                return 0
-            elif not self.partition_by:
-                rows = frame.height
-                self._sink(frame.lazy(), opened.open(""), self.row_group_size)
-            else:
-                group = self._group_rows(frame)
-                if group is None:
-                    return None
-                rows = frame.height
-                self._sink(frame.lazy(), self._partitions(frame, opened), group)
+            rows = write(opened)
             opened.finish()
         except BaseException as error:
             first = opened.errors[0] if opened.errors else error  # Polars tells those of files as text
@@ -101,6 +141,18 @@ class PolarsFiles:
                 raise first from None
             raise
         return rows
+
+    def _write_frame(self, frame: pl.DataFrame, group: int | None, opened: _Opened) -> int:
+        target = self._partitions(frame, opened) if self.partition_by else opened.open("")
+        self._sink(frame.lazy(), target, group)
+        rows: int = frame.height
+        return rows
+
+    def _write_stream(self, stream: FrameStream, group: int, opened: _Opened) -> int:
+        lazy = stream.frame()
+        empty = lazy.collect_schema().to_frame(eager=True)
+        self._sink(lazy, self._partitions(empty, opened), group)
+        return stream.rows
 
     def _write_lazy(self, frame: pl.LazyFrame, opened: _Opened) -> int:
         counts: list[int] = []
@@ -116,17 +168,20 @@ class PolarsFiles:
         return sum(counts)
 
     def _group_rows(self, frame: pl.DataFrame) -> int | None:
-        """How many rows each partition may hold: those of as many as are allowed fill the buffer."""
-        import polars as pl
-
-        some = frame.gather_every(max(1, frame.height // _SAMPLE_ROWS)).select(pl.struct(self.partition_by))
-        if some.to_series().n_unique() > self.open_max:
+        """How many rows each partition may hold."""
+        # Taken at random: a pattern of the rows could hide partitions from any other sample.
+        some = frame.select(self.partition_by).sample(_SAMPLE_ROWS, with_replacement=True, seed=0)
+        count = some.n_unique()
+        if count > self.open_max:
             return None
-        size = frame.estimated_size()
-        group = self.row_group_size or _GROUP_ROWS
+        return self._rows_in_buffer(frame, min(self.open_max, 2 * count))
+
+    def _rows_in_buffer(self, frame: pl.DataFrame, partitions_max: int) -> int | None:
+        """How many rows of each partition fit the buffer, if they are like a frame's; None: too few."""
+        group, size = self.row_group_size or _GROUP_ROWS, frame.estimated_size()
         if size <= BUFFER_BYTES:
             return group
-        rows = BUFFER_BYTES * frame.height // (size * self.open_max)
+        rows = BUFFER_BYTES * frame.height // (size * partitions_max)
         return None if rows < _GROUP_ROWS_MIN else min(group, rows)
 
     def _partitions(self, frame: pl.DataFrame, opened: _Opened) -> pl.PartitionBy:
@@ -172,7 +227,7 @@ class _Opened:
         self.too_many = False
         self._files = files
         self._lock = threading.Lock()
-        self._numbers: dict[str, int] = {}
+        self.numbers: dict[str, int] = {}
         self._open: list[_Sink] = []
         self._ended = False
 
@@ -195,8 +250,8 @@ class _Opened:
         if len(self._open) >= self._files.open_max:
             self.too_many = True
             raise ValueError("more files than may be open")
-        number = self._numbers.get(directory, 0)
-        self._numbers[directory] = number + 1
+        number = self.numbers.get(directory, 0)
+        self.numbers[directory] = number + 1
         name = self._files.name.of(number)
         file = self._files.open_file(f"{directory}/{name}" if directory else name)
         self._open.append(_Sink(file, self.errors))
@@ -267,23 +322,16 @@ class _Sink:
             self._file.abort()
 
 
-def take_all(pieces: Iterator[pl.DataFrame]) -> tuple[pl.DataFrame | None, Iterator[pl.DataFrame]]:
-    """All frames as one, if they fit into the buffer; else None, and an iterator of the same frames."""
-    import polars as pl
-
+def _hold(pieces: Iterator[pl.DataFrame]) -> tuple[deque[pl.DataFrame], bool]:
+    """Frames until the buffer is full, and whether that are all."""
     held: deque[pl.DataFrame] = deque()
     size = 0
     for piece in pieces:
         held.append(piece)
         size += piece.estimated_size()
         if size > BUFFER_BYTES:
-            return None, chain(_popped(held), pieces)
-    return (pl.concat(held, rechunk=False) if held else None), iter(())
-
-
-def _popped(held: deque[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    while held:
-        yield held.popleft()
+            return held, False
+    return held, True
 
 
 def _columns_of(file: io.BytesIO) -> tuple[pa.Schema, str]:

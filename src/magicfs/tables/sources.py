@@ -63,7 +63,8 @@ def source_of(data: Any, *, schema: pa.Schema | None = None, index: bool | None 
 def _source(data: Any, schema: pa.Schema | None, index: bool | None) -> Source:
     match data:
         case pa.Table():
-            return Source(data.schema, lambda: iter(data.to_batches(max_chunksize=BATCH_ROWS)), _itself)
+            rows = _piece_rows(data.num_rows, data.nbytes)
+            return Source(data.schema, lambda: iter(data.to_batches(max_chunksize=rows)), _itself)
         case pa.RecordBatch():
             return _source(pa.Table.from_batches([data]), schema, index)
         case pa.RecordBatchReader():

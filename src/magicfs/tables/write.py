@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from magicfs.tables.column_types import ColumnTypes
     from magicfs.tables.output_files import FileName
     from magicfs.tables.partition_writer import PartitionWriter
+    from magicfs.tables.polars_files import Written
     from magicfs.tables.sources import Source
 
 __all__ = ["FileFormat", "write"]
 
 FileFormat = Literal["parquet", "csv", "json", "orc", "arrow"]
 _TASKS_MAX = 10_000
-_PIECE_ROWS = 2**17
 
 
 def write(
@@ -168,13 +168,15 @@ class _Files:
     max_open_files: int
     types: ColumnTypes = field(repr=False)
 
-    def write(self, batches: Iterable[pa.RecordBatch], task: Task) -> None:
-        """Write what one task has got, in a task that is set up."""
+    def write(
+        self, batches: Iterable[pa.RecordBatch], task: Task, numbers: Mapping[str, int] | None = None
+    ) -> None:
+        """Write what one task has got, in a task that is set up. ``numbers``: of files that are there."""
         import pyarrow as pa
 
         reading = False
         try:
-            with self._writer(task) as writer:
+            with self._writer(task, numbers) as writer:
                 reading = True
                 for batch in batches:
                     reading = False
@@ -191,18 +193,21 @@ class _Files:
         task.count("records_written", writer.rows)
 
     def write_all(self, source: Source, task: Task) -> None:
-        """Write all rows in one task: those of Polars by its own writer, if that can do what is asked."""
-        rows = None
-        if source.polars is not None and self.file_format == "parquet":
-            rows, source = self._write_polars(source, task)
-        if rows is None:
-            self.write((batch for piece in source.pieces() for batch in source.batches(piece)), task)
+        """Write all rows in one task: those of Polars by its own writer, as far as it does what is asked."""
+        if source.polars is None or self.file_format != "parquet":
+            written = None
         else:
-            task.count("records_written", rows)
+            written = self._write_polars(source, task)
+        if written is None:
+            self.write((batch for piece in source.pieces() for batch in source.batches(piece)), task)
+            return
+        task.count("records_written", written.rows)
+        left = (batch for piece in written.left for batch in source.batches(piece))
+        self.write(left, task, written.numbers)
 
-    def _write_polars(self, source: Source, task: Task) -> tuple[int | None, Source]:
-        """How many rows are written; or None, and what to read instead, since a source is read once."""
-        from magicfs.tables.polars_files import PolarsFiles, take_all
+    def _write_polars(self, source: Source, task: Task) -> Written | None:
+        """None if Polars cannot write these files; then nothing was read."""
+        from magicfs.tables.polars_files import PolarsFiles
 
         files = PolarsFiles(
             open_file=_opener(task),
@@ -218,13 +223,8 @@ class _Files:
         empty = frame.collect_schema().to_frame(eager=True) if is_lazy else frame.clear()
         limited = self.max_rows_per_file is not None or self.max_bytes_per_file is not None
         if limited or not files.fits(empty, self.types.schema):
-            return None, source
-        if is_lazy and self.partition_by:
-            frame, rest = take_all(source.pieces())
-            if frame is None:
-                return None, replace(source, pieces=lambda: rest)
-            source = replace(source, pieces=lambda: frame.iter_slices(_PIECE_ROWS))
-        return files.write(frame), source
+            return None
+        return files.write_pieces(source.pieces()) if is_lazy and self.partition_by else files.write(frame)
 
     def _name(self, task: Task) -> FileName:
         from magicfs.tables.output_files import FileName
@@ -232,7 +232,7 @@ class _Files:
         number = int(task.id) if task.id.isdecimal() else 0
         return FileName(f"part-{number:05d}", self.extension)
 
-    def _writer(self, task: Task) -> PartitionWriter:
+    def _writer(self, task: Task, numbers: Mapping[str, int] | None) -> PartitionWriter:
         from magicfs.tables.partition_writer import PartitionWriter
 
         return PartitionWriter(
@@ -247,6 +247,7 @@ class _Files:
             max_records_per_file=self.max_rows_per_file,
             max_bytes_per_file=self.max_bytes_per_file,
             files_max=self.max_open_files,
+            numbers=numbers,
         )
 
 

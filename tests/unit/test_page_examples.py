@@ -1,0 +1,137 @@
+"""Every example of every page runs in some test; here are those of pages that have no test of their own."""
+
+from __future__ import annotations
+
+import re
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+import safetensors.numpy
+
+import magicfs
+from magicfs.errors import AuditFailed
+
+ROOT = Path(__file__).parents[2]
+ELSEWHERE = {
+    "catalogs": "tests/unit/catalogs/test_catalogs_document.py",
+    "engines": "tests/integration/test_engines_document.py",
+    "hadoop": "tests/unit/test_hadoop_document.py",
+    "history": "tests/unit/test_history_document.py",
+    "manifest-committer": "tests/unit/test_manifest_document.py",
+    "manifests": "tests/unit/test_readers.py",
+    "reference": "tests/unit/test_reference_document.py",
+    "simple-committers": "tests/unit/test_simple_committers_document.py",
+    "spark": "tests/spark/test_spark_documents.py",
+    "staging-committers": "tests/unit/test_staging_document.py",
+    "streaming": "tests/spark/test_spark_documents.py",
+    "testing": "tests/exam/test_testing_document.py",
+}
+"""Pages whose examples a test of their own runs."""
+PROOFS = {
+    "checkpoints": ("proofs/checkpoints/libraries.py", {"dcp", "to_zarr"}),
+    "dask-ray-daft": ("proofs/engines/drivers.py", {"ddf", "ds", "df"}),
+}
+"""Pages of which some examples are run with what they are about, and what these examples speak of."""
+TABLE = pa.table({"day": [1, 2], "id": [1, None]})
+
+
+def examples(page: str) -> list[str]:
+    """The Python of a page."""
+    text = (ROOT / "docs" / f"{page}.md").read_text()
+    return re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+
+
+def run(code: str, **names: Any) -> dict[str, Any]:
+    """Run an example, in a bucket of its own in memory; returns its names."""
+    code = re.sub(r"(?:s3|gs|memory)://bucket/", f"memory://{uuid4().hex}/", code)
+    names["magicfs"] = magicfs
+    exec(compile(code, "example", "exec"), names)
+    return names
+
+
+def test_no_page_has_examples_that_no_test_runs() -> None:
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md") if examples(path.stem)}
+    here = {"audit", "committers", "flip", "footers", "gcs", "recovery"}
+    assert pages == here | ELSEWHERE.keys() | PROOFS.keys()
+    for page, test in (ELSEWHERE | {page: proof for page, (proof, _) in PROOFS.items()}).items():
+        assert f"{page}.md" in (ROOT / test).read_text(), test
+
+
+def test_audited_jobs() -> None:
+    [code] = examples("audit")
+    write = "    with job.task(0) as task:\n        pyarrow.dataset.write_dataset("
+    write += "table, task.path, filesystem=task.filesystem, format='parquet')\n"
+    code, times = re.subn(r"    \.\.\.  # tasks write\n", write, code)
+    assert times == 1
+    with pytest.raises(AuditFailed, match="id"):
+        run(code, table=TABLE, pyarrow=pyarrow)
+    assert run(code, table=TABLE.slice(0, 1), pyarrow=pyarrow)["job"].report.files == 1
+
+
+def test_extra_destinations_and_attempts(capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = examples("committers")
+    run(first)
+    assert capsys.readouterr().out == "2\n"
+    run(second)
+
+
+def test_flips(tmp_path: Path) -> None:
+    [code] = examples("flip")
+    run(code.replace("file:///data", f"file://{tmp_path}"))
+    assert len(list((tmp_path / "sales").glob("day=1/part-0-*.csv"))) == 1
+
+
+def test_footers(capsys: pytest.CaptureFixture[str]) -> None:
+    [code] = examples("footers")
+    run(code, table=TABLE)
+    assert re.fullmatch(r"part-0-\S+\.parquet 2 \w+ 1\n", capsys.readouterr().out)
+
+
+def test_gcs() -> None:
+    [code] = examples("gcs")
+    assert run(code)["job"].spec.conflict == "append"
+
+
+def test_log(caplog: pytest.LogCaptureFixture) -> None:
+    [code] = examples("recovery")
+    run(code)
+    with caplog.at_level("INFO"):
+        magicfs.write(TABLE, f"memory://{uuid4().hex}/sales")
+    assert "is set up" in caplog.text
+
+
+def test_checkpoints_of_any_library() -> None:
+    [code] = [code for code in examples("checkpoints") if "safetensors" in code]
+    layers = [{f"layer {rank}": np.full(3, rank)} for rank in range(2)]
+    assert run(code, safetensors=safetensors, layers=layers)["published"].size > 0
+
+
+def write(task: magicfs.Task) -> None:
+    task.filesystem.pipe_file(f"{task.path}/part.txt", task.id.encode())
+
+
+@pytest.mark.process
+def test_process_pools(tmp_path: Path) -> None:
+    [code] = [code for code in examples("dask-ray-daft") if "ProcessPoolExecutor" in code]
+    code = code.replace("s3://bucket", f"file://{tmp_path}").replace("range(100)", "range(3)")
+    run(code, write=sys.modules[__name__].write, ProcessPoolExecutor=ProcessPoolExecutor)
+    assert len(magicfs.read_manifest(f"file://{tmp_path}/sales").files) == 3
+
+
+@pytest.mark.parametrize("page", PROOFS)
+def test_all_other_examples_of_a_page_are_those_of_its_proof(page: str) -> None:
+    _, subjects = PROOFS[page]
+    left = [code for code in examples(page) if not {"safetensors", "ProcessPoolExecutor"} & words(code)]
+    assert len(left) == (2 if page == "checkpoints" else 3)
+    assert all(words(code) & subjects for code in left)
+
+
+def words(code: str) -> set[str]:
+    return set(re.findall(r"\w+", code))
