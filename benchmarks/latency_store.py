@@ -38,7 +38,18 @@ START: Final = 1_780_000_000.0
 """What the clock shows when virtual time begins, in seconds since the epoch."""
 
 READS: Final = frozenset(
-    {"head", "get", "get_range", "list", "list_directories", "list_uploads", "look", "entries", "read"}
+    {
+        "head",
+        "checksums",
+        "get",
+        "get_range",
+        "list",
+        "list_directories",
+        "list_uploads",
+        "look",
+        "entries",
+        "read",
+    }
 )
 """Operations that count as reads; all others count as writes."""
 

@@ -17,7 +17,7 @@ BYTES: Final = 1_000_000
 
 COLUMNS: Final = {
     "writes": ("put", "create_upload", "put_part", "complete_upload", "write", "make_directory"),
-    "reads": ("get", "get_range", "head", "read", "look"),
+    "reads": ("get", "get_range", "head", "checksums", "read", "look"),
     "lists": ("list", "list_directories", "list_uploads", "entries"),
     "deletes": ("delete", "delete_matching", "delete_all_matching", "delete_tree", "abort_upload"),
     "copies": ("copy",),

@@ -336,9 +336,13 @@ class VerifyReport:
         foreign: Visible objects that are no files of the dataset, and that no job keeps.
         kept: How many visible files jobs have replaced and keep for a time.
         unfinished: If there are such, jobs that have not ended: files may be of one that is being published.
-        damaged: With ``deep``, files that cannot be read as what they are, and what is wrong with each.
+        damaged: With ``deep``, files that have not the bytes that were written, or cannot be read as what
+            they are, and what is wrong with each.
+        by_store: With ``deep``, how many files were not read: their tasks have left a checksum, and the store
+            tells one of the same kind.
         read: With ``deep``, how many files were read.
-        confirmed: Of how many of these the store's ETag is the MD5 of what was read.
+        confirmed: How many of these have the checksum of their tasks or of the store, or the MD5 that their
+            ETag is made of. Of the others nothing is known that their bytes could be compared with.
     """
 
     url: str
@@ -351,6 +355,7 @@ class VerifyReport:
     unfinished: tuple[str, ...] = ()
     kept: int = 0
     damaged: Mapping[str, str] = field(default_factory=dict)
+    by_store: int = 0
     read: int = 0
     confirmed: int = 0
 
@@ -368,6 +373,10 @@ class VerifyReport:
                 "restore missing, altered and damaged files from older versions of the objects or a backup, "
                 "or publish their partitions anew; what cannot be had any more is taken out by: magicfs drop "
                 f"{self.url} --where \"file.key in ('…')\""
+            )
+            found.append(
+                f"an earlier publication without these files is shown again by: magicfs rollback {self.url} "
+                f"--to WHICH, as far as its own are there; magicfs log {self.url} lists them"
             )
         if self.foreign and self.unfinished:
             found.append(
@@ -394,6 +403,7 @@ class VerifyReport:
             "unfinished": list(self.unfinished),
             "kept": self.kept,
             "damaged": dict(self.damaged),
+            "by_store": self.by_store,
             "read": self.read,
             "confirmed": self.confirmed,
             "advice": list(self.advice),

@@ -52,6 +52,17 @@ class ReadsRangesWithTheirEnd(MemoryStore):
         return await super().get_range(key, start, size + 1, etag=etag)
 
 
+class TellsChecksumsOfAnyObject(MemoryStore):
+    async def checksums(self, key: str, *, etag: str) -> Mapping[str, str]:
+        await self.head(key)
+        return {}
+
+
+class TellsChecksumsOfParts(MemoryStore):
+    async def checksums(self, key: str, *, etag: str) -> Mapping[str, str]:
+        return {**await super().checksums(key, etag=etag), "CRC32": "AAAAAA=="}
+
+
 class KeepsTheFirstPart(MemoryStore):
     async def put_part(self, key: str, upload_id: str, number: int, body: Body) -> Part:
         upload = self._upload("put_part", key, upload_id)
@@ -332,6 +343,8 @@ def exam_of(examined: type[MemoryStore], name: str = "memory") -> MemoryStoreExa
         (TakesAnyOption, ["upload_takes_no_option_of_another_name"]),
         (ReadsRangesOfAnyObject, ["range_of_another_object_is_not_read"]),
         (ReadsRangesWithTheirEnd, ["range_of_the_object_of_that_etag_is_read"]),
+        (TellsChecksumsOfAnyObject, ["checksums_of_another_object_are_not_told"]),
+        (TellsChecksumsOfParts, ["checksums_that_are_told_are_those_of_all_bytes"]),
         (CopiesByMoving, ["copy_holds_the_content_and_the_source_stays"]),
         (CopiesOnlyWhereNothingIs, ["second_copy_does_the_same_again"]),
         (CopiesWithoutCounting, ["copy_holds_the_content_and_the_source_stays"]),

@@ -41,6 +41,7 @@ REQUESTS: dict[str, tuple[str, Callable[[Store], Coroutine[Any, Any, Any]]]] = {
     "get": ("GetObject", lambda store: store.get(_KEY)),
     "get_range": ("GetObject", lambda store: store.get_range(_KEY, 0, 1, etag='"etag"')),
     "head": ("HeadObject", lambda store: store.head(_KEY)),
+    "checksums": ("HeadObject", lambda store: store.checksums(_KEY, etag='"etag"')),
     "list": ("ListObjectsV2", lambda store: everything(store.list(""))),
     "list_directories": ("ListObjectsV2", lambda store: everything(store.list_directories(""))),
     "delete": ("DeleteObjects", lambda store: store.delete([_KEY])),

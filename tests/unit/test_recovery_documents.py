@@ -51,6 +51,7 @@ FULL = JobObject(
     success_marker=False,
     new="d.new",
     footers=True,
+    checksums=True,
     audit=Audit(
         verdicts=(Verdict(rule="r", passed=False, told="t"),), against="5f1e", audited_ms=1, accepted="why"
     ),

@@ -111,6 +111,7 @@ REQUESTS: dict[str, Callable[[Store], Coroutine[Any, Any, Any]]] = {
     "get": lambda store: store.get("k"),
     "get_range": lambda store: store.get_range("k", 0, 1, etag='"etag"'),
     "head": lambda store: store.head("k"),
+    "checksums": lambda store: store.checksums("k", etag='"etag"'),
     "list": lambda store: everything(store.list("")),
     "list_directories": lambda store: everything(store.list_directories("")),
     "delete": lambda store: store.delete(["k"]),

@@ -1,8 +1,10 @@
 """Rules for ``Job(audit=[…])``: what must be true of a job's files before they are published.
 
-Each looks at what files say of themselves, never at their content: ``docs/audit.md``.
+Each looks at what files say of themselves; ``FileCheck`` alone at their content, where their task still has
+it: ``docs/audit.md``.
 """
 
+from magicfs.audit.content import FileCheck, StagedFile
 from magicfs.audit.rules import (
     Check,
     CompatibleSchema,
@@ -21,6 +23,7 @@ __all__ = [
     "AuditedFile",
     "Check",
     "CompatibleSchema",
+    "FileCheck",
     "NoNulls",
     "Partitions",
     "Previous",
@@ -29,4 +32,5 @@ __all__ = [
     "Rows",
     "Rule",
     "SameSchema",
+    "StagedFile",
 ]

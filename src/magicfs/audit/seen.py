@@ -8,9 +8,16 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
+from magicfs.formats.audit import Said
 from magicfs.formats.footer import Footer, Schema
 
-__all__ = ["Audited", "AuditedFile", "Previous"]
+__all__ = ["Audited", "AuditedFile", "Previous", "partition_of"]
+
+
+def partition_of(key: str) -> dict[str, str]:
+    """The values in the names of a file's directories."""
+    named = (one.partition("=") for one in key.split("/")[:-1])
+    return {unquote(name): unquote(value) for name, mark, value in named if mark}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +28,19 @@ class AuditedFile:
         key: Relative to the destination.
         bytes: Its size.
         footer: What it says of itself; None if nobody knows.
+        said: What the checks of its content have said in its task, by their names: what is wrong with it, or
+            None.
     """
 
     key: str
     bytes: int
     footer: Footer | None
+    said: Said = field(default_factory=dict)
 
     @property
     def partition(self) -> dict[str, str]:
         """The values in the names of its directories: ``{"day": "2026-01-01"}`` of ``day=2026-01-01/…``."""
-        named = (one.partition("=") for one in self.key.split("/")[:-1])
-        return {unquote(name): unquote(value) for name, mark, value in named if mark}
+        return partition_of(self.key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ still as it was read. So of two calls at once none takes a table back, and a cal
 catalog is in a module of its own, and imports its library when it is used.
 """
 
+from magicfs.catalogs.catch_up import CaughtUp, catch_up
 from magicfs.catalogs.delta import Delta
 from magicfs.catalogs.ducklake import DuckLake
 from magicfs.catalogs.glue import Glue
@@ -12,4 +13,14 @@ from magicfs.catalogs.iceberg import Iceberg
 from magicfs.catalogs.register import RegisterReport, register
 from magicfs.catalogs.symlinks import SymlinkManifest
 
-__all__ = ["Delta", "DuckLake", "Glue", "Iceberg", "RegisterReport", "SymlinkManifest", "register"]
+__all__ = [
+    "CaughtUp",
+    "Delta",
+    "DuckLake",
+    "Glue",
+    "Iceberg",
+    "RegisterReport",
+    "SymlinkManifest",
+    "catch_up",
+    "register",
+]

@@ -17,6 +17,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -56,6 +57,14 @@ class Delta(Registers):
     @property
     def atomic(self) -> bool:
         return True
+
+    def options(self) -> Mapping[str, str] | None:
+        return {} if self.storage_options is None else None  # which may be secret
+
+    def line(self, url: str) -> str:
+        if self.storage_options is None:
+            return f"magicfs register {quote(url)} delta"
+        return f"magicfs.register({url!r}, Delta(storage_options=…))"
 
     def open(self, place: Destination) -> Table:
         try:

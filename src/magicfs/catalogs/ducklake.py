@@ -55,6 +55,14 @@ class DuckLake(Registers):
     def atomic(self) -> bool:
         return True
 
+    def options(self) -> Mapping[str, str] | None:
+        return None  # a lake is attached by whoever has the connection
+
+    def line(self, url: str) -> str:
+        return (
+            f"magicfs.register({url!r}, DuckLake(connection, {self.lake!r}, {self.name!r}, {self.schema!r}))"
+        )
+
     def open(self, place: Destination) -> Table:
         """Begin the transaction that all of it is in: it is refused if others change the table meanwhile."""
         if place.location.scheme == "memory":

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from magicfs.catalogs.port import Files
 from magicfs.datasets.connection import Destination
-from magicfs.errors import UsageError
+from magicfs.datasets.footers import footers_of_view
+from magicfs.engine import Engine
+from magicfs.errors import FormatError, UsageError
+from magicfs.manifests.chain import READING, newest_job
+from magicfs.protocol.paths import Location
 
 __all__ = ["Footer", "columns_of", "footers"]
 
@@ -30,9 +34,12 @@ class Footer:
 
 
 def footers(place: Destination, files: Files, keys: Sequence[str], reader: str) -> Mapping[str, Footer]:
-    """The footers of some files by their keys, each read by one request. ``reader`` is named in errors.
+    """The footers of some files by their keys. ``reader`` is named in errors.
 
-    Raises FileNotFoundError if a file is gone, UsageError if one is no Parquet.
+    Each is read by one request; but of files of which manifests know rows and columns only the first of
+    those that have the same columns.
+
+    Raises FileNotFoundError if a file that is read is gone, UsageError if one is no Parquet.
     """
     if not keys:
         return {}
@@ -59,8 +66,44 @@ def footers(place: Destination, files: Files, keys: Sequence[str], reader: str) 
             ) from error
         return Footer(found.num_rows, found.schema.to_arrow_schema().remove_metadata())
 
-    with ThreadPoolExecutor(min(_AT_ONCE, len(keys))) as pool:
-        return dict(zip(keys, pool.map(read, keys), strict=True))
+    told = place.run(_told, {key: files[key] for key in keys})
+    first: dict[str, str] = {}
+    for key in keys:
+        if (known := told.get(key)) is not None:
+            first.setdefault(known.fingerprint, key)
+    opened = [key for key in keys if key not in told or key == first[told[key].fingerprint]]
+    with ThreadPoolExecutor(min(_AT_ONCE, len(opened))) as pool:
+        found = dict(zip(opened, pool.map(read, opened), strict=True))
+
+    def footer(key: str) -> Footer:
+        if key in found:
+            return found[key]
+        return Footer(told[key].rows, found[first[told[key].fingerprint]].schema)
+
+    return {key: footer(key) for key in keys}
+
+
+class _Told(NamedTuple):
+    rows: int
+    fingerprint: str  # of its columns
+
+
+async def _told(engine: Engine, location: Location, files: Files) -> dict[str, _Told]:
+    """What manifests know of Parquet files by their keys; those of which nothing is known are left out."""
+    if all(one.rows is None for one in files.values()):
+        return {}
+    newest = await newest_job(engine.store, location.key, READING)
+    if newest is None:
+        return {}
+    try:
+        found = await footers_of_view(engine, location, newest, files)
+    except FormatError:  # of a list that is gone or damaged: the files themselves tell as much
+        return {}
+    return {
+        key: _Told(one.rows, one.schema.fingerprint)
+        for key, one in found.items()
+        if one.format == "parquet" and one.schema is not None
+    }
 
 
 def columns_of(found: Mapping[str, Footer], without: Sequence[str]) -> Any:

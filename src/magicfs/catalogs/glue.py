@@ -6,8 +6,10 @@ transaction over partitions: what is there is compared and changed until it was 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import Any, Final
 
 from magicfs.catalogs.footers import columns_of, footers
@@ -73,6 +75,19 @@ class Glue(Registers):
     @property
     def atomic(self) -> bool:
         return False
+
+    def options(self) -> Mapping[str, str] | None:
+        about = getattr(self.client, "meta", None)
+        if about is None:
+            return None
+        endpoint = hashlib.sha256(str(about.endpoint_url).encode()).hexdigest()
+        told = {"exact": str(self.exact).lower(), "endpointSha256": endpoint}
+        return {**told, "region": about.region_name} if about.region_name else told
+
+    def line(self, url: str) -> str:
+        if self.exact:
+            return f"magicfs register {quote(url)} glue --table {quote(self.table)}"
+        return f"magicfs.register({url!r}, Glue(client, {self.database!r}, {self.name!r}, exact=False))"
 
     def open(self, place: Destination) -> Table:
         try:

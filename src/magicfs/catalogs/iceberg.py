@@ -6,10 +6,12 @@ Iceberg says the older one. A new table, its columns and its first snapshot come
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from shlex import quote
 from typing import Any, Final
 
 from magicfs.catalogs.difference import difference
@@ -54,6 +56,26 @@ class Iceberg(Registers):
     @property
     def atomic(self) -> bool:
         return True
+
+    def options(self) -> Mapping[str, str] | None:
+        name, uri = getattr(self.catalog, "name", None), self._uri
+        if not isinstance(name, str) or not name:
+            return None
+        return {"catalog": name} if uri is None else {"catalog": name, "uriSha256": uri}
+
+    @property
+    def _uri(self) -> str | None:
+        """A hash of where the catalog is: the text itself may hold a password."""
+        found = getattr(self.catalog, "properties", {}).get("uri")
+        return None if found is None else hashlib.sha256(str(found).encode()).hexdigest()
+
+    def line(self, url: str) -> str:
+        name = getattr(self.catalog, "name", None)
+        if not isinstance(name, str) or not name:
+            return f"magicfs.register({url!r}, Iceberg(catalog, {self.name!r}))"
+        return (
+            f"magicfs register {quote(url)} iceberg --table {quote(self.name)} --catalog-name {quote(name)}"
+        )
 
     def open(self, place: Destination) -> Table:
         try:

@@ -86,5 +86,11 @@ class Catalog(Protocol):
     def atomic(self) -> bool:
         """Whether a table is changed by one step; else it is looked at again until it was seen right."""
 
+    def options(self) -> Mapping[str, str] | None:
+        """What another process finds it by, nothing secret; None if it cannot."""
+
+    def line(self, url: str) -> str:
+        """What somebody calls to let it show the dataset at a URL."""
+
     def open(self, place: Destination) -> Table:
         """The table as it is now, or as one that is not there yet."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from os import PathLike
@@ -17,7 +17,9 @@ from magicfs.datasets.history import publications
 from magicfs.datasets.publications import view_at
 from magicfs.datasets.read import current_view, shown_files
 from magicfs.engine import Engine
-from magicfs.errors import Unavailable
+from magicfs.errors import FormatError, StoreError, Unavailable
+from magicfs.formats.registration import Registration
+from magicfs.manifests import registrations
 from magicfs.protocol.conflict import is_data
 from magicfs.protocol.paths import Location
 from magicfs.report import JobReport
@@ -72,6 +74,12 @@ class Registers:
         """``magicfs.register`` with this catalog."""
         return register(url, self, force=force, storage_options=storage_options, filesystem=filesystem)
 
+    def registration(self: Catalog, url: str, job_id: str) -> Registration:
+        """What a job notes of it, until it shows the job."""
+        return Registration(
+            job_id=job_id, catalog=self.kind, table=self.table, options=self.options(), line=self.line(url)
+        )
+
 
 def register(
     url: str | PathLike[str] | JobReport,
@@ -85,7 +93,7 @@ def register(
 
     The table is created if it is not there. It may show any earlier publication, or none: files that came are
     added, those that were replaced or rolled back are removed, in one transaction of the catalog where it has
-    such. No data is read but the footers of files that are added, and no file of the dataset is written or
+    such. No data is read but footers of files that are added, and no file of the dataset is written or
     deleted.
 
     A second call changes nothing. If this process dies, call again. Any number of calls may run at once, and
@@ -101,7 +109,7 @@ def register(
         filesystem: That filesystem itself, in place of options.
 
     Raises:
-        ObjectNotFound: Nothing was published there, or a file of the dataset is gone; the catalog was not
+        ObjectNotFound: Nothing was published there, or a file that was opened is gone; the catalog was not
             changed.
         UsageError: The catalog cannot show these files, somebody else has changed the table, or its library
             is not installed; the catalog was not changed.
@@ -116,6 +124,7 @@ def register(
         url.destination if isinstance(url, JobReport) else url, storage_options, filesystem, for_reading=True
     )
     report = show(place, catalog, force=force)
+    place.run(_settle, catalog, report.job_id)
     place.filesystem.invalidate_cache()
     return report
 
@@ -142,6 +151,17 @@ def show(place: Destination, catalog: Catalog, *, force: bool = False) -> Regist
     raise Unavailable(
         "register", catalog.table or place.location.url, "others changed the table each time; call again"
     )
+
+
+async def _settle(engine: Engine, location: Location, catalog: Catalog, newest: str) -> None:
+    """Forget what jobs have noted of a table, if it shows them now. Whoever may only read leaves that."""
+    told = catalog.kind, catalog.table, catalog.options()
+    with suppress(FormatError, StoreError):
+        found = await registrations.all_registrations(engine.store, location.key)
+        found = [one for one in found if (one.catalog, one.table, one.options) == told]
+        if found:
+            done = await registrations.shown_by(engine, location.key, found, newest)
+            await registrations.remove(engine.store, location.key, done)
 
 
 def _report(place: Destination, catalog: Catalog, job: str, done: Changes, files: int) -> RegisterReport:

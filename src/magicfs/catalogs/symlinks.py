@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from shlex import quote
 from typing import Final
 
 from magicfs.catalogs.hive_names import partition_of
@@ -50,6 +51,12 @@ class SymlinkManifest(Registers):
     @property
     def atomic(self) -> bool:
         return False
+
+    def options(self) -> Mapping[str, str] | None:
+        return {}
+
+    def line(self, url: str) -> str:
+        return f"magicfs register {quote(url)} symlink"
 
     def open(self, place: Destination) -> Table:
         return _Manifests(place, place.run(_read))

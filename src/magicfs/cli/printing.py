@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from magicfs.catalogs import CaughtUp
     from magicfs.report import ForeignJob, JobReport, RecoveredJob, RecoverReport
 
 __all__ = [
@@ -95,12 +96,16 @@ def human_moment(milliseconds: int) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment else ""
 
 
-def print_recovered(report: RecoverReport, nothing: str, *, as_json: bool) -> int:
-    """Print what ``recover`` or ``abort`` found and did, a block for each job, or ``nothing``. Returns the
-    exit status: 0, or 1 if somebody has to look again.
+def print_recovered(
+    report: RecoverReport, nothing: str, tables: Sequence[CaughtUp] = (), *, as_json: bool
+) -> int:
+    """Print what ``recover`` or ``abort`` found and did, a block for each job and each table of a catalog, or
+    ``nothing``. Returns the exit status: 0, or 1 if somebody has to look again.
     """
+    told = [one for one in tables if one.done != "forgotten"]
     if as_json:
-        print_json(report.to_dict())
+        document = report.to_dict()
+        print_json({**document, "tables": [one.to_dict() for one in told]} if told else document)
     elif not report.jobs:
         write_line(nothing)
     else:
@@ -108,7 +113,24 @@ def print_recovered(report: RecoverReport, nothing: str, *, as_json: bool) -> in
             if number:
                 write_line("")
             _print_job(report.url, job)
-    return 1 if report.undecided else 0
+    if not as_json:
+        for one in told:
+            write_line("")
+            _print_table_of_catalog(one)
+    undecided = report.undecided or any(one.done != "registered" for one in told)
+    return 1 if undecided else 0
+
+
+def _print_table_of_catalog(one: CaughtUp) -> None:
+    print_fields(
+        [
+            ("catalog", f"{one.catalog} {one.table}".rstrip()),
+            ("lacked job", one.job_id),
+            ("done", one.done),
+            ("reason", one.problem),
+            ("next", one.line if one.done == "not registered" else ""),
+        ]
+    )
 
 
 def _print_job(url: str, job: RecoveredJob) -> None:

@@ -35,8 +35,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Recover, and print what was found and done. Returns 0 if nothing is left to decide; 1 if a job was left
-    open, something could not be finished, or ``--dry-run`` found something to do.
+    open, something could not be finished or registered, or ``--dry-run`` found something to do.
     """
+    from magicfs.catalogs import catch_up
     from magicfs.datasets import recover
 
     report = recover(
@@ -48,8 +49,13 @@ def run(arguments: argparse.Namespace) -> int:
         cluster=parse_cluster(arguments),
         storage_options=parse_storage_options(arguments.storage_options),
     )
+    tables = catch_up(
+        arguments.url,
+        dry_run=arguments.dry_run,
+        storage_options=parse_storage_options(arguments.storage_options),
+    )
     nothing = f"no unfinished job under {report.url}; nothing was changed"
     if report.below:
         commands = "\n".join(f"  magicfs recover {one}" for one in report.below)
         nothing = f"{nothing}; but work of jobs lies below:\n{commands}"
-    return print_recovered(report, nothing, as_json=arguments.json)
+    return print_recovered(report, nothing, tables, as_json=arguments.json)

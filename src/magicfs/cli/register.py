@@ -71,7 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _catalog(arguments: argparse.Namespace) -> Catalog:
-    from magicfs.catalogs import Delta, Iceberg, SymlinkManifest
+    from magicfs.catalogs import Delta, SymlinkManifest
+    from magicfs.catalogs.described import glue_named, iceberg_named
 
     if arguments.catalog in {"delta", "symlink"}:
         if arguments.table is not None:
@@ -82,33 +83,5 @@ def _catalog(arguments: argparse.Namespace) -> Catalog:
     if arguments.table is None:
         raise UsageError(f"name the table of the {arguments.catalog} catalog: --table db.sales")
     if arguments.catalog == "glue":
-        return _glue(arguments.table)
-    try:
-        from pyiceberg.catalog import load_catalog
-    except ImportError as error:
-        raise UsageError("iceberg needs pyiceberg; pip install 'magicfs[iceberg]'") from error
-    try:
-        catalog = load_catalog(arguments.catalog_name)
-    except ValueError as error:
-        raise UsageError(
-            f"pyiceberg knows no catalog {arguments.catalog_name!r} ({error}); describe it in .pyiceberg.yaml"
-        ) from error
-    return Iceberg(catalog, arguments.table)
-
-
-def _glue(table: str) -> Catalog:
-    """A table of Glue, with a client for which the environment says credentials and region."""
-    from magicfs.catalogs import Glue
-
-    database, dot, name = table.partition(".")
-    if not (database and dot and name):
-        raise UsageError(f"--table {table!r} names no database of Glue; write it as db.sales")
-    try:
-        import botocore.session
-    except ImportError as error:
-        raise UsageError("glue needs botocore; pip install 'magicfs[s3]'") from error
-    try:
-        client = botocore.session.get_session().create_client("glue")
-    except botocore.exceptions.NoRegionError as error:
-        raise UsageError("glue needs a region; set AWS_DEFAULT_REGION") from error
-    return Glue(client, database, name)
+        return glue_named(arguments.table)
+    return iceberg_named(arguments.table, arguments.catalog_name)

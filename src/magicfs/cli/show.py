@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from magicfs.formats.pending import Pending
     from magicfs.formats.pendingset import PendingSet
     from magicfs.formats.pointer import Pointer
+    from magicfs.formats.registration import Registration
     from magicfs.formats.statistics import Statistics
     from magicfs.formats.success import SuccessData
     from magicfs.formats.tag import Tag
@@ -308,6 +309,20 @@ def _show_tag(url: str, tag: Tag) -> None:
     )
 
 
+def _show_registration(url: str, one: Registration) -> None:
+    print_fields(
+        [
+            ("file", url),
+            ("kind", "a table that does not show a publication yet (registration)"),
+            ("job", one.job_id),
+            ("catalog", one.catalog),
+            ("table", one.table),
+            *sorted((one.options or {}).items()),
+            ("next", one.line),
+        ]
+    )
+
+
 def _counters(statistics: Statistics) -> list[tuple[str, int]]:
     return [(name, value) for name, value in sorted(statistics.counters.items()) if value]
 
@@ -321,6 +336,7 @@ _SHOW: dict[str, Callable[[str, Any], None]] = {
     "task manifest": show_task_manifest,
     "pointer": _show_pointer,
     "tag": _show_tag,
+    "registration": _show_registration,
     "footers": show_footers,
     "job": show_job,
     "deletions": show_deletions,

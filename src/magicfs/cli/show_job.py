@@ -67,6 +67,7 @@ def show_job(url: str, job: JobObject) -> None:
             ("made in", job.new),
             ("small files", job.small_files and f"up to {human_bytes(job.small_files)}, in bundles"),
             ("footers", "kept" if job.footers else None),
+            ("checksums", "kept" if job.checksums else None),
             ("unique names", "yes" if job.unique_names else "no"),
             ("begun by", job.begun_by),
             ("attempt", job.attempt),

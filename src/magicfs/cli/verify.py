@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from magicfs.cli.printing import print_fields, print_json, print_table, write_line
 from magicfs.cli.storage import add_storage_options, parse_storage_options
+
+if TYPE_CHECKING:
+    from magicfs.report import VerifyReport
 
 __all__ = ["HELP", "configure", "run"]
 
@@ -17,7 +21,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.add_argument("url", metavar="URL", help="the destination, such as s3://bucket/sales")
     parser.add_argument(
-        "--deep", action="store_true", help="read every file, too: is all of it there, and whole?"
+        "--deep",
+        action="store_true",
+        help="look at the content, too: by checksums, else by reading every file",
     )
     add_storage_options(parser)
 
@@ -58,15 +64,20 @@ def run(arguments: argparse.Namespace) -> int:
                 f"{len(report.foreign)} foreign"
                 + (f", {len(report.damaged)} damaged" if report.damaged else ""),
             ),
-            (
-                "read",
-                f"{report.read} files, {report.confirmed} of them with the MD5 that their ETag is"
-                if arguments.deep
-                else "",
-            ),
+            ("checked", _checked(report) if arguments.deep else ""),
             ("kept", f"{report.kept} replaced files, until magicfs expire" if report.kept else ""),
             ("unfinished", ", ".join(report.unfinished)),
             *(("next", one) for one in report.advice),
         ]
     )
     return 0 if report.ok else _FOUND
+
+
+def _checked(report: VerifyReport) -> str:
+    """By what files were held against their checksums."""
+    left = report.files - report.by_store - report.read
+    not_at_all = f", {left} not at all" if left else ""
+    return (
+        f"{report.by_store} by a checksum of the store, {report.read} by reading ({report.confirmed} of them "
+        f"against a checksum){not_at_all}"
+    )

@@ -5,8 +5,10 @@ Hadoop's ``MagicS3GuardCommitter``.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from magicfs.committers.driven import DRIVEN, DrivenCommitter
@@ -15,16 +17,17 @@ from magicfs.errors import CommitFailed, FormatError, MagicError, StoreError, Us
 from magicfs.filesystem import in_hand
 from magicfs.filesystem.job_settings import known_jobs
 from magicfs.filesystem.tracking import PlaceName, Scope, name_in, tracker
+from magicfs.formats.audit import Said
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.task_commit import INLINE_LIMIT, Counters, TaskCommit
 from magicfs.parallel import raise_first
 from magicfs.protocol import ids, paths
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
-from magicfs.protocol.magic import PENDING, PathOwner
+from magicfs.protocol.magic import PENDING, PathOwner, locate
 from magicfs.report import JobReport
 from magicfs.stores.interrupt import hold
-from magicfs.transaction import attempt_output, sets
+from magicfs.transaction import attempt_output, file_checks, sets
 from magicfs.transaction.attempt_output import TaskOutput
 from magicfs.transaction.sets import StoreSets
 
@@ -61,7 +64,9 @@ class MagicCommitter(DrivenCommitter):
     ) -> TaskCommit:
         scope = tracker().snapshot(self._scope(attempt))
         try:
+            said = await self._look(scope)
             output = await self._written(attempt, scope)
+            output.pendings = file_checks.with_said(output.pendings, said)
             pending_set = self._merge(task, attempt, output, counters)
             if pending_set is None:
                 raise await self._task_failed(task, attempt, output)
@@ -172,6 +177,22 @@ class MagicCommitter(DrivenCommitter):
             for path in sorted(scope.dropped - set(scope.open))
         ]
         return output
+
+    async def _look(self, scope: Scope) -> dict[str, Said]:
+        """What the checks of the job say of the content of files that are in hand, by final keys."""
+        found: dict[str, Said] = {}
+        context, store = self.context, self.engine.store
+        for path, pending in scope.finished.items() if context.file_checks else ():
+            key, place = pending.destination_key, locate(path)
+            if pending.body is None or place is None:
+                why = f"it is larger than small_files={context.small_files}, and was sent already"
+                said = file_checks.not_looked_at(context, key, why)
+            else:
+                body = await in_hand.read(store, place, pending)
+                said = await file_checks.look(context, key, len(body), partial(io.BytesIO, body))
+            if said is not None:
+                found[key] = said
+        return found
 
     async def _bundle_all(self, attempt: AttemptId, scope: Scope) -> None:
         """Put the small files of an attempt into bundles, which then stand in what is known of them."""

@@ -1,85 +1,172 @@
-"""Files of a dataset, read from the first byte to the last: what of them is damaged.
+"""Files of a dataset, held against their checksums: by what the store says of them, else byte by byte.
 
-Beside what a listing tells: whether the store still gives every byte, whether these have the MD5 that the
-ETag is, where it is one, and whether a Parquet file begins and ends as one and has its columns inside.
+A job with ``checksums=True`` has left the checksum of what its task wrote. Where the store tells the same
+kind of checksum of the whole object, nothing is read. Else the file is read from the first byte to the last:
+whether the store gives every byte, and whether these have the checksum that is known, of the task or of the
+store. Of a Parquet file its ends are looked at in either case: whether it begins and ends as one and has its
+columns inside.
 """
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import hashlib
 import re
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
 
 from magicfs.engine import Engine
-from magicfs.errors import ObjectNotFound, PreconditionFailed, StoreError, Unavailable
+from magicfs.errors import ObjectNotFound, PermissionDenied, PreconditionFailed, StoreError, Unavailable
 from magicfs.formats.manifest import ManifestFile
 from magicfs.manifests.comparison import is_file
 from magicfs.parallel import drained
 from magicfs.protocol import paths
+from magicfs.stores import checksums
+from magicfs.stores.checksums import RunningChecksum
 from magicfs.stores.port import ObjectInfo
 
-__all__ = ["look_into"]
+__all__ = ["DeepLook", "look_into"]
 
 _AT_ONCE: Final = 8
 _RANGE: Final = 8 * 2**20
-_MD5: Final = re.compile(r'"?([0-9a-f]{32})"?')
+_ETAG: Final = re.compile(r'"?([0-9a-f]{32})(-1)?"?')
 _MAGIC: Final = b"PAR1"
 _ENCRYPTED: Final = b"PARE"
 _TAIL: Final = 8
 
 
-async def look_into(
-    engine: Engine, destination: str, files: Iterable[ManifestFile]
-) -> tuple[dict[str, str], int]:
-    """Read files; returns what is wrong with them, by relative keys, and of how many the MD5 was confirmed.
+@dataclass(slots=True)
+class DeepLook:
+    """What was seen.
+
+    Attributes:
+        damaged: What is wrong with files, by relative keys.
+        by_store: How many the store has confirmed, unread.
+        read: How many were read.
+        confirmed: How many of these have a checksum that is known.
+    """
+
+    damaged: dict[str, str] = field(default_factory=dict)
+    by_store: int = 0
+    read: int = 0
+    confirmed: int = 0
+
+
+class _Seen(NamedTuple):
+    problem: str  # empty for none
+    how: Literal["store", "read", ""]  # empty if it could not be looked at
+    is_confirmed: bool = False
+
+
+async def look_into(engine: Engine, destination: str, files: Iterable[ManifestFile]) -> DeepLook:
+    """Look at files.
 
     An ETag that looks like an MD5 and is another one proves nothing: with encryption it is none.
 
     Raises Unavailable if the store does not answer.
     """
-    damaged: dict[str, str] = {}
-    confirmed = 0
+    found = DeepLook()
 
     async def look(file: ManifestFile) -> bool:
-        nonlocal confirmed
         try:
-            problem, is_confirmed = await _look(engine, paths.join(destination, file.key), file)
+            seen = await _look(engine, paths.join(destination, file.key), file)
         except Unavailable:
             raise
         except (ObjectNotFound, PreconditionFailed):
-            problem, is_confirmed = "deleted or written over while it was read", False
+            seen = _Seen("deleted or written over while it was looked at", "")
         except StoreError as error:
-            problem, is_confirmed = f"cannot be read: {error.problem}", False
-        confirmed += is_confirmed
-        if problem:
-            damaged[file.key] = problem
+            seen = _Seen(f"cannot be read: {error.problem}", "")
+        found.by_store += seen.how == "store"
+        found.read += seen.how == "read"
+        found.confirmed += seen.is_confirmed
+        if seen.problem:
+            found.damaged[file.key] = seen.problem
         return True
 
     await drained(files, look, min(engine.concurrency, _AT_ONCE))
-    return dict(sorted(damaged.items())), confirmed
+    found.damaged = dict(sorted(found.damaged.items()))
+    return found
 
 
-async def _look(engine: Engine, key: str, file: ManifestFile) -> tuple[str, bool]:
+async def _look(engine: Engine, key: str, file: ManifestFile) -> _Seen:
     info = await engine.store.head(key)
     if not is_file(info, file):
-        return "written over since it was published", False
-    digest, size, head, tail = hashlib.md5(usedforsecurity=False), 0, b"", b""
+        return _Seen("written over since it was published", "")
+    told = await _told(engine, info)
+    written = checksums.split(file.checksum)
+    if written is None or written[0] not in told:
+        return await _read(engine, info, told, written)
+    algorithm, value = written
+    if told[algorithm] != value:
+        return _Seen(
+            f"its {algorithm} is {told[algorithm]} in the store, and was {value} as written", "store"
+        )
+    if not key.endswith(".parquet"):
+        return _Seen("", "store", False)
+    head = await _piece(engine, info, 0, len(_MAGIC))
+    tail = await _piece(engine, info, max(0, info.size - _TAIL), _TAIL)
+    return _Seen(await _parquet(engine, info, head, tail), "store")
+
+
+async def _told(engine: Engine, info: ObjectInfo) -> Mapping[str, str]:
+    """The checksums that the store tells of an object."""
+    try:
+        return await engine.store.checksums(info.key, etag=info.etag)
+    except PermissionDenied:  # who may read an object may not always ask for its checksum
+        return {}
+
+
+async def _read(
+    engine: Engine, info: ObjectInfo, told: Mapping[str, str], written: tuple[str, str] | None
+) -> _Seen:
+    known = dict(told) | ({} if written is None else dict([written]))
+    sums = {name: checksums.running(name) for name in {"MD5", *known} if checksums.can_make(name)}
+    size, head, tail = 0, b"", b""
     while size < info.size:
-        body = await engine.store.get_range(key, size, min(_RANGE, info.size - size), etag=info.etag)
+        body = await engine.store.get_range(info.key, size, min(_RANGE, info.size - size), etag=info.etag)
         if not body:
             break
-        digest.update(body)
+        await asyncio.to_thread(_update, sums, body)
         head = (head + body)[: len(_MAGIC)]
         tail = (tail + body)[-_TAIL:]
         size += len(body)
     if size != info.size:
-        return f"has {info.size} bytes, and the store gives {size} of them", False
-    found = _MD5.fullmatch(info.etag)
-    is_confirmed = found is not None and found[1] == digest.hexdigest()
-    if not key.endswith(".parquet"):
-        return "", is_confirmed
-    return await _parquet(engine, info, head, tail), is_confirmed
+        return _Seen(f"has {info.size} bytes, and the store gives {size} of them", "read")
+    found = {name: one.value() for name, one in sums.items()}
+    if written is not None and written[0] in found and found[written[0]] != written[1]:
+        return _Seen(f"its {written[0]} is {found[written[0]]}, and was {written[1]} as written", "read")
+    other = {name: value for name, value in told.items() if found.get(name, value) != value}
+    is_confirmed = bool(known.keys() & found.keys()) or _is_etag(info.etag, found["MD5"])
+    if other and written is None:
+        name, value = min(other.items())
+        return _Seen(f"its {name} is {found[name]}, and the store says {value}", "read")
+    if not info.key.endswith(".parquet"):
+        return _Seen("", "read", is_confirmed)
+    return _Seen(await _parquet(engine, info, head, tail), "read", is_confirmed)
+
+
+def _update(sums: Mapping[str, RunningChecksum], body: bytes) -> None:
+    for one in sums.values():
+        one.update(memoryview(body))
+
+
+def _is_etag(etag: str, md5: str) -> bool:
+    """Whether an ETag is made of the MD5 of the content: of an object, or of an upload of one part."""
+    found = _ETAG.fullmatch(etag)
+    if found is None:
+        return False
+    digest = base64.b64decode(md5)
+    if found[2]:
+        digest = hashlib.md5(digest, usedforsecurity=False).digest()
+    return found[1] == digest.hex()
+
+
+async def _piece(engine: Engine, info: ObjectInfo, start: int, size: int) -> bytes:
+    if not info.size:
+        return b""
+    return await engine.store.get_range(info.key, start, min(size, info.size), etag=info.etag)
 
 
 async def _parquet(engine: Engine, info: ObjectInfo, head: bytes, tail: bytes) -> str:

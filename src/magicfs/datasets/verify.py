@@ -31,17 +31,20 @@ def verify(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> VerifyReport:
-    """Compare the dataset with what the bucket holds. Nothing is changed, and no file is read.
+    """Compare the dataset with what the bucket holds. Nothing is changed; without ``deep`` no file is read.
 
     One listing, and a HEAD for each file whose ETag is another one than in its manifest: with the write id of
     the manifest it is the same file.
 
-    With ``deep`` every file that is there is read, from the first byte to the last: whether the store gives
-    all of it, whether it has the MD5 that its ETag is, where it is one, and whether a Parquet file is whole.
+    With ``deep`` every file that is there is held against its checksum. A job with ``checksums=True`` has
+    left that of what its tasks wrote; where the store tells the same one, the file is not read. Every other
+    file is, from the first byte to the last: whether the store gives all of it, with the checksum of its
+    task, that of the store, or the MD5 that its ETag is made of, as far as there is one. Of Parquet files it
+    is seen whether they are whole.
 
     Args:
         url: The destination, such as ``s3://bucket/sales``.
-        deep: Read all files, too.
+        deep: Look at the content of all files, too.
         storage_options: Options of the store's fsspec filesystem.
         filesystem: That filesystem itself, in place of options.
 
@@ -66,7 +69,7 @@ async def verify_files(engine: Engine, location: Location, *, deep: bool = False
     unfinished = await find_unfinished_jobs(engine, location.key) if foreign else []
     bad = {*found.missing, *found.altered}
     there = [file for key, file in view.files.items() if deep and key not in bad]
-    damaged, confirmed = await look_into(engine, location.key, there)
+    looked = await look_into(engine, location.key, there)
     return VerifyReport(
         location.url,
         view.newest_job,
@@ -77,9 +80,10 @@ async def verify_files(engine: Engine, location: Location, *, deep: bool = False
         foreign=tuple(foreign),
         kept=len(found.foreign) - len(foreign),
         unfinished=tuple(one.job_id for one in unfinished),
-        damaged=damaged,
-        read=len(there),
-        confirmed=confirmed,
+        damaged=looked.damaged,
+        by_store=looked.by_store,
+        read=looked.read,
+        confirmed=looked.confirmed,
     )
 
 

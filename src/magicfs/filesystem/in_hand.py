@@ -25,7 +25,8 @@ from magicfs.filesystem.tracking import PlaceName, name_in, tracker
 from magicfs.filesystem.upload import Recorder, Upload
 from magicfs.filesystem.upload.bodies import size_of
 from magicfs.filesystem.upload.copies import Copy, copy_size_max, copy_sizes_max
-from magicfs.filesystem.upload.footers import footer_of, take, taker_of
+from magicfs.filesystem.upload.footers import take
+from magicfs.filesystem.upload.taker import NOTHING_TAKEN, taker_for
 from magicfs.formats.pending import Body, Pending
 from magicfs.protocol.layout import bundle_in
 from magicfs.protocol.magic import MagicPath, PathOwner
@@ -65,8 +66,9 @@ class SmallFile(Upload):
     def __init__(
         self, store: Store, path: MagicPath, settings: WriteSettings, recorder: Recorder, key: str
     ) -> None:
-        taker = taker_of(key) if settings.footers else None
+        taker = taker_for(store, key, settings)
         super().__init__(store, key, settings.part_size, recorder, taker=taker)
+        self._settings = settings
         assert path.owner is not None
         self._magic_path = path
         self._owner = path.owner
@@ -117,12 +119,12 @@ class SmallFile(Upload):
                 raise self._failure
             scope, path = name_in(self._store, self._magic_path.scope), self._magic_path
             body = Body("", 0, hashlib.sha256(self._body).hexdigest())
-            footer = None
-            if self._taker is not None:
-                await take(self._taker, self._body)
-                footer = await footer_of(self._taker)
+            taken = NOTHING_TAKEN
+            if (taker := taker_for(self._store, self.key, self._settings, is_put=True)) is not None:
+                await take(taker, self._body)
+                taken = await taker.taken(len(self._body))
             length = len(self._body)
-            pending = described_body(self._store, path.path, self.key, self._write_id, body, length, footer)
+            pending = described_body(self._store, path.path, self.key, self._write_id, body, length, taken)
             self._kept = True
             if tracker().keep(scope, path.path, pending, self._body):
                 await _bundle(self._store, scope, self._owner)

@@ -47,6 +47,7 @@ class WriteSettings:
     part_size: int = DEFAULT_PART_SIZE  # bytes of the first parts
     small_files: int | None = None  # bytes of the largest file that stays in hand; None for none
     footers: bool = False  # whether what files say of themselves is kept
+    checksums: bool = False  # whether a checksum of each file is kept
     object_settings: ObjectSettings = field(default_factory=dict)
     """What objects bear in place of what the filesystem was told, if anything."""
 
@@ -60,6 +61,7 @@ class WriteSettings:
             part_size=job.part_size or DEFAULT_PART_SIZE,
             small_files=job.small_files,
             footers=job.footers,
+            checksums=job.checksums,
             object_settings=job.object_settings,
         )
 

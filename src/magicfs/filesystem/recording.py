@@ -10,9 +10,10 @@ from magicfs.errors import ObjectExists, ObjectNotFound, Unsupported
 from magicfs.filesystem.earlier_writes import abort_earlier, is_ones_own, recorded
 from magicfs.filesystem.tracking import PlaceName, name_in, tracker
 from magicfs.filesystem.upload import Uploaded
-from magicfs.formats import hadoop_uri
+from magicfs.filesystem.upload.taker import NOTHING_TAKEN, Taken
+from magicfs.formats import checksum, hadoop_uri
 from magicfs.formats.document import java_text
-from magicfs.formats.footer import Footer, carried_by
+from magicfs.formats.footer import carried_by
 from magicfs.formats.pending import Body, EtagFormat, Pending, UploadedPart
 from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.protocol.magic import MagicPath
@@ -194,7 +195,7 @@ def described(store: Store, path: str, uploaded: Uploaded, counters: Mapping[str
         parts=tuple(UploadedPart(part.etag, *(part.checksum or ())) for part in uploaded.parts),
         length=uploaded.length,
         uri=_uri(store, path),
-        extra_data={WRITE_ID: uploaded.write_id, **carried_by(uploaded.footer)},
+        extra_data={WRITE_ID: uploaded.write_id, **_kept(uploaded.taken)},
         statistics=Statistics(
             counters={
                 **counters,
@@ -211,7 +212,7 @@ def described(store: Store, path: str, uploaded: Uploaded, counters: Mapping[str
 
 
 def described_body(
-    store: Store, path: str, key: str, write_id: str, body: Body, length: int, footer: Footer | None = None
+    store: Store, path: str, key: str, write_id: str, body: Body, length: int, taken: Taken = NOTHING_TAKEN
 ) -> Pending:
     """What a pending set says of a small file that has no upload."""
     now_ms = int(time.time() * 1000)
@@ -224,9 +225,13 @@ def described_body(
         body=body,
         length=length,
         uri=_uri(store, path),
-        extra_data={WRITE_ID: write_id, **carried_by(footer)},
+        extra_data={WRITE_ID: write_id, **_kept(taken)},
         statistics=Statistics(counters={"committer_magic_files_created": 1, "stream_write_bytes": length}),
     )
+
+
+def _kept(taken: Taken) -> dict[str, str]:
+    return {**carried_by(taken.footer), **checksum.carried_by(taken.checksum)}
 
 
 def _uri(store: Store, path: str) -> str:

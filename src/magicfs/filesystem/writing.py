@@ -18,7 +18,7 @@ from magicfs.filesystem.reading import Reading
 from magicfs.filesystem.recording import MemoryRecorder, StoreRecorder
 from magicfs.filesystem.tracking import name_in, tracker
 from magicfs.filesystem.upload import AsyncDelayedFile, DelayedFile, Recorder, Upload
-from magicfs.filesystem.upload.footers import taker_of
+from magicfs.filesystem.upload.taker import taker_for
 from magicfs.formats.pending import Pending
 from magicfs.protocol import file_options, paths
 from magicfs.protocol.file_options import CONTENT_TYPE
@@ -336,7 +336,7 @@ class Writing(Reading):
             advice = "shorten the name or its directories, or use tracking='memory', which needs no such file"
             paths.check_length(path.pending_key, "the .pending file", advice)
             recorder = StoreRecorder(store, path, settings.etag_format, exclusive=mode == "xb")
-        taker = taker_of(key) if settings.footers else None
+        taker = taker_for(store, key, settings)
         return Upload(store, key, settings.part_size, recorder, options, taker)
 
 

@@ -1,14 +1,26 @@
-"""What an audit said of a job before it was published: in its job object, and then in its manifest."""
+"""What an audit said of a job before it was published: in its job object, and then in its manifest.
+
+What checks of the content of a file have said in its task travels as text in the extra data of its pending
+upload: a JSON object, by names of checks, of what is wrong with it, or null.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
-from magicfs.formats.document import with_unknown
+from magicfs.formats.document import render, with_unknown
 from magicfs.formats.fields import Fields
 
-__all__ = ["Audit", "Verdict"]
+__all__ = ["FILE_AUDIT", "Audit", "Said", "Verdict", "carried_by", "said_in"]
+
+FILE_AUDIT: Final = "magicfs.audit"
+"""The name in a pending upload's extra data."""
+
+Said = Mapping[str, str | None]
+"""What is wrong with a file by the names of checks; None if nothing is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,3 +102,19 @@ class Audit:
         if self.accepted is not None:
             document["accepted"] = self.accepted
         return with_unknown(document, self.unknown)
+
+
+def carried_by(said: Said) -> dict[str, str]:
+    """What the extra data of a pending upload says of the checks of its content."""
+    return {FILE_AUDIT: render(dict(said)).decode()}
+
+
+def said_in(extra: Mapping[str, str]) -> Said:
+    """What checks have said of a file; empty if none has, or it cannot be read."""
+    try:
+        found = json.loads(extra.get(FILE_AUDIT, "{}"))
+    except ValueError:
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {name: told for name, told in found.items() if told is None or isinstance(told, str)}

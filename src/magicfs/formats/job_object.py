@@ -152,6 +152,7 @@ class JobObject:
     """Lists of old objects that are no part of the dataset any more and are not deleted: an earlier job keeps
     them, or they are gone. Left out if there are none."""
     footers: bool = False  # whether its files' footers are kept; the field is left out if not
+    checksums: bool = False  # whether checksums of its files are kept; the field is left out if not
     audit: Audit | None = None
     """What its audit said; None if there was none, or it has not come to that, and then the field is left
     out."""
@@ -211,24 +212,21 @@ class JobObject:
             reason=fields.text("reason"),
             extra_destinations=_extra_destinations(fields),
             etag_format=_choice(fields, "etagFormat", _ETAGS) if fields.has("etagFormat") else "string",
-            part_size=fields.required_integer("partSize", minimum=1) if fields.has("partSize") else None,
-            small_files=fields.required_integer("smallFiles", minimum=1)
-            if fields.has("smallFiles")
-            else None,
+            part_size=_number(fields, "partSize"),
+            small_files=_number(fields, "smallFiles"),
             own_path=fields.required_text("ownPath") if fields.has("ownPath") else None,
             also_replace=fields.texts("alsoReplace") if fields.has("alsoReplace") else (),
             new=fields.required_text("new") if fields.has("new") else None,
             object_settings=fields.text_map("objectSettings"),
             success_marker=fields.flag("successMarker", default=True),
-            keep_replaced_ms=fields.required_integer("keepReplaced", minimum=1)
-            if fields.has("keepReplaced")
-            else None,
+            keep_replaced_ms=_number(fields, "keepReplaced"),
             restores=fields.nullable_job_id("restores"),
             restored=tuple(read_chunk(one) for one in fields.objects("restored"))
             if fields.has("restored")
             else (),
             hidden=tuple(read_chunk(one) for one in fields.objects("hidden")) if fields.has("hidden") else (),
             footers=fields.flag("footers", default=False),
+            checksums=fields.flag("checksums", default=False),
             audit=Audit.from_fields(fields.child("audit")) if fields.has("audit") else None,
             numbered_versions=fields.flag("numberedVersions", default=False),
             begun_by=fields.text("begunBy"),
@@ -305,8 +303,8 @@ class JobObject:
             document["objectSettings"] = self.object_settings
         if not self.success_marker:
             document["successMarker"] = False
-        if self.footers:
-            document["footers"] = True
+        kept = {"footers": self.footers, "checksums": self.checksums}
+        document |= {name: True for name, is_kept in kept.items() if is_kept}
         document |= self._past()
         if self.audit is not None:
             document["audit"] = self.audit.to_document()
@@ -338,6 +336,10 @@ class JobObject:
             raise FormatError(
                 path, "destination", f"is {self.destination!a}, not {destination!a}; it was moved"
             )
+
+
+def _number(fields: Fields, name: str) -> int | None:
+    return fields.required_integer(name, minimum=1) if fields.has(name) else None
 
 
 def _choice(fields: Fields, name: str, choices: tuple[str, ...]) -> str:

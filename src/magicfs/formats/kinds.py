@@ -27,6 +27,7 @@ from magicfs.formats.manifest import (
 from magicfs.formats.pending import PENDING_SUFFIX, Pending
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT, PENDINGSET_SUFFIX, PendingSet
 from magicfs.formats.pointer import POINTER_FORMAT, Pointer
+from magicfs.formats.registration import REGISTRATION_FORMAT, Registration
 from magicfs.formats.success import SUCCESS_FILE, SUCCESS_NAME, SuccessData
 from magicfs.formats.tag import TAG_FORMAT, Tag
 from magicfs.formats.task_manifest import (
@@ -50,6 +51,7 @@ Content = (
     | Pending
     | PendingSet
     | Pointer
+    | Registration
     | SuccessData
     | Tag
     | TaskManifest
@@ -101,6 +103,7 @@ _OWN: Final[dict[str, tuple[str, Callable[[str, bytes], Content]]]] = {
     "flip": (FLIP_FORMAT, FlipRecord.from_bytes),
     "job location": (JOB_LOCATION_FORMAT, JobLocation.from_bytes),
     "tag": (TAG_FORMAT, Tag.from_bytes),
+    "registration": (REGISTRATION_FORMAT, Registration.from_bytes),
     "footers": (FOOTERS_FORMAT, FileFooters.from_bytes),
     "file job": (FILE_JOB_FORMAT, JobFile.from_bytes),
     "file task": (FILE_TASK_FORMAT, TaskRecord.from_bytes),

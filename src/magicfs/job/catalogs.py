@@ -8,21 +8,28 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from magicfs.committers.registry import COMMITTERS
-from magicfs.errors import UsageError
+from magicfs.engine import Engine
+from magicfs.errors import StoreError, UsageError
+from magicfs.formats.registration import Registration
+from magicfs.manifests import registrations
 from magicfs.report import JobReport
+from magicfs.stores.interrupt import run_on
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
     from magicfs.job.spec import JobSpec
 
-__all__ = ["ShowsDatasets", "check_catalogs", "shown_by"]
+__all__ = ["ShowsDatasets", "check_catalogs", "forget", "note", "shown_by"]
 
 _LOGGER = logging.getLogger("magicfs")
 
 
 class ShowsDatasets(Protocol):
-    """A table of a catalog, as ``magicfs.catalogs`` has them."""
+    """A table of a catalog, as ``magicfs.catalogs`` has them.
+
+    One that has a method ``registration``, as those have, is noted at the destination until it shows the job.
+    """
 
     def register(self, url: str, *, filesystem: AbstractFileSystem | None = None) -> object:
         """Let the table show what is published at a destination."""
@@ -42,15 +49,46 @@ def check_catalogs(catalogs: Sequence[ShowsDatasets], spec: JobSpec) -> tuple[Sh
     return tuple(catalogs)
 
 
+def note(spec: JobSpec, catalogs: Sequence[ShowsDatasets]) -> None:
+    """Write down which tables are to show the job, before it is published. A second call writes the same."""
+    if found := _registrations(spec, catalogs):
+        engine = _engine(spec)
+        run_on(spec.loop, registrations.write, engine.store, spec.location.key, found)
+
+
+def forget(spec: JobSpec, catalogs: Sequence[ShowsDatasets]) -> None:
+    """Take that back, of a job that was aborted. What cannot be done is left to ``magicfs recover``."""
+    if found := _registrations(spec, catalogs):
+        try:
+            run_on(spec.loop, registrations.remove, _engine(spec).store, spec.location.key, found)
+        except StoreError as error:
+            _LOGGER.warning("%s: %s; magicfs recover removes it", spec.location.url, error)
+
+
 def shown_by(report: JobReport, spec: JobSpec, catalogs: Sequence[ShowsDatasets]) -> JobReport:
     """Register with each catalog. The job is published, so what goes wrong is a warning of its report."""
     warnings = []
+    done: list[ShowsDatasets] = []
     for catalog in catalogs:
         try:
             catalog.register(spec.location.url, filesystem=spec.wrapped())
         except Exception as error:  # noqa: BLE001 - of any library, and the job is published
             warnings.append(
-                f"{catalog} does not show job {report.job_id} yet: {error}; call magicfs.register again"
+                f"{catalog} does not show job {report.job_id} yet: {error}; call magicfs.register again, or "
+                f"run magicfs recover {spec.location.url}"
             )
             _LOGGER.warning("%s: %s", spec.location.url, warnings[-1])
+        else:
+            done.append(catalog)
+    if report.published_before:  # it was noted for this job, and an earlier one of its run is shown
+        forget(spec, done)
     return replace(report, warnings=(*report.warnings, *warnings)) if warnings else report
+
+
+def _registrations(spec: JobSpec, catalogs: Sequence[ShowsDatasets]) -> list[Registration]:
+    described = [getattr(one, "registration", None) for one in catalogs]
+    return [make(spec.location.url, spec.job) for make in described if make is not None]
+
+
+def _engine(spec: JobSpec) -> Engine:
+    return spec.make_committer().engine

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
+from magicfs.audit.content import FileCheck
 from magicfs.committers.options import CommitterOptions, StagingOptions
 from magicfs.committers.registry import COMMITTERS, committer_info
 from magicfs.errors import UsageError
@@ -23,15 +24,20 @@ if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
     from magicfs.job.spec import JobSpec
+    from magicfs.transaction.audit import OnFailure
 
 __all__ = [
     "RUN_ID_MAX",
     "Publish",
+    "check_audit_failure",
+    "check_checksums",
     "check_choice",
     "check_committer",
     "check_destination",
+    "check_file_checks",
     "check_filesystem",
     "check_footers",
+    "check_known",
     "check_manifest",
     "check_publish",
     "check_rerun",
@@ -39,6 +45,7 @@ __all__ = [
     "check_storage_class",
     "check_success_marker",
     "keep_of",
+    "kept_of_files",
 ]
 
 Publish = Literal["files", "flip"]
@@ -225,6 +232,61 @@ def check_footers(footers: bool, committer: str, publish: Publish) -> None:
         raise UsageError(
             "publish='flip' keeps no footers of the files that it takes along; leave one of the two out"
         )
+
+
+def check_checksums(wanted: bool, committer: str, publish: Publish) -> None:
+    """Raise UsageError where nobody would keep the checksums of files."""
+    if wanted and not _keeps_footers(committer):
+        others = ", ".join(filter(_keeps_footers, _driven()))
+        raise UsageError(
+            "checksums stand in manifests, with what tasks record of their uploads, and "
+            f"committer={committer!r} has none; use one of {others}, or leave checksums out"
+        )
+    if wanted and publish == "flip":
+        raise UsageError(
+            "publish='flip' keeps no checksums of the files that it takes along; leave one of the two out"
+        )
+
+
+def check_file_checks(checks: Sequence[FileCheck], committer: str, small_files: int | None) -> None:
+    """Raise UsageError where no task has the content of its files when it commits, or names are no names."""
+    names = [str(one) for one in checks]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(
+            f"two checks of the content of files are called {twice!r}; give each a name: FileCheck(f, name=…)"
+        )
+    has_content = committer_info(committer).writes == "local files" or (
+        committer == "magic" and bool(small_files)
+    )
+    if checks and not has_content:
+        raise UsageError(
+            f"FileCheck({names[0]}) reads files before they are uploaded, and with committer={committer!r} "
+            "tasks have sent them by the time they commit; use committer='directory' or 'partitioned', or "
+            "tracking='memory' and small_files=… with 'magic', or a rule that judges footers"
+        )
+
+
+def kept_of_files(*, footers: bool, checksums: bool, audit: Sequence[object]) -> dict[str, Any]:
+    """What a job keeps of its files, as arguments of a ``JobSpec``: an audit judges by footers."""
+    checks = tuple(one for one in audit if isinstance(one, FileCheck))
+    return {"footers": footers or bool(audit), "checksums": checksums, "file_checks": checks}
+
+
+def check_audit_failure(given: OnFailure) -> OnFailure:
+    """Raise UsageError for what can become of no job."""
+    check_choice("audit_failure", given, ("abort", "quarantine"))
+    return given
+
+
+def check_known(rules: Iterable[object], checks: Collection[FileCheck]) -> None:
+    """Raise UsageError for a check of the content of files that the tasks of the job did not know."""
+    for one in rules:
+        if isinstance(one, FileCheck) and one not in checks:
+            raise UsageError(
+                f"FileCheck({one}) is made by the tasks that write the files, and those of this job did not "
+                "know it; nothing was published; give it to Job(audit=[…])"
+            )
 
 
 def _keeps_footers(committer: str) -> bool:

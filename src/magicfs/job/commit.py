@@ -18,7 +18,7 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.formats.task_commit import TaskCommit
-from magicfs.job.checks import check_footers
+from magicfs.job.checks import check_footers, check_known
 from magicfs.job.progress import Meter
 from magicfs.job.spec import JobSpec
 from magicfs.report import JobReport, ProgressCallback, TaskFigures, html_table, human_bytes
@@ -129,6 +129,7 @@ def commit_call(
         from magicfs.transaction.audit import Auditing
 
         check_footers(True, spec.committer, spec.publish)
+        check_known(audit[0], spec.file_checks)
         assert isinstance(committer, DrivenCommitter)
         committer.auditing = Auditing(*audit)
     if completer is not None:

@@ -15,10 +15,10 @@ from magicfs.committers.registry import options_of
 from magicfs.errors import ProtocolViolation
 from magicfs.formats.pending import EtagFormat
 from magicfs.formats.task_commit import TaskCommit
+from magicfs.job import catalogs as job_catalogs
 from magicfs.job import commit as job_commit
 from magicfs.job.bar import bar_of
-from magicfs.job.catalogs import ShowsDatasets, check_catalogs, shown_by
-from magicfs.job.checks import check_choice
+from magicfs.job.checks import check_audit_failure, kept_of_files
 from magicfs.job.destination import choose_committer, destination_of
 from magicfs.job.found import log_found
 from magicfs.job.hadoop import settled
@@ -97,10 +97,14 @@ class Job(Twins[JobReport], Maps):
             lists the destination sees them beside the new files. By default they are deleted at once.
         catalogs: Tables that ``commit`` lets show the dataset as soon as it is published, such as
             ``[magicfs.catalogs.Delta()]``: as ``magicfs.register`` does. One that fails is a warning of the
-            report, for the job is published. They are the driver's, and not pickled.
+            report, for the job is published. They are the driver's, and not pickled. If the driver dies
+            before, ``magicfs recover`` registers those that can be found by name.
         footers: Whether the manifest keeps what files say of themselves: rows, schema, and the nulls, least
             and greatest values of columns, of Parquet; rows of CSV and JSON lines. ``magicfs.footers`` reads
             them. They are taken from the bytes that tasks write; nothing is read a second time.
+        checksums: Whether the manifest keeps a checksum of each file, made of the bytes that its task wrote:
+            ``magicfs.verify(deep=True)`` compares it with what the store holds, without reading the file
+            where the store tells the same checksum. It costs the task a pass over its bytes.
         audit: Rules of ``magicfs.audit``, and functions, of what must be true of the files before they are
             published, by what they say of themselves: ``docs/audit.md``. They imply ``footers``. A job that
             is pickled takes them along.
@@ -150,8 +154,9 @@ class Job(Twins[JobReport], Maps):
         extra_destinations: Sequence[str] = (),
         also_replace: Sequence[str] = (),
         keep_replaced: Period | None = None,
-        catalogs: Sequence[ShowsDatasets] = (),
+        catalogs: Sequence[job_catalogs.ShowsDatasets] = (),
         footers: bool = False,
+        checksums: bool = False,
         audit: Sequence[GivenRule] = (),
         audit_failure: OnFailure = "quarantine",
         storage_options: Mapping[str, Any] | None = None,
@@ -193,13 +198,12 @@ class Job(Twins[JobReport], Maps):
             extra_destinations=extra_destinations,
             also_replace=also_replace,
             keep_replaced=keep_replaced,
-            footers=footers or bool(audit),
+            **kept_of_files(footers=footers, checksums=checksums, audit=audit),
             storage_options=options,
             filesystem=filesystem,
         )
-        self._catalogs = check_catalogs(catalogs, self.spec)
-        check_choice("audit_failure", audit_failure, ("abort", "quarantine"))
-        self._audit, self._audit_failure = tuple(audit), audit_failure
+        self._catalogs = job_catalogs.check_catalogs(catalogs, self.spec)
+        self._audit, self._audit_failure = tuple(audit), check_audit_failure(audit_failure)
         self._bar, self._progress = bar_of(progress)
         self._is_current_driver = is_current_driver
         self._state: job_commit.JobState = "new"
@@ -327,10 +331,12 @@ class Job(Twins[JobReport], Maps):
             commits: Those that the engine accepted.
             tasks: How many there must be, if that is known.
             completer: Has files completed by other processes, such as ``pool.map`` of a process pool.
-            audit: Further rules beside those of the job; they need its ``footers``.
+            audit: Further rules beside those of the job; they need its ``footers``. None of them can be a
+                ``FileCheck``, which its tasks would have to know.
 
         Raises:
-            UsageError: There is a completer, and the committer has no use for one; nothing was changed.
+            UsageError: There is a completer, and the committer has no use for one; or an audit that its tasks
+                did not know; nothing was changed.
             ProtocolViolation: The job has ended, or the commits do not belong together or are not all.
             OutputExists: The conflict mode forbids to publish onto what is there; nothing was changed.
             CommitDenied: Another driver or another job was faster, or the engine does not want this driver;
@@ -348,6 +354,7 @@ class Job(Twins[JobReport], Maps):
         chosen = None if commits is None else list(commits)
         if self.found.published is None:
             self._attempts.require_some(self.id, chosen, allow_empty=self.spec.allow_empty)
+        job_catalogs.note(self.spec, self._catalogs)
         self._call = call = job_commit.commit_call(
             *(self.spec, self.found, chosen, tasks),
             completer=completer,
@@ -366,7 +373,7 @@ class Job(Twins[JobReport], Maps):
                 job_commit.tell(error, self.spec, self._state)
             raise
         self._look()
-        self._report = shown_by(self.report, self.spec, self._catalogs)
+        self._report = job_catalogs.shown_by(self.report, self.spec, self._catalogs)
         return self._report
 
     def _look(self) -> None:
@@ -397,8 +404,8 @@ class Job(Twins[JobReport], Maps):
         self._require_own_process("abort")
         if self._state == "committed":
             raise ProtocolViolation(f"job {self.id} is published; it cannot be aborted any more")
-        driver = self._found.driver if self._found is not None else None
-        driver = None if self._state == "quarantined" else driver  # it has another one
+        # In quarantine it has another one.
+        driver = None if self._found is None or self._state == "quarantined" else self._found.driver
         asking = {"is_current_driver": self._is_current_driver}
         abort = partial(self.spec.make_committer().abort_job, self.commits, driver, **asking)
         waiting = f"job {self.id} is being aborted; it is waited for; interrupt again to leave it to itself"
@@ -409,6 +416,7 @@ class Job(Twins[JobReport], Maps):
             self._bar.close()
             if call.succeeded:
                 self._state = "aborted"
+                job_catalogs.forget(self.spec, self._catalogs)
             job_commit.tell_interruption(call, self.spec, self._state)
 
     def __enter__(self) -> Self:
@@ -445,8 +453,7 @@ class Job(Twins[JobReport], Maps):
         self.__dict__.update(state)
         self._lock, self._progress, self._is_current_driver = threading.Lock(), None, None
         self._bar, _ = bar_of(None)
-        self._catalogs = ()
-        self._attempts, self._call, self._process = OpenAttempts(), None, os.getpid()
+        self._attempts, self._call, self._process, self._catalogs = OpenAttempts(), None, os.getpid(), ()
 
     def _repr_html_(self) -> str:
         self._look()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from magicfs.audit.content import FileCheck
 from magicfs.committers import registry
 from magicfs.committers.options import CommitterOptions, NoOptions, StagingOptions
 from magicfs.committers.registry import committer_info
@@ -16,9 +17,11 @@ from magicfs.formats.pending import EtagFormat
 from magicfs.job.also_replace import other_keys_of
 from magicfs.job.checks import (
     Publish,
+    check_checksums,
     check_choice,
     check_committer,
     check_destination,
+    check_file_checks,
     check_filesystem,
     check_footers,
     check_manifest,
@@ -86,6 +89,8 @@ class JobSpec:
     inline_limit: int | None = None  # bytes of the largest pending set in a task commit; None: the default
     keep_replaced: Period | None = None  # for how long replaced files stay; None if they are deleted
     footers: bool = False  # whether what files say of themselves is kept
+    checksums: bool = False  # whether a checksum of each file is kept
+    file_checks: tuple[FileCheck, ...] = ()  # what its tasks look for in the content of their files
     committer_options: CommitterOptions = field(default_factory=NoOptions)
     reason: str = ""  # why this committer, for ``auto``
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of the wrapped filesystem
@@ -109,6 +114,8 @@ class JobSpec:
         )
         check_success_marker(self.success_marker, self.committer, self.publish)
         check_footers(self.footers, self.committer, self.publish)
+        check_checksums(self.checksums, self.committer, self.publish)
+        check_file_checks(self.file_checks, self.committer, self.small_files)
         check_choice("tracking", self.tracking, ("store", "memory"))
         check_choice("etag_format", self.etag_format, get_args(EtagFormat))
         check_rerun(self.rerun, self.run_id, self.conflict)
@@ -203,6 +210,8 @@ class JobSpec:
             inline_limit=self.inline_limit,
             keep_replaced_ms=keep_of(self),
             footers=self.footers,
+            checksums=self.checksums,
+            file_checks=self.file_checks,
         )
 
     def work_place(self, task: TaskId, attempt: AttemptId, extra: str | None = None) -> WorkPlace:
@@ -289,6 +298,7 @@ class JobSpec:
             *(self.unique_names, self.tracking, self.etag_format, self.part_size or DEFAULT_PART_SIZE),
             small_files=self.small_files,
             footers=self.footers,
+            checksums=self.checksums,
             object_settings=self.object_settings or {},
         )
         known_jobs().learn(job_name, settings)

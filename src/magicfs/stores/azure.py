@@ -61,6 +61,7 @@ _CAPABILITIES: Final = Capabilities(
     list_page_max=PAGE_MAX,
     uploads_apart=False,
     upload_days=7,
+    checksum_of_put="MD5",
 )
 
 
@@ -191,11 +192,8 @@ class AzureStore(AzureRequests):
             condition |= if_match(mode.etag)
         stream = as_stream(body)
         try:
-            answer = await self.call(
-                "put",
-                key,
-                lambda blob: blob.upload_blob(stream, length=len(body), metadata=named, **condition),
-            )
+            given = {"length": len(body), "metadata": named, **condition}
+            answer = await self.call("put", key, lambda blob: blob.upload_blob(stream, **given))
         except PreconditionFailed as error:
             if isinstance(mode, Update):
                 raise

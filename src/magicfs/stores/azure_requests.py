@@ -12,8 +12,8 @@ import io
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from magicfs.errors import ObjectNotFound, Unavailable
-from magicfs.stores import azure_errors
+from magicfs.errors import ObjectNotFound, PreconditionFailed, Unavailable
+from magicfs.stores import azure_errors, azure_metadata
 from magicfs.stores.azure_client import lake_of, service_of
 from magicfs.stores.port import PartBody
 
@@ -96,6 +96,19 @@ class AzureRequests:
                 raise
             return frozenset()
         return frozenset(block.id for block in found)
+
+    async def checksums(self, key: str, *, etag: str) -> Mapping[str, str]:
+        condition = if_match(etag)
+        try:
+            found = await self.call("checksums", key, lambda blob: blob.get_blob_properties(**condition))
+        except PreconditionFailed:
+            # It is refused so where nothing is, too.
+            await self.call("checksums", key, lambda blob: blob.get_blob_properties())
+            raise
+        if azure_metadata.is_directory(found.metadata):
+            raise ObjectNotFound("checksums", self.path(key), "a directory is there")
+        told = found.content_settings.content_md5
+        return {"MD5": base64.b64encode(bytes(told)).decode()} if told else {}
 
     async def copied(self, key: str, answer: Mapping[str, Any]) -> None:
         """Wait until a copy to a key is whole; ``answer`` is what its request got."""

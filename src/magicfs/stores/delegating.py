@@ -124,6 +124,9 @@ class DelegatingStore:
     async def head(self, key: str) -> ObjectInfo:
         return await self._around("head", key, lambda: self.inner.head(key))
 
+    async def checksums(self, key: str, *, etag: str) -> Mapping[str, str]:
+        return await self._around("checksums", key, lambda: self.inner.checksums(key, etag=etag))
+
     def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
         return self._steps("list", prefix, self.inner.list(prefix, limit=limit))
 

@@ -48,6 +48,7 @@ _CAPABILITIES = Capabilities(
     parts=PartLimits(object_max=5 * 2**40),
     upload_options=frozenset({METADATA, *HEADERS}),
     completes_if_absent=False,
+    checksums=("CRC32C",),
 )
 # Generations count microseconds: none is 1, and 0 means that nothing is there.
 _OF_NOTHING = "1"
@@ -173,6 +174,14 @@ class GcsStore:
 
     async def head(self, key: str) -> ObjectInfo:
         return await self._described("head", key)
+
+    async def checksums(self, key: str, *, etag: str) -> Mapping[str, str]:
+        params = {"fields": "crc32c,md5Hash", "ifGenerationMatch": _generation(etag)}
+        path = self._path(key)
+        answer = await self._client.ask("checksums", path, "GET", self._target(key), params=params)
+        told = gcs_errors.document(answer, "checksums", path)
+        found = {"CRC32C": told.get("crc32c"), "MD5": told.get("md5Hash")}
+        return {name: str(value) for name, value in found.items() if value}
 
     def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
         most = {} if limit is None else {"maxResults": str(min(limit, self.capabilities.list_page_max))}

@@ -257,6 +257,11 @@ class LocalStore:
             raise self._missing(operation, key)
         return found
 
+    async def checksums(self, key: str, *, etag: str) -> Mapping[str, str]:
+        if (await self._run("checksums", key, self._head, "checksums", key)).etag != etag:
+            raise PreconditionFailed("checksums", self._place(key), f"no file of ETag {etag} is there")
+        return {}
+
     async def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
         await self._check_bucket("list", prefix)
         found = local_files.walk(self._root, prefix)

@@ -20,6 +20,7 @@ from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, Sto
 from magicfs.protocol import file_options
 from magicfs.protocol.file_options import DESCRIPTION, METADATA
 from magicfs.protocol.parts import PartLimits
+from magicfs.stores import checksums
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
 
 __all__ = ["MemoryStore", "World", "default_world"]
@@ -271,6 +272,15 @@ class MemoryStore:
 
     async def head(self, key: str) -> ObjectInfo:
         return self._object("head", key).info
+
+    async def checksums(self, key: str, *, etag: str) -> Mapping[str, str]:
+        held = self._object("checksums", key)
+        if held.info.etag != etag:
+            raise PreconditionFailed("checksums", self._path(key), f"no object of ETag {etag} is there")
+        told = {name: checksums.running(name) for name in self.capabilities.checksums}
+        for one in told.values():
+            one.update(memoryview(held.body))
+        return {name: one.value() for name, one in told.items()}
 
     async def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
         contents = self._contents("list", prefix)

@@ -81,6 +81,9 @@ class Capabilities:
         puts_files: Whether ``put`` makes of a body what an upload without options makes of it, with the same
             metadata and settings. Where it does not, as for records that an archive must not take, files are
             always uploads.
+        checksums: Algorithms of the checksums that it tells of the objects of uploads, as wholes: a writer
+            makes one of them, to be compared.
+        checksum_of_put: That of an object that was put, where it tells another one of these; else empty.
         part_checksum: Algorithm of checksums with which uploads are opened, so that completing one needs the
             checksum of each part again; None without any.
         requests_max: Most requests at once that the store's client carries; more would wait for a connection.
@@ -101,6 +104,8 @@ class Capabilities:
     upload_days: int | None = None
     completes_if_absent: bool = True
     puts_files: bool = True
+    checksums: tuple[str, ...] = ()
+    checksum_of_put: str = ""
     part_checksum: str | None = None
     requests_max: int = 32
 
@@ -325,6 +330,21 @@ class Store(Protocol):
 
         Raises:
             ObjectNotFound: No such object or bucket.
+        """
+
+    async def checksums(self, key: str, *, etag: str) -> Mapping[str, str]:
+        """What the store says of all bytes of an object, if it is still the one of that ETag; none is read.
+
+        In base64 by algorithm, as S3 names them: ``CRC32``, ``CRC32C``, ``CRC64NVME``, ``SHA1``, ``SHA256``,
+        ``MD5``. Empty where the store says nothing, or only of parts.
+
+        Args:
+            key: Its key.
+            etag: As the store gave it, quotes included.
+
+        Raises:
+            ObjectNotFound: No such object or bucket.
+            PreconditionFailed: Another object is there.
         """
 
     def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:

@@ -67,6 +67,7 @@ RETRIES: Mapping[str, Retry] = {
     "get": _USUAL,
     "get_range": _USUAL,
     "head": _USUAL,
+    "checksums": _USUAL,
     "list": _USUAL,
     "list_directories": _USUAL,
     "delete": _USUAL,

@@ -26,7 +26,7 @@ from magicfs.errors import (
 from magicfs.protocol import file_options
 from magicfs.protocol.file_options import DESCRIPTION, METADATA
 from magicfs.protocol.parts import PartLimits
-from magicfs.stores import object_settings, s3_copy, s3_errors
+from magicfs.stores import object_settings, s3_checksums, s3_copy, s3_errors
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.pages import Pages
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
@@ -87,7 +87,7 @@ class S3Store:
             upload_options=_UPLOAD_OPTIONS,
             # What is put is a record, unless records are what files are.
             puts_files=records == self.object_settings and METADATA not in options,
-            part_checksum=options.get("ChecksumAlgorithm") or None,
+            **s3_checksums.capabilities(options),
             requests_max=connections_of(filesystem),
         )
 
@@ -114,7 +114,8 @@ class S3Store:
         answer = await self.call(
             "upload_part", "put_part", key, UploadId=upload_id, PartNumber=number, Body=body
         )
-        return Part(number, str(answer["ETag"]), self.checksum(answer))
+        known = self.capabilities.part_checksum
+        return Part(number, str(answer["ETag"]), s3_checksums.of_part(known, answer))
 
     async def complete_upload(
         self, key: str, upload_id: str, parts: Sequence[Part], *, if_absent: bool = False
@@ -225,6 +226,10 @@ class S3Store:
             {name: answer[name] for name in DESCRIPTION if name in answer},
         )
 
+    async def checksums(self, key: str, *, etag: str) -> Mapping[str, str]:
+        answer = await self.call("head_object", "checksums", key, ChecksumMode="ENABLED", IfMatch=etag)
+        return s3_checksums.of_object(f"{self.bucket}/{key}", answer, etag)
+
     def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
         most: dict[str, Any] = (
             {} if limit is None else {"MaxKeys": min(limit, self.capabilities.list_page_max)}
@@ -307,14 +312,6 @@ class S3Store:
             problem = f"{len(errors)} of {len(listed)} refused: {code} {told}".strip()
             raise s3_errors.kind_of(code, "")(operation, path, problem)
         return left
-
-    def checksum(self, answer: Mapping[str, Any]) -> tuple[str, str] | None:
-        """The checksum of a part that completing its upload needs again; None without one."""
-        # Answers carry a checksum that botocore added by itself, too; only an upload that was opened with an
-        # algorithm must be completed with the checksums of its parts.
-        algorithm = self.capabilities.part_checksum
-        value = answer.get(f"Checksum{algorithm}")
-        return (algorithm, value) if algorithm and value else None
 
     async def call(
         self,

@@ -14,7 +14,8 @@ from magicfs.errors import MagicError, PreconditionFailed, Unavailable, UploadNo
 from magicfs.parallel import gathered
 from magicfs.protocol.file_options import DESCRIPTION
 from magicfs.protocol.parts import PartLimits
-from magicfs.stores.port import Part
+from magicfs.stores import s3_checksums
+from magicfs.stores.port import Capabilities, Part
 
 __all__ = ["ONE_REQUEST_MAX", "PART_SIZE", "Requests", "completed_part", "copy"]
 
@@ -32,12 +33,10 @@ class Requests(Protocol):
     """How ``S3Store`` makes requests; see there."""
 
     bucket: str
+    capabilities: Capabilities
 
     async def call(self, method: str, operation: str, key: str | None, /, **kwargs: Any) -> Any:
         """Make a request to the client by the name of its method."""
-
-    def checksum(self, answer: Mapping[str, Any]) -> tuple[str, str] | None:
-        """The checksum that completing needs again."""
 
 
 async def copy(
@@ -96,7 +95,9 @@ async def _in_parts(
             **origin,
         )
         copied = _believe(store, answer.get("CopyPartResult"), destination)
-        return Part(number, str(copied["ETag"]), store.checksum(copied))
+        return Part(
+            number, str(copied["ETag"]), s3_checksums.of_part(store.capabilities.part_checksum, copied)
+        )
 
     try:
         parts = await gathered(range(1, -(-size // step) + 1), part, _CONCURRENCY)

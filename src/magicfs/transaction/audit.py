@@ -104,9 +104,9 @@ async def audited(
     prefix = paths.prefix_of(context.layout.destination)
 
     def files() -> Iterator[AuditedFile]:
-        for step, footer in zip(output.steps(), output.footers(), strict=True):
+        for step, footer, said in zip(output.steps(), output.footers(), output.said(), strict=True):
             if step.key.startswith(prefix):
-                yield AuditedFile(step.key[len(prefix) :], step.length, footer)
+                yield AuditedFile(step.key[len(prefix) :], step.length, footer, said)
 
     seen = Audited(context.job, context.url, context.run_id, context.conflict, previous, files)
     verdicts = await asyncio.to_thread(_judge, seen, auditing.rules)

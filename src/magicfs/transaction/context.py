@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, cast
 
+from magicfs.audit.content import FileCheck
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.pending import EtagFormat
 from magicfs.protocol import conflict, ids
@@ -75,6 +76,8 @@ class JobContext:
 
     renames: RenameSettings = RenameSettings()
     footers: bool = False  # whether what its files say of themselves is kept
+    checksums: bool = False  # whether a checksum of each file is kept
+    file_checks: tuple[FileCheck, ...] = ()  # what its tasks look for in the content of their files
 
     own_path: str | None = None
     """Key of a user's own magic path whose files the job publishes: their uploads are not the job's."""
@@ -149,6 +152,8 @@ class JobContext:
             restores=job.restores,
             begun_by=job.begun_by,
             footers=job.footers,
+            checksums=job.checksums,
+            file_checks=(),
         )
 
 

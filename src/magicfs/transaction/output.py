@@ -10,7 +10,8 @@ from typing import Any
 
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, FormatError, ProtocolViolation
-from magicfs.formats.audit import Audit
+from magicfs.formats.audit import Audit, Said, said_in
+from magicfs.formats.checksum import checksum_in
 from magicfs.formats.footer import Footer, footers_in
 from magicfs.formats.manifest import ManifestFile
 from magicfs.formats.pending import Pending
@@ -69,6 +70,7 @@ class JobOutput:
     obstacles: Sequence[str] = ()
     """Keys of old files in the places of directories that its files need; they are deleted before."""
     with_footer: int = 0  # how many files say something of themselves
+    with_checksum: int = 0  # of how many files their tasks have made a checksum
     restored: Mapping[str, ManifestFile] = field(default_factory=dict)
     """Of a rollback the files that it shows again, by keys relative to the destination."""
     choice: Choice | None = None
@@ -88,6 +90,7 @@ class JobOutput:
         self.characters += sum(map(len, files.texts))
         self.bytes += sum([step.length for step in files.steps])
         self.with_footer += files.with_footer
+        self.with_checksum += files.with_checksum
         closed = []
         for step, created_ms in zip(files.steps, files.created_ms, strict=True):
             if isinstance(step, Put):
@@ -122,6 +125,16 @@ class JobOutput:
         if not self.with_footer:
             return repeat(None, self.files)
         return footers_in(map(extra_data_of, self.texts()))
+
+    def checksums(self) -> Iterator[str | None]:
+        """The checksum that its task made of each file, in the same order; None where there is none."""
+        if not self.with_checksum:
+            return repeat(None, self.files)
+        return map(checksum_in, map(extra_data_of, self.texts()))
+
+    def said(self) -> Iterator[Said]:
+        """What checks of its content have said of each file in its task, in the same order."""
+        return map(said_in, map(extra_data_of, self.texts()))
 
     def steps(self, *, if_absent: bool = False) -> Iterator[Publication]:
         """The step that makes each file visible, in the same order."""

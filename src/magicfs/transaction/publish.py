@@ -302,10 +302,13 @@ def _files_below(output: JobOutput, destination: str, etags: ETags) -> Iterator[
             key=step.key[len(prefix) :],
             size=step.length,
             etag=etag or "",
+            checksum=checksum,
             write_id=step.write_id,
             rows=None if footer is None else footer.rows,
         )
-        for step, etag, footer in zip(output.steps(), etags, output.footers(), strict=True)
+        for step, etag, footer, checksum in zip(
+            output.steps(), etags, output.footers(), output.checksums(), strict=True
+        )
         if step.key.startswith(prefix)
     )
 

@@ -200,6 +200,7 @@ def opened(context: JobContext, engine: Engine) -> JobObject:
         restores=context.restores,
         begun_by=context.begun_by,
         footers=context.footers,
+        checksums=context.checksums,
         created_ms=now_ms(),
         changed_ms=now_ms(),
         host=_host(),

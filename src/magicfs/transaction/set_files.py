@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from magicfs.formats.checksum import CHECKSUM
 from magicfs.formats.footer import FOOTER
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.plain_set import PlainSet, read_plain, text_of
@@ -25,6 +26,7 @@ class SetFiles(NamedTuple):
     jobs: set[str]  # that set and files name as theirs
     attempts: set[str]
     with_footer: int  # how many say something of themselves
+    with_checksum: int  # how many have a checksum of their task's
     statistics: Statistics  # of the set
 
 
@@ -45,6 +47,7 @@ def of_set(one: PendingSet) -> SetFiles:
         {one.job_id, *[file.job_id for file in files]},
         {file.task_id for file in files},
         sum([FOOTER in file.extra_data for file in files]),
+        sum([CHECKSUM in file.extra_data for file in files]),
         one.statistics,
     )
 
@@ -59,5 +62,6 @@ def _of_plain(one: PlainSet) -> SetFiles:
         {one.job_id, *[file.job_id for file in files]},
         {file.attempt for file in files},
         sum([FOOTER in file.extra_data for file in files]),
+        sum([CHECKSUM in file.extra_data for file in files]),
         one.statistics,
     )

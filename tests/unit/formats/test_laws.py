@@ -67,6 +67,7 @@ from magicfs.formats.manifest import (
 from magicfs.formats.pending import Body, EtagFormat, Pending, Source, UploadedPart
 from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.pointer import POINTER_FORMAT, POINTER_KEEPING_FORMAT, Keeping, Pointer
+from magicfs.formats.registration import REGISTRATION_FORMAT, Registration
 from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.formats.success import SuccessData, Winners, manifest_success
 from magicfs.formats.tag import TAG_FORMAT, Tag
@@ -393,6 +394,7 @@ ACCEPTED_JOB = replace(JUDGED_JOB, audit=replace(_AUDIT, accepted="día: weekend
 MANIFEST_OF_AUDIT = replace(MANIFEST, audit=replace(_AUDIT, accepted="día: weekend"))
 
 JOB_OF_FOOTERS = replace(JOB, footers=True, unknown={})
+JOB_OF_CHECKSUMS = replace(JOB, checksums=True, unknown={})
 
 JOB_OF_OBJECT_SETTINGS = replace(
     JOB,
@@ -442,6 +444,15 @@ KEEPING_POINTER = replace(
 )
 TAG = Tag(
     name="quarter-1", job_id=JOB_ID, nonce="77aa", created_ms=1700000100001, unknown={"later": [1, None]}
+)
+
+REGISTRATION = Registration(
+    job_id=JOB_ID,
+    catalog="iceberg",
+    table="db.día 1",
+    options={"catalog": "default", "uriSha256": "abab"},
+    line="magicfs register 's3://lake/trips' iceberg --table 'db.día 1' --catalog-name default",
+    unknown={"later": [1, None]},
 )
 
 JOB_OF_OWN_PATH = replace(JOB, own_path="trips/__magic/mine", unknown={})
@@ -933,6 +944,19 @@ FORMATS = [
         ignored=("later",),
         text="nonce",
     ),
+    Format(
+        kind="registration",
+        own=REGISTRATION_FORMAT,
+        golden="magicfs_registration_1.json",
+        value=REGISTRATION,
+        read=Registration.from_bytes,
+        write=Registration.to_bytes,
+        made=any_value(Registration),
+        required=("format", "jobId", "catalog"),
+        refused={"jobId": _NO_JOB, "catalog": [""], "options": [1], "table": [1], "line": [1]},
+        ignored=("later",),
+        text="line",
+    ),
     STATE,
     replace(
         STATE,
@@ -980,6 +1004,15 @@ FORMATS = [
         value=JOB_OF_FOOTERS,
         required=(),
         refused={"footers": ["yes", 1]},
+        ignored=(),
+        made=None,
+    ),
+    replace(
+        STATE,
+        golden="magicfs_job_1_checksums.json",
+        value=JOB_OF_CHECKSUMS,
+        required=(),
+        refused={"checksums": ["yes", 1]},
         ignored=(),
         made=None,
     ),

@@ -12,16 +12,18 @@ import platform
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from magicfs.committers.driven import DrivenCommitter
 from magicfs.committers.options import StagingOptions
 from magicfs.committers.staging import attempts
 from magicfs.committers.staging.cluster import ClusterSets
 from magicfs.committers.staging.local_output import LocalOutput, read_all
-from magicfs.committers.staging.upload import Source, Uploads
+from magicfs.committers.staging.upload import Source, Uploads, open_source
 from magicfs.committers.work_places import local_directory
 from magicfs.engine import Engine
 from magicfs.errors import CommitFailed, CommitOutcomeUnknown, MagicError, StoreError, UsageError
+from magicfs.formats.audit import Said
 from magicfs.formats.statistics import LEFT_OUT, Statistics
 from magicfs.formats.task_commit import Counters, TaskCommit
 from magicfs.parallel import raise_first
@@ -32,7 +34,7 @@ from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.protocol.steps import Abort
 from magicfs.report import JobReport
 from magicfs.stores.interrupt import hold
-from magicfs.transaction import attempt_output, sets
+from magicfs.transaction import attempt_output, file_checks, sets
 from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.data_there import refuse_data
 from magicfs.transaction.delegate import CompleteRemotely
@@ -175,12 +177,13 @@ class StagingCommitter(DrivenCommitter):
             if earlier is None:
                 raise self._not_here(attempt)
             return earlier
-        uploads = Uploads(self.engine, self.context.part_size, self.context.footers)
+        uploads = Uploads(self.engine, self.context)
         try:
             found = await self._read(attempt)
             sources = self._sources(task, found)
             await self._check_partitions([source.key for source in sources])
-            pendings = await uploads.run(sources)
+            said = await self._look(sources)
+            pendings = file_checks.with_said(await uploads.run(sources), said)
             if not await self._is_here(attempt):
                 raise self._not_here(attempt)
         except (Exception, asyncio.CancelledError) as error:
@@ -209,6 +212,16 @@ class StagingCommitter(DrivenCommitter):
     async def abort_task(self, attempt: AttemptId) -> None:
         """Remove what an attempt wrote, if that is on this machine."""
         await self._remove(attempt)
+
+    async def _look(self, sources: Sequence[Source]) -> dict[str, Said]:
+        """What the checks of the job say of the content of files, by final keys."""
+        found: dict[str, Said] = {}
+        for one in sources if self.context.file_checks else ():
+            opened = partial(open_source, one)
+            said = await file_checks.look(self.context, one.key, one.file.size, opened)
+            if said is not None:
+                found[one.key] = said
+        return found
 
     async def _check_partitions(self, keys: Sequence[str]) -> None:
         """Refuse files that the conflict mode forbids; the job commit looks again."""

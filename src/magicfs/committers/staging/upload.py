@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import BinaryIO
 from uuid import uuid4
 
 from magicfs.committers.staging.local_output import LocalFile
@@ -13,8 +14,7 @@ from magicfs.engine import Engine, Event, SentPart
 from magicfs.errors import CommitFailed
 from magicfs.filesystem.recording import described
 from magicfs.filesystem.upload import Uploaded
-from magicfs.filesystem.upload.footers import taker_of
-from magicfs.formats.footer import Footer
+from magicfs.filesystem.upload.taker import NOTHING_TAKEN, Taken, taker_for
 from magicfs.formats.parquet import MAGIC, TAIL_MAX
 from magicfs.formats.pending import Pending
 from magicfs.parallel import drained
@@ -22,9 +22,10 @@ from magicfs.protocol.parts import even_part_size
 from magicfs.protocol.readback import WRITE_ID, Outcome
 from magicfs.protocol.steps import Abort
 from magicfs.stores.interrupt import held
-from magicfs.stores.port import Part
+from magicfs.stores.port import Part, Store
+from magicfs.transaction.context import JobContext
 
-__all__ = ["Source", "Uploads"]
+__all__ = ["Source", "Uploads", "open_source"]
 
 _Piece = tuple[int, int, int]
 
@@ -46,8 +47,7 @@ class Uploads:
     """
 
     engine: Engine
-    part_size: int  # of each file but its last part
-    footers: bool = False  # whether what files say of themselves is kept
+    context: JobContext
     # Every upload that may be pending now, as the step that discards it.
     opened: list[Abort] = field(default_factory=list)
     _slots: asyncio.Semaphore = field(init=False, repr=False)
@@ -66,8 +66,9 @@ class Uploads:
         store.
         """
         self._files, self._bytes = len(sources), sum(one.file.size for one in sources)
+        part_size = self.context.part_size  # of each file but its last part
         sizes = {
-            one.key: even_part_size(one.file.size, self.part_size, self.engine.store.capabilities.parts)
+            one.key: even_part_size(one.file.size, part_size, self.engine.store.capabilities.parts)
             for one in sources
         }
         made: dict[str, Pending] = {}
@@ -111,12 +112,13 @@ class Uploads:
             await drained(_cut(source.file.size, part_size), send, self.engine.concurrency)
             if left:
                 return None
-            footer = await asyncio.to_thread(_footer, source, descriptor) if self.footers else None
+            store, context = self.engine.store, self.context
+            taken = await asyncio.to_thread(_taken, store, context, source, descriptor)
             await asyncio.to_thread(_check_unchanged, source, descriptor)
         finally:
             os.close(descriptor)
         in_order = tuple(sorted(parts, key=lambda part: part.number))
-        return Uploaded(source.key, upload_id, write_id, in_order, source.file.size, footer=footer)
+        return Uploaded(source.key, upload_id, write_id, in_order, source.file.size, taken=taken)
 
     async def _create(self, key: str, write_id: str) -> str | None:
         async with self._slots:
@@ -150,6 +152,11 @@ def _cut(length: int, part_size: int) -> Iterator[_Piece]:
         yield number, start, min(part_size, length - start)
 
 
+def open_source(source: Source) -> BinaryIO:
+    """The local file, to be read."""
+    return os.fdopen(_open(source), "rb")
+
+
 def _open(source: Source) -> int:
     # A pipe that was put in its place would keep a plain open waiting for ever; reading it fails.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -173,16 +180,18 @@ def _read(source: Source, descriptor: int, start: int, size: int) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _footer(source: Source, descriptor: int) -> Footer | None:
-    """What a local file says of itself."""
-    taker, size = taker_of(source.key), source.file.size
+def _taken(store: Store, context: JobContext, source: Source, descriptor: int) -> Taken:
+    """What the job keeps of a local file."""
+    taker, size = taker_for(store, source.key, context), source.file.size
+    if taker is None:
+        return NOTHING_TAKEN
     if not taker.is_slow and size > TAIL_MAX:
         taker.take(memoryview(_read(source, descriptor, 0, len(MAGIC))))
         taker.take(memoryview(_read(source, descriptor, size - TAIL_MAX, TAIL_MAX)))
     else:
         for _, start, length in _cut(size, TAIL_MAX):
             taker.take(memoryview(_read(source, descriptor, start, length)))
-    return taker.footer()
+    return taker.taken_now(size)
 
 
 def _check_unchanged(source: Source, descriptor: int) -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from magicfs.filesystem.upload.copies import make_room
-from magicfs.filesystem.upload.footers import FooterTaker
+from magicfs.filesystem.upload.footers import TakesBytes
 from magicfs.filesystem.upload.memory import Share
 from magicfs.stores.placing import PlacedPart
 from magicfs.stores.port import Body, PartBody
@@ -63,7 +63,7 @@ class Spares:
 class PlacedBuffer:
     """As ``Buffer``, of a file that is written where it will be: nothing is held back but small writes."""
 
-    def __init__(self, part: PlacedPart, taker: FooterTaker | None = None) -> None:
+    def __init__(self, part: PlacedPart, taker: TakesBytes | None = None) -> None:
         self._part: PlacedPart | None = part
         self._taker = taker
 

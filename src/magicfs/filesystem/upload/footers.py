@@ -12,7 +12,7 @@ from magicfs.formats.footer import Footer
 from magicfs.formats.parquet import TAIL_MAX, read_footer
 from magicfs.stores.port import PartBody
 
-__all__ = ["FooterTaker", "footer_of", "take", "taker_of"]
+__all__ = ["FooterTaker", "TakesBytes", "footer_of", "take", "taker_of"]
 
 _AT_ONCE: Final = 64 * 1024
 """Bytes from which on a body, or a footer, is looked through in a thread."""
@@ -24,18 +24,22 @@ _AFTER: Final = _BEFORE | {b"\r", b'"'}
 _QUOTED: Final = re.compile(rb'(?:\A|(?<=[\n,;|\t]))"[^"]*"(?=[,;|\t\r\n]|\Z)')
 
 
-class FooterTaker(Protocol):
-    """What is handed all bytes of a file, in their order, and tells its footer in the end."""
+class TakesBytes(Protocol):
+    """What is handed all bytes of a file, in their order."""
 
     def take(self, data: memoryview) -> None:
         """Look at more bytes; none of them is held afterwards."""
 
-    def footer(self) -> Footer | None:
-        """The footer of the file; None if it has none, or none that is certain."""
-
     @property
     def is_slow(self) -> bool:
         """Whether all bytes are looked through, and not only the last ones."""
+
+
+class FooterTaker(TakesBytes, Protocol):
+    """Tells the footer of the file in the end."""
+
+    def footer(self) -> Footer | None:
+        """The footer of the file; None if it has none, or none that is certain."""
 
 
 def taker_of(name: str) -> FooterTaker:
@@ -45,7 +49,7 @@ def taker_of(name: str) -> FooterTaker:
     return _JsonLinesTaker() if name.lower().endswith(_JSON_LINES) else _ParquetTaker()
 
 
-async def take(taker: FooterTaker, body: PartBody) -> None:
+async def take(taker: TakesBytes, body: PartBody) -> None:
     """Have a body looked at, a large one in a thread."""
     view = body.getbuffer() if isinstance(body, io.BytesIO) else memoryview(body)
     with view:

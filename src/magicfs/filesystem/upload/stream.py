@@ -13,9 +13,9 @@ from uuid import uuid4
 from magicfs.errors import UsageError
 from magicfs.filesystem.upload.bodies import Buffer, PlacedBuffer, Spares, bytes_of, content_of, size_of
 from magicfs.filesystem.upload.copies import Copy, copy_size_max, make_room
-from magicfs.filesystem.upload.footers import FooterTaker, footer_of, take
+from magicfs.filesystem.upload.footers import take
 from magicfs.filesystem.upload.memory import Share
-from magicfs.formats.footer import Footer
+from magicfs.filesystem.upload.taker import NOTHING_TAKEN, Taken, Taker
 from magicfs.protocol.parts import part_size, part_size_early, part_size_min
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.stores.interrupt import held
@@ -38,7 +38,7 @@ class Uploaded:
     parts: tuple[Part, ...]
     length: int  # size in bytes
     copy: Copy | None = None  # the bytes, if the recorder wants them and they are few
-    footer: Footer | None = None  # what the file says of itself, if somebody wants to know and it is certain
+    taken: Taken = NOTHING_TAKEN  # what the job keeps of its bytes
 
 
 class Recorder(Protocol):
@@ -69,7 +69,7 @@ class Upload:
 
     ``first_part_size``: bytes of the first part; later ones may be larger. ``recorder`` is called when the
     upload is finished. ``options``: what its object shall have, see ``Store.create_upload``. ``taker`` takes
-    the footer of the file, if somebody wants it.
+    what the job keeps of the bytes, if it wants any.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Upload:
         first_part_size: int,
         recorder: Recorder,
         options: Mapping[str, Any] | None = None,
-        taker: FooterTaker | None = None,
+        taker: Taker | None = None,
     ) -> None:
         limits = store.capabilities.parts
         limits.check(first_part_size)
@@ -263,9 +263,9 @@ class Upload:
             assert self._upload_id is not None
             self._recording = True
             parts = tuple(sorted(self._parts, key=lambda part: part.number))
-            footer = None if self._taker is None else await footer_of(self._taker)
+            taken = NOTHING_TAKEN if self._taker is None else await self._taker.taken(self._length)
             await self._recorder.record(
-                Uploaded(self.key, self._upload_id, self._write_id, parts, self._length, self._copy, footer)
+                Uploaded(self.key, self._upload_id, self._write_id, parts, self._length, self._copy, taken)
             )
             self._end()
 

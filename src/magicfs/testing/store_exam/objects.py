@@ -8,6 +8,7 @@ import time
 import pytest
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError
+from magicfs.stores import checksums
 from magicfs.stores.port import PutMode
 from magicfs.testing.store_exam.base import Examined
 
@@ -137,6 +138,28 @@ class ReadExam(Examined):
                 await self.store.get_range(key, 0, 10, etag=etag)
         with pytest.raises(ObjectNotFound):
             await self.unknown().get_range(_KEY, 0, 10, etag=etag)
+
+    async def test_checksums_that_are_told_are_those_of_all_bytes(self) -> None:
+        body = bytes(range(256)) * 50
+        self.poke(_KEY, body)
+        etag = (await self.store.head(_KEY)).etag
+        for algorithm, told in (await self.store.checksums(_KEY, etag=etag)).items():
+            if checksums.can_make(algorithm):
+                made = checksums.running(algorithm)
+                made.update(memoryview(body))
+                assert told == made.value(), algorithm
+
+    async def test_checksums_of_another_object_are_not_told(self) -> None:
+        self.poke(_KEY, b"0123456789")
+        etag = (await self.store.head(_KEY)).etag
+        self.poke(_KEY, b"abcdefghij")
+        with pytest.raises(PreconditionFailed):
+            await self.store.checksums(_KEY, etag=etag)
+        await self.store.delete([_KEY])
+        with pytest.raises(ObjectNotFound):
+            await self.store.checksums(_KEY, etag=etag)
+        with pytest.raises(ObjectNotFound):
+            await self.unknown().checksums(_KEY, etag=etag)
 
     async def test_head_describes_the_object(self) -> None:
         self.poke(_KEY, b"12345")

@@ -1,0 +1,104 @@
+"""Tables of catalogs that do not show yet what a job has published, or is about to publish.
+
+::
+
+    DEST/_magicfs/.catalogs/<job>-<hash>.json
+
+Each is written before the commit point of its job, and goes once its table shows the job. So one that stays
+after its job has ended says what a driver that died has not done. A job's id never begins with a dot, so the
+directory is no job's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import aclosing
+from typing import Final
+
+from magicfs.engine import Engine
+from magicfs.errors import ObjectNotFound
+from magicfs.formats.limits import REGISTRATION_SIZE_LIMIT
+from magicfs.formats.registration import Registration
+from magicfs.manifests import chain
+from magicfs.parallel import drained
+from magicfs.protocol import paths
+from magicfs.protocol.conflict import MANIFESTS
+from magicfs.stores.port import Store
+
+__all__ = ["all_registrations", "forget", "remove", "shown_by", "write"]
+
+_DIRECTORY: Final = ".catalogs"
+_WALK_MAX: Final = 1000
+
+
+async def write(store: Store, destination: str, registrations: Iterable[Registration]) -> None:
+    """Write down what a job is to register. A second call, from any process, writes the same again."""
+    for one in registrations:
+        await store.put(_key(destination, one.name), one.to_bytes())
+
+
+async def all_registrations(store: Store, destination: str) -> list[Registration]:
+    """All that are there, by their names.
+
+    Raises FormatError if one is malformed.
+    """
+    keys = [info.key async for info in store.list(_prefix(destination))]
+    found: dict[str, Registration] = {}
+
+    async def read(key: str) -> bool:
+        try:
+            raw = await store.get(key, size_max=REGISTRATION_SIZE_LIMIT + 1)
+        except ObjectNotFound:
+            return True  # done meanwhile
+        found[key] = Registration.from_bytes(f"{store.bucket}/{key}", raw)
+        return True
+
+    await drained(keys, read, 8)
+    return [found[key] for key in sorted(found)]
+
+
+async def remove(store: Store, destination: str, registrations: Sequence[Registration]) -> None:
+    """Forget registrations. A second call does nothing."""
+    size = store.capabilities.bulk_delete_max
+    keys = [_key(destination, one.name) for one in registrations]
+    for start in range(0, len(keys), size):
+        await store.delete(keys[start : start + size])
+
+
+async def forget(store: Store, destination: str, job: str) -> None:
+    """Forget those of a job that will not be published. A second call does nothing."""
+    await remove(
+        store, destination, [one for one in await all_registrations(store, destination) if one.job_id == job]
+    )
+
+
+async def shown_by(
+    engine: Engine, destination: str, registrations: Sequence[Registration], newest: str
+) -> list[Registration]:
+    """Those whose jobs a table shows that was brought to a publication: this one, and those below it.
+
+    One that stands below a sum, or very far down, is not met.
+    """
+    left = {one.job_id for one in registrations}
+    met: set[str] = set()
+    if left and not left <= {newest}:
+        below = chain.chain(
+            engine.store, destination, chain.READING, start=newest, hidden="readable", files=False
+        )
+        async with aclosing(below) as manifests:
+            count = 0
+            async for manifest in manifests:
+                met.add(manifest.job_id)
+                count += 1
+                if left <= met or count == _WALK_MAX:
+                    break
+    met.add(newest)
+    return [one for one in registrations if one.job_id in met]
+
+
+def _prefix(destination: str) -> str:
+    return paths.prefix_of(paths.join(destination, MANIFESTS, _DIRECTORY))
+
+
+def _key(destination: str, name: str) -> str:
+    return f"{_prefix(destination)}{name}"
