@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,8 @@ def rot(scene: JobScene, name: str) -> str:
     [key] = [key for key in contents.objects if key.startswith(f"{DEST}/{name}")]
     held = contents.objects[key]
     middle = len(held.body) // 2
-    held.body = held.body[:middle] + bytes([held.body[middle] ^ 1]) + held.body[middle + 1 :]
+    body = held.body[:middle] + bytes([held.body[middle] ^ 1]) + held.body[middle + 1 :]
+    contents.objects[key] = replace(held, body=body)
     return key.removeprefix(f"{DEST}/")
 
 
@@ -257,8 +259,6 @@ class TestVerifying:
         assert (report.ok, report.by_store, report.read, report.confirmed) == (True, 0, 4, 4), (
             "the store's own"
         )
-        key = rot(scene, "c")
-        assert list(verified(scene).damaged) == [] or key in verified(scene).damaged
 
     def test_the_command(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         url = str(tmp_path / "sales 50% #1")
