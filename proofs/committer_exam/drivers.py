@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 def _is_same(operation: str, wanted: str) -> bool:
     """Whether an operation is the wanted one; ``complete_upload`` stands for a rename, too."""
-    return operation == wanted or (operation, wanted) == ("rename", "complete_upload")
+    return operation == wanted or (wanted == "complete_upload" and operation in {"rename", "copy"})
 
 
 class Denying(DelegatingStore):
@@ -116,7 +116,7 @@ class _OfVisible(Fault):
 
     def matches(self, request: Request) -> bool:
         puts_file = request.operation == "put" and is_visible(request.key, "")
-        renames_file = request.operation == "rename" and is_visible(request.target, "")
+        renames_file = request.operation in {"rename", "copy"} and is_visible(request.target, "")
         return request.operation == "complete_upload" or puts_file or renames_file
 
 

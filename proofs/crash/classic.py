@@ -1,4 +1,5 @@
-"""The crash loops of the committers that no job object drives, judged by what each of them promises.
+"""The crash loops of the committers that publish without a job object, or before it, judged by what each
+promises.
 
 Every request of a whole job is lost, has its reply lost, and is the last of its process, on either side of
 it. Then follows what engines do and documents say: the step is done again, or the job is aborted, started
@@ -23,8 +24,14 @@ from proofs.guarantees.subjects import SUBJECTS, Subject
 
 __all__ = ["CLASSIC", "Tally", "hold", "places_of", "played", "promises_of"]
 
-CLASSIC: Final = {one.column: one for one in SUBJECTS if not committer_info(one.committer).driven}
-"""The committers that are tried here, by what the table calls them."""
+CLASSIC: Final = {
+    one.column: one
+    for one in SUBJECTS
+    if not committer_info(one.committer).driven or one.options.get("algorithm") == 2
+}
+"""The committers that are tried here, by what the table calls them: those without a job object, and the one
+whose tasks publish before it.
+"""
 
 _Run = Callable[[Subject, str], str | None]
 _Loop = tuple[_Run, Callable[[Subject], Iterable[str]]]

@@ -120,7 +120,7 @@ class Scene(Watched):
         """A new process."""
         cold = self.setting.shape == "one"
         return Process(
-            name, self.world, self.traffic, self.setting.store, cold=cold, renames=self.setting.renames
+            name, self.world, self.traffic, self.setting.store, cold=cold, renames=self.setting.one_step
         )
 
     # -- the job ---------------------------------------------------------------------------------------
@@ -275,7 +275,8 @@ class Scene(Watched):
         return temporary.manifests_directory if self.setting.renames else self.context.layout.sets_directory
 
     def _irreversible(self) -> bool:
-        can_be = self.setting.names == "equal" or self.setting.tracking == "small"
+        copies = self.setting.renames and not self.setting.one_step
+        can_be = copies or self.setting.names == "equal" or self.setting.tracking == "small"
         return can_be and self.history.reached("committing")
 
     async def end(self) -> None:

@@ -110,8 +110,13 @@ class Setting:
 
     @property
     def renames(self) -> bool:
-        """Whether tasks write files that the job renames."""
+        """Whether tasks write files that the job renames, or copies."""
         return self.committer in RENAMING
+
+    @property
+    def one_step(self) -> bool:
+        """Whether the store renames them in one step; else they are copied."""
+        return self.renames and (self.committer == "manifest" or self.store in KINDS["local"])
 
     @property
     def in_memory(self) -> bool:
@@ -171,8 +176,12 @@ class Setting:
 
 
 def models_of(committer: str, kind: str) -> tuple[str, ...]:
-    """The models on which jobs of a committer are cut. No S3 renames: there these are files of a machine."""
-    return KINDS["local" if kind == "s3" and committer in RENAMING else kind]
+    """The models on which jobs of a committer are cut. No S3 renames: what renames is cut on files of a
+    machine there, and what can copy on both.
+    """
+    if kind != "s3" or committer not in RENAMING:
+        return KINDS[kind]
+    return KINDS["local"] if committer == "manifest" else (*KINDS["s3"], *KINDS["local"])
 
 
 def all_settings(committer: str = "magic", kind: str = "s3") -> Iterator[Setting]:

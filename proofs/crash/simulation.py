@@ -194,7 +194,7 @@ class Simulation(Watched):
         full = f"{name}-{self._numbers}"
         cold = self.chances.one_in(20)
         setting = self.jobs[0].setting
-        process = Process(full, self.world, self.traffic, setting.store, cold=cold, renames=setting.renames)
+        process = Process(full, self.world, self.traffic, setting.store, cold=cold, renames=setting.one_step)
         process.store = RetryingStore(process.store)
         if self.chances.one_in(2):
             self.chances.mortal.add(full)

@@ -7,7 +7,13 @@ from typing import Final
 
 from magicfs.committers import registry
 from magicfs.committers.base import Committer
-from magicfs.committers.options import CommitterOptions, ManifestOptions, NoOptions, StagingOptions
+from magicfs.committers.options import (
+    CommitterOptions,
+    FileOptions,
+    ManifestOptions,
+    NoOptions,
+    StagingOptions,
+)
 from magicfs.committers.staging import attempts
 from magicfs.committers.work_places import local_directory
 from magicfs.filesystem.in_hand import SmallFile
@@ -71,7 +77,7 @@ def context_of(setting: Setting, job: JobId) -> JobContext:
 
 def _options(setting: Setting) -> CommitterOptions:
     if setting.renames:
-        return ManifestOptions()
+        return ManifestOptions() if setting.committer == "manifest" else FileOptions()
     if not setting.staged:
         return NoOptions()
     return StagingOptions(

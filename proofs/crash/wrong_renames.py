@@ -14,6 +14,8 @@ _WORK_FILES: Final = "magicfs.transaction.work_files"
 _TWO: Final = Setting(committer="manifest", store="local")
 _REPLACE: Final = Setting(committer="manifest", store="local", mode="replace", shape="three")
 _LOSERS: Final = Setting(committer="manifest", store="local", shape="losers")
+_FILE: Final = Setting(committer="file", store="local", mode="replace", shape="three")
+_COPIES: Final = Setting(committer="file", shape="three")
 
 RENAME_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
@@ -34,12 +36,28 @@ RENAME_MUTANTS: Final[tuple[Mutant, ...]] = (
         (_LOSERS,),
     ),
     Mutant(
+        "a job of copies is taken back",
+        "b",
+        "magicfs.protocol.job_state",
+        "if not write_ids:",
+        "if False:",
+        (_COPIES,),
+    ),
+    Mutant(
+        "a copy is not made",
+        "b",
+        "magicfs.transaction.copies",
+        "await store.copy(step.source, step.key)",
+        "pass",
+        (_COPIES,),
+    ),
+    Mutant(
         "a file is not renamed",
         "b",
         "magicfs.transaction.visible",
         'renames = cast("Iterator[Rename]", steps())',
         'renames = cast("Iterator[Rename]", iter([*steps()][1:]))',
-        (_REPLACE,),
+        (_REPLACE, _FILE),
     ),
 )
 """As ``wrong_lines.MUTANTS``."""

@@ -52,6 +52,20 @@ directory and partitioned, its EMR beside task-completing, its one "atomic job c
 
 """
 
+_BACK = """## What has no way back
+
+Past its commit point a job of `magic`, `directory`, `partitioned` or `manifest` can be taken back, until all
+its files are visible or one has replaced an old file of the same name. `file` can where the store renames.
+Where it copies, on the memory store of this table and on S3, a job of `file` past its commit point can only
+go forward: a copy that is on its way cannot be called back, and need not have the ETag of its source.
+
+`file-v2` publishes when its tasks commit. So readers who list see files before their job; an abort leaves
+visible what tasks have committed, for readers may have used it; an attempt that was given up and commits
+first is what is published; and `conflict="replace"` and `publish="flip"` are refused. What else a job object
+gives it has: recovery, `run_id`, manifests, and readers of these who see all or nothing.
+
+"""
+
 _ELSEWHERE = """
 ## On other stores
 
@@ -64,8 +78,9 @@ do on every store: no cell rests on that condition.
 In what begins with `flip` each job has `publish="flip"` ([there](flip.md)). `flip` is local files, which are
 exchanged in one step; `flip-gcs` and `flip-azure` are the models with folders, where the old dataset is set
 aside first, by two renames. All three publish over an older dataset with `conflict="replace"`, which
-`partitioned` does not have; with `-new` at the end nothing was there before, and `conflict="fail"`. The other
-committers have no such option. Each day a test also asks the doubles of both services what a LIST shows.
+`partitioned` does not have; with `-new` at the end nothing was there before, and `conflict="fail"`. `file-v2`
+and the committers without a job object have no such option. Each day a test also asks the doubles of both
+services what a LIST shows.
 
 """
 
@@ -84,7 +99,7 @@ def render(table: Mapping[str, Mapping[str, Cell]], costs: Mapping[str, Cost]) -
         table: Cell by attribute, by column.
         costs: Cost by column.
     """
-    return _HEAD + _promises(table) + _beside_the_paper(table) + _shown(table) + _costs(costs)
+    return _HEAD + _promises(table) + _BACK + _beside_the_paper(table) + _shown(table) + _costs(costs)
 
 
 def elsewhere(others: Mapping[str, Mapping[str, Mapping[str, Cell]]]) -> str:

@@ -83,7 +83,7 @@ def subjects_on(store: str) -> tuple[Subject, ...]:
     """
     if store in _FLIPS:
         ground, conflict = _FLIPS[store]
-        able = (one for one in SUBJECTS if _flips(one.committer, conflict))
+        able = (one for one in SUBJECTS if _flips(one, conflict))
         return tuple(
             replace(one, ground=ground, place=store, publish="flip", conflict=conflict) for one in able
         )
@@ -95,9 +95,9 @@ def subjects_on(store: str) -> tuple[Subject, ...]:
     return tuple(replace(one, ground=model, place=store) for one in known)
 
 
-def _flips(committer: str, conflict: Conflict) -> bool:
-    info = committer_info(committer)
-    return info.driven and conflict in info.conflicts
+def _flips(subject: Subject, conflict: Conflict) -> bool:
+    info = committer_info(subject.committer)
+    return info.driven and conflict in info.conflicts and subject.options.get("algorithm") != 2
 
 
 def is_elsewhere(subject: Subject) -> bool:

@@ -34,8 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     parser = _parser()
     arguments = parser.parse_args(argv)
-    if (arguments.committer == "manifest") != (arguments.store == "local"):
-        parser.error("--committer manifest renames files: give it with --store local, and only there")
+    if (arguments.committer == "magic") == (arguments.store == "local"):
+        parser.error("manifest and file-v1 rename files: give --committer with --store local, and only there")
     started = time.monotonic()
     adopt_orphans()
     _say(f"seed {arguments.seed}; a server is started")
@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         "--committer",
         choices=get_args(CommitterName),
         default="magic",
-        help="by default %(default)s; manifest goes with --store local, and no other does",
+        help="by default %(default)s; the others go with --store local, and only they do",
     )
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000), help="of all that is drawn")
     parser.add_argument("--rounds-in-parallel", type=_positive, default=1, help="rounds at once")

@@ -196,7 +196,7 @@ class Campaign:
     def _round(self, number: int) -> None:
         lane = self._lanes.get() or self._new_lane()
         plan = plans.plan(self._seed, number, fresh=lane.jobs == 0)
-        if self._ground.committer == "manifest":
+        if self._ground.committer != "magic":
             plan = plans.of_renames(plan)
         round_ = None
         seen = Seen()

@@ -46,7 +46,7 @@ _DAY = pyarrow.dataset.HivePartitioning(pa.schema({"day": pa.string()}))
 
 Conflict = Literal["fail", "append", "replace", "replace_partitions"]
 Tracking = Literal["store", "memory", "small"]
-CommitterName = Literal["magic", "manifest"]
+CommitterName = Literal["magic", "manifest", "file-v1"]
 Files = Mapping[str, Sequence[str]]
 """The rows of one task, by day."""
 _SMALL = 64 * 1024
@@ -113,7 +113,7 @@ def drive(order: Order, environment: Mapping[str, str], log: str, control: Conne
     try:
         job = magicfs.Job(
             order.url,
-            committer=order.committer,
+            committer=order.committer.removesuffix("-v1"),
             conflict=order.conflict,
             tracking="store" if order.tracking == "store" else "memory",
             small_files=_SMALL if order.tracking == "small" else None,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from magicfs.committers.file.committer import FileCommitter
+from magicfs.committers.file.committer import FileCommitter, make
 from magicfs.committers.options import FileOptions
 from magicfs.engine import Engine
 from magicfs.formats.task_commit import TaskCommit
@@ -107,6 +107,8 @@ class FileScene:
         conflict: Conflict = "append",
         concurrency: int = 4,
         single_driver: bool = False,
+        delete_obstacles: bool = False,
+        run_id: str | None = None,
     ) -> Process:
         """A new process."""
         traffic, actor = Traffic(faults, before=before), Actor("process")
@@ -119,11 +121,12 @@ class FileScene:
             tracking="store",
             etag_format="string",
             single_driver=single_driver,
-            options=FileOptions(algorithm=algorithm),
+            options=FileOptions(algorithm=algorithm, delete_obstacles=delete_obstacles),
+            run_id=run_id,
             committer="file",
         )
         engine = Engine(faulty(self.store, traffic, actor), concurrency)
-        return Process(self, FileCommitter(context, engine), traffic, actor)
+        return Process(self, make(context, engine), traffic, actor)
 
     async def put(self, relative: str, body: bytes) -> None:
         """Write a file below the destination, as somebody else would."""
@@ -145,7 +148,7 @@ class FileScene:
 
     async def work(self) -> list[str]:
         """Every file of committers' work."""
-        return [name for name in await self.keys() if name.startswith("_temporary")]
+        return [name for name in await self.keys() if name.startswith(("_temporary", "__magic"))]
 
 
 def attempt_of(task: int, suffix: str = "0") -> tuple[TaskId, AttemptId]:

@@ -75,7 +75,7 @@ def test_everything_quickly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 def test_some_committers_are_asked_for() -> None:
     assert mutants_of(["magic"]) == [*MUTANTS, *FAR_MUTANTS, *COMPANY_MUTANTS, *BUNDLE_MUTANTS]
-    assert mutants_of(["file-v1"]) == []
+    assert mutants_of(["file-v2"]) == []
     some = units(["direct"], quick=True, targets=Targets(0, 0, 0, 0), first=0)
     assert {(kind, what[0]) for kind, what in some} == {("classic", "direct")}
     with pytest.raises(SystemExit):

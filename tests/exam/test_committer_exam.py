@@ -11,15 +11,19 @@ from typing import Any, ClassVar
 
 import pytest
 
+import magicfs
 from magicfs.committers.registry import COMMITTERS, committer_info
+from magicfs.errors import CommitDenied
 from magicfs.stores.memory import default_world
 from magicfs.testing.exam_summary import ExamSummary
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
 from proofs.committer_exam import CommitterExam, DirectoryBench, MemoryBench, NumberedServerBench, ServerBench
 from proofs.committer_exam.base import Examined, rows_of
+from proofs.committer_exam.drivers import dying
 from proofs.committer_exam.lifecycle import LifecycleExam
 from proofs.committer_exam.names import NamesExam
+from proofs.committer_exam.selection import LeftOut
 
 # How a job keeps its work, and what it makes of its drivers' deaths, is the committer's own affair, so for
 # each day all of it in memory; of partitioned, which stages as directory does, in one mode. That the answers
@@ -125,6 +129,46 @@ for each in UPLOADING:
         examine(OnServerWhole, each, "adls", server="adls")
     if ON_CEPH:
         examine(OnServerEachDay, each, "ceph", server="ceph", watched=NumberedServerBench)
+
+
+class OnCopies(OnMemory):
+    """Where files are copied, a job past its commit point only goes forward."""
+
+    @pytest.mark.parametrize("finished", [0, 1, 2])
+    def test_job_whose_driver_died_among_its_copies_only_goes_forward(
+        self, bench: MemoryBench, conflict: Any, finished: int
+    ) -> None:
+        job = self.job(bench, conflict=conflict)
+        commits = [self.run_task(job, n, "p=1/a.txt") for n in range(3)]
+        dying(job, commits, "complete_upload", finished)
+        with pytest.raises(CommitDenied, match="can only go forward"):
+            magicfs.recover(job.url, rollback=True, **bench.options())
+        with pytest.raises(CommitDenied, match="can only go forward"):
+            job.abort()
+        (done,) = magicfs.recover(job.url, **bench.options()).jobs
+        assert done.action == "finished"
+        assert self.rows(bench) == rows_of(*((n, "p=1/a.txt") for n in range(3)))
+        self.assert_nothing_left(bench)
+
+
+TAKEN_BACK = (
+    "test_job_whose_driver_died_among_its_files_is_rolled_back",
+    "test_recovery_of_two_dead_jobs_wants_a_name",
+    "test_rollback_beside_a_living_driver_wins_until_the_job_is_completed",
+)
+# Fsspec's own files of an object store appear when they are closed, whoever closes them, and whenever.
+CLOSED_LATE = (
+    "test_files_behind_text_and_compression_outlive_their_wrappers",
+    "test_stream_that_is_open_while_the_job_commits_publishes_nothing",
+)
+COPIES: dict[str, Any] = {
+    **{name: LeftOut(getattr(OnMemory, name), "what can be taken back") for name in TAKEN_BACK},
+    **{
+        name: LeftOut(getattr(OnMemory, name), "files that are the job's until closed")
+        for name in CLOSED_LATE
+    },
+}
+examine(OnCopies, "file", "memory", **COPIES, **({} if EVERYWHERE else PARTITIONED_EACH_DAY))
 LOCAL_EACH_DAY: dict[str, Any] = {"modes": ("store",), "cuts": (1,), "seeds": (20261121,)}
 for each in DRIVEN:
     examine(OnLocal, each, "local", **({} if EVERYWHERE else LOCAL_EACH_DAY))
@@ -190,4 +234,4 @@ def test_summary_counts_and_names_what_is_left_out(request: pytest.FixtureReques
 
 
 def test_every_committer_under_a_job_object_is_examined() -> None:
-    assert DRIVEN == ("magic", "directory", "partitioned", "manifest")
+    assert DRIVEN == ("magic", "directory", "partitioned", "manifest", "file")

@@ -46,28 +46,31 @@ def test_killed_jobs_are_recovered_and_no_row_is_lost(store: str) -> None:
     assert set(figures["delays_s"]) == set(REQUIRED)
 
 
-def test_killed_jobs_of_renames_are_recovered_and_no_row_is_lost() -> None:
+@pytest.mark.parametrize("committer", ["manifest", "file-v1"])
+def test_killed_jobs_of_renames_are_recovered_and_no_row_is_lost(committer: str) -> None:
     command = [sys.executable, "-m", "proofs.kill", "--kills", "2", "--seed", "7"]
-    command += ["--committer", "manifest", "--store", "local"]
+    command += ["--committer", committer, "--store", "local"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (line,) = done.stdout.splitlines()
     figures = json.loads(line)
     assert figures["ok"] is True
-    assert (figures["store"], figures["committer"]) == ("local", "manifest")
+    assert (figures["store"], figures["committer"]) == ("local", committer)
     assert figures["kills"] == 2 == sum(figures["phases"].values())
     assert {name: figures[name] for name in ZERO} == dict.fromkeys(ZERO, 0)
     assert figures["tracking"] == {"store": 2}
 
 
-@pytest.mark.parametrize("arguments", [["--committer", "manifest"], ["--store", "local"]])
+@pytest.mark.parametrize(
+    "arguments", [["--committer", "manifest"], ["--committer", "file-v1"], ["--store", "local"]]
+)
 def test_kill_refuses_a_committer_where_it_is_not_killed(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as refused:
         main(arguments)
     assert refused.value.code == 2
-    assert "give it with --store local" in capsys.readouterr().err
+    assert "with --store local" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [["--kills", "0"], ["--kills", "many"], ["--rounds-in-parallel", "0"]])

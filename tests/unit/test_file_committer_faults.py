@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
-from magicfs.errors import CommitFailed, CommitOutcomeUnknown, MagicError, ProtocolViolation, StoreError
+from magicfs.errors import CommitDenied, MagicError, StoreError
 from magicfs.formats.success import SuccessData
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.stores.local import LocalStore
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.testing import virtual_time
 from magicfs.testing.store_faults import Fault, Kind
+from magicfs.transaction.driver import JobTransaction
+from magicfs.transaction.outcome import JobEnd
 from proofs.scenes.file_scene import JOB, FileScene, Process, attempt_of, run
 
 pytestmark = pytest.mark.slow
@@ -112,21 +115,19 @@ async def by_the_same_driver(
 
 
 async def by_somebody(scene: FileScene, algorithm: Algorithm, driver: str, done: list[TaskCommit]) -> None:
-    await scene.process(algorithm).committer.commit_job(None, None, len(done))
-
-
-async def by_a_second_attempt(
-    scene: FileScene, algorithm: Algorithm, driver: str, done: list[TaskCommit]
-) -> None:
-    heir = await scene.process(algorithm, attempt=1).setup()
-    await heir.commit(await heir.committer.recover_tasks())
+    """As ``magicfs recover`` does; a job that is open still is taken over by its next attempt."""
+    committer = scene.process(algorithm).committer
+    ended = await JobTransaction(committer.engine, committer.context).finish()
+    if ended is not None and ended.end is JobEnd.LEFT:
+        heir = await scene.process(algorithm, attempt=1).setup()
+        await heir.commit(await heir.committer.recover_tasks())
 
 
 @pytest.mark.parametrize(
     ("heir", "cut"),
     [
         *((by_the_same_driver, one) for one in CUTS),
-        *((heir, ("objects", Kind.CRASH_AFTER)) for heir in (by_somebody, by_a_second_attempt)),
+        *((by_somebody, (on, Kind.CRASH_AFTER)) for on in ("files", "objects")),
     ],
     indirect=["cut"],
 )
@@ -140,13 +141,10 @@ def test_job_commit_that_stopped_is_carried_on(
         scene, driver = await laid_down(make, algorithm)
         done = await committed(scene, algorithm)
         process = scene.process(algorithm, faults=[fault], concurrency=1)
-        error = await tried(process, process.committer.commit_job(done, driver.driver))
-        begun = any("COMMIT_STARTED" in key for key in await scene.work())
-        if algorithm == 1 and error is not None and begun:
-            assert isinstance(error, CommitOutcomeUnknown), fault
-            with pytest.raises(ProtocolViolation, match=r"has begun|is published"):
-                await driver.abort(done)
+        await tried(process, process.committer.commit_job(done, driver.driver))
         await heir(scene, algorithm, driver.driver, done)
+        # Where versions of a job object are numbered, some may be left when the first is gone.
+        await scene.process(algorithm).committer.abort_job(())
         await assert_whole(scene)
         return process.traffic.met != []
 
@@ -182,7 +180,7 @@ def test_job_commit_that_stopped_twice_is_carried_on(tmp_path: Path) -> None:
     assert run(go()) > 60
 
 
-@pytest.mark.parametrize("heir", [by_the_same_driver, by_a_second_attempt])
+@pytest.mark.parametrize("heir", [by_the_same_driver, by_somebody])
 @pytest.mark.parametrize("algorithm", [1, 2])
 def test_request_of_a_dead_driver_that_lands_late_changes_nothing(
     tmp_path: Path, algorithm: Algorithm, heir: Callable[..., Awaitable[None]]
@@ -272,7 +270,7 @@ def test_task_commit_that_stopped_is_carried_on_by_the_same_attempt(
     assert run(every_cut(one, kind)) > 5
 
 
-def test_task_that_may_be_visible_in_part_fails_the_job(cut: tuple[Make, Kind]) -> None:
+def test_task_that_is_visible_in_part_is_published_whole_and_once(cut: tuple[Make, Kind]) -> None:
     """Algorithm 2: whatever comes after, no job commit ever publishes a part of a task, or two attempts."""
     make, kind = cut
 
@@ -282,23 +280,11 @@ def test_task_that_may_be_visible_in_part_fails_the_job(cut: tuple[Make, Kind]) 
         name, attempt = attempt_of(0)
         await process.write(attempt, FILES)
         await tried(process, process.committer.commit_task(name, attempt))
-        broken = False
-        commits = [await scene.process(2).task(1, FILES)]
-        try:
-            commits.append(await scene.process(2).task(0, FILES, "1"))
-        except MagicError:
-            broken = True
-        found = await scene.visible()
-        try:
-            await driver.commit(None if broken else commits)
-        except CommitFailed:
-            assert broken, fault
-            assert (await scene.keys())["_SUCCESS"] == b"old"
-            await driver.abort()
-            assert await scene.work() == []
-        else:
-            assert found == OLD | NEW
-            await assert_whole(scene)
+        await scene.process(2).task(1, FILES)
+        with suppress(CommitDenied):
+            await scene.process(2).task(0, FILES, "1")
+        await driver.commit(None, tasks=2)
+        await assert_whole(scene)
         return process.traffic.met != []
 
     assert run(every_cut(one, kind)) > 5
@@ -320,7 +306,7 @@ def test_recovery_that_stopped_is_repeated(cut: tuple[Make, Kind], algorithm: Al
         await assert_whole(scene)
         return process.traffic.met != []
 
-    assert run(every_cut(one, kind)) > 5
+    assert run(every_cut(one, kind)) > 2
 
 
 @pytest.mark.parametrize("algorithm", [1, 2])
@@ -332,10 +318,6 @@ def test_abort_that_stopped_is_repeated(cut: tuple[Make, Kind], algorithm: Algor
         done = await committed(scene, algorithm)
         process = scene.process(algorithm, faults=[fault], concurrency=1)
         await tried(process, process.committer.abort_job(done, driver.driver))
-        begun = any("COMMIT_STARTED" in key for key in await scene.work())
-        if begun:
-            with pytest.raises(MagicError, match=r"given up|has ended"):
-                await driver.commit(done)
         await driver.abort(done)
         assert await scene.work() == []
         assert (await scene.keys())["_SUCCESS"] == b"old"
@@ -363,55 +345,23 @@ def test_setup_that_stopped_is_repeated(cut: tuple[Make, Kind], algorithm: Algor
     assert run(every_cut(one, kind)) > 5
 
 
-def test_job_whose_files_somebody_removes_is_never_published(make: Make) -> None:
-    async def go() -> None:
-        scene, driver = await laid_down(make, 1)
-        done = await committed(scene, 1)
-        process = scene.process(
-            faults=[Fault(Kind.CRASH_AFTER, operation=moves(scene), skip=1)], concurrency=1
-        )
-        await tried(process, process.committer.commit_job(done, driver.driver))
-        [left] = [key for key in await scene.work() if key.endswith("000001-0/a.txt")]
-        await scene.store.delete([f"{scene.destination}/{left}"])
-        with pytest.raises(CommitFailed, match="1 of 4 files are nowhere") as failed:
-            await driver.commit(done)
-        assert len(failed.value.failed) == 1
-        assert "_SUCCESS" not in await scene.keys()
-        assert any(key.endswith("/COMMIT_FAIL") for key in await scene.work())
-        for attempt in (0, 1):
-            with pytest.raises(MagicError, match="1 of 4 files are nowhere"):
-                await scene.process(attempt=attempt).setup()
-        with pytest.raises(MagicError, match="given up"):
-            await driver.commit(done)
-        await driver.abort()
-        assert await scene.work() == []
-
-    run(go())
-
-
 def test_work_that_cannot_be_removed_is_a_warning(make: Make) -> None:
     async def go() -> None:
         scene, driver = await laid_down(make, 1)
         done = await committed(scene, 1)
-        work = f"{scene.destination}/_temporary/{JOB}/00"
-        if isinstance(scene.store, LocalStore):
-            fault = Fault(Kind.ERROR_BEFORE, operation="delete_tree", prefix=work, times=None)
-        else:
-            fault = Fault(Kind.ERROR_BEFORE, operation="delete", prefix=f"{work}/records", times=None)
+        work = f"{scene.destination}/_temporary/{JOB}"
+        operation = "delete_tree" if isinstance(scene.store, LocalStore) else "delete"
+        fault = Fault(Kind.ERROR_BEFORE, operation=operation, prefix=work, times=None)
         process = scene.process(faults=[fault])
         report = await process.committer.commit_job(done, driver.driver)
         assert report.files == 4
-        assert "could not be removed whole" in report.warnings[0]
+        assert "cleaning up failed" in report.warnings[0]
         assert await scene.visible() == OLD | NEW
         assert await scene.work() != []
-        assert (await scene.process().committer.commit_job(done, driver.driver)).published_before
+        await scene.process().committer.commit_job(done, driver.driver)
         await assert_whole(scene)
 
     run(go())
-
-
-def moves(scene: FileScene) -> str:
-    return "rename" if isinstance(scene.store, LocalStore) else "copy"
 
 
 def test_silence_before_anything_was_published_changes_nothing(make: Make) -> None:
@@ -419,8 +369,7 @@ def test_silence_before_anything_was_published_changes_nothing(make: Make) -> No
         scene, driver = await laid_down(make, 1)
         done = await committed(scene, 1)
         before = await scene.keys()
-        operation = "read" if isinstance(scene.store, LocalStore) else "get"
-        process = scene.process(faults=[Fault(Kind.THROTTLE, operation=operation, times=None)])
+        process = scene.process(faults=[Fault(Kind.THROTTLE, operation="get", times=None)])
         with pytest.raises(StoreError):
             await process.committer.commit_job(done, driver.driver)
         assert await scene.keys() == before

@@ -179,7 +179,10 @@ def test_many_tasks_in_threads(sales: Path) -> None:
     [
         ({"conflict": "append"}, "use conflict='replace' or 'fail'"),
         ({"conflict": "replace_partitions"}, "use conflict='replace' or 'fail'"),
-        ({"committer": "file", "conflict": "fail"}, "needs a job object"),
+        (
+            {"committer": "file", "committer_options": {"algorithm": 2}, "conflict": "fail"},
+            "publishes when its tasks commit",
+        ),
         ({"committer": "direct", "conflict": "fail"}, "needs a job object"),
         ({"publish": "rename"}, "publish"),
     ],

@@ -54,7 +54,7 @@ def test_ctrl_c_at_every_request_publishes_all_or_nothing_and_the_job_says_which
     assert set(everywhere(kind, mode, tmp_path)) == {"committed", "aborted", "new"}
 
 
-@pytest.mark.parametrize("committer", ["file", "direct", "stocator", "task-completing"])
+@pytest.mark.parametrize("committer", ["direct", "stocator", "task-completing"])
 def test_a_committer_without_a_commit_point_is_waited_for(
     committer: str, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -189,7 +189,7 @@ class TestKeeping:
         ("options", "message"),
         [
             ({"conflict": "append"}, "replaces none"),
-            ({"committer": "file", "conflict": "append"}, "writes none"),
+            ({"committer": "direct", "conflict": "append"}, "writes none"),
             ({"also_replace": ["memory://bucket/other"]}, "also_replace"),
             ({"keep_replaced": "a week"}, "no length of time"),
             ({"keep_replaced": timedelta()}, "out of range"),

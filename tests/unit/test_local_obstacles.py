@@ -104,10 +104,9 @@ def test_partition_on_another_device_is_published(
     report = run(destination, committer, options, written, unique_names=unique)
     assert report.files == 4
     assert files(destination) == {**written, "p=1/old": b"old"}
-    if committer == "manifest":
-        listed = json.loads((destination / "_magicfs" / f"{report.job_id}.json").read_text())["files"]
-        there = {one["key"]: info_of("", (destination / one["key"]).stat()).etag for one in listed}
-        assert {one["key"]: one["etag"] for one in listed} == there
+    listed = json.loads((destination / "_magicfs" / f"{report.job_id}.json").read_text())["files"]
+    there = {one["key"]: info_of("", (destination / one["key"]).stat()).etag for one in listed}
+    assert {one["key"]: one["etag"] for one in listed} == there
     assert not list(destination.glob("_temporary*"))
 
 
@@ -120,7 +119,7 @@ def test_copy_to_another_device_replaces_as_a_rename_does(tmp_path: Path, other_
     job = magicfs.Job(f"file://{destination}", unique_names=False, **how).setup()
     with job.task(0) as task:
         write(task, {"p=1/a": b"new"})
-    (path,) = destination.rglob("*/committed/**/a")
+    (path,) = destination.rglob("*/tasks/**/a")
     path.chmod(0o640)
     job.commit(job.commits)
     assert (other_device / "a").read_bytes() == b"new"
@@ -161,14 +160,14 @@ def test_append_deletes_nothing_in_the_place_of_a_file(
     written = {"a": b"0", "b": b"1"}
     kind = "file" if old == "b" else "directory"
     why = f"b is a {kind} that was there before, and the job has a file"
-    if committer == "manifest" and kind == "file":
+    if options.get("algorithm") != 2 and kind == "file":
         why = "names that are taken, such as .*b, and conflict='append' replaces nothing"
     with pytest.raises((CommitFailed, OutputExists), match=why):
         run(destination, committer, options, written, unique_names=False)
     assert files(destination) == {old: b"old data"}
     assert (destination / "_SUCCESS").read_bytes() == b"{}"
     asked = {**options, "delete_obstacles": True}
-    if committer == "manifest" and kind == "directory":
+    if kind == "directory":
         with pytest.raises(CommitFailed, match="b is a directory that was there before"):
             run(destination, committer, asked, written, unique_names=False)
         assert files(destination)[old] == b"old data"
@@ -200,16 +199,19 @@ def test_a_task_that_is_moved_out_of_the_way_commits_with_its_job(
 
 
 @pytest.mark.parametrize("algorithm", [1, 2])
-def test_tasks_of_one_job_take_each_others_places_as_in_hadoop(tmp_path: Path, algorithm: int) -> None:
+def test_tasks_of_one_job_do_not_take_each_others_places(tmp_path: Path, algorithm: int) -> None:
     destination = tmp_path / NAME
     tasks = [{"a": b"0", "d/x": b"0"}, {"a/b": b"1", "d": b"1"}]
-    run(destination, "file", {"algorithm": algorithm}, *tasks, unique_names=False)
-    assert files(destination) == {"a/b": b"1", "d": b"1"}
+    with pytest.raises(
+        CommitFailed, match=r"was there before|is a file of one task and a directory of another"
+    ):
+        run(destination, "file", {"algorithm": algorithm}, *tasks, unique_names=False)
+    assert files(destination) == ({} if algorithm == 1 else tasks[0])
 
 
 @pytest.mark.parametrize("algorithm", [1, 2])
 @pytest.mark.parametrize("unique", [True, False])
-def test_append_on_objects_deletes_no_file_in_the_place_of_a_directory(algorithm: int, unique: bool) -> None:
+def test_on_objects_nothing_is_in_the_way_and_old_data_stays(algorithm: int, unique: bool) -> None:
     from magicfs.stores.memory import World
     from magicfs.stores.memory_filesystem import MemoryFileSystem
 
@@ -217,8 +219,6 @@ def test_append_on_objects_deletes_no_file_in_the_place_of_a_directory(algorithm
     world.create_bucket("bucket")
     filesystem = MemoryFileSystem(world=world)
     filesystem.pipe_file("bucket/sales/p=1", b"old data")
-    if not unique:
-        filesystem.pipe_file("bucket/sales/c/deep", b"old data")
     job = magicfs.Job(
         "memory://bucket/sales",
         committer="file",
@@ -227,27 +227,10 @@ def test_append_on_objects_deletes_no_file_in_the_place_of_a_directory(algorithm
         unique_names=unique,
         filesystem=filesystem,
     ).setup()
-
-    def publish(written: dict[str, bytes]) -> None:
-        with job.task(0) as task:
-            write(task, written)
-        job.commit(job.commits)
-
-    with pytest.raises(CommitFailed, match=r"p=1 is a file"):
-        publish({"p=1/a": b"1"})
-    job.abort()
+    with job.task(0) as task:
+        write(task, {"p=1/a": b"1"})
+    job.commit(job.commits)
+    found = [path for path in filesystem.find("bucket/sales") if "/_" not in path]
+    assert found[0] == "bucket/sales/p=1"
+    assert [path.rpartition("/")[2][0] for path in found[1:]] == ["a"]
     assert filesystem.cat_file("bucket/sales/p=1") == b"old data"
-    if unique:
-        return
-    job = magicfs.Job(
-        "memory://bucket/sales",
-        committer="file",
-        committer_options={"algorithm": algorithm},
-        conflict="append",
-        unique_names=False,
-        filesystem=filesystem,
-    ).setup()
-    with pytest.raises(CommitFailed, match=r"c is a directory"):
-        publish({"c": b"1"})
-    job.abort()
-    assert filesystem.find("bucket/sales") == ["bucket/sales/c/deep", "bucket/sales/p=1"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from magicfs.committers.manifest.scan import scan
+from magicfs.committers.renaming.scan import NameCheck, scan
 from magicfs.errors import (
     CommitDenied,
     CommitFailed,
@@ -38,11 +38,8 @@ def scanned(scene: ManifestScene, driver: Driver) -> TaskManifest:
         scan(
             committer.tree,
             committer.context,
-            committer._manifests.places,
-            TASK,
+            NameCheck(committer._manifests.places, TASK, committer._final_key, 255),
             ATTEMPT,
-            final_key=committer._final_key,
-            name_bytes_max=255,
             counters={"rows": 3},
         )
     )
@@ -229,7 +226,7 @@ def test_pauses_grow_with_every_failure(scene: ManifestScene, monkeypatch: pytes
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
-    monkeypatch.setattr("magicfs.committers.manifest.save.asyncio.sleep", sleep)
+    monkeypatch.setattr("magicfs.committers.renaming.save.asyncio.sleep", sleep)
     scene.commit_task(0, {"a": b"1"}, driver=driver)
     assert [one for one in waited if one] == [0.5, 1.0, 1.5]
 

@@ -423,7 +423,7 @@ def test_uploads_without_write_id_only_go_forward() -> None:
     play.scene.put(name.removeprefix("sales/"), json.dumps(whole).encode())
     before = play.scene.everything()
     for act in (lambda: play.recover(rollback=True), play.job.abort):
-        with pytest.raises(CommitDenied, match="can only go forward: its uploads carry no write id"):
+        with pytest.raises(CommitDenied, match="can only go forward: its files carry no write id"):
             act()
     assert play.scene.everything() == before
     play.recover()

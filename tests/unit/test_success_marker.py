@@ -70,7 +70,7 @@ def test_a_pickled_job_knows(scene: JobScene) -> None:
     assert not made.spec.context.success_marker
 
 
-@pytest.mark.parametrize("committer", ["file", "direct", "stocator", "task-completing"])
+@pytest.mark.parametrize("committer", ["direct", "stocator", "task-completing"])
 def test_committers_that_need_it_refuse(committer: str) -> None:
     with pytest.raises(UsageError, match=r"by which committer=.* knows whether a job is published"):
         magicfs.Job("memory://bucket/sales", committer=committer, success_marker=False)

@@ -21,10 +21,7 @@ from magicfs.cli.printing import (
 from magicfs.cli.show_footers import show_footers
 from magicfs.cli.show_job import (
     audit_fields,
-    show_commit_marker,
     show_deletions,
-    show_file_job,
-    show_file_task,
     show_flip,
     show_job,
     show_job_location,
@@ -342,7 +339,4 @@ _SHOW: dict[str, Callable[[str, Any], None]] = {
     "deletions": show_deletions,
     "flip": show_flip,
     "job location": show_job_location,
-    "file job": show_file_job,
-    "file task": show_file_task,
-    "commit marker": show_commit_marker,
 }

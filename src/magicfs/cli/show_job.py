@@ -10,20 +10,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from magicfs.formats.audit import Audit
-    from magicfs.formats.commit_marker import Mark
     from magicfs.formats.deletions import OldObject
-    from magicfs.formats.file_job import JobFile
-    from magicfs.formats.file_task import TaskRecord
     from magicfs.formats.flip_record import FlipRecord
     from magicfs.formats.job_location import JobLocation
     from magicfs.formats.job_object import JobObject
 
 __all__ = [
     "audit_fields",
-    "show_commit_marker",
     "show_deletions",
-    "show_file_job",
-    "show_file_task",
     "show_flip",
     "show_job",
     "show_job_location",
@@ -150,72 +144,3 @@ def show_job_location(url: str, location: JobLocation) -> None:
             ("destination", location.destination or "the whole bucket"),
         ]
     )
-
-
-def show_file_job(url: str, job: JobFile) -> None:
-    """Print how a job of the file committer was begun."""
-    print_fields(
-        [
-            ("file", url),
-            ("kind", "how a job of the file committer was begun (file job)"),
-            ("job", job.job),
-            ("algorithm", job.algorithm),
-            ("unique names", "yes" if job.unique_names else "no"),
-            ("attempt", job.attempt),
-            ("driver", job.driver),
-            ("set up", human_moment(job.created_ms)),
-            ("host", job.host),
-        ]
-    )
-
-
-def show_file_task(url: str, record: TaskRecord) -> None:
-    """Print what a task attempt of the file committer has committed."""
-    from magicfs.report import human_bytes
-
-    print_fields(
-        [
-            ("file", url),
-            ("kind", "the files of a task of the file committer (file task)"),
-            ("job", record.job),
-            ("job attempt", record.number),
-            ("task", record.task),
-            ("task attempt", record.attempt),
-            ("committed", human_moment(record.committed_ms)),
-            ("finished", "yes" if record.finished else "no: not all files are where they belong"),
-            ("files", len(record.files)),
-            ("size", human_bytes(record.size)),
-            ("renames", record.renames),
-            ("copied", human_bytes(record.copied)),
-        ]
-    )
-    if record.files:
-        write_line("")
-        print_table(("SIZE", "PATH"), ((human_bytes(size), path) for path, size in record.files))
-
-
-def show_commit_marker(url: str, mark: Mark) -> None:
-    """Print a marker of the file committer's job commit."""
-    from magicfs.report import human_bytes
-
-    print_fields(
-        [
-            ("file", url),
-            ("kind", "how far the end of a job of the file committer came (commit marker)"),
-            ("job", mark.job),
-            ("action", mark.action),
-            ("reason", mark.reason),
-            ("attempt", mark.attempt),
-            ("driver", mark.driver),
-            ("written", human_moment(mark.written_ms)),
-            ("host", mark.host),
-            ("files", mark.files),
-            ("size", human_bytes(mark.bytes)),
-            ("replaced", mark.replaced or None),
-            ("nonce", mark.nonce),
-        ]
-    )
-    if mark.tasks:
-        write_line("")
-        rows = ((one.task, one.attempt, str(one.files), human_bytes(one.bytes)) for one in mark.tasks)
-        print_table(("TASK", "ATTEMPT", "FILES", "SIZE"), rows)

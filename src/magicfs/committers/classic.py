@@ -21,10 +21,10 @@ from magicfs.errors import (
 )
 from magicfs.formats.statistics import ROWS, Statistics
 from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT, SUCCESS_SIZE_LIMIT, SuccessData
-from magicfs.formats.task_commit import Counters, TaskCommit
+from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import paths
 from magicfs.protocol.final_names import unique_name
-from magicfs.protocol.ids import AttemptId, TaskId
+from magicfs.protocol.ids import TaskId
 from magicfs.protocol.winners import Attempt, check_attempts
 from magicfs.report import JobReport, job_report
 from magicfs.transaction.context import JobContext, JobSetup
@@ -101,29 +101,11 @@ class ClassicCommitter:
     def check_commits(self, commits: Sequence[TaskCommit], tasks: int | None) -> None:
         """Raise ProtocolViolation for two commits of a task, another job's, or a wrong number of them."""
         check_attempts(self.context.job, (Attempt(c.job_id, c.task_id, c.attempt_id) for c in commits))
-        self.check_number(len(commits), tasks)
-
-    def check_number(self, committed: int, tasks: int | None) -> None:
-        """Raise ProtocolViolation if the number of committed tasks is not the expected one."""
-        if tasks is not None and committed != tasks:
+        if tasks is not None and len(commits) != tasks:
             raise ProtocolViolation(
-                f"{committed} tasks of job {self.context.job} are committed and {tasks} are expected; "
+                f"{len(commits)} tasks of job {self.context.job} are committed and {tasks} are expected; "
                 "nothing was published; pass the commits of all tasks"
             )
-
-    def commit_of(
-        self,
-        task: TaskId,
-        attempt: AttemptId,
-        files: int,
-        size: int,
-        key: str | None,
-        content: bytes | None,
-        counters: Counters | None = None,
-    ) -> TaskCommit:
-        """What a task commit hands to the job."""
-        rows = (counters or {}).get(ROWS)
-        return TaskCommit(self.context.job, task, attempt, files, size, key, content, rows)
 
     async def write_success(self, published: Published) -> None:
         """Write ``_SUCCESS``, whoever's is there."""

@@ -52,7 +52,7 @@ _ADDING: Final[tuple[Conflict, ...]] = ("fail", "append")
 class CommitterInfo:
     """A committer from outside."""
 
-    home: str  # module and class
+    home: str  # module, and class or function that makes one
     writes: Writes  # what task attempts write
     needs: Needs  # what the store must have
     conflicts: tuple[Conflict, ...]
@@ -95,7 +95,12 @@ COMMITTERS: Final[Mapping[str, CommitterInfo]] = MappingProxyType(
             driven=True,
         ),
         "file": CommitterInfo(
-            "magicfs.committers.file.committer:FileCommitter", "work files", "nothing", _ADDING, FileOptions
+            "magicfs.committers.file.committer:make",
+            "work files",
+            "nothing",
+            ("fail", "append", "replace", "replace_partitions"),
+            FileOptions,
+            driven=True,
         ),
         "direct": CommitterInfo(
             "magicfs.committers.final.direct:DirectCommitter", "final files", "nothing", _ADDING, NoOptions

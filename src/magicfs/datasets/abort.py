@@ -28,8 +28,10 @@ from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import BEFORE_COMMIT
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.paths import Location
+from magicfs.protocol.temporary import TemporaryLayout
 from magicfs.report import RecoveredJob, RecoverReport
 from magicfs.stores.conditions import conditions_of
+from magicfs.stores.object_tree import tree_of
 from magicfs.transaction import job_location, jvm_commit
 from magicfs.transaction.flip_remains import find_beside
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
@@ -151,7 +153,8 @@ async def _sweep(
     keys = [key for plan in plans for key in plan.keys]
     versions = [key for layout, found in works for key in found if layout.is_job_object(key)]
     published = await _is_published(engine, location, job)
-    if not uploads and not keys and not versions and not published:
+    work = await _work_files(engine, location, job, published=published)
+    if not uploads and not keys and not versions and not published and work is None:
         return None
     await _refuse_deeper(engine, location, job, {key for key, _ in uploads})
     if uploads and not (keys or versions or published or driver_is_dead):
@@ -167,6 +170,8 @@ async def _sweep(
             await _carry_out(engine, plan)
         if versions:
             await _clear(engine, left)
+        if work is not None:
+            await tree_of(engine.for_cleanup().store).delete_tree(work)
     return RecoveredJob(
         job_id=job,
         found="ended",
@@ -176,6 +181,15 @@ async def _sweep(
         uploads=len(uploads),
         reason="it is published, and its files stay" if published else "",
     )
+
+
+async def _work_files(engine: Engine, location: Location, job: JobId, *, published: bool) -> str | None:
+    """The directory of work files that tasks have left which came too late; None if there is none."""
+    if not published and engine.store.capabilities.rename != "copy":
+        return None  # it may be that of a job of Hadoop's
+    directory = TemporaryLayout(location.key, job).job_directory
+    found = [info async for info in engine.store.list(paths.prefix_of(directory), limit=1)]
+    return directory if found else None
 
 
 def _beside(engine: Engine, location: Location, job: JobId) -> list[Location]:

@@ -8,11 +8,8 @@ from typing import Any, Final
 
 from magicfs.errors import FormatError
 from magicfs.formats import deletions
-from magicfs.formats.commit_marker import COMMIT_MARKER_FORMAT, COMMIT_MARKER_SIZE_LIMIT, Mark
 from magicfs.formats.deletions import DELETIONS_FORMAT, DELETIONS_SIZE_LIMIT, OldObject
 from magicfs.formats.document import parse
-from magicfs.formats.file_job import FILE_JOB_FORMAT, JobFile
-from magicfs.formats.file_task import FILE_TASK_FORMAT, FILE_TASK_SIZE_LIMIT, TaskRecord
 from magicfs.formats.flip_record import FLIP_FORMAT, FlipRecord
 from magicfs.formats.footer import FOOTERS_FORMAT, FileFooters
 from magicfs.formats.job_location import JOB_LOCATION_FORMAT, JobLocation
@@ -42,12 +39,10 @@ __all__ = ["KINDS", "SIZE_LIMIT", "Content", "Kind", "detect", "load"]
 Content = (
     FileFooters
     | FlipRecord
-    | JobFile
     | JobLocation
     | JobObject
     | Manifest
     | ManifestFiles
-    | Mark
     | Pending
     | PendingSet
     | Pointer
@@ -55,16 +50,13 @@ Content = (
     | SuccessData
     | Tag
     | TaskManifest
-    | TaskRecord
     | tuple[OldObject, ...]
 )
 """What a file of any kind reads as."""
 
 SIZE_LIMIT: Final = max(
-    COMMIT_MARKER_SIZE_LIMIT,
     MANIFEST_SIZE_LIMIT,
     PENDINGSET_SIZE_LIMIT,
-    FILE_TASK_SIZE_LIMIT,
     JOB_OBJECT_SIZE_LIMIT,
     DELETIONS_SIZE_LIMIT,
     TASK_MANIFEST_SIZE_LIMIT,
@@ -105,9 +97,6 @@ _OWN: Final[dict[str, tuple[str, Callable[[str, bytes], Content]]]] = {
     "tag": (TAG_FORMAT, Tag.from_bytes),
     "registration": (REGISTRATION_FORMAT, Registration.from_bytes),
     "footers": (FOOTERS_FORMAT, FileFooters.from_bytes),
-    "file job": (FILE_JOB_FORMAT, JobFile.from_bytes),
-    "file task": (FILE_TASK_FORMAT, TaskRecord.from_bytes),
-    "commit marker": (COMMIT_MARKER_FORMAT, Mark.from_bytes),
 }
 
 KINDS: Final = (

@@ -12,11 +12,8 @@ from magicfs.errors import UsageError
 
 __all__ = [
     "BUNDLE_SIZE_LIMIT",
-    "COMMIT_MARKER_SIZE_LIMIT",
     "DELETIONS_SIZE_LIMIT",
-    "FILE_JOB_SIZE_LIMIT",
     "FILE_LIST_SIZE_LIMIT",
-    "FILE_TASK_SIZE_LIMIT",
     "FLIP_SIZE_LIMIT",
     "FOOTERS_SIZE_LIMIT",
     "JOB_LOCATION_SIZE_LIMIT",
@@ -36,14 +33,9 @@ _MIB: Final = 1024**2
 
 BUNDLE_SIZE_LIMIT: Final = 16 * _MIB
 """Bytes of all bodies of small files in one object."""
-COMMIT_MARKER_SIZE_LIMIT: Final = 256 * _MIB
-"""Bytes: a job of a million tasks."""
 DELETIONS_SIZE_LIMIT: Final = 8 * _MIB
 """Bytes: 1,000 of the longest keys, each byte escaped."""
-FILE_JOB_SIZE_LIMIT: Final = 64 * 1024
 FILE_LIST_SIZE_LIMIT: Final = 64 * _MIB
-FILE_TASK_SIZE_LIMIT: Final = 256 * _MIB
-"""Bytes: a task of a million files."""
 FLIP_SIZE_LIMIT: Final = 16 * _MIB
 """Bytes: as for the job object, which names the same."""
 FOOTERS_SIZE_LIMIT: Final = 256 * _MIB

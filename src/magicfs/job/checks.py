@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from magicfs.audit.content import FileCheck
-from magicfs.committers.options import CommitterOptions, StagingOptions
+from magicfs.committers.options import CommitterOptions, FileOptions, StagingOptions
 from magicfs.committers.registry import COMMITTERS, committer_info
 from magicfs.errors import UsageError
 from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "RUN_ID_MAX",
     "Publish",
+    "check_algorithm",
     "check_audit_failure",
     "check_checksums",
     "check_choice",
@@ -117,6 +118,19 @@ def check_committer(
         raise UsageError(
             f"tracking='memory' is for delayed uploads, and committer={committer!r} has "
             f"{traits.writes}; leave it out"
+        )
+
+
+def check_algorithm(options: CommitterOptions, conflict: Conflict, publish: Publish) -> None:
+    """Raise UsageError for a job that replaces or flips, and whose tasks publish before it does."""
+    if not isinstance(options, FileOptions) or options.algorithm == 1:
+        return
+    if publish == "flip" or conflict.startswith("replace"):
+        asked = "publish='flip'" if publish == "flip" else f"conflict={conflict!r}"
+        raise UsageError(
+            f"committer='file' with algorithm=2 publishes when its tasks commit, and with {asked} readers "
+            "would see old and new files together until the job commits; use algorithm=1, or "
+            "committer='manifest' where the store has a rename"
         )
 
 

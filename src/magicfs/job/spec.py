@@ -17,6 +17,7 @@ from magicfs.formats.pending import EtagFormat
 from magicfs.job.also_replace import other_keys_of
 from magicfs.job.checks import (
     Publish,
+    check_algorithm,
     check_checksums,
     check_choice,
     check_committer,
@@ -109,6 +110,7 @@ class JobSpec:
             tracking=self.tracking,
             hadoop_sets=self.hadoop_sets,
         )
+        check_algorithm(self.committer_options, self.conflict, self.publish)
         check_small_files(
             self.small_files, self.committer, tracking=self.tracking, hadoop_sets=self.hadoop_sets
         )

@@ -145,15 +145,15 @@ def no_way_back(*, irreversible: bool, write_ids: bool, equal_keys: bool = True)
     """Why a job that is committing can only go forward; None if it can be taken back.
 
     ``irreversible``: whether it has begun to replace files of equal names, of which ``equal_keys`` says
-    whether there are any, or to put small files. ``write_ids``: whether every upload carries one; Hadoop's do
-    not.
+    whether there are any, or to put small files. ``write_ids``: whether every file has an identity; uploads
+    of Hadoop's and copies have none.
     """
     if irreversible and not equal_keys:
         return "small files are being put, and what was sent of them cannot be called back"
     if irreversible:
         return "old files have been replaced by new ones of the same name, and their content is gone"
     if not write_ids:
-        return "its uploads carry no write id, so its files cannot be distinguished from somebody else's"
+        return "its files carry no write id, so they cannot be distinguished from somebody else's"
     return None
 
 

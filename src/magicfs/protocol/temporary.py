@@ -3,11 +3,8 @@
 ::
 
     DEST/_temporary/<job>/<NN>/tasks/<task attempt>/<relative>          what an attempt writes
-    DEST/_temporary/<job>/<NN>/committed/<task>/<task attempt>/…        file, algorithm 1: what was committed
-    DEST/_temporary/<job>/<NN>/records/<task>/<task attempt>.json       file: that it was committed
-    DEST/_temporary/<job>/<NN>/claims/…                                 file, algorithm 2: commits that began
-    DEST/_temporary/<job>/<NN>/manifests/<task attempt>-manifest.json   manifest: a committed task attempt
-    DEST/_temporary/<job>/{job,driver}.json, COMMIT_…                   file: the job, and how its commit went
+    DEST/_temporary/<job>/<NN>/manifests/<task attempt>-manifest.json   a committed task attempt
+    DEST/_temporary/<job>/claims/<task>-manifest.json                   file, algorithm 2: the same
 
 That is the layout of Hadoop's ``ManifestCommitter``. Its ``FileOutputCommitter`` has no ``<job>``, so that
 two jobs at one destination delete each other's work, and no names between ``<NN>`` and the tasks.
@@ -25,8 +22,8 @@ __all__ = ["RENAMING", "TEMPORARY", "TemporaryLayout"]
 
 TEMPORARY: Final = "_temporary"
 
-RENAMING: Final = frozenset({"manifest"})
-"""Committers under a job object whose tasks leave files to be renamed."""
+RENAMING: Final = frozenset({"manifest", "file"})
+"""Committers under a job object whose tasks leave files to be renamed, or copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +57,18 @@ class TemporaryLayout:
         """Where a task attempt writes: its relative paths become the destination's."""
         return f"{self.tasks_directory}/{attempt}"
 
-    def committed_directory(self, number: int | None = None) -> str:
-        """Where algorithm 1 of the file committer keeps committed tasks, each in a directory of its name."""
-        return f"{self.attempt_directory(number)}/committed"
-
-    def committed_task_directory(self, task: TaskId, number: int | None = None) -> str:
-        return f"{self.committed_directory(number)}/{task}"
-
     @property
     def manifests_directory(self) -> str:
-        """Where the manifest committer keeps what tasks have committed."""
+        """Where the manifests of committed task attempts are."""
         return f"{self.attempt_directory()}/manifests"
 
     def manifest_key(self, attempt: AttemptId) -> str:
         return f"{self.manifests_directory}/{attempt}-manifest.json"
+
+    @property
+    def claims_directory(self) -> str:
+        """Where the manifests of tasks are that publish when they commit, one for each of the job."""
+        return f"{self.job_directory}/claims"
+
+    def claim_key(self, task: TaskId) -> str:
+        return f"{self.claims_directory}/{task}-manifest.json"

@@ -154,23 +154,36 @@ def read_from(file: BufferedReader, size_max: int | None) -> bytes:
 
 
 def write(
-    path: Path, root: Path, fill: Callable[[int], object], key: str, *, if_absent: bool = False
+    path: Path,
+    root: Path,
+    fill: Callable[[int], object],
+    key: str,
+    *,
+    if_absent: bool = False,
+    changed_ns: int | None = None,
 ) -> ObjectInfo:
     """Write a file whole, and make the directories between it and the root, which must be there.
 
     ``fill`` writes the content to a descriptor, and is called again if the directory went away meanwhile.
     With ``if_absent`` it succeeds only if nothing is at the path, in one step that has one winner; else it
-    raises ``FileExistsError``. After any ``OSError`` the file is as it was.
+    raises ``FileExistsError``. After any ``OSError`` the file is as it was. ``changed_ns`` is when it was
+    changed last; None for now.
     """
     for _ in range(_TRIES):
         make_directories(path.parent, root)
         with contextlib.suppress(FileNotFoundError):
-            return write_in(path, fill, key, if_absent=if_absent)
+            return write_in(path, fill, key, if_absent=if_absent, changed_ns=changed_ns)
     raise too_fast(path.parent)
 
 
 def write_in(
-    path: Path, fill: Callable[[int], object], key: str, *, if_absent: bool = False, lasting: bool = True
+    path: Path,
+    fill: Callable[[int], object],
+    key: str,
+    *,
+    if_absent: bool = False,
+    lasting: bool = True,
+    changed_ns: int | None = None,
 ) -> ObjectInfo:
     """As ``write``, into a directory that is there; FileNotFoundError if it is gone.
 
@@ -182,9 +195,9 @@ def write_in(
         try:
             fill(descriptor)
             # The system's clock for files may stand still for milliseconds, in which an inode is used again.
-            now = time.time_ns()
+            changed = time.time_ns() if changed_ns is None else changed_ns
             with contextlib.suppress(OSError):
-                os.utime(descriptor, ns=(now, now))
+                os.utime(descriptor, ns=(changed, changed))
             if lasting:
                 os.fsync(descriptor)
             written = os.fstat(descriptor)

@@ -114,12 +114,10 @@ class LocalTree:
         with local_files.opened(self._path(source)) as file:
             held = os.fstat(file.fileno())
 
-            def fill(descriptor: int) -> None:
-                local_files.copy_into(descriptor, source=file)
-                # By which the copy is told to be the file.
-                os.utime(descriptor, ns=(held.st_atime_ns, held.st_mtime_ns))
-
-            local_files.write(self._path(destination), self._root, fill, destination)
+            fill = partial(local_files.copy_into, source=file)
+            # By its time the copy is told to be the file.
+            path, time_ns = self._path(destination), held.st_mtime_ns
+            local_files.write(path, self._root, fill, destination, changed_ns=time_ns)
         self._path(destination).chmod(stat.S_IMODE(held.st_mode))
         self._path(source).unlink()
 

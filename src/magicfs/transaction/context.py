@@ -30,6 +30,7 @@ class RenameSettings:
     overwrites: bool = False  # whether ``append`` may replace files of equal names
     removes_work: bool = True  # whether the work files go when the job ends
     must_remove_work: bool = True  # whether a job whose work could not be removed stays, to be recovered
+    at_task_commit: bool = False  # whether tasks make their files visible already
     keeps_manifests_at: str | None = None
     """Key of the directory that manifests are moved to, empty if it is in another store; None if they go."""
 
@@ -125,7 +126,11 @@ class JobContext:
 
     @property
     def must_be_empty(self) -> bool:
-        """Whether no data may be there at all; which partitions a job writes to is not known at its setup."""
+        """Whether no data may be there at all; which partitions a job writes to is not known at its setup,
+        and what is there may be what tasks of an earlier attempt have published.
+        """
+        if self.renames.at_task_commit and self.layout.attempt:
+            return False
         return self.conflict == "fail" and not self.is_partition_scoped
 
     def of(self, job: JobObject) -> JobContext:

@@ -21,6 +21,7 @@ from magicfs.errors import (
     StoreError,
     Unavailable,
 )
+from magicfs.formats.job_object import JobObject
 from magicfs.formats.manifest import Manifest
 from magicfs.formats.pending import Pending
 from magicfs.formats.success import SuccessData
@@ -323,8 +324,12 @@ class JobTransaction:
 
     async def state(self) -> JobState | None:
         """The job's state; None if it has ended, or never began."""
-        _, version = await self._read(self._cleanup)
-        return None if version is None else version.job.state
+        return None if (job := await self.job()) is None else job.state
+
+    async def job(self) -> JobObject | None:
+        """What the job object says; None if the job has ended, or never began."""
+        _, version = await self._read(self._cleanup, probe=False)
+        return None if version is None else version.job
 
     # -- what all of them need -------------------------------------------------------------------------
 

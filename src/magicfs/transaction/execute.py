@@ -75,7 +75,6 @@ class Executor:
         self._etags = ETags()
         self._success: str | None = None  # the ETag of the _SUCCESS that this process wrote
         self._ahead = publish.Ahead()
-        self._pace = Pace(context.renames.per_second)
         self._done = JobOutcome()
 
     def begin(self, version: JobVersion, output: JobOutput) -> None:
@@ -204,7 +203,8 @@ class Executor:
             if_absent=must_be_absent(self.context, self.record.conditions),
             verify=verify,
             bodies=bodies,
-            pace=self._pace,
+            pace=Pace(self.context.renames.per_second),
+            looks_first=self.context.renames.at_task_commit,
         )
 
     async def _complete_remotely(self, version: JobVersion, output: JobOutput) -> None:
@@ -247,9 +247,8 @@ class Executor:
 
     def _is_definite(self, failure: Failure) -> bool:
         """Whether a file is known not to come; a recovery that may not write proves nothing."""
-        if failure.outcome is Outcome.UNKNOWN:
-            return False
-        return self.fresh or not isinstance(failure.error, (PermissionDenied, Unsupported))
+        known = failure.outcome is not Outcome.UNKNOWN
+        return known and (self.fresh or not isinstance(failure.error, (PermissionDenied, Unsupported)))
 
     # -- the three ends --------------------------------------------------------------------------------
 
@@ -328,6 +327,7 @@ class Executor:
         return self._done
 
     async def _abort(self, version: JobVersion) -> JobOutcome:
+        await work_files.tell_of_visible(self.cleaner, self.context)
         raise_first(await self._end(version, read_documents=True))
         self._done.end = JobEnd.ABORTED
         return self._done

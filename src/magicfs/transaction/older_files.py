@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from magicfs.engine import Engine
@@ -17,14 +18,18 @@ from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 __all__ = ["are_there"]
 
 
-async def are_there(engine: Engine, context: JobContext, conditions: Conditions, directory: str) -> bool:
-    """Whether files lie in a directory that no job has brought, when no pointer was there just now.
+async def are_there(
+    engine: Engine, context: JobContext, conditions: Conditions, directory: str, own: Iterable[str] = ()
+) -> bool:
+    """Whether files lie in a directory that no job has brought, when no pointer was there just now. ``own``
+    are keys of files that the asking job has made visible already.
 
     Listed first: the job of a file that is seen is at work afterwards, or has been published, or was undone.
     """
     store = engine.store
     listed = store.list(paths.prefix_of(directory))
     data = {info.key async for info in listed if conflict.is_data(info.key, directory)}
+    data.difference_update(own)
     if not data:
         return False
     for other in await find_unfinished_jobs(engine, directory):

@@ -22,7 +22,7 @@ from magicfs.parallel import at_once, drained
 from magicfs.protocol import conflict, paths
 from magicfs.protocol.job_state import JobState
 from magicfs.protocol.replacement import Replacement, Scope
-from magicfs.protocol.steps import Publication
+from magicfs.protocol.steps import Publication, Rename
 from magicfs.transaction import (
     bundles,
     capacity,
@@ -42,6 +42,7 @@ from magicfs.transaction.others import OtherJob, conflicting, find_unfinished_jo
 from magicfs.transaction.outcome import has_no_files, undecided
 from magicfs.transaction.output import JobOutput, keys_that_may_be_taken
 from magicfs.transaction.record import JobRecord, JobVersion, new_token
+from magicfs.transaction.renames import is_there
 
 __all__ = ["check_empty", "prepare", "touched_by"]
 
@@ -268,14 +269,16 @@ async def _look(engine: Engine, context: JobContext, record: JobRecord, output: 
     if context.keep_replaced_ms is not None and found.equal_keys:
         raise past.cannot_keep(context, found.equal_keys[0])
     if pointer is None and found.older_files:
-        found.older_files = await older_files.are_there(engine, context, record.conditions, destination)
+        own = output.final_keys() if context.renames.at_task_commit else ()
+        found.older_files = await older_files.are_there(engine, context, record.conditions, destination, own)
     return _Found(found, pointer, listed_all)
 
 
 async def _leave_landed(engine: Engine, context: JobContext, output: JobOutput, found: Replacement) -> None:
-    """Take the job's own files out of what is in its way: a driver of Hadoop's has completed them and died.
+    """Take the job's own files out of what is in its way: a driver of Hadoop's has completed them and died,
+    or its tasks have renamed them.
 
-    Each is told by the write id that its upload was opened with.
+    Each is told by the write id that its upload was opened with, or as a rename is told.
     """
     if context.is_replacing:
         return
@@ -285,7 +288,8 @@ async def _leave_landed(engine: Engine, context: JobContext, output: JobOutput, 
     landed: set[str] = set()
 
     async def look(step: Publication) -> bool:
-        if await engine.has_landed(step):
+        own = isinstance(step, Rename) and context.renames.at_task_commit and await is_there(engine, step)
+        if own or await engine.has_landed(step):
             landed.add(step.key)
         return True
 

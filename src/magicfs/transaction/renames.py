@@ -18,8 +18,9 @@ from magicfs.protocol.readback import Outcome, is_renamed
 from magicfs.protocol.steps import Rename
 from magicfs.stores.object_tree import tree_of
 from magicfs.stores.tree_port import Entry, Tree
+from magicfs.transaction.copies import copy_files
 
-__all__ = ["Pace", "rename_files"]
+__all__ = ["Pace", "is_there", "rename_files"]
 
 _AT_ONCE: Final = 1000
 """Renames that are given to the tree in one call."""
@@ -54,13 +55,27 @@ async def rename_files(
     *,
     verify: bool = False,
     pace: Pace | None = None,
+    looks_first: bool = False,
 ) -> BatchResult:
     """Rename files. The first that fails ends it; those that were begun with it are waited for.
 
-    A step that must replace nothing looks first. ``completed`` is told of each file that is visible, by the
-    number of its step. ``verify`` looks at each afterwards: another size or ETag is a failure.
+    A step that must replace nothing looks first, with ``looks_first`` every one. ``completed`` is told of
+    each file that is visible, by the number of its step. ``verify`` looks at each afterwards: another size or
+    ETag is a failure. Where a store has no rename the files are copied.
     """
-    return await _Renaming(engine, completed, verify=verify, pace=pace or Pace()).run(steps)
+    if not await tree_of(engine.store).is_atomic():
+        return await copy_files(engine, steps, completed, looks_first=looks_first)
+    renaming = _Renaming(engine, completed, verify=verify, pace=pace or Pace())
+    renaming.looks_first = looks_first
+    return await renaming.run(steps)
+
+
+async def is_there(engine: Engine, step: Rename) -> bool:
+    """Whether a file has been renamed or copied to its key already."""
+    there = await tree_of(engine.store).look(step.key)
+    if there is None or there.kind != "file":
+        return False
+    return _is_file(there, step) if step.etag else there.size == step.length
 
 
 class _Renaming:
@@ -71,6 +86,7 @@ class _Renaming:
         self._verify = verify
         self._pace = pace
         self._result = BatchResult()
+        self.looks_first = False
 
     async def run(self, steps: Iterable[Rename]) -> BatchResult:
         for group in _groups(enumerate(steps), self._pace.group):
@@ -106,7 +122,7 @@ class _Renaming:
 
     async def _free(self, group: Sequence[tuple[int, Rename]]) -> Sequence[tuple[int, Rename]]:
         """Those whose places nobody has taken; what has been renamed already is done."""
-        if not any(step.if_absent for _, step in group):
+        if not self.looks_first and not any(step.if_absent for _, step in group):
             return group
         there: dict[int, Entry | None] = {}
 
@@ -124,6 +140,8 @@ class _Renaming:
                 continue
             if _is_file(entry, step):
                 self._done(number, step, entry.etag)
+            elif not step.if_absent:
+                there[number] = None
             else:
                 place = f"{self._tree.bucket}/{step.key}"
                 error = ObjectExists("rename", place, "something is there", hint="use other file names")

@@ -1,7 +1,7 @@
-"""Sets of renames: what tasks of the manifest committer have committed, as manifests of Hadoop's form.
+"""Sets of renames: what tasks of ``manifest`` and ``file`` have committed, as manifests of Hadoop's form.
 
 A manifest is written beside the directory of manifests and renamed into it. That directory goes when the job
-ends, so a task that commits later is denied.
+ends, so a task that commits later is denied. Where directories are not real, the job object is asked.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from magicfs.errors import (
     CommitDenied,
     CommitFailed,
     FormatError,
+    ObjectExists,
     ObjectNotFound,
     StoreError,
     Unavailable,
@@ -37,6 +38,7 @@ from magicfs.protocol.winners import StoredSet
 from magicfs.stores.object_tree import tree_of
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.manifest_places import Places
+from magicfs.transaction.record import read_record
 from magicfs.transaction.sets import ATTEMPT, READ_AHEAD, foreign_set
 
 __all__ = ["TaskManifests"]
@@ -58,7 +60,7 @@ class TaskManifests:
     # -- one task --------------------------------------------------------------------------------------
 
     async def save(self, manifest: TaskManifest, raw: bytes) -> TaskCommit:
-        """Persist the manifest of an attempt, in one rename.
+        """Persist the manifest of an attempt, in one rename; or in one write, where a rename is a copy.
 
         Raises CommitDenied if the job has ended or was never set up; after Unavailable it is not known
         whether the manifest was persisted, after any other error it was not.
@@ -68,6 +70,14 @@ class TaskManifests:
             self._context.temporary.manifest_key(attempt),
             self.places.temporary_manifest(attempt),
         )
+        if not await tree.is_atomic():
+            if await self._has_ended():
+                raise self._denied(manifest)
+            await tree.write(key, raw)
+            if await self._has_ended():  # meanwhile
+                await tree.delete(key)
+                raise self._denied(manifest)
+            return self.commit_of(manifest, key)
         if await tree.look(self._context.temporary.manifests_directory) is None:
             raise self._denied(manifest)
         await tree.delete_tree(temporary)
@@ -83,6 +93,10 @@ class TaskManifests:
             if not await self._is_saved(key, raw):
                 raise
         return self.commit_of(manifest, key)
+
+    async def _has_ended(self) -> bool:
+        _, version = await read_record(self._engine.store, self._context.layout, probe=False)
+        return version is None
 
     async def _is_saved(self, key: str, raw: bytes) -> bool:
         try:
@@ -100,28 +114,72 @@ class TaskManifests:
 
     async def find(self, task: TaskId, attempt: AttemptId) -> TaskCommit | None:
         key = self._context.temporary.manifest_key(attempt)
-        if (entry := await self._tree.look(key)) is None or entry.kind != "file":
+        if await self._tree.is_atomic():
+            entry = await self._tree.look(key)
+            if entry is None or entry.kind != "file":
+                return None
+        manifest = await self._read(key, task)
+        if manifest is None:
             return None
+        if manifest.attempt_id != attempt:
+            raise FormatError(self.where(key), "taskAttemptID", f"is {manifest.attempt_id!a}, not {attempt}")
+        return self.commit_of(manifest, key)
+
+    async def _read(self, key: str, task: TaskId) -> TaskManifest | None:
         try:
             raw = await self._tree.read(key, size_max=TASK_MANIFEST_SIZE_LIMIT + 1)
         except ObjectNotFound:
             return None
         manifest = TaskManifest.from_bytes(self.where(key), raw)
-        if (manifest.task_id, manifest.attempt_id) != (task, attempt):
-            raise FormatError(self.where(key), "taskAttemptID", f"is {manifest.attempt_id!a}, not {attempt}")
-        return self.commit_of(manifest, key)
+        if manifest.task_id != task:
+            raise FormatError(self.where(key), "taskID", f"is {manifest.task_id!a}, not {task}")
+        return manifest
+
+    # -- a task that publishes when it commits ---------------------------------------------------------
+
+    async def claimed(self, task: TaskId) -> TaskManifest | None:
+        """The manifest of the attempt that commits a task, of whichever job attempt; None if none does."""
+        return await self._read(self._context.temporary.claim_key(task), task)
+
+    async def claim(self, manifest: TaskManifest) -> TaskManifest:
+        """Persist the manifest of an attempt, unless another attempt of its task has; returns the one that
+        counts. Where the store honours If-None-Match at most one attempt ever holds a task.
+        """
+        task = TaskId(manifest.task_id)
+        key = self._context.temporary.claim_key(task)
+        try:
+            await self._tree.write(key, manifest.to_bytes(), if_absent=True)
+        except ObjectExists:
+            if (held := await self.claimed(task)) is None:
+                raise self._denied(manifest) from None
+            return held
+        return manifest
+
+    async def withdraw(self, manifest: TaskManifest) -> None:
+        """Give a task up of which no file has been published."""
+        await self._tree.delete(self._context.temporary.claim_key(TaskId(manifest.task_id)))
+
+    async def claims(self) -> list[StoredSet]:
+        """The manifests of tasks that publish when they commit, of all job attempts."""
+        if self._context.committer != "file":
+            return []
+        return await self._listed(self._context.temporary.claims_directory)
 
     # -- all of them -----------------------------------------------------------------------------------
 
     async def listed(self) -> list[StoredSet]:
-        """The manifests of a job attempt, those of Hadoop's tasks among them."""
-        return await self._listed(self._context.temporary.manifests_directory)
+        """The manifests of a job attempt, those of Hadoop's tasks among them, and all claims."""
+        return await self._listed(self._context.temporary.manifests_directory) + await self.claims()
 
     async def earlier(self) -> list[StoredSet]:
         found = []
         for number in range(self._context.layout.attempt):
             layout = replace(self._context.temporary, attempt=number)
             found += await self._listed(layout.manifests_directory)
+        for one in await self.claims():
+            manifest = await self._read(one.key, one.task)
+            if manifest is not None and manifest.job_attempt < self._context.layout.attempt:
+                found.append(one)
         return found
 
     async def _listed(self, directory: str) -> list[StoredSet]:
@@ -149,7 +207,10 @@ class TaskManifests:
         return in_order(keys, read, min(self._engine.concurrency, READ_AHEAD))
 
     def parsed(self, name: str, raw: bytes) -> PendingSet:
-        manifest = TaskManifest.from_bytes(name, raw)
+        return self.set_of(name, TaskManifest.from_bytes(name, raw))
+
+    def set_of(self, name: str, manifest: TaskManifest) -> PendingSet:
+        """What a manifest says. FormatError if it names what is not the job's."""
         try:
             attempt = ids.check_attempt(manifest.attempt_id)
             for directory in manifest.directories:
@@ -191,8 +252,8 @@ class TaskManifests:
     # -- errors ----------------------------------------------------------------------------------------
 
     def _denied(self, manifest: TaskManifest) -> CommitDenied:
-        where = self.where(self._context.temporary.manifests_directory)
+        where = self.where(self._context.temporary.job_directory)
         return CommitDenied(
-            f"task {manifest.task_id} comes too late: {where} is not there, for job {manifest.job_id} has "
+            f"task {manifest.task_id} comes too late: job {manifest.job_id}, whose work lies at {where}, has "
             "ended, or was never set up; nothing was committed"
         )

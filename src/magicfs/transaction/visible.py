@@ -51,11 +51,13 @@ async def make_visible(
     verify: bool,
     bodies: Bundles | None = None,
     pace: Pace | None = None,
+    looks_first: bool = False,
 ) -> BatchResult:
     """Make the files visible that are wanted, and note their ETags.
 
     ``if_absent``: whether completes must not replace an object. A put never replaces one, where the store
-    honours that. ``verify`` and ``bodies`` are as for ``Engine.run``, and ``pace`` as for ``rename_files``.
+    honours that. ``verify`` and ``bodies`` are as for ``Engine.run``, ``pace`` and ``looks_first`` as for
+    ``rename_files``.
     """
     places = array("Q")
 
@@ -77,7 +79,9 @@ async def make_visible(
 
     if output.renames:
         renames = cast("Iterator[Rename]", steps())
-        return await rename_files(engine, renames, completed, verify=verify, pace=pace)
+        return await rename_files(
+            engine, renames, completed, verify=verify, pace=pace, looks_first=looks_first
+        )
     batch = Batch("complete", steps())
     return await engine.run(batch, verify=verify, completed=completed, bodies=bodies)
 

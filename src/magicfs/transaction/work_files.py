@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
@@ -17,8 +18,16 @@ from magicfs.stores.object_tree import tree_of
 from magicfs.stores.tree_port import Tree
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.outcome import JobEnd, JobOutcome
+from magicfs.transaction.task_manifests import TaskManifests
 
-__all__ = ["delete_obstacles", "delete_sources", "end", "keep_manifests", "remove"]
+__all__ = [
+    "delete_obstacles",
+    "delete_sources",
+    "end",
+    "keep_manifests",
+    "remove",
+    "tell_of_visible",
+]
 
 
 async def delete_sources(engine: Engine, steps: Iterable[object]) -> list[MagicError]:
@@ -46,6 +55,22 @@ async def delete_obstacles(engine: Engine, keys: Collection[str]) -> None:
             await tree.delete(key)
 
 
+async def tell_of_visible(engine: Engine, context: JobContext) -> None:
+    """Warn of what is visible of a job that is aborted, for tasks have published it."""
+    sets, count = TaskManifests(engine, context), 0
+    with suppress(MagicError):
+        for one in await sets.claims():
+            claim = await sets.claimed(one.task)
+            count += 0 if claim is None else len(claim.files)
+    if count:
+        logging.getLogger("magicfs").warning(
+            "%s: job %s is aborted, and up to %d files of its tasks stay visible; remove them by hand",
+            context.url,
+            context.job,
+            count,
+        )
+
+
 async def end(engine: Engine, context: JobContext, done: JobOutcome) -> list[MagicError]:
     """Remove the work files of a job that ends; returns what keeps it from its end."""
     published = done.end is JobEnd.PUBLISHED
@@ -66,14 +91,21 @@ async def remove(engine: Engine, context: JobContext) -> list[MagicError]:
         return []
     tree, directory = tree_of(engine.store), context.temporary.job_directory
     try:
-        # Beside each other; one that cannot be deleted does not keep the others.
-        await drained(_attempts(tree, directory), lambda one: _delete(tree, one), engine.concurrency)
-        await tree.delete_tree(directory)
+        if await tree.is_atomic():
+            # Beside each other; one that cannot be deleted does not keep the others.
+            await drained(_attempts(tree, directory), lambda one: _delete(tree, one), engine.concurrency)
+        was_there = await tree.delete_tree(directory)
+        if await tree.is_atomic() and (was_there or await _is_directory(tree, context.temporary.temporary)):
+            with suppress(StoreError):  # other jobs are at work here
+                await tree.delete(context.temporary.temporary)
     except StoreError as error:
         return [error]
-    with suppress(StoreError):  # other jobs are at work here
-        await tree.delete(context.temporary.temporary)
     return []
+
+
+async def _is_directory(tree: Tree, path: str) -> bool:
+    entry = await tree.look(path)
+    return entry is not None and entry.kind == "directory"
 
 
 async def keep_manifests(engine: Engine, context: JobContext) -> str | None:

@@ -30,13 +30,10 @@ from magicfs.cli.main import main
 from magicfs.errors import FormatError, UsageError
 from magicfs.formats import deletions, limits
 from magicfs.formats.audit import Audit, Verdict
-from magicfs.formats.commit_marker import COMMIT_MARKER_FORMAT, Chosen, Mark
 from magicfs.formats.deletions import DELETIONS_FORMAT, OldObject
 from magicfs.formats.document import member
 from magicfs.formats.fields import LONG_MAX
-from magicfs.formats.file_job import FILE_JOB_FORMAT, JobFile
 from magicfs.formats.file_list import FILE_LIST_FORMAT, FileList
-from magicfs.formats.file_task import FILE_TASK_FORMAT, TaskRecord
 from magicfs.formats.flip_record import FLIP_FORMAT, FlipRecord
 from magicfs.formats.footer import FOOTERS_FORMAT, Field, FileFooters, Footer, Schema, Values
 from magicfs.formats.hadoop_uri import encode
@@ -469,32 +466,6 @@ FLIP = FlipRecord(
 )
 JOB_LOCATION = JobLocation(JOB_ID, "trips/city=Zürich")
 FILE_LIST = FileList(JOB_ID, "000000", "attempt-000000-a1", ((NAMES[0], 4096), (NAMES[1], 0)))
-FILE_JOB = JobFile(JOB_ID, 2, False, 1, "88bb", 1700000000000, "driver-7")
-FILE_TASK = TaskRecord(
-    *(JOB_ID, TaskId("000000"), AttemptId("attempt-000000-a1"), ((NAMES[0], 4096), (NAMES[1], 0))),
-    committed_ms=1700000000000,
-    finished=False,
-    number=1,
-    renames=2,
-    copied=4096,
-)
-COMMIT_MARKER = Mark(
-    job=JOB_ID,
-    action="commit",
-    driver="88bb",
-    attempt=1,
-    nonce="77aa",
-    tasks=(
-        Chosen(TaskId("000000"), AttemptId("attempt-000000-a1"), 2, 4096, 2, 4096),
-        Chosen(TaskId("000001"), AttemptId("attempt-000001-b2"), 0, 0),
-    ),
-    files=2,
-    bytes=4096,
-    replaced=1,
-    reason="1 of 2 files are nowhere",
-    written_ms=1700000100000,
-    host="driver-7",
-)
 
 # -- any values ------------------------------------------------------------------------------------------
 
@@ -1165,59 +1136,6 @@ FORMATS = [
         required=("format", "jobId"),
         refused={"jobId": _NO_JOB},
         text="destination",
-        forgets=True,
-    ),
-    Format(
-        kind="file job",
-        own=FILE_JOB_FORMAT,
-        golden="magicfs_file-job_1.json",
-        value=FILE_JOB,
-        read=JobFile.from_bytes,
-        write=JobFile.to_bytes,
-        made=any_value(JobFile),
-        required=("format", "jobId", "algorithm", "attempt", "driver"),
-        refused={"jobId": _NO_JOB, "attempt": _NO_SIZE, "driver": [""]},
-        text="host",
-        forgets=True,
-    ),
-    Format(
-        kind="file task",
-        own=FILE_TASK_FORMAT,
-        golden="magicfs_file-task_1.json",
-        value=FILE_TASK,
-        read=TaskRecord.from_bytes,
-        write=TaskRecord.to_bytes,
-        made=any_value(TaskRecord),
-        required=("format", "jobId", "taskId", "attemptId", "files", "files[1].path", "files[1].size"),
-        refused={
-            "jobId": _NO_JOB,
-            "taskId": [""],
-            "files[0].path": [""],
-            **dict.fromkeys(("files[0].size", "jobAttempt", "renames", "bytesCopied"), _NO_SIZE),
-        },
-        text="task",
-        forgets=True,
-    ),
-    Format(
-        kind="commit marker",
-        own=COMMIT_MARKER_FORMAT,
-        golden="magicfs_commit-marker_1.json",
-        value=COMMIT_MARKER,
-        read=Mark.from_bytes,
-        write=Mark.to_bytes,
-        made=any_value(Mark),
-        required=(
-            *("format", "jobId", "action", "driver", "attempt", "nonce", "tasks", "files", "bytes"),
-            *(f"tasks[1].{field}" for field in ("taskId", "attemptId", "files", "bytes")),
-        ),
-        refused={
-            "jobId": _NO_JOB,
-            "action": ["explode", ""],
-            "nonce": [""],
-            "tasks[0].taskId": [""],
-            **dict.fromkeys(("attempt", "files", "bytes", "replaced", "tasks[0].renames"), _NO_SIZE),
-        },
-        text="reason",
         forgets=True,
     ),
 ]

@@ -1,197 +1,202 @@
-"""Algorithm 2: a task's files are moved to the destination when the task commits.
+"""Algorithm 2 of the file committer: a task's files are moved to the destination when the task commits.
 
-Nothing can take back what was moved, so a task commit that dies leaves a part of its files visible. Hadoop
-runs such a task again, and publishes both. Here an attempt claims its task before it moves the first file:
-no other attempt commits that task in this job any more, and the job cannot commit while a claim is there
-whose attempt has not finished. What is visible of it stays visible when the job is aborted.
+Nothing can take back what readers have seen. Hadoop runs a task again whose commit died half-way, and
+publishes both attempts. Here an attempt claims its task before it moves the first file, by the manifest of
+what it wrote: no other attempt commits that task in this job any more, and the job commit moves what the
+attempt has not. What is visible stays visible when the job is aborted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
-from magicfs.committers.classic import Published
-from magicfs.committers.file.algorithm import FileWork, absent, chosen_of
-from magicfs.committers.file.merge import Merge
-from magicfs.committers.file.obstacles import Obstacles
-from magicfs.errors import CommitDenied, CommitFailed, CommitOutcomeUnknown, StoreError, Unavailable
-from magicfs.formats.commit_marker import Chosen, Mark
-from magicfs.formats.file_task import TaskRecord
-from magicfs.formats.success import SUCCESS_MARKER_FILE_LIMIT
-from magicfs.formats.task_commit import TaskCommit
+from magicfs.committers.driven import DRIVEN
+from magicfs.committers.file.committer import FileCommitter
+from magicfs.committers.renaming.base import in_the_way
+from magicfs.errors import (
+    CommitDenied,
+    CommitError,
+    CommitFailed,
+    CommitOutcomeUnknown,
+    MagicError,
+    StoreError,
+    Unavailable,
+)
+from magicfs.formats.task_commit import Counters, TaskCommit
+from magicfs.formats.task_manifest import EntryStatus, TaskManifest
+from magicfs.protocol import ids
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
+from magicfs.protocol.job_state import BEFORE_COMMIT
+from magicfs.protocol.steps import Rename
+from magicfs.stores.interrupt import hold
+from magicfs.transaction import pack, work_files
+from magicfs.transaction.output import JobOutput
+from magicfs.transaction.renames import rename_files
 
-__all__ = ["MovedAtOnce"]
+__all__ = ["TaskPublishingCommitter"]
 
-_START_ANEW = "abort the job, remove what it has made visible, and run it again under another job id"
+_START_ANEW: Final = "abort the job, remove what it has made visible, and run it again under another job id"
 
 
-class MovedAtOnce:
-    """See ``algorithm.Algorithm``."""
-
-    is_task_commit_repeatable = False
-
-    def __init__(self, work: FileWork) -> None:
-        self._work = work
+class TaskPublishingCommitter(FileCommitter):
+    """See ``magicfs.committers.base.Committer`` for the contract, and ``guarantees`` for what it lacks."""
 
     @property
     def guarantees(self) -> Guarantees:
-        """The same on all stores: a task has many files, and no store renames many in one step.
+        """The same on all stores. A task commit is whole once the task is claimed: whoever commits the job
+        moves the rest. Until then readers may see a part of it, for no store renames many files in one step.
 
         An attempt that was given up and commits before its successor has published its files for good; the
         successor is refused, so they are not published twice, but nobody asked for them.
         """
-        return Guarantees(
-            speculative_tasks=True,
-            recoverable_job=True,
-            abortable_task=True,
+        return replace(
+            DRIVEN,
             abortable_job=False,
-            uncommitted_output_observable=False,
             committed_task_output_observable=True,
-            atomic_task_commit=False,
-            atomic_job_commit_list=False,
-            atomic_job_commit_manifest=False,
             partitioned_executor_resilience=False,
-            repeatable_job_commit=True,
-            survives_driver_loss=True,
         )
 
-    # -- tasks ---------------------------------------------------------------------------------------------
+    @property
+    def is_task_commit_repeatable(self) -> bool:
+        return False
 
-    async def commit_task(self, task: TaskId, attempt: AttemptId) -> TaskRecord:
-        work = self._work
-        new = work.record(task, attempt, await work.written(task, attempt))
-        await Obstacles(work).refuse(new)
+    # -- tasks -----------------------------------------------------------------------------------------
+
+    async def commit_task(
+        self, task: TaskId, attempt: AttemptId, counters: Counters | None = None
+    ) -> TaskCommit:
+        """Claim a task, and move what its attempt wrote to the destination.
+
+        A second call for the same attempt moves the rest, and returns the same. Raises CommitDenied if the
+        job is not open any more, a later attempt of it has begun, or another attempt has claimed the task;
+        nothing of this one is visible then, and its files were deleted. CommitFailed: a file cannot be
+        published under its name, and nothing was moved; or a part of the files is visible, and the job commit
+        moves the others.
+        """
         try:
-            claim = await work.records.claim(new)
-        except Unavailable as error:
-            raise CommitOutcomeUnknown(
-                f"task {task}, {attempt}: the store did not say whether the task was claimed; none of its "
-                f"files is visible; commit the same attempt again: {error}"
-            ) from error
-        if claim.attempt != attempt:
-            raise _taken(claim, attempt)
-        if claim.finished:
-            return claim
-        merge = await self._move(claim)
-        try:
-            return await work.records.finish(replace(claim, renames=merge.renames, copied=merge.copied))
-        except Unavailable as error:
-            raise CommitOutcomeUnknown(
-                f"task {task}, {attempt}: all its files are visible, and the store did not say whether that "
-                f"was written down; commit the same attempt again: {error}"
-            ) from error
-
-    async def _move(self, claim: TaskRecord) -> Merge:
-        work, unique = self._work, self._work.context.unique_names
-        merge = work.merge_into_destination()
-        done: list[str] = []
-        merge.moved = lambda key, _: done.append(key)
-        final = work.naming(claim.task)
-        try:
-            await merge.merge(work.layout.task_attempt_directory(claim.attempt), final if unique else None)
-            lost = []
-            if len(done) != len(claim.files):
-                lost = await absent(work.engine, [(final(path), size) for path, size in claim.files])
-        except (StoreError, CommitFailed) as error:
-            kind = CommitOutcomeUnknown if isinstance(error, Unavailable) else CommitFailed
-            again = "commit the same attempt again, or else " if isinstance(error, Unavailable) else ""
-            raise kind(
-                f"task {claim.task}, {claim.attempt}: stopped while {len(claim.files)} files were moved to "
-                f"the destination, and some are visible; {again}{_START_ANEW}: {error}",
-                done=done,
-                failed=merge.failed,
-            ) from error
-        if lost:
-            raise CommitFailed(
-                f"task {claim.task}, {claim.attempt}: {len(lost)} of its files were removed while it "
-                f"committed, and the others are visible; {_START_ANEW}",
-                done=done,
-                failed=lost,
-            )
-        return merge
-
-    async def tasks(self) -> list[TaskId]:
-        return await self._work.records.claimed_tasks()
-
-    async def recover(self) -> list[Chosen]:
-        found: list[Chosen] = []
-        left: list[str] = []
-
-        def visit(claim: TaskRecord) -> None:
-            if not claim.finished:
-                left.append(f"{claim.attempt} of task {claim.task}")
-            elif claim.number < self._work.context.layout.attempt:
-                found.append(chosen_of(claim))
-
-        await self._work.records.visit_claims(visit)
-        _require_finished(left)
-        return sorted(found, key=lambda one: one.task)
-
-    async def visible_files(self) -> int:
-        count: list[int] = []
-        await self._work.records.visit_claims(lambda claim: count.append(len(claim.files)))
-        return sum(count)
-
-    # -- the job -------------------------------------------------------------------------------------------
-
-    async def choose(self, commits: Sequence[TaskCommit] | None) -> tuple[list[Chosen], int]:
-        found: dict[TaskId, Chosen] = {}
-        left: list[str] = []
-        names = self._work.names()
-
-        def visit(claim: TaskRecord) -> None:
-            names.add(claim)
-            found[claim.task] = chosen_of(claim)
-            if not claim.finished:
-                left.append(f"{claim.attempt} of task {claim.task}")
-
-        await self._work.records.visit_claims(visit)
-        _require_finished(left)
-        if commits is not None:
-            accepted = {one.task_id: one.attempt_id for one in commits}
-            visible = {task: one.attempt for task, one in found.items()}
-            if wrong := sorted(set(accepted.items()) ^ set(visible.items())):
-                task = wrong[0][0]
-                raise CommitFailed(
-                    f"the destination does not hold exactly the {len(accepted)} accepted tasks of job "
-                    f"{self._work.context.job}: of task {task} the accepted attempt is "
-                    f"{accepted.get(task, 'none')}, and the visible one {visible.get(task, 'none')}; "
-                    f"{_START_ANEW}",
-                    failed=[one for one, _ in wrong],
+            claim = await self._manifests.claimed(task) or await self._claim(task, attempt, counters)
+            if claim.attempt_id != attempt:
+                raise CommitDenied(
+                    f"task {task} is committed by {claim.attempt_id} already, in attempt {claim.job_attempt} "
+                    f"of the job; nothing of {attempt} is visible; use the commit of that attempt (after a "
+                    "restart recover_tasks() has it)"
                 )
-        return list(found.values()), names.replaced
+        except Unavailable as error:
+            raise CommitOutcomeUnknown(
+                f"the store did not say whether task {task} was claimed by {attempt}; none of its files is "
+                f"visible; commit the same attempt again: {error}"
+            ) from error
+        except MagicError as error:
+            with suppress(MagicError):
+                await self._discard(attempt)
+                if isinstance(error, CommitDenied):
+                    await self._remove_empty()
+            raise
+        await self._publish(claim)
+        return self._manifests.commit_of(claim, self.context.temporary.claim_key(task))
 
-    async def publish(self, started: Mark, published: Published) -> list[str]:
-        for chosen in started.tasks:
-            if len(published.keys) >= SUCCESS_MARKER_FILE_LIMIT:
-                break
-            claim = await self._work.records.claimed(chosen.task)
-            for path, size in claim.files if claim is not None else ():
-                published.add(self._work.final_key(path, chosen.task), size)
-        return []
+    async def _claim(self, task: TaskId, attempt: AttemptId, counters: Counters | None) -> TaskManifest:
+        """Claim a task, in a job that has not begun to commit meanwhile; returns the claim that counts."""
+        await self._require_open(attempt)
+        new = await self._scanned(task, attempt, counters)
+        await self._refuse_old_files(new)
+        hold()  # from here on the claim may be there, and count
+        claim = await self._manifests.claim(new)
+        if claim.attempt_id == attempt:
+            try:
+                await self._require_open(attempt)
+            except CommitDenied:
+                await self._manifests.withdraw(claim)
+                raise
+        return claim
 
+    async def _require_open(self, attempt: AttemptId) -> None:
+        job, number = await self._transaction.job(), self.context.layout.attempt
+        if job is None or job.state not in BEFORE_COMMIT:
+            raise CommitDenied(
+                f"{attempt} comes too late: job {self.context.job} "
+                f"{'has ended, or was never set up' if job is None else f'is {job.state}'}; nothing of it is "
+                "visible"
+            )
+        if job.attempt > number:
+            raise CommitDenied(
+                f"attempt {job.attempt} of job {job.job_id} has begun, and {attempt} belongs to attempt "
+                f"{number}; nothing of it is visible"
+            )
 
-def _require_finished(left: Sequence[str]) -> None:
-    if left:
-        raise CommitFailed(
-            f"{len(left)} task commits began and did not end, so a part of their files may be visible: "
-            f"{', '.join(sorted(left)[:10])}; algorithm 2 cannot repeat them; {_START_ANEW}"
+    async def _refuse_old_files(self, manifest: TaskManifest) -> None:
+        """Raise CommitFailed for what lies where the files shall be; none of them has been moved."""
+        places = self._manifests.places
+        if not self.deletes_obstacles:
+            for one in manifest.directories:
+                if EntryStatus.of(one.status) is EntryStatus.FILE:
+                    raise in_the_way(places.destination_key(one.path), "directory")
+        if self.context.unique_names:
+            return
+        for file in manifest.files:
+            key = places.destination_key(file.destination)
+            there = await self.tree.look(key)
+            if there is not None and (there.kind == "directory" or not self.deletes_obstacles):
+                raise in_the_way(key, "file", there.kind)
+
+    async def _publish(self, claim: TaskManifest) -> None:
+        files = self._manifests.set_of(f"claim of task {claim.task_id}", claim).commits
+        steps = [one for one in map(pack.step_of, files) if isinstance(one, Rename)]
+        done: list[str] = []
+        try:
+            await work_files.delete_obstacles(self.engine, self._manifests.obstacles)
+            result = await rename_files(self.engine, steps, lambda number, _: done.append(steps[number].key))
+        except StoreError as error:
+            raise self._stopped(claim, error, done, []) from error
+        if not result.ok:
+            failed = [one.step.key for one in result.failures]
+            first = result.failures[0].error
+            raise self._stopped(claim, first, done, failed) from first
+        if not await self.tree.is_atomic():
+            # So that no copy that comes late brings a file back.
+            await work_files.delete_sources(self.engine, steps)
+
+    def _stopped(
+        self, claim: TaskManifest, error: Exception, done: Sequence[str], failed: Sequence[str]
+    ) -> CommitError:
+        unknown = isinstance(error, Unavailable)
+        kind = CommitOutcomeUnknown if unknown else CommitFailed
+        return kind(
+            f"task {claim.task_id}, {claim.attempt_id}: stopped while {len(claim.files)} files were moved to "
+            f"the destination, and some are visible; commit the same attempt again, or else {_START_ANEW}: "
+            f"{error}",
+            done=list(done),
+            failed=list(failed),
         )
 
+    async def abort_task(self, attempt: AttemptId) -> None:
+        """Discard what an attempt wrote. A second call does nothing, nor does one for an attempt that has
+        claimed its task: its files are the job's.
+        """
+        task = None
+        with suppress(MagicError):
+            task = ids.task_of_attempt(attempt)
+        claim = None if task is None else await self._manifests.claimed(task)
+        if claim is None or claim.attempt_id != attempt:
+            await self._discard(attempt)
 
-def _taken(claim: TaskRecord, attempt: AttemptId) -> CommitDenied | CommitFailed:
-    """Why an attempt may not commit a task that another one has claimed."""
-    if claim.finished:
-        return CommitDenied(
-            f"task {claim.task} is committed by {claim.attempt} already, in attempt {claim.number} of the "
-            f"job; nothing of {attempt} is visible; use the commit of that attempt (after a restart "
-            "recover_tasks() has it)"
-        )
-    return CommitFailed(
-        f"task {claim.task} is being committed by {claim.attempt}, or was when that died, so a part of its "
-        f"files may be visible; nothing of {attempt} is; algorithm 2 cannot repeat a task commit; "
-        f"{_START_ANEW}"
-    )
+    # -- the job ---------------------------------------------------------------------------------------
+
+    async def _load(self, commits: Sequence[TaskCommit] | None, tasks: int | None) -> JobOutput:
+        output = await super()._load(commits, tasks)
+        if commits is None:
+            return output
+        accepted = {one.task_id for one in commits}
+        wrong: list[str] = sorted({one.task for one in await self._manifests.claims()} - accepted)
+        wrong += sorted(output.attempts - {one.attempt_id for one in commits})
+        if wrong:
+            raise CommitFailed(
+                f"the destination does not hold exactly the {len(commits)} accepted tasks of job "
+                f"{self.context.job}, such as {wrong[0]}; {_START_ANEW}",
+                failed=wrong,
+            )
+        return output

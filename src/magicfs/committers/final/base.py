@@ -18,7 +18,7 @@ from magicfs.errors import (
     UsageError,
 )
 from magicfs.formats.file_list import FileList
-from magicfs.formats.statistics import Statistics
+from magicfs.formats.statistics import ROWS, Statistics
 from magicfs.formats.task_commit import Counters, TaskCommit, pack, unpack
 from magicfs.parallel import drained, raise_first
 from magicfs.protocol import paths
@@ -84,7 +84,9 @@ class FinalFilesCommitter(ClassicCommitter):
                 error.add_note(f"and attempt {attempt} could not be aborted whole: {second}")
             raise
         final_tracker().take(scope)
-        return self.commit_of(task, attempt, len(files), one.size, None, content, counters)
+        return TaskCommit(
+            self.context.job, task, attempt, len(files), one.size, None, content, (counters or {}).get(ROWS)
+        )
 
     async def abort_task(self, attempt: AttemptId) -> None:
         """Delete what this process wrote for an attempt. Files still open can no longer be published."""

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from magicfs.errors import ObjectNotFound, StoreError
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.formats.task_manifest import TaskManifest
-from magicfs.transaction.task_manifests import TaskManifests
 
 __all__ = ["save"]
 
 _SAVING = "task_stage_save_task_manifest"
 
 
-async def save(manifests: TaskManifests, manifest: TaskManifest, attempts: int, pause_s: float) -> TaskCommit:
+async def save(
+    persist: Callable[[TaskManifest, bytes], Awaitable[TaskCommit]],
+    manifest: TaskManifest,
+    attempts: int,
+    pause_s: float,
+) -> TaskCommit:
     """Save a manifest, trying at most so many times; the pause after the n-th failure is n times ``pause_s``.
 
-    How often it was tried is counted in it. Raises what the last attempt met.
+    ``persist`` is given it and its bytes. How often it was tried is counted in it. Raises what the last
+    attempt met.
     """
     failures = 0
     while True:
@@ -28,7 +34,7 @@ async def save(manifests: TaskManifests, manifest: TaskManifest, attempts: int, 
         made = replace(manifest, statistics=replace(manifest.statistics, counters=counted))
         raw = made.to_bytes()
         try:
-            return await manifests.save(made, raw)
+            return await persist(made, raw)
         except ObjectNotFound:
             raise
         except StoreError as error:
