@@ -12,6 +12,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
+import pyarrow.parquet
 import pytest
 import safetensors.numpy
 
@@ -65,7 +66,7 @@ def test_no_page_has_examples_that_no_test_runs() -> None:
 
 
 def test_audited_jobs() -> None:
-    [code] = examples("audit")
+    code, _ = examples("audit")
     write = "    with job.task(0) as task:\n        pyarrow.dataset.write_dataset("
     write += "table, task.path, filesystem=task.filesystem, format='parquet')\n"
     code, times = re.subn(r"    \.\.\.  # tasks write\n", write, code)
@@ -73,6 +74,18 @@ def test_audited_jobs() -> None:
     with pytest.raises(AuditFailed, match="id"):
         run(code, table=TABLE, pyarrow=pyarrow)
     assert run(code, table=TABLE.slice(0, 1), pyarrow=pyarrow)["job"].report.files == 1
+
+
+def test_audited_content() -> None:
+    for ids, fails in (([1, 2], False), ([1, 1], True)):
+        job = run(examples("audit")[1])["job"].setup()
+        with job.task(0) as task:
+            pyarrow.parquet.write_table(pa.table({"id": ids}), f"{task.path}/part-0.parquet")
+        if fails:
+            with pytest.raises(AuditFailed, match="an id stands there twice"):
+                job.commit()
+        else:
+            assert job.commit().files == 1
 
 
 def test_extra_destinations_and_attempts(capsys: pytest.CaptureFixture[str]) -> None:

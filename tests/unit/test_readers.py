@@ -259,9 +259,10 @@ class TestDataset:
 
 def test_the_lines_of_the_page_run(scene: Scene) -> None:
     page = (Path(__file__).parents[2] / "docs" / "manifests.md").read_text()
-    code, _ = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    code, checksums, _ = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     scene.publish("a", "a.parquet", body=parquet(1))
     exec(code.replace("s3://bucket/sales", scene.url), {})
+    exec(checksums.replace("memory://bucket/checked", f"memory://{uuid4().hex}/checked"), {})
 
 
 class TestVerify:

@@ -59,6 +59,12 @@ class Overtaken:
         self.atomic = scene.catalog(kind).atomic
         self.opened = 0
 
+    def options(self) -> None:
+        return None
+
+    def line(self, url: str) -> str:
+        return url
+
     def open(self, place: Any) -> Any:
         found = self.scene.catalog(self.kind).open(place)
         self.opened += 1
