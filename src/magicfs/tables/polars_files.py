@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from datetime import date
+from functools import lru_cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from magicfs.tables import partition_names
 from magicfs.tables.column_types import ColumnTypes
 from magicfs.tables.output_files import FileName, OutputFile
 from magicfs.tables.partition_names import Partitioning
@@ -39,6 +41,8 @@ _GROUP_ROWS_MIN = 2048
 _THREADS_MIN = 2  # of Polars: one waits for the frames of the other query
 _SAMPLE_ROWS = 10_000
 _PIECE_ROWS = 2**17
+_PLAIN = (str, int, bool, date, type(None))
+"""Values of Python that are the same in Polars and in Arrow."""
 
 
 @dataclass(frozen=True)
@@ -72,16 +76,12 @@ class PolarsFiles:
     def fits(self, columns: pl.DataFrame, schema: pa.Schema) -> bool:
         """Whether Polars makes of a frame's columns what pyarrow would make of a schema."""
         import polars as pl
-        import pyarrow.parquet as pq
 
         if not hasattr(pl, "PartitionBy"):
             return False
-        ours, theirs = io.BytesIO(), io.BytesIO()
+        own = tuple(columns.drop(self.partition_by).schema.items())
         fields = [one for one in schema if one.name not in self.partition_by]
-        with pq.ParquetWriter(ours, pa.schema(fields), store_decimal_as_integer=True):
-            pass
-        self._sink(columns.drop(self.partition_by).lazy(), theirs, None)
-        return _columns_of(ours) == _columns_of(theirs)
+        return _same_columns(own, pa.schema(fields), self.codec)
 
     def write(self, frame: pl.DataFrame | pl.LazyFrame) -> Written:
         """Write every row, or none where the partitions are too many. Of a LazyFrame no partitions are
@@ -196,8 +196,7 @@ class PolarsFiles:
         )
 
     def _sink(self, frame: pl.LazyFrame, target: Any, rows: int | None) -> None:
-        codec: Any = _CODECS[self.codec]
-        frame.sink_parquet(target, compression=codec, row_group_size=rows)
+        _sink(frame, target, self.codec, rows)
 
 
 class _Directories:
@@ -206,16 +205,19 @@ class _Directories:
     def __init__(self, frame: pl.DataFrame, names: Sequence[str], partitioning: Partitioning) -> None:
         self._names = tuple(names)
         self._partitioning = partitioning
-        schema = frame.clear().select(self._names).to_arrow().schema
-        self._types = ColumnTypes(schema, partition_by=self._names, file_format="parquet")
+        self._columns = frame.clear().select(self._names)
 
     def of(self, keys: pl.DataFrame) -> str:
         """The directory of one row of partition values."""
+        chosen = keys.select(self._names)
+        values = chosen.row(0)
+        if all(type(value) in _PLAIN for value in values):
+            return partition_names.directory(self._names, values, self._partitioning)
         from magicfs.tables import partition_split
 
-        batch = self._types.convert(keys.select(self._names).to_arrow().to_batches()[0])
-        found = partition_split.split(batch, self._names, partitioning=self._partitioning)
-        directory, _ = next(found)
+        types = ColumnTypes(self._columns.to_arrow().schema, partition_by=self._names, file_format="parquet")
+        batch = types.convert(chosen.to_arrow().to_batches()[0])
+        directory, _ = next(partition_split.split(batch, self._names, partitioning=self._partitioning))
         return directory
 
 
@@ -332,6 +334,24 @@ def _hold(pieces: Iterator[pl.DataFrame]) -> tuple[deque[pl.DataFrame], bool]:
         if size > BUFFER_BYTES:
             return held, False
     return held, True
+
+
+@lru_cache(maxsize=256)
+def _same_columns(columns: tuple[tuple[str, Any], ...], schema: pa.Schema, codec: str) -> bool:
+    """Whether Polars writes columns of its types as pyarrow those of a schema: empty files tell."""
+    import polars as pl
+    import pyarrow.parquet as pq
+
+    ours, theirs = io.BytesIO(), io.BytesIO()
+    with pq.ParquetWriter(ours, schema, store_decimal_as_integer=True):
+        pass
+    _sink(pl.LazyFrame(schema=dict(columns)), theirs, codec, None)
+    return _columns_of(ours) == _columns_of(theirs)
+
+
+def _sink(frame: pl.LazyFrame, target: Any, codec: str, rows: int | None) -> None:
+    compression: Any = _CODECS[codec]
+    frame.sink_parquet(target, compression=compression, row_group_size=rows)
 
 
 def _columns_of(file: io.BytesIO) -> tuple[pa.Schema, str]:
