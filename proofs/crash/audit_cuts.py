@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, Final
 
 from magicfs.datasets.abort import abort_job
@@ -32,6 +32,11 @@ MEETINGS: Final[tuple[tuple[Step, Rival], ...]] = (
     ("accept", "accept"),
     ("accept", "append"),
     ("accept", "replace"),
+    ("accept unjudged", "recover"),
+    ("accept unjudged", "rerun"),
+    ("accept unjudged", "discard"),
+    ("accept unjudged", "accept"),
+    ("accept unjudged", "driver"),
 )
 """Who meets whom."""
 _STARTS: Final = 160  # turns of the loop after which the other one begins, at most
@@ -98,6 +103,8 @@ def beside_audit(begun: AuditScene, rival: Rival, seed: int) -> list[str]:
     if rival == "rerun" and outcomes[1].error is not None:
         one.stage(_give_up(one))
     one.stage(one.settle("forward"))
+    if one.step == "accept unjudged" and rival in {"accept", "driver"}:
+        one.stage(_sweep(one))  # one that stood still has written facts of a job that had ended
     done = [outcome.error is None and not outcome.died for outcome in outcomes]
     problems = [f"ended with {each.error!r}" for each in outcomes if each.surprising]
     problems += [*_ended(one, rival, done, outcomes[1]), *one.violations]
@@ -115,6 +122,7 @@ def _rivals(
         "rerun": lambda: one.run_again(process, _OTHER),
         "discard": lambda: one.discard(process),
         "accept": lambda: one.accept(process),
+        "driver": lambda: one.judge(process),
         "append": lambda: two.publish(process, _OTHER, "append", ("p=0/x.bin",)),
         "replace": lambda: two.publish(process, _OTHER, "replace", ("p=0/x.bin",), keep_days=7),
     }
@@ -126,6 +134,11 @@ async def _give_up(one: AuditScene) -> None:
         await abort_job(one.process("the other's").engine, PLACE, job=_OTHER)
 
 
+async def _sweep(one: AuditScene) -> None:
+    with suppress(UsageError):  # nothing is left
+        await abort_job(one.process("the sweep").engine, PLACE, job=one.job)
+
+
 async def _turns(count: int) -> None:
     for _ in range(count):
         await asyncio.sleep(0)
@@ -133,8 +146,8 @@ async def _turns(count: int) -> None:
 
 def _ended(scene: AuditScene, rival: Rival, done: list[bool], second: Outcome) -> Iterator[str]:
     _, shown = scene.view()
-    own, theirs = own_files(scene.job), own_files(_OTHER)
-    published = done[0] and scene.step == "accept"
+    own, theirs = scene.new, own_files(_OTHER)
+    published = done[0] and scene.accepting
     right = [own]
     match rival:
         case "discard":
@@ -145,6 +158,8 @@ def _ended(scene: AuditScene, rival: Rival, done: list[bool], second: Outcome) -
                 yield f"one run was published by {runs}"
         case "append" if done[1]:
             right = [own, own | theirs]
+        case "driver":  # what was judged, if that came first
+            right = [own, own_files(scene.job)] if done[1] else [own]
         case "replace" if done[1]:
             right = [own, theirs] if published else [own]
     if shown not in right:
@@ -177,7 +192,7 @@ def hunt_audit(wrong: WrongAudit, seeds: int = 100) -> list[str]:
     with patched(wrong.module, wrong.line, wrong.instead) as sound:
         for step in wrong.steps:
             tally = PastTally()
-            with sound():
+            with nullcontext() if wrong.before else sound():
                 whole = AuditScene.before("full", step)
             for _ in cuts(tally, whole, 1, pairs=True):
                 if tally.findings:

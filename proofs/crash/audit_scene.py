@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Self, get_args
 
 from magicfs import datasets
@@ -28,19 +28,21 @@ from magicfs.report import JobReport
 from magicfs.transaction.audit import Auditing
 from magicfs.transaction.context import JobContext, JobSetup
 from proofs.crash.history import document_of, newest
-from proofs.crash.past_deeds import DAY_MS, PLACE
+from proofs.crash.past_deeds import DAY_MS, PLACE, named
 from proofs.crash.past_scene import PastScene
 from proofs.crash.processes import Outcome, Process
 from proofs.crash.writing import DESTINATION, write_attempt
 
 __all__ = ["REASON", "RUN", "STEPS", "AuditScene", "Step"]
 
-Step = Literal["judge", "judge and abort", "accept", "discard"]
+Step = Literal["judge", "judge and abort", "accept", "accept unjudged", "discard"]
 """What is done: its driver commits the job, whose audit fails, and it is held, or aborted at once; somebody
-accepts a job that is held; somebody discards one."""
+accepts a job that is held, or one whose driver died before it was judged; somebody discards one."""
 STEPS: Final[tuple[Step, ...]] = get_args(Step)
 REASON: Final = "a holiday"
 RUN: Final = "daily"
+_RULE: Final = "enough"
+_ACCEPTS: Final = ("accept", "accept unjudged")
 _BEFORE_COMMIT: Final = ("open", "prepared")
 
 
@@ -76,7 +78,9 @@ class AuditScene(PastScene):
         if step in {"accept", "discard"}:
             scene.stage(scene.play("the driver before"), seed="judged")
             assert scene.told
-        scene.step, scene.accepting = step, step == "accept"
+        scene.step, scene.accepting = step, step in _ACCEPTS
+        if step == "accept unjudged":  # all that lies there
+            scene.new |= named(("p=0/late.bin",), scene.job, task=1)
         return scene
 
     @property
@@ -114,6 +118,7 @@ class AuditScene(PastScene):
             etag_format=DEFAULT_ETAG_FORMAT,
             keep_replaced_ms=7 * DAY_MS,
             run_id=RUN,
+            audit_rules=(_RULE,),
         )
 
     # -- what is seen ------------------------------------------------------------------------------
@@ -158,11 +163,14 @@ class AuditScene(PastScene):
             if not (self.told and self.is_held()):
                 self.violations.append("the audit has failed, and the job is not in quarantine")
             return
-        super().check_end(done=done and self.step == "accept")
+        super().check_end(done=done and self.step in _ACCEPTS)
         if self.seen_new:
             said = self.manifest().get("audit") or {}
             verdicts = [(one["passed"], one["told"]) for one in said.get("verdicts", ())]
-            if (said.get("accepted"), verdicts) != (REASON, [(False, "1 files are too few")]):
+            told = "1 files are too few"
+            if self.step == "accept unjudged":
+                told = "was not asked: the job's driver ended before"
+            if (said.get("accepted"), verdicts) != (REASON, [(False, told)]):
                 self.violations.append(f"the manifest says of the audit {said}")
 
     # -- what is done ------------------------------------------------------------------------------
@@ -171,13 +179,17 @@ class AuditScene(PastScene):
         """What is done, as a process does it."""
         match self.step:
             case "judge":
-                return self._judge(process, "quarantine")
+                return self.judge(process)
             case "judge and abort":
                 return self._judge(process, "abort")
-            case "accept":
+            case "accept" | "accept unjudged":
                 return self.accept(process)
             case "discard":
                 return self.discard(process)
+
+    def judge(self, process: Process) -> Coroutine[Any, Any, None]:
+        """Its driver commits it, and it is held."""
+        return self._judge(process, "quarantine")
 
     async def _judge(
         self, process: Process, on_failure: Literal["quarantine", "abort"], attempt: int = 0
@@ -185,7 +197,7 @@ class AuditScene(PastScene):
         assert self.begun is not None
         committer = registry.make("magic", self.context(attempt), process.engine)
         assert isinstance(committer, DrivenCommitter)
-        committer.auditing = Auditing((Check(_too_few, "enough"),), on_failure)
+        committer.auditing = Auditing((Check(_too_few, _RULE),), on_failure)
         try:
             await committer.commit_job(self.commits, self.begun.driver)
         except AuditFailed as error:
@@ -202,7 +214,7 @@ class AuditScene(PastScene):
 
     async def run_again(self, process: Process, job: JobId) -> JobReport | None:
         """Another job of the same run, which nobody judges; None if the run is published already."""
-        context = self.context(job=job)
+        context = replace(self.context(job=job), audit_rules=())
         committer = registry.make("magic", context, process.engine)
         setup = await committer.setup_job()
         if setup.published is not None:
@@ -231,13 +243,18 @@ class AuditScene(PastScene):
         if self.is_held():
             await self._leave(process)
         said = self.job_object()
-        if said.get("state") in _BEFORE_COMMIT and "audit" in said:
+        if said.get("state") in _BEFORE_COMMIT:
+            if "audit" not in said:
+                await self._unjudged(process)
             await self._without_token(process)
         if wish == "again":
             await self._again(process)
         await self.recover_only(process)
         said = self.job_object()
-        if wish == "back" or (said.get("state") == "open" and "audit" not in said):
+        unjudged = said.get("state") in _BEFORE_COMMIT and "audit" not in said
+        if wish != "back" and unjudged and self.step == "accept unjudged":
+            await self.accept(process)
+        elif wish == "back" or unjudged:
             if said:
                 await self.discard(process)
         elif self.is_held():
@@ -256,8 +273,17 @@ class AuditScene(PastScene):
             await commit_listed(process.engine, PLACE, self.job)
             self.violations.append("a job in quarantine was published by who had not accepted it")
 
+    async def _unjudged(self, process: Process) -> None:
+        """Nobody publishes a job that no rule has judged, or takes it over to publish it so."""
+        with suppress(UsageError):
+            await commit_listed(process.engine, PLACE, self.job)
+            self.violations.append("a job was published that nobody has judged, and nobody has accepted")
+        with suppress(UsageError):
+            await registry.make("magic", replace(self.context(), audit_rules=()), process.engine).setup_job()
+            self.violations.append("a driver without rules has taken over a job that is to be judged")
+
     async def _without_token(self, process: Process) -> None:
-        """A driver that has not set the job up may not commit it, whether it is held or accepted."""
+        """A driver that has not set the job up and has no rules may not commit it, in whatever state."""
         committer = registry.make("magic", self.context(), process.engine)
         with suppress(CommitDenied):
             await committer.commit_job(self.commits, None)
@@ -267,7 +293,7 @@ class AuditScene(PastScene):
 
     async def _again(self, process: Process) -> None:
         """The same step again, by another process."""
-        if self.step in {"accept", "discard"}:
+        if self.step in {*_ACCEPTS, "discard"}:
             with suppress(UsageError, CommitDenied):  # the job may have ended
                 await self.program(process)
             return

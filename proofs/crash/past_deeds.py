@@ -14,13 +14,16 @@ __all__ = [
     "A_AND_B",
     "DAY_MS",
     "DEEDS",
+    "DROPS",
     "EXPIRES",
     "FIRST",
     "FOURTH",
     "JOBS",
     "KEEPS",
     "NEIGHBOURS",
+    "PARTITION",
     "PLACE",
+    "REWRITES",
     "ROLLBACKS",
     "SHOWN_AGAIN",
     "C",
@@ -40,19 +43,32 @@ Deed = Literal[
     "keep",
     "partitions",
     "unmarked",
+    "drop",
+    "drop what is promised",
+    "rewrite",
+    "rewrite that keeps",
 ]
 """What is done: a rollback to the first job; one to the second that keeps what it replaces; one to
 files that an expiry has marked, which died, and that another job keeps for longer; an expiry; one after a
 rollback has shown the files again; a job that replaces and keeps; one that replaces a partition which a
-rollback has shown again; one that writes no ``_SUCCESS``.
+rollback has shown again; one that writes no ``_SUCCESS``; a drop of a partition; one of files that an earlier
+job keeps; a rewrite of what is shown; one that keeps the old files.
 """
 EXPIRES: Final = ("expire", "expire what is shown")
-AFTER_ROLLBACK: Final = ("expire what is shown", "partitions", "rollback to what is marked")
+AFTER_ROLLBACK: Final = (
+    "expire what is shown",
+    "partitions",
+    "rollback to what is marked",
+    "drop what is promised",
+)
 ROLLBACKS: Final = ("rollback", "rollback that keeps", "rollback to what is marked")
-KEEPS: Final = ("rollback that keeps", "keep")
+KEEPS: Final = ("rollback that keeps", "keep", "rewrite that keeps")
+DROPS: Final = ("drop", "drop what is promised")
+REWRITES: Final = ("rewrite", "rewrite that keeps")
 DEEDS: Final[tuple[Deed, ...]] = get_args(Deed)
 
 DAY_MS: Final = 86_400_000
+PARTITION: Final = "p=0"
 JOBS: Final = tuple(JobId(f"0000000{number}-8a4b-4f0e-9d5a-0c1b2a3d4e5f") for number in range(1, 4))
 FOURTH: Final = JobId("0000000d-8a4b-4f0e-9d5a-0c1b2a3d4e5f")
 SHOWN_AGAIN: Final = JobId("0000000c-8a4b-4f0e-9d5a-0c1b2a3d4e5f")
@@ -61,9 +77,9 @@ NEIGHBOURS: Final = (f"{DESTINATION}0/p=0/a.bin", f"{DESTINATION}/_note", f"{DES
 FIRST: Final = ("p=0/a.bin", "p=1/b.bin")
 
 
-def named(names: tuple[str, ...], job: str) -> frozenset[str]:
+def named(names: tuple[str, ...], job: str, *, task: int = 0) -> frozenset[str]:
     """Names as jobs make them unique."""
-    return frozenset(f"{name.removesuffix('.bin')}-000000-{job}.bin" for name in names)
+    return frozenset(f"{name.removesuffix('.bin')}-{task:06}-{job}.bin" for name in names)
 
 
 def own_files(job: JobId) -> frozenset[str]:
@@ -86,5 +102,12 @@ def outcome_of(deed: Deed, job: JobId, old: frozenset[str]) -> frozenset[str]:
         case "expire" | "expire what is shown":
             return old
         case "partitions":
-            return own_files(job) | frozenset(name for name in old if not name.startswith("p=0/"))
+            return own_files(job) | _elsewhere(old)
+        case "drop" | "drop what is promised":
+            return _elsewhere(old)
     return own_files(job)
+
+
+def _elsewhere(files: frozenset[str]) -> frozenset[str]:
+    """Those that lie in another partition than the one that is replaced or dropped."""
+    return frozenset(name for name in files if not name.startswith(f"{PARTITION}/"))

@@ -9,9 +9,9 @@ from proofs.crash.audit_scene import Step
 
 __all__ = ["AUDIT_MUTANTS", "Rival", "WrongAudit"]
 
-Rival = Literal["recover", "rerun", "discard", "accept", "append", "replace"]
+Rival = Literal["recover", "rerun", "discard", "accept", "driver", "append", "replace"]
 """Who meets somebody who judges or accepts a job: a recovery, a job of the same run, one who discards or
-accepts the job, another job that appends or replaces."""
+accepts the job, its driver, who judges it, another job that appends or replaces."""
 
 _AUDIT: Final = "magicfs.transaction.audit"
 _COMMIT: Final = "magicfs.datasets.commit"
@@ -28,6 +28,7 @@ class WrongAudit:
         instead: What it says instead.
         steps: What is cut to notice it.
         beside: Who is beside whom to notice it.
+        before: Whether the world before is made by the wrong line, too.
     """
 
     name: str
@@ -36,6 +37,7 @@ class WrongAudit:
     instead: str
     steps: tuple[Step, ...] = ()
     beside: tuple[tuple[Step, Rival], ...] = ()
+    before: bool = False
 
 
 AUDIT_MUTANTS: Final = (
@@ -61,7 +63,45 @@ AUDIT_MUTANTS: Final = (
         "if True:",
         ("judge and abort",),
     ),
-    WrongAudit("what was judged is not written down", _AUDIT, "chunks=chunks,", "chunks=(),", ("judge",)),
+    WrongAudit(
+        "what was judged is not written down", _AUDIT, '"chunks": chunks,', '"chunks": (),', ("judge",)
+    ),
+    WrongAudit(
+        "setup forgets that rules have to judge the job",
+        "magicfs.transaction.record",
+        "audit_rules=context.audit_rules,",
+        "audit_rules=(),",
+        ("judge",),
+        before=True,
+    ),
+    WrongAudit(
+        "no job is to be judged",
+        "magicfs.formats.job_object",
+        "return bool(self.audit_rules) and self.audit is None and self.state in BEFORE_COMMIT",
+        "return False",
+        ("judge",),
+    ),
+    WrongAudit(
+        "a driver without rules commits what is to be judged",
+        _AUDIT,
+        "if auditing is None and version.job.is_unjudged:",
+        "if False:",
+        ("judge",),
+    ),
+    WrongAudit(
+        "a driver without rules takes over what is to be judged",
+        "magicfs.transaction.setup",
+        "if job.audit_rules and not context.audit_rules:",
+        "if False:",
+        ("judge",),
+    ),
+    WrongAudit(
+        "who accepts a job that nobody has judged does not look whether somebody has",
+        _AUDIT,
+        "if not version.job.is_unjudged:",
+        "if False:",
+        beside=(("accept unjudged", "driver"), ("accept unjudged", "accept")),
+    ),
     WrongAudit(
         "a new driver takes over what is in quarantine",
         _AUDIT,

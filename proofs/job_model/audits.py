@@ -46,6 +46,8 @@ class AuditRules:
         end_of_run: A job of the same run discards one that is held.
         look_at_run: A job of the same run looks for its rivals' end before it publishes.
         keep_said: The manifest says who accepted the job.
+        remember: The job object says from its beginning that the job is to be judged.
+        unjudged_facts: Who accepts a job that was not judged writes down what lies there.
     """
 
     judge_first: bool = True
@@ -60,6 +62,8 @@ class AuditRules:
     end_of_run: bool = True
     look_at_run: bool = True
     keep_said: bool = True
+    remember: bool = True
+    unjudged_facts: bool = True
 
 
 class Job(NamedTuple):
@@ -96,6 +100,7 @@ class World(NamedTuple):
     published: frozenset[str]
     lost: bool
     actors: tuple[Actor, ...]
+    right: frozenset[str] = _JUDGED  # what was judged, or accepted as it lay there
 
 
 AUDIT_SCENES: Final = MappingProxyType(
@@ -111,6 +116,9 @@ AUDIT_SCENES: Final = MappingProxyType(
         "judge, accept and recover": ("driver", "accept", "recover"),
         "judge, accept and run again": ("driver", "accept", "rerun"),
         "judge, accept, discard and run again": ("driver", "accept", "discard", "rerun"),
+        "judge, commit": ("driver", "commit"),
+        "judge, accept unjudged and late": ("driver", "accept unjudged", "late"),
+        "judge, accept unjudged, accept and late": ("driver", "accept unjudged", "accept", "late"),
     }
 )
 """Who is there."""
@@ -129,6 +137,8 @@ AUDIT_BREAKS: Final = MappingProxyType(
         "end_of_run": "judge, accept and run again",
         "look_at_run": "judge, accept and run again",
         "keep_said": "judge, accept",
+        "remember": "judge, commit",
+        "unjudged_facts": "judge, accept unjudged, accept and late",
     }
 )
 """For every rule a scene that goes wrong without it."""
@@ -142,6 +152,7 @@ _FIRST: Final = MappingProxyType(
         "driver again": "again-read",
         "stranger": "again-read",
         "accept": "accept-read",
+        "accept unjudged": "unjudged-read",
         "rerun": "rerun-read",
     }
 )
@@ -172,7 +183,8 @@ def _swapped(world: World, me: Actor, rules: AuditRules, **changes: object) -> W
 @_move
 def _driver_read(world: World, me: Actor, rules: AuditRules) -> _Next:
     """Read the job object and the sets that the driver has heard of; the rules do not let them pass."""
-    if world.job is None or world.job.state != "open" or world.job.held:
+    job = world.job
+    if job is None or job.state != "open" or job.held or job.driver != "driver":
         return _stop(world, me)
     after = "driver-hold" if rules.judge_first else "commit-point"
     return world, me._replace(at=after, seen=world.job, output=_JUDGED)
@@ -231,6 +243,41 @@ def _accept_move(world: World, me: Actor, rules: AuditRules) -> _Next:
     if new is None:
         return _stop(world, me)
     return new, me._replace(at="commit-point", seen=new.job)
+
+
+@_move
+def _unjudged_read(world: World, me: Actor, _: AuditRules) -> _Next:
+    """Accept a job that nobody has judged, as it lies there."""
+    job = world.job
+    if job is None or job.state != "open" or job.held or job.accepted:
+        return _stop(world, me)
+    return world, me._replace(at="unjudged-move", seen=job, output=world.sets)
+
+
+@_move
+def _unjudged_move(world: World, me: Actor, rules: AuditRules) -> _Next:
+    facts = me.output if rules.unjudged_facts else frozenset()
+    new = _swapped(world, me, rules, driver="accept unjudged", accepted=True, facts=facts)
+    if new is None:
+        return _stop(world, me)
+    return new._replace(right=me.output), me._replace(at="commit-point", seen=new.job)
+
+
+# -- who commits it without a reason, its driver being dead --------------------------------------------
+
+
+@_move
+def _commit(world: World, me: Actor, rules: AuditRules) -> _Next:
+    job = world.job
+    if job is None or job.state != "open" or job.held or job.accepted or rules.remember:
+        return _stop(world, me)
+    return world, me._replace(at="commit-move", seen=job, output=world.sets)
+
+
+@_move
+def _commit_move(world: World, me: Actor, rules: AuditRules) -> _Next:
+    new = _swapped(world, me, rules, driver="commit")
+    return _stop(world, me) if new is None else (new, me._replace(at="commit-point", seen=new.job))
 
 
 # -- from the commit point on, whoever it is -----------------------------------------------------------
@@ -345,7 +392,7 @@ def _wrong(world: World) -> str | None:
     if world.shown - _OLD - _RERUN:
         if not world.says_accepted:
             return "readers see a job that nobody has accepted"
-        if world.shown != _JUDGED:
+        if world.shown != world.right:
             return f"readers see {sorted(world.shown)}, which nobody has judged"
     elif "job" in world.published and world.shown != _RERUN:
         return "a job was published without its files"

@@ -263,8 +263,9 @@ class RecoveredJob:
 
     Attributes:
         job_id: The job.
-        found: The state that it was found in; ``quarantined`` if its audit has failed, ``ended`` if only
-            leavings of it were there, ``hadoop`` if it is one of Hadoop's, which have none.
+        found: The state that it was found in; ``quarantined`` if its audit has failed, ``unjudged`` if it is
+            open and its audit is still to come, ``ended`` if only leavings of it were there, ``hadoop`` if it
+            is one of Hadoop's, which have none.
         action: What was done, or with ``dry_run`` what would be. ``not finished``: every file is visible, but
             the job has not ended, and ``warnings`` say why.
         age_s: Seconds since the job was moved last.
@@ -273,7 +274,7 @@ class RecoveredJob:
         deleted: Old files that it replaces.
         uploads: Uploads of it that were discarded, or with ``dry_run`` would be.
         run_id: Name of its run; None if it has none.
-        reason: Why it is or was taken back; empty otherwise.
+        reason: Why it is or was taken back, or is left unpublished; empty otherwise.
         warnings: What could not be done; a repetition finishes it.
         foreign: What a job of Hadoop's has come to; None for jobs of ours.
     """

@@ -29,6 +29,8 @@ WRONG = {
     "end_of_run": "one run is published twice",
     "look_at_run": "one run is published twice",
     "keep_said": "readers see a job that nobody has accepted",
+    "remember": "readers see a job that nobody has accepted",
+    "unjudged_facts": "a job was published without its files",
 }
 OLD, JUDGED, AGAIN = frozenset({"old"}), frozenset({"judged"}), frozenset({"run again"})
 
@@ -39,7 +41,8 @@ def test_the_protocol_holds(scene: str) -> None:
     assert result.violation is None, result.trace
     assert frozenset({OLD, JUDGED}) in result.ends, "a job that is held can be accepted, and discarded"
     assert frozenset({OLD}) in result.ends, "one that nobody has judged shows nothing"
-    assert ("accept" in AUDIT_SCENES[scene]) == (frozenset({JUDGED}) in result.ends)
+    accepted = any(role.startswith("accept") for role in AUDIT_SCENES[scene])
+    assert accepted == (frozenset({JUDGED}) in result.ends)
     assert ("rerun" in AUDIT_SCENES[scene]) == (frozenset({AGAIN}) in result.ends)
 
 
@@ -69,4 +72,4 @@ def test_it_is_part_of_the_model(capsys: pytest.CaptureFixture[str], monkeypatch
     monkeypatch.setattr("proofs.job_model.main.QUICK", frozenset({"append+driver"}))
     monkeypatch.setattr("proofs.job_model.main.BREAKS", {})
     main(["--quick", "--sample", "0"])
-    assert '"audits":{"scenes":11,' in capsys.readouterr().out
+    assert '"audits":{"scenes":14,' in capsys.readouterr().out

@@ -32,7 +32,7 @@ def test_each_cut_shows_nothing_that_nobody_has_accepted(model: str, step: Step)
 
 @pytest.mark.parametrize("step", STEPS)
 def test_nor_does_any_pair(step: Step) -> None:
-    tally = cut_audit("full", step, every=5 if step == "accept" else 1)
+    tally = cut_audit("full", step, every=5 if step.startswith("accept") else 1)
     assert tally.findings == []
     assert tally.pairs > 500
 

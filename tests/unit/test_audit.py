@@ -38,7 +38,8 @@ from magicfs.protocol.ids import job_id, task_id
 from magicfs.report import RecoveredJob
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind
-from magicfs.transaction.audit import Auditing
+from magicfs.transaction import output as job_output
+from magicfs.transaction.audit import Auditing, accept_unjudged
 from proofs.scenes.job_scene import JobScene
 
 DEST = "env=prod/día 50% + #1"
@@ -258,6 +259,231 @@ class TestQuarantine:
         assert rows_shown(scene) == [100]
         accept(scene, job)
         assert rows_shown(scene) == [70, 100]
+
+
+def unjudged(scene: JobScene, conflict: str = "replace", **how: Any) -> magicfs.Job:
+    """A job whose tasks have committed, and whose driver has died before the rules were asked."""
+    job = scene.job(conflict, audit=[RowChange(less=0.2), holidays], **how)
+    scene.wrote(job, {"a.parquet": parquet(40)}, {"b.parquet": parquet(30)})
+    return job
+
+
+def holidays(seen: Audited) -> bool:
+    return seen.rows != 71
+
+
+_RULES = r"RowChange\(less=0.2, more=None\); holidays"
+
+
+class TestNotJudged:
+    @pytest.mark.parametrize("mode", ["append", "replace"])
+    @pytest.mark.parametrize("way", ["store", "old layout", "equal names"])
+    def test_nobody_publishes_it_by_mistake(self, scene: JobScene, mode: str, way: str):
+        first = a_hundred(scene)
+        job = unjudged(scene, mode, **WAYS[way])
+        before = scene.everything()
+        for _ in range(2):
+            [left] = recovered(scene)
+            assert (left.job_id, left.found, left.action) == (job.id, "unjudged", "left")
+            assert left.reason.startswith("it is to be judged by RowChange(less=0.2, more=None); holidays")
+        for call in (datasets.commit, datasets.preview_commit):
+            with pytest.raises(UsageError, match=rf"to be judged by {_RULES} .*--accept REASON"):
+                call(scene.url, job.id, filesystem=scene.filesystem)
+        with pytest.raises(UsageError, match="needs a reason"):
+            accept(scene, job, "")
+        with pytest.raises(UsageError, match="set up to be judged by"):
+            magicfs.Job(
+                scene.url, conflict=mode, job_id=job.id, filesystem=scene.filesystem, **WAYS[way]
+            ).setup()
+        committer = registry.make("magic", job.spec.context, scene.engine(Traffic([])))
+        for driver in (None, job.found.driver):
+            with pytest.raises(CommitDenied, match=rf"is to be judged by {_RULES}"):
+                scene.lived(lambda: committer.commit_job(None, driver))  # noqa: B023
+        assert scene.everything() == before
+        assert accept(scene, job).files == 2
+        assert rows_shown(scene) == ([30, 40, 100] if mode == "append" else [30, 40])
+        said = audit_of(scene, job.id)
+        assert (said.against, said.accepted, said.passed) == (None, "weekend", False)
+        assert [one.rule for one in said.verdicts] == ["RowChange(less=0.2, more=None)", "holidays"]
+        assert {one.told for one in said.verdicts} == {"was not asked: the job's driver ended before"}
+        assert first.id != job.id
+        assert scene.work() == []
+        assert scene.uploads() == []
+        assert recovered(scene) == []
+
+    def test_or_it_is_judged_by_one_more_driver(self, scene: JobScene):
+        a_hundred(scene)
+        job = unjudged(scene)
+        how = {"conflict": "replace", "job_id": job.id, "filesystem": scene.filesystem}
+        again = magicfs.Job(scene.url, audit=[RowChange(less=0.2)], **how).setup()
+        with pytest.raises(AuditFailed, match="70 rows after 100"):
+            again.commit()
+        assert held(scene, again).is_quarantined
+        datasets.abort(scene.url, job=job.id, filesystem=scene.filesystem)
+        job = unjudged(scene)
+        again = magicfs.Job(scene.url, audit=[RowChange(less=0.5)], **how | {"job_id": job.id}).setup()
+        assert held(scene, again).audit_rules == ("RowChange(less=0.5, more=None)",)
+        again.commit()
+        assert rows_shown(scene) == [30, 40]
+        assert audit_of(scene, job.id).passed
+
+    def test_or_it_is_discarded(self, scene: JobScene):
+        a_hundred(scene)
+        before = scene.data()
+        job = unjudged(scene)
+        assert [one.action for one in recovered(scene, job=job.id, abort=True)] == ["aborted"]
+        assert scene.data() == before
+        assert scene.work() == []
+        assert scene.uploads() == []
+
+    def test_a_newer_run_takes_its_place(self, plain: JobScene):
+        a_hundred(plain)
+        job = unjudged(plain, run_id="daily")
+        again = plain.job("replace", run_id="daily", footers=True)
+        assert plain.job_object(job) is None
+        again.commit(plain.wrote(again, {"a.parquet": parquet(9)}))
+        assert rows_shown(plain) == [9]
+
+    def test_what_only_the_driver_knew_is_not_published(self, plain: JobScene):
+        a_hundred(plain)
+        job = unjudged(plain, tracking="memory")
+        with pytest.raises(UsageError, match="tracking='memory'"):
+            accept(plain, job)
+
+    def test_no_rules_are_no_rules(self, plain: JobScene):
+        a_hundred(plain)
+        job = plain.job("append", audit=[])
+        plain.wrote(job, {"a.parquet": parquet(1)})
+        assert b"auditRules" not in held(plain, job).to_bytes()
+        assert datasets.commit(plain.url, job.id, filesystem=plain.filesystem).files == 1
+
+    def test_what_was_listed_is_published_whoever_goes_on(self, plain: JobScene):
+        a_hundred(plain)
+        job = unjudged(plain)
+        place = paths.parse_url(plain.url)
+        moved = Traffic(
+            [Fault(Kind.CRASH_AFTER, operation="put", prefix=job.spec.context.layout.job_object_key)]
+        )
+        engine = plain.engine(moved)
+        assert plain.lived(lambda: commit_listed(engine, place, job.id, accept="weekend")) is None
+        late = magicfs.Task(job.spec, task_id(7)).setup()
+        late.filesystem.pipe_file(f"{late.path}/other.parquet", parquet(1))
+        late.commit()
+        assert accept(plain, job, None).files == 2
+        assert rows_shown(plain) == [30, 40]
+        assert audit_of(plain, job.id).accepted == "weekend"
+
+    def test_one_that_was_judged_meanwhile_is_not_accepted_so(self, plain: JobScene):
+        a_hundred(plain)
+        job = unjudged(plain)
+        context = job.spec.context
+        engine = plain.engine(Traffic([]))
+        output = plain.lived(lambda: job_output.load_listed(engine, context, None))
+        with pytest.raises(AuditFailed):
+            job.commit()
+        with pytest.raises(CommitDenied, match="judged meanwhile"):
+            plain.lived(lambda: accept_unjudged(engine, context, output, "weekend"))
+        datasets.abort(plain.url, job=job.id, filesystem=plain.filesystem)
+        with pytest.raises(CommitDenied, match="has ended"):
+            plain.lived(lambda: accept_unjudged(engine, context, output, "weekend"))
+
+    @pytest.mark.parametrize("kind", CUTS)
+    @pytest.mark.parametrize("mode", ["append", "replace"])
+    def test_deaths_of_whoever_accepts_it(self, kind: Any, mode: str):
+        ends: set[str] = set()
+        for number in range(1, 120):
+            scene = JobScene(DEST)
+            a_hundred(scene)
+            before = scene.data()
+            job = unjudged(scene, mode)
+            engine, place = scene.engine(Traffic([Fault(kind, number=number)])), paths.parse_url(scene.url)
+            done = scene.lived(lambda: commit_listed(engine, place, job.id, accept="weekend"))  # noqa: B023
+            new = [30, 40, 100] if mode == "append" else [30, 40]
+            left = recovered(scene)
+            there = scene.job_object(job)
+            if there is not None:
+                assert scene.data() == before
+                ends.add(left[0].found)
+                assert left[0].action == "left"
+                if number % 3 == 0:
+                    datasets.abort(scene.url, job=job.id, filesystem=scene.filesystem)
+                elif there.is_unjudged:
+                    accept(scene, job)
+                else:
+                    accept(scene, job, None)
+            if rows_shown(scene) == new:
+                assert audit_of(scene, job.id).accepted == "weekend"
+            else:
+                assert rows_shown(scene) == [100]
+                assert number % 3 == 0
+            assert scene.work() == []
+            assert scene.uploads() == []
+            if done is not None:
+                break
+        assert 15 < number < 119, "every request"
+        assert {"unjudged", "open"} <= ends
+
+    @pytest.mark.parametrize("mode", ["append", "replace"])
+    def test_deaths_of_a_driver_whose_audit_passes(self, mode: str):
+        ends: set[str] = set()
+        for number in range(1, 120):
+            scene = JobScene(DEST)
+            a_hundred(scene)
+            job = scene.job(mode, audit=[RowChange(less=0.5)])
+            commits = scene.wrote(job, {"a.parquet": parquet(40)}, {"b.parquet": parquet(30)})
+            engine = scene.engine(Traffic([Fault(Kind.CRASH_AFTER, number=number)]))
+            committer: Any = registry.make("magic", job.spec.context, engine)
+            committer.auditing = Auditing((RowChange(less=0.5),))
+            done = scene.lived(lambda: committer.commit_job(commits, job.found.driver))  # noqa: B023
+            left = recovered(scene)
+            if left and left[0].action == "left":
+                ends.add(left[0].found)
+                with pytest.raises(UsageError, match="to be judged by"):
+                    accept(scene, job, None)
+                again = magicfs.Job(
+                    scene.url,
+                    conflict=mode,  # type: ignore[arg-type]
+                    job_id=job.id,
+                    audit=[RowChange(less=0.5)],
+                    filesystem=scene.filesystem,
+                )
+                again.setup().commit()
+            assert rows_shown(scene) == ([30, 40, 100] if mode == "append" else [30, 40])
+            assert audit_of(scene, job.id).passed
+            assert scene.work() == []
+            if done is not None:
+                break
+        assert 10 < number < 119, "every request"
+        assert ends == {"unjudged"}
+
+    def test_commands(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+        url = f"{tmp_path}/d"
+        job = magicfs.Job(url, audit=[Rows(min=5)]).setup()
+        task = job.task(0).setup()
+        task.filesystem.pipe_file(f"{task.path}/a.parquet", parquet(9))
+        task.commit()
+        assert main(["recover", url]) == 1
+        out = capsys.readouterr().out
+        assert "unjudged since" in out
+        assert "it is to be judged by Rows(min=5, max=None), and was not" in out
+        assert "--accept REASON publishes it unjudged" in out
+        assert main(["recover", "--json", url]) == 1
+        assert json.loads(capsys.readouterr().out)["jobs"][0]["found"] == "unjudged"
+        assert main(["pending", url]) == 1
+        assert ", not judged yet" in capsys.readouterr().out
+        assert main(["pending", "--json", url]) == 1
+        [upload] = json.loads(capsys.readouterr().out)["pending"]
+        assert (upload["quarantined"], upload["unjudged"]) == (False, True)
+        there = max(Path(url).glob("__magic*/**/job*.json"))
+        assert main(["show", str(there)]) == 0
+        assert "to be judged by" in capsys.readouterr().out
+        assert main(["commit", url, "--job", job.id]) == 2
+        assert "--accept REASON" in capsys.readouterr().err
+        assert main(["commit", url, "--job", job.id, "--accept", "seen by eye", "--dry-run"]) == 1
+        assert main(["commit", url, "--job", job.id, "--accept", "seen by eye"]) == 0
+        capsys.readouterr()
+        assert main(["show", f"{url}/_magicfs/{job.id}.json"]) == 0
+        assert "seen by eye" in capsys.readouterr().out
 
 
 class TestAbort:

@@ -13,7 +13,7 @@ import pytest
 
 from magicfs.errors import MagicError, ObjectExists, PermissionDenied, Unavailable, Unsupported
 from magicfs.stores import conditions
-from magicfs.stores.conditions import Conditions, conditions_of, remove_matching
+from magicfs.stores.conditions import Conditions, conditions_of, remove_matching, sweep_probes
 from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.port import Body, ObjectInfo, PutMode, Store, Update
@@ -335,3 +335,68 @@ def test_removal_runs_no_more_requests_at_once_than_it_may(memory: MemoryStore) 
     objects = asyncio.run(filled(memory, 50))
     remove(Watched(memory), Conditions(bulk_delete=False, delete=False), objects)
     assert (running, left(memory)) == ([0, 4], [])
+
+
+class TestSweepingProbes:
+    """What a trial has left whose process died at any of its requests."""
+
+    def left(self, at: int, *, after: bool) -> tuple[World, bool]:
+        """A world after a trial whose process died; and whether it came to its end before."""
+        world = World()
+        world.create_bucket("b")
+
+        class Dead(Faulty):
+            async def _around(self, operation: str, key: str, request: Callable[[], Awaitable[_T]]) -> _T:
+                if self.requests > self.at:
+                    raise Unavailable(operation, key, "the process is dead")
+                return await super()._around(operation, key, request)
+
+        store = Dead(world.store("b"), at, after=after)
+        conditions.assume(store, None)
+        with contextlib.suppress(MagicError):
+            asyncio.run(conditions_of(store, "sales/_magicfs"))
+        conditions.assume(store, None)
+        return world, store.requests <= at
+
+    def everything(self, store: Store) -> list[str]:
+        async def look() -> list[str]:
+            found = [info.key async for info in store.list("")]
+            return sorted([*found, *[info.key async for info in store.list_uploads("")]])
+
+        return asyncio.run(look())
+
+    @pytest.mark.parametrize("after", [False, True])
+    def test_all_of_it_goes_and_nothing_else(self, after: bool) -> None:
+        met = 0
+        for at in range(40):
+            world, ended = self.left(at, after=after)
+            store = world.store("b")
+            others = (
+                *("sales/_magicfs/probe-0123456789abcdef.json", "sales/_magicfs/probe-1/kept.json"),
+                *("sales/_magicfs/probe-0123456789abcdef-upload.json", "sales/probe-0123456789abcdef"),
+            )
+            left = self.everything(store)
+
+            async def rest(store: Store = store, others: tuple[str, ...] = others) -> None:
+                for key in others:
+                    await store.put(key, b"others'")
+                await store.create_upload("sales/_magicfs/probe-1", metadata={})
+
+            asyncio.run(rest())
+            before = self.everything(store)
+            assert asyncio.run(sweep_probes(store, "sales/_magicfs")) == 0, "it may be at work"
+            assert self.everything(store) == before
+            assert asyncio.run(sweep_probes(store, "sales/_magicfs", older_than_s=-1)) == len(left)
+            assert self.everything(store) == sorted([*others, "sales/_magicfs/probe-1"])
+            met += bool(left)
+            if ended:
+                break
+        assert 10 < at < 39, "every request"
+        assert met > 5
+
+    @pytest.mark.parametrize("error", [PermissionDenied, Unsupported, Unavailable])
+    def test_where_nothing_may_be_listed_it_says_nothing(self, error: type[MagicError]) -> None:
+        for at in range(4):
+            world, _ = self.left(4, after=True)
+            store = Faulty(world.store("b"), at, after=False, error=error)
+            asyncio.run(sweep_probes(store, "sales/_magicfs", older_than_s=-1))

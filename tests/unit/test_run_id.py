@@ -9,15 +9,18 @@ import pytest
 
 import magicfs
 from magicfs.committers.magic import MagicCommitter
+from magicfs.datasets import recover_jobs
 from magicfs.errors import CommitDenied, OutputExists
 from magicfs.formats.pointer import RUNS_KEPT
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.job import Job
+from magicfs.protocol import paths
 from magicfs.protocol.conflict import CONFLICTS
 from magicfs.protocol.ids import TaskId
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
 from magicfs.transaction.context import JobSetup
+from magicfs.transaction.driver import JobTransaction
 from proofs.scenes.job_scene import Files, JobScene
 
 RUN = "sink 7/día 12"
@@ -211,3 +214,32 @@ def test_run_is_named_in_the_job_object_and_the_manifest(scene: JobScene) -> Non
     assert found.run_id == RUN
     job.commit(scene.wrote(job, {"a.bin": b"1"}))
     assert f'"runId":"{RUN}"'.encode() in scene.objects()[f"sales/_magicfs/{job.id}.json"][0]
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_rerun_that_meets_a_move_of_the_first_leaves_nothing(scene: JobScene, ends: bool) -> None:
+    """Somebody else takes the first job over, or ends it, as the rerun is about to discard it."""
+    one = scene.job("append", run_id=RUN)
+    scene.wrote(one, {"p=1/a.bin": b"first"})
+    moved: list[str] = []
+
+    def before(request: Request) -> None:
+        if request.operation != "put" or one.id not in request.key or "/job." not in request.key or moved:
+            return
+        moved.append(request.key)
+        if ends:
+            scene.elsewhere(lambda engine: recover_jobs(engine, place, job=one.id, abort=True))
+        else:
+            scene.elsewhere(lambda engine: JobTransaction(engine, one.spec.context).take_over())
+
+    place = paths.parse_url(scene.url)
+    rerun = magicfs.Job(scene.url, conflict="append", run_id=RUN, filesystem=scene.filesystem)
+    committer = MagicCommitter(rerun.spec.context, scene.engine(Traffic(before=before)))
+    with pytest.raises(CommitDenied):
+        scene.lived(committer.setup_job)
+    assert moved
+    assert scene.job_object(rerun) is None
+    assert (scene.state(one) is None) == ends
+    again(scene, "append")
+    assert scene.bodies() == [b"again", b"again"]
+    assert_clean(scene)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from magicfs.audit.seen import Audited
 from magicfs.errors import UsageError
@@ -21,10 +21,16 @@ __all__ = [
     "Rule",
     "SameSchema",
     "Told",
+    "as_rule",
+    "name_of",
+    "plain",
 ]
 
 Told = tuple[bool, str]
 """Whether a rule lets the job be published, and what it found."""
+
+_TEXT_MAX: Final = 1000
+"""Characters of the name of a rule, and of what it tells."""
 
 _WIDER: Final[Mapping[str, frozenset[str]]] = {
     "int8": frozenset({"int16", "int32", "int64"}),
@@ -225,6 +231,21 @@ class Check:
 
     def __str__(self) -> str:
         return self.name or getattr(self.function, "__name__", repr(self.function))
+
+
+def as_rule(given: Rule | Callable[[Audited], Any]) -> Rule:
+    """A rule, of what was given as one: a function becomes a ``Check``."""
+    return cast("Rule", given) if hasattr(given, "judge") else Check(given)
+
+
+def name_of(given: Rule | Callable[[Audited], Any]) -> str:
+    """What a rule is called in documents: one line that can be written, and is not too long."""
+    return plain(str(as_rule(given)))
+
+
+def plain(text: str) -> str:
+    """Text of others as documents can have it; never empty."""
+    return text.encode("utf-8", "replace").decode()[:_TEXT_MAX] or "?"
 
 
 def _without_footer(seen: Audited) -> str:

@@ -38,7 +38,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accept",
         metavar="REASON",
-        help="publish a job in quarantine all the same; the manifest names the reason",
+        help="publish a job in quarantine, or one that was not judged, all the same; the manifest names the "
+        "reason",
     )
     parser.add_argument("--dry-run", action="store_true", help="change nothing, and tell what would be done")
     add_cluster(parser)

@@ -38,6 +38,7 @@ class OpenUpload:
     destination: str | None = None  # the job's, as a key; None if no work of the job was found
     hadoops: bool = False  # whether the job is one of Hadoop's, which has no job object
     quarantined: bool = False  # whether the job's audit has failed, and it waits to be accepted or aborted
+    unjudged: bool = False  # whether the job is open, and rules have still to judge it
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +98,9 @@ async def survey(store: Store, directory: str) -> Survey:
     for level in range(top, levels):
         unexplained = [upload for upload in uploads if not records.explains(upload)]
         await _read_records(store, _ancestors(unexplained, level), records)
-    quarantined = await _quarantined(store, set(records.jobs.values()))
+    held, unjudged = await _audited(store, set(records.jobs.values()))
     found = [
-        replace(one, quarantined=one.job_id in quarantined)
+        replace(one, quarantined=one.job_id in held, unjudged=one.job_id in unjudged)
         for one in [_describe(upload, records) for upload in uploads]
     ]
     return Survey(
@@ -108,14 +109,17 @@ async def survey(store: Store, directory: str) -> Survey:
     )
 
 
-async def _quarantined(store: Store, destinations: Iterable[str]) -> set[str]:
-    """The jobs at some destinations that are in quarantine."""
-    found: set[str] = set()
+async def _audited(store: Store, destinations: Iterable[str]) -> tuple[set[str], set[str]]:
+    """The jobs at some destinations that are in quarantine, and those that are still to be judged."""
+    held: set[str] = set()
+    unjudged: set[str] = set()
     for destination in destinations:
         for one in await find_unfinished_jobs(Engine(store, _CONCURRENCY), destination):
             if one.job is not None and one.job.is_quarantined:
-                found.add(one.job_id)
-    return found
+                held.add(one.job_id)
+            elif one.job is not None and one.job.is_unjudged:
+                unjudged.add(one.job_id)
+    return held, unjudged
 
 
 def _ancestors(uploads: Iterable[UploadInfo], level: int) -> list[str]:

@@ -65,6 +65,7 @@ def _document(location: Location, found: Survey, now: float) -> dict[str, object
                 "bytes": upload.length,
                 "job_id": upload.job_id,
                 "quarantined": upload.quarantined,
+                "unjudged": upload.unjudged,
                 "end": list(_ends(location, upload)),
             }
             for upload in found.uploads
@@ -85,7 +86,7 @@ def _print(location: Location, found: Survey, now: float) -> None:
             (
                 human_age(now - upload.initiated),
                 _UNKNOWN if upload.length is None else human_bytes(upload.length),
-                f"{upload.job_id or _UNKNOWN}{', in quarantine' if upload.quarantined else ''}",
+                f"{upload.job_id or _UNKNOWN}{_audited(upload)}",
                 upload.key,
             )
             for upload in found.uploads
@@ -98,6 +99,12 @@ def _print(location: Location, found: Survey, now: float) -> None:
         f"{human_bytes(found.bytes_known)}" + (f" and {unknown} of unknown size" if unknown else "")
     )
     _print_ends(location, found)
+
+
+def _audited(upload: OpenUpload) -> str:
+    if upload.quarantined:
+        return ", in quarantine"
+    return ", not judged yet" if upload.unjudged else ""
 
 
 def _print_ends(location: Location, found: Survey) -> None:

@@ -28,6 +28,7 @@ _MINUTE = 60
 _HOUR = 60 * _MINUTE
 _DAY = 24 * _HOUR
 _LEFT_OPEN = "left open: it is not committed, and its driver may be alive"
+_LEFT_UNJUDGED = "left open: its audit is still to come, and its driver may be alive"
 _LEFT_HELD = "left in quarantine: its audit failed, and nothing of it is published"
 
 
@@ -182,7 +183,7 @@ def _come_to(one: ForeignJob | None) -> list[tuple[str, object]]:
 def _done(job: RecoveredJob) -> str:
     if job.action != "left":
         return job.action
-    return _LEFT_HELD if job.found == "quarantined" else _LEFT_OPEN
+    return {"quarantined": _LEFT_HELD, "unjudged": _LEFT_UNJUDGED}.get(job.found, _LEFT_OPEN)
 
 
 def _advice(url: str, job: RecoveredJob) -> str:
@@ -190,6 +191,12 @@ def _advice(url: str, job: RecoveredJob) -> str:
         return (
             f"magicfs commit {url} --job {job.job_id} --accept REASON publishes it all the same, magicfs "
             f"abort {url} --job {job.job_id} discards it"
+        )
+    if job.action == "left" and job.found == "unjudged":
+        return (
+            "wait for its driver; if that is dead, make its Job again with the same job_id, attempt and "
+            f"rules, and commit; or magicfs commit {url} --job {job.job_id} --accept REASON publishes it "
+            f"unjudged, magicfs abort {url} --job {job.job_id} discards it"
         )
     if job.action == "left" and job.foreign is not None:
         return (

@@ -50,6 +50,7 @@ def show_job(url: str, job: JobObject) -> None:
             ("state", f"{job.state}: {MEANING[job.state]}"),
             ("reason", job.reason),
             ("quarantine", "yes: it waits to be accepted or aborted" if job.is_quarantined else None),
+            ("to be judged by", "; ".join(job.audit_rules) if job.is_unjudged else None),
             *audit_fields(job.audit),
             ("destination", f"{job.bucket}/{job.destination}"),
             ("extra destinations", ", ".join(f"{job.bucket}/{one.key}" for one in job.extra_destinations)),

@@ -97,15 +97,17 @@ def commit(
         allow_empty: Let a job that has no files replace what is there, that is, delete it.
         cluster: Where a job of Hadoop's staging committers keeps what its tasks have committed, a URL or a
             ``Cluster``; it is published as ``append``, too.
-        accept: Why a job in quarantine, whose audit has failed, is published all the same. Exactly what was
-            judged is published, and the reason stands in the manifest.
+        accept: Why a job in quarantine, whose audit has failed, is published all the same, or one whose
+            driver died before it was judged. Exactly what was judged is published, or in the second case
+            what its tasks have committed, and the reason stands in the manifest.
         storage_options: Options of the wrapped filesystem, as for fsspec.
         filesystem: The fsspec filesystem to use, in place of ``storage_options``.
 
     Raises:
         UsageError: No such job, no committed task or another number of them, a job with
             ``tracking="memory"``, or a job of Hadoop's and ``driver_is_dead`` is not given; or a job in
-            quarantine and no ``accept``, or ``accept`` for another one. Nothing was changed.
+            quarantine, or to be judged, and no ``accept``, or ``accept`` for another one. Nothing was
+            changed.
         OutputExists: The conflict mode forbids to publish onto what is there; no file was changed.
         CommitDenied: The job has ended or is being taken back, or another process was faster.
         CommitFailed: A pending set is malformed, and nothing was changed; or a file could not be
@@ -183,7 +185,7 @@ def _check_tasks(found: Found, tasks: int | None) -> None:
 
 
 def _check_accepted(location: Location, found: Found, accept: str | None) -> None:
-    """Refuse a job in quarantine that nobody accepts, and to accept one that is not."""
+    """Refuse a job that nobody accepts whose audit has failed or is to come; and to accept another."""
     job = found.job
     said = job.audit if job is not None else None
     if accept is not None and not accept.strip():
@@ -193,6 +195,16 @@ def _check_accepted(location: Location, found: Found, accept: str | None) -> Non
             f"job {job.job_id} is in quarantine: {said}; nothing was changed; to publish it all the same "
             f"pass accept=, on the command line --accept REASON, or run magicfs abort {location.url} --job "
             f"{job.job_id}"
+        )
+    if job is not None and job.is_unjudged:
+        if accept is not None:
+            return
+        raise UsageError(
+            f"job {job.job_id} is to be judged by {'; '.join(job.audit_rules)} before it is published, and "
+            f"was not; nothing was changed; make its Job again with job_id={job.job_id!r}, "
+            f"attempt={job.attempt} and these rules, and call setup() and commit(), which judges it; or pass "
+            "accept=, on the command line --accept REASON, to publish it unjudged; or run magicfs abort "
+            f"{location.url} --job {job.job_id}"
         )
     if accept is not None and (said is None or said.passed):
         raise UsageError(
@@ -254,6 +266,10 @@ async def _driver(transaction: JobTransaction, found: Found, accept: str | None)
     """Take the job over; None where it needs no driver any more."""
     if found.output is None:
         return None
+    if found.job is not None and found.job.is_unjudged:
+        assert accept is not None
+        work = (transaction.engine, transaction.context, found.output)
+        return await audit.accept_unjudged(*work, accept)
     said = found.job.audit if found.job is not None else None
     if said is None:
         return await transaction.take_over()

@@ -23,10 +23,13 @@ from magicfs.datasets.foreign_jobs.staging import Cluster
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.formats.job_object import JobObject
+from magicfs.protocol import paths
+from magicfs.protocol.conflict import MANIFESTS
 from magicfs.protocol.job_state import BEFORE_COMMIT, Decision, End, Wish, decide, end_of
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
 from magicfs.report import Action, RecoveredJob, RecoverReport
+from magicfs.stores.conditions import sweep_probes
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.flip_remains import Beside, find_beside
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
@@ -49,8 +52,9 @@ def recover(
     """Bring a job that has died to its end: exactly the new state, or exactly the old one.
 
     A job past its commit point is finished. One that is still open is left alone and reported, for its driver
-    may be alive; so is one of Hadoop's, which has no job object, with what it has come to. A second call
-    finds nothing to do. It may run while the driver or another recovery runs.
+    may be alive; so is one of Hadoop's, which has no job object, with what it has come to. What
+    commands that died more than an hour ago have left, which tried what the store honours, is removed. A
+    second call finds nothing to do. It may run while the driver or another recovery runs.
 
     Args:
         url: The destination, such as ``s3://bucket/sales``.
@@ -102,6 +106,8 @@ async def recover_jobs(
     foreign = await _foreign(engine, location, found, job, cluster, acting=rollback or abort)
     chosen = [] if foreign and job is not None else _chosen(found, location, job, acting=rollback or abort)
     done = [await _bring_to_an_end(engine, location, one, wish, dry_run=dry_run) for one in chosen]
+    if job is None and not (rollback or abort or dry_run):
+        await sweep_probes(engine.for_cleanup().store, paths.join(location.key, MANIFESTS))
     if job is None and not (rollback or abort):
         done += await flipped.clear(engine, location, beside, {one.job_id for one in found}, dry_run=dry_run)
     done += foreign
@@ -218,7 +224,7 @@ async def _bring_to_an_end(
 def _as_recovered_job(found: JobObject, action: Action, done: JobOutcome | None = None) -> RecoveredJob:
     return RecoveredJob(
         job_id=found.job_id,
-        found="quarantined" if found.is_quarantined else found.state.value,
+        found=_found(found),
         action=action,
         age_s=max(0.0, time.time() - found.changed_ms / 1000),
         host=found.host,
@@ -226,9 +232,19 @@ def _as_recovered_job(found: JobObject, action: Action, done: JobOutcome | None 
         deleted=done.deleted if done else sum(chunk.files for chunk in found.deletions),
         uploads=done.aborted if done else 0,
         run_id=found.run_id,
-        reason=str(done.failure) if done and done.failure else found.reason,
+        reason=str(done.failure) if done and done.failure else found.reason or _to_judge(found),
         warnings=_warnings(done) if done else (),
     )
+
+
+def _found(job: JobObject) -> str:
+    if job.is_quarantined:
+        return "quarantined"
+    return "unjudged" if job.is_unjudged else job.state.value
+
+
+def _to_judge(job: JobObject) -> str:
+    return f"it is to be judged by {'; '.join(job.audit_rules)}, and was not" if job.is_unjudged else ""
 
 
 def _warnings(done: JobOutcome) -> tuple[str, ...]:

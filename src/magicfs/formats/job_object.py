@@ -26,6 +26,8 @@ __all__ = [
     "JOB_FORMAT",
     "JOB_OBJECT_SIZE_LIMIT",
     "JOB_OF_THE_PAST_FORMAT",
+    "JOB_TO_JUDGE_FORMAT",
+    "JUDGED_JOB_FORMAT",
     "Chunk",
     "ExtraDestination",
     "JobObject",
@@ -38,6 +40,8 @@ __all__ = [
 JOB_FORMAT: Final = "magicfs.job/1"
 JUDGED_JOB_FORMAT: Final = "magicfs.job/3"
 """Of a job that was audited: an older magicfs would publish one whose audit has failed."""
+JOB_TO_JUDGE_FORMAT: Final = "magicfs.job/4"
+"""Of a job that is to be audited, and was not yet: an older magicfs would publish it without."""
 JOB_OF_THE_PAST_FORMAT: Final = "magicfs.job/2"
 """Of a job that keeps what it replaces, shows again what was published before, or names the files that it
 replaces: an older magicfs refuses it, which would delete too much and publish too little."""
@@ -153,6 +157,8 @@ class JobObject:
     them, or they are gone. Left out if there are none."""
     footers: bool = False  # whether its files' footers are kept; the field is left out if not
     checksums: bool = False  # whether checksums of its files are kept; the field is left out if not
+    audit_rules: tuple[str, ...] = ()
+    """The rules that have to judge it before it is published, by name; left out if there are none."""
     audit: Audit | None = None
     """What its audit said; None if there was none, or it has not come to that, and then the field is left
     out."""
@@ -172,6 +178,11 @@ class JobObject:
         return is_held and self.state in BEFORE_COMMIT
 
     @property
+    def is_unjudged(self) -> bool:
+        """Whether rules have to judge it before it is published, and have not done so."""
+        return bool(self.audit_rules) and self.audit is None and self.state in BEFORE_COMMIT
+
+    @property
     def scope(self) -> tuple[str, ...] | None:
         """The partitions that its mode is about; None for the whole destination."""
         return self.partitions
@@ -179,7 +190,7 @@ class JobObject:
     @classmethod
     def from_bytes(cls, path: str, raw: bytes) -> JobObject:
         fields = Fields(path, parse(path, raw, size_limit=JOB_OBJECT_SIZE_LIMIT))
-        check_format(fields, JOB_FORMAT, JOB_OF_THE_PAST_FORMAT, JUDGED_JOB_FORMAT)
+        check_format(fields, JOB_FORMAT, JOB_OF_THE_PAST_FORMAT, JUDGED_JOB_FORMAT, JOB_TO_JUDGE_FORMAT)
         partitions = fields.texts("partitions") if fields.has("partitions") else None
         return cls(
             job_id=fields.required_job_id(),
@@ -227,6 +238,7 @@ class JobObject:
             hidden=tuple(read_chunk(one) for one in fields.objects("hidden")) if fields.has("hidden") else (),
             footers=fields.flag("footers", default=False),
             checksums=fields.flag("checksums", default=False),
+            audit_rules=fields.texts("auditRules") if fields.has("auditRules") else (),
             audit=Audit.from_fields(fields.child("audit")) if fields.has("audit") else None,
             numbered_versions=fields.flag("numberedVersions", default=False),
             begun_by=fields.text("begunBy"),
@@ -278,6 +290,8 @@ class JobObject:
     def _format(self) -> str:
         if self.audit is not None:
             return JUDGED_JOB_FORMAT
+        if self.audit_rules:
+            return JOB_TO_JUDGE_FORMAT
         return JOB_OF_THE_PAST_FORMAT if self._past() or self.conflict in REMOVALS else JOB_FORMAT
 
     def _special(self) -> dict[str, object]:
@@ -306,6 +320,8 @@ class JobObject:
         kept = {"footers": self.footers, "checksums": self.checksums}
         document |= {name: True for name, is_kept in kept.items() if is_kept}
         document |= self._past()
+        if self.audit_rules:
+            document["auditRules"] = self.audit_rules
         if self.audit is not None:
             document["audit"] = self.audit.to_document()
         if self.numbered_versions:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from magicfs.audit.content import FileCheck
+from magicfs.audit.rules import name_of
 from magicfs.committers.options import CommitterOptions, FileOptions, StagingOptions
 from magicfs.committers.registry import COMMITTERS, committer_info
 from magicfs.errors import UsageError
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
     from magicfs.job.spec import JobSpec
-    from magicfs.transaction.audit import OnFailure
+    from magicfs.transaction.audit import GivenRule, OnFailure
 
 __all__ = [
     "RUN_ID_MAX",
@@ -281,10 +282,12 @@ def check_file_checks(checks: Sequence[FileCheck], committer: str, small_files: 
         )
 
 
-def kept_of_files(*, footers: bool, checksums: bool, audit: Sequence[object]) -> dict[str, Any]:
+def kept_of_files(*, footers: bool, checksums: bool, audit: Sequence[GivenRule]) -> dict[str, Any]:
     """What a job keeps of its files, as arguments of a ``JobSpec``: an audit judges by footers."""
     checks = tuple(one for one in audit if isinstance(one, FileCheck))
-    return {"footers": footers or bool(audit), "checksums": checksums, "file_checks": checks}
+    names = tuple(map(name_of, audit))
+    kept = {"footers": footers or bool(audit), "checksums": checksums, "file_checks": checks}
+    return kept | {"audit_rules": names}
 
 
 def check_audit_failure(given: OnFailure) -> OnFailure:

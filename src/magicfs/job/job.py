@@ -107,7 +107,8 @@ class Job(Twins[JobReport], Maps):
             where the store tells the same checksum. It costs the task a pass over its bytes.
         audit: Rules of ``magicfs.audit``, and functions, of what must be true of the files before they are
             published, by what they say of themselves: ``docs/audit.md``. They imply ``footers``. A job that
-            is pickled takes them along.
+            is pickled takes them along. The job object knows of them: a job whose driver died before they
+            had judged it is published only by one that has rules, or by ``magicfs commit --accept``.
         audit_failure: What becomes of a job whose audit fails. ``"quarantine"`` leaves it for somebody to
             accept, by ``magicfs commit --accept``, or to discard, by ``magicfs abort``; ``"abort"`` discards
             it. Nothing is published either way.

@@ -92,6 +92,7 @@ class JobSpec:
     footers: bool = False  # whether what files say of themselves is kept
     checksums: bool = False  # whether a checksum of each file is kept
     file_checks: tuple[FileCheck, ...] = ()  # what its tasks look for in the content of their files
+    audit_rules: tuple[str, ...] = ()  # names of the rules that have to judge it before it is published
     committer_options: CommitterOptions = field(default_factory=NoOptions)
     reason: str = ""  # why this committer, for ``auto``
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)  # of the wrapped filesystem
@@ -214,6 +215,7 @@ class JobSpec:
             footers=self.footers,
             checksums=self.checksums,
             file_checks=self.file_checks,
+            audit_rules=self.audit_rules,
         )
 
     def work_place(self, task: TaskId, attempt: AttemptId, extra: str | None = None) -> WorkPlace:

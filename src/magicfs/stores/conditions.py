@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import secrets
+import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
@@ -29,12 +31,25 @@ from magicfs.protocol import paths
 from magicfs.stores.port import PutMode, Store, Update
 from magicfs.stores.retrying import checked_again
 
-__all__ = ["Conditions", "assume", "conditions_of", "is_probe", "remembered", "remove_matching"]
+__all__ = [
+    "PROBES_LAST_S",
+    "Conditions",
+    "assume",
+    "conditions_of",
+    "is_probe",
+    "remembered",
+    "remove_matching",
+    "sweep_probes",
+]
 
 _T = TypeVar("_T")
 
 _REMEMBERED_MAX = 1000
 _PROBE = "probe-"
+_PROBE_NAME = re.compile(r"probe-[0-9a-f]{16}(-upload)?")
+PROBES_LAST_S = 3600.0
+"""Seconds after which nobody tries conditions on an object any more. It takes a few; the clocks of a store
+and of a machine may differ."""
 # The ETag of no object.
 _ANOTHER = f'"{"0" * 32}"'
 _NEEDS = {
@@ -90,6 +105,33 @@ async def conditions_of(store: Store, directory: str) -> Conditions:
 def is_probe(key: str) -> bool:
     """Whether a key is that of an object or of the upload on which conditions are tried."""
     return key.rpartition("/")[2].startswith(_PROBE)
+
+
+async def sweep_probes(store: Store, directory: str, *, older_than_s: float | None = None) -> int:
+    """Remove what trials of ``conditions_of`` in a directory have left whose process has died; how many.
+
+    One of a trial that may be at work stays. A second call finds nothing. Where something may not be listed
+    or removed it stays, too: nobody but a bill shows it.
+    """
+    prefix = paths.prefix_of(directory) + _PROBE
+    before = time.time() - (PROBES_LAST_S if older_than_s is None else older_than_s)
+
+    def is_left(key: str, since: float | None) -> bool:
+        name = key.removeprefix(paths.prefix_of(directory))
+        return since is not None and since < before and _PROBE_NAME.fullmatch(name) is not None
+
+    keys: list[str] = []
+    uploads: list[tuple[str, str]] = []
+    with contextlib.suppress(MagicError):
+        keys = [info.key async for info in store.list(prefix) if is_left(info.key, info.modified)]
+        await store.delete(keys)
+    with contextlib.suppress(MagicError):
+        # Where uploads are not apart, one shows only once no object is there.
+        listed = [one async for one in store.list_uploads(prefix) if is_left(one.key, one.initiated)]
+        for one in listed:
+            await store.abort_upload(one.key, one.upload_id)
+            uploads.append((one.key, one.upload_id))
+    return len(keys) + len(uploads)
 
 
 def remembered(store: Store) -> Conditions | None:

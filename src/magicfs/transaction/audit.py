@@ -14,7 +14,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from magicfs.audit.rules import Check, Rule
+from magicfs.audit.rules import Rule, as_rule, name_of, plain
 from magicfs.audit.seen import Audited, AuditedFile, Previous
 from magicfs.engine import Engine
 from magicfs.errors import AuditFailed, CommitDenied, MagicError
@@ -30,15 +30,26 @@ from magicfs.transaction import facts
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.outcome import ended
 from magicfs.transaction.output import JobOutput
-from magicfs.transaction.record import JobMoved, JobRecord, JobVersion, new_token, now_ms, read_record
+from magicfs.transaction.record import (
+    JobMoved,
+    JobRecord,
+    JobVersion,
+    new_token,
+    now_ms,
+    opened,
+    read_record,
+    taking_over,
+)
 
 __all__ = [
     "Auditing",
     "GivenRule",
     "OnFailure",
     "accept",
+    "accept_unjudged",
     "judge",
     "refuse_quarantined",
+    "refuse_unjudged",
     "refuse_without_token",
 ]
 
@@ -46,9 +57,7 @@ _LOGGER = logging.getLogger("magicfs")
 
 OnFailure = Literal["abort", "quarantine"]
 
-_TOLD_MAX = 1000
-"""Characters of what one rule may tell."""
-
+_NOT_JUDGED = "was not asked: the job's driver ended before"
 
 GivenRule = Rule | Callable[[Audited], Any]
 """A rule of ``magicfs.audit``, or a function."""
@@ -117,17 +126,12 @@ async def audited(
 def _judge(seen: Audited, rules: Sequence[GivenRule]) -> tuple[Verdict, ...]:
     found = []
     for given in rules:
-        rule = given if hasattr(given, "judge") else Check(given)
         try:
-            passed, told = rule.judge(seen)
+            passed, told = as_rule(given).judge(seen)
         except Exception as error:  # noqa: BLE001 - whatever a user's function raises
             passed, told = False, f"raised {error!r}"
-        found.append(Verdict(rule=_plain(str(rule)), passed=bool(passed), told=_plain(told)))
+        found.append(Verdict(rule=name_of(given), passed=bool(passed), told=plain(told)))
     return tuple(found)
-
-
-def _plain(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()[:_TOLD_MAX] or "?"
 
 
 async def _previous(engine: Engine, context: JobContext, conditions: Conditions) -> Previous | None:
@@ -173,18 +177,21 @@ async def quarantined(
     audit: Audit,
 ) -> None:
     """Write down what was judged, and what was said of it. From then on no driver may commit the job."""
+    await record.move(version, JobState.OPEN, **await _held(engine, context, output, audit))
+
+
+async def _held(engine: Engine, context: JobContext, output: JobOutput, audit: Audit) -> dict[str, Any]:
+    """What changes in a job object where the audit has failed, its facts being written down."""
     chunks = await facts.write_output(engine, context, new_token(), output)
-    await record.move(
-        version,
-        JobState.OPEN,
-        driver=new_token(),
-        audit=audit,
-        reason=f"the audit failed: {audit}",
-        tasks=output.tasks,
-        files=output.files,
-        size=output.bytes,
-        chunks=chunks,
-    )
+    return {
+        "driver": new_token(),
+        "audit": audit,
+        "reason": f"the audit failed: {audit}",
+        "tasks": output.tasks,
+        "files": output.files,
+        "size": output.bytes,
+        "chunks": chunks,
+    }
 
 
 def failed(context: JobContext, audit: Audit, on_failure: OnFailure) -> AuditFailed:
@@ -228,6 +235,17 @@ def refuse_without_token(context: JobContext, version: JobVersion, driver: str |
         )
 
 
+def refuse_unjudged(context: JobContext, version: JobVersion, auditing: Auditing | None) -> None:
+    """Raise CommitDenied for a job that rules have to judge before it is published, where there are none."""
+    if auditing is None and version.job.is_unjudged:
+        raise CommitDenied(
+            f"job {context.job} is to be judged by {'; '.join(version.job.audit_rules)} before it is "
+            "published, and was not; nothing was changed; commit it with its rules (audit=); or magicfs "
+            f"commit {context.url} --job {context.job} --accept REASON publishes it all the same, magicfs "
+            "abort discards it"
+        )
+
+
 async def accept(engine: Engine, context: JobContext, reason: str) -> str:
     """Let a job in quarantine be published; returns the token of whoever may do it now.
 
@@ -247,3 +265,26 @@ async def accept(engine: Engine, context: JobContext, reason: str) -> str:
     driver = new_token()
     await record.move(version, JobState.OPEN, driver=driver, audit=replace(audit, accepted=reason))
     return driver
+
+
+async def accept_unjudged(engine: Engine, context: JobContext, output: JobOutput, reason: str) -> str:
+    """Let a job be published that no rule has judged; returns the token of whoever may do it now.
+
+    What is published is written down: exactly that, whoever goes on. In the manifest each rule has a verdict
+    that says that it was not asked.
+
+    Raises CommitDenied if the job has ended, or is not, or not any more, one that is to be judged.
+    """
+    record, version = await read_record(engine.store, context.layout, probe=True)
+    if version is None:
+        raise ended(context.url, context.job)
+    if not version.job.is_unjudged:
+        raise CommitDenied(
+            f"job {context.job} is {version.job.state}, and was judged meanwhile; nothing was changed; look "
+            f"with magicfs recover {context.url}, then commit again"
+        )
+    verdicts = tuple(Verdict(rule=one, passed=False, told=_NOT_JUDGED) for one in version.job.audit_rules)
+    audit = Audit(verdicts=verdicts, audited_ms=now_ms(), accepted=reason)
+    news = taking_over(opened(context, engine), version.job)
+    moved = await record.move(version, JobState.OPEN, **news | await _held(engine, context, output, audit))
+    return moved.job.driver

@@ -79,6 +79,7 @@ class JobContext:
     footers: bool = False  # whether what its files say of themselves is kept
     checksums: bool = False  # whether a checksum of each file is kept
     file_checks: tuple[FileCheck, ...] = ()  # what its tasks look for in the content of their files
+    audit_rules: tuple[str, ...] = ()  # names of the rules that have to judge it before it is published
 
     own_path: str | None = None
     """Key of a user's own magic path whose files the job publishes: their uploads are not the job's."""
@@ -159,6 +160,7 @@ class JobContext:
             footers=job.footers,
             checksums=job.checksums,
             file_checks=(),
+            audit_rules=job.audit_rules,
         )
 
 

@@ -101,7 +101,13 @@ class JobTransaction:
             if record.created:
                 await record.remove(version)
             raise denied
-        published = await self._finish_earlier_jobs_of_run(record.conditions, others)
+        try:
+            published = await self._finish_earlier_jobs_of_run(record.conditions, others)
+        except CommitDenied:
+            # Somebody else has moved one at this moment; the caller begins again with a new job.
+            if record.created:
+                await setup.withdraw(engine, context, record, version)
+            raise
         published = await setup.run_again(context, record, version, published)
         await setup.refuse_data_of_other_runs(engine, context, record, version, published)
         return JobSetup(
@@ -189,6 +195,7 @@ class JobTransaction:
             if version is not None and version.job.state in BEFORE_COMMIT:
                 audit.refuse_quarantined(self.context, version)
                 audit.refuse_without_token(self.context, version, driver)
+                audit.refuse_unjudged(self.context, version, auditing)
                 output = await self._loaded(load, record, version)
                 if not output.names and (success := await self._seen_of_jvm()) is not None:
                     # A staging committer of Hadoop's, which leaves our job object.

@@ -201,6 +201,7 @@ def opened(context: JobContext, engine: Engine) -> JobObject:
         begun_by=context.begun_by,
         footers=context.footers,
         checksums=context.checksums,
+        audit_rules=context.audit_rules,
         created_ms=now_ms(),
         changed_ms=now_ms(),
         host=_host(),

@@ -50,6 +50,7 @@ __all__ = [
     "refuse_data_of_other_runs",
     "refuse_published",
     "run_again",
+    "withdraw",
 ]
 
 _LOOKED_AT = 1000
@@ -83,9 +84,7 @@ async def claim(
         return record, *await _claimed(engine, context, record, created, tried=known is not None)
     except asyncio.CancelledError:
         if created is not None:
-            with suppress(MagicError):
-                await delete_keys(engine, job_location.keys_of(context))
-                await record.remove(created)
+            await withdraw(engine, context, record, created)
         raise
     except StoreError as error:
         # A silent store is not asked more.
@@ -96,13 +95,18 @@ async def claim(
         raise
 
 
+async def withdraw(engine: Engine, context: JobContext, record: JobRecord, created: JobVersion) -> None:
+    """Remove what a job has written that cannot be set up."""
+    with suppress(MagicError):
+        await delete_keys(engine, job_location.keys_of(context))
+        await record.remove(created)
+
+
 async def _take_back(
     engine: Engine, context: JobContext, record: JobRecord, created: JobVersion
 ) -> list[str]:
     """Remove what a job has written that could not be set up; returns what the store keeps of it."""
-    with suppress(MagicError):
-        await delete_keys(engine, job_location.keys_of(context))
-        await record.remove(created)
+    await withdraw(engine, context, record, created)
     with suppress(MagicError):
         prefix = paths.prefix_of(context.layout.job_directory)
         return [info.key async for info in engine.store.list(prefix)]
@@ -130,6 +134,7 @@ async def _claimed(
     refuse_quarantined(context, version)
     _check_extra_destinations(context, version.job)
     _check_settings(context, version.job)
+    _check_rules(context, version.job)
     _check_object_settings(engine, version.job)
     if not tried:
         # Only now: the leavings of a trial that is cut are found by way of the job object.
@@ -195,6 +200,15 @@ def _check_settings(context: JobContext, job: JobObject) -> None:
                 f"job {context.job} was set up with {name}={old!r}, and not with {new!r}; nothing was "
                 f"changed; give {name}={old!r} in every attempt, or take another job id"
             )
+
+
+def _check_rules(context: JobContext, job: JobObject) -> None:
+    """A job that has rules is not taken over by somebody who has none."""
+    if job.audit_rules and not context.audit_rules:
+        raise UsageError(
+            f"job {context.job} was set up to be judged by {'; '.join(job.audit_rules)}, and not without "
+            "rules; nothing was changed; give audit= in every attempt, or take another job id"
+        )
 
 
 def _published_by(new: str | None) -> str:

@@ -41,6 +41,7 @@ from magicfs.formats.job_location import JOB_LOCATION_FORMAT, JobLocation
 from magicfs.formats.job_object import (
     JOB_FORMAT,
     JOB_OF_THE_PAST_FORMAT,
+    JOB_TO_JUDGE_FORMAT,
     JUDGED_JOB_FORMAT,
     Chunk,
     ExtraDestination,
@@ -388,6 +389,14 @@ _AUDIT = Audit(
 )
 JUDGED_JOB = replace(JOB, state=JobState.OPEN, audit=_AUDIT, reason="the audit failed", unknown={})
 ACCEPTED_JOB = replace(JUDGED_JOB, audit=replace(_AUDIT, accepted="día: weekend"), keep_replaced_ms=1)
+JOB_TO_JUDGE = replace(
+    JOB,
+    state=JobState.OPEN,
+    audit_rules=("RowChange(less=0.2, more=None)", "día"),
+    footers=True,
+    keep_replaced_ms=1,
+    unknown={},
+)
 MANIFEST_OF_AUDIT = replace(MANIFEST, audit=replace(_AUDIT, accepted="día: weekend"))
 
 JOB_OF_FOOTERS = replace(JOB, footers=True, unknown={})
@@ -957,6 +966,16 @@ FORMATS = [
         value=ACCEPTED_JOB,
         required=(),
         refused={},
+        ignored=(),
+        made=None,
+    ),
+    replace(
+        STATE,
+        own=JOB_TO_JUDGE_FORMAT,
+        golden="magicfs_job_4.json",
+        value=JOB_TO_JUDGE,
+        required=(),
+        refused={"auditRules": ["x", [1]]},
         ignored=(),
         made=None,
     ),
