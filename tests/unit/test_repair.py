@@ -129,7 +129,7 @@ class TestRepair:
         assert shown(scene) == [b"1", b"2", b"3"]
 
     def test_nothing_is_changed_where_nothing_is_wrong(self, scene: JobScene):
-        with pytest.raises(ObjectNotFound):
+        with pytest.raises(ObjectNotFound, match="neither a pointer nor a manifest"):
             repair(scene)
         scene.published({"a.bin": b"1"})
         before = scene.everything()
@@ -145,6 +145,179 @@ class TestRepair:
             repair(plain)
         job.abort()
         assert repair(plain).lost == first.id
+
+
+POINTER = "_magicfs/current"
+
+
+def lose_pointer(scene: JobScene, how: str = "gone") -> None:
+    """All versions of the pointer are gone, or the one that counts is malformed."""
+    names = scene.below(POINTER)
+    if how == "gone":
+        for name in names:
+            scene.delete(name)
+    else:
+        scene.put(max(names, key=lambda one: (len(one), one)), b"{")
+
+
+class TestPointerAndManifest:
+    @pytest.mark.parametrize("how", ["gone", "cut"])
+    @pytest.mark.parametrize("pointer", ["gone", "malformed"])
+    @pytest.mark.parametrize("which", [0, 1, 2])
+    def test_each_manifest_can_be_lost_with_the_pointer(
+        self, scene: JobScene, which: int, pointer: str, how: str
+    ):
+        jobs = [scene.published({f"p={n}/a b.bin": str(n).encode()}, run_id=f"run {n}") for n in range(3)]
+        lose(scene, jobs[which], how)
+        lose_pointer(scene, pointer)
+        before = scene.everything()
+        would = repair(scene, dry_run=True)
+        assert scene.everything() == before
+        report = repair(scene)
+        assert report.lost == would.lost == jobs[which].id
+        assert report.newest == would.newest == jobs[1 if which == 2 else 2].id
+        assert POINTER in report.problem
+        assert jobs[which].id in report.problem
+        assert (report.files, report.missing, report.recovered) == (3, (), would.recovered)
+        assert shown(scene) == [b"0", b"1", b"2"]
+        assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+        assert repair(scene).problem == ""
+        for n in {0, 1, 2} - {which}:
+            assert scene.job(run_id=f"run {n}").found.published == jobs[n].id
+        scene.published({"p=3/d.bin": b"3"})
+        assert shown(scene) == [b"0", b"1", b"2", b"3"]
+        magicfs.drop(scene.url, partitions="p=0", filesystem=scene.filesystem)
+        assert shown(scene) == scene.bodies() == [b"1", b"2", b"3"]
+
+    @pytest.mark.parametrize("pointer", ["gone", "malformed"])
+    def test_the_pointer_alone(self, scene: JobScene, pointer: str):
+        jobs = [
+            scene.published(
+                {f"{n}.bin": str(n).encode()}, run_id=f"run {n}", conflict=mode, keep_replaced=keep
+            )
+            for n, (mode, keep) in enumerate([("append", None), ("replace", "7d"), ("append", None)])
+        ]
+        scene.put("foreign.bin", b"?")
+        lose_pointer(scene, pointer)
+        before = scene.everything()
+        would = repair(scene, dry_run=True)
+        assert scene.everything() == before
+        report = repair(scene)
+        assert report == would
+        assert (report.lost, report.newest, report.manifest, report.recovered) == (None, jobs[2].id, None, ())
+        assert report.files == 2
+        assert shown(scene) == [b"1", b"2"]
+        assert scene.job(run_id="run 0").found.published == jobs[0].id
+        found = magicfs.history(scene.url, filesystem=scene.filesystem)
+        assert [one.job_id for one in found] == [one.id for one in reversed(jobs)]
+        assert found[1].kept_until is not None
+
+    @pytest.mark.parametrize("mode", ["replace", "replace_partitions"])
+    def test_what_a_lost_newest_job_has_replaced_and_keeps_does_not_come_back(
+        self, scene: JobScene, mode: str
+    ):
+        scene.published({"p=1/a.bin": b"1"}, {"p=2/b.bin": b"2"})
+        newest = scene.published({"p=1/c.bin": b"3"}, conflict=mode, keep_replaced="7d")
+        lose(scene, newest)
+        lose_pointer(scene)
+        report = repair(scene)
+        assert report.lost == newest.id
+        assert shown(scene) == ([b"3"] if mode == "replace" else [b"2", b"3"])
+        assert len(scene.data()) == 3, "nothing was deleted"
+
+    def test_what_a_lost_newest_job_has_replaced_and_deleted_is_told_as_missing(self, scene: JobScene):
+        first = scene.published({"a.bin": b"1"})
+        [old] = scene.data()
+        newest = scene.published({"b.bin": b"2"}, conflict="replace")
+        lose(scene, newest)
+        lose_pointer(scene)
+        report = repair(scene)
+        assert (report.lost, report.newest, report.missing) == (newest.id, first.id, (old,))
+        assert shown(scene) == [b"2"]
+
+    def test_several_are_lost(self, scene: JobScene):
+        jobs = [scene.published({f"{n}.bin": str(n).encode()}) for n in range(6)]
+        for n in (1, 3, 5):
+            scene.delete(f"_magicfs/{jobs[n].id}.json")
+        lose_pointer(scene)
+        report = repair(scene)
+        assert report.newest == jobs[4].id
+        assert report.lost == jobs[3].id
+        assert shown(scene) == [b"0", b"1", b"2", b"3", b"4", b"5"]
+        assert repair(scene).problem == ""
+
+    def test_all_are_lost(self, scene: JobScene):
+        jobs = [scene.published({f"{n}.bin": str(n).encode()}) for n in range(2)]
+        for job in jobs:
+            scene.put(f"_magicfs/{job.id}.json", b"{}")
+            for name in scene.below(f"_magicfs/{job.id}."):
+                scene.put(name, b"{}")
+        lose_pointer(scene)
+        report = repair(scene)
+        assert (report.newest, report.lost in {one.id for one in jobs}, report.files) == (None, True, 2)
+        assert shown(scene) == [b"0", b"1"]
+
+    def test_a_sum_and_the_pointer(self, scene: JobScene):
+        for n in range(3):
+            scene.published({f"{n}.bin": str(n).encode()}, run_id=f"run {n}")
+        magicfs.compact(scene.url, filesystem=scene.filesystem)
+        scene.published({"3.bin": b"3"})
+        lose_pointer(scene)
+        copy = scene.below("_magicfs/compact-")
+        assert repair(scene, dry_run=True).lost is None
+        for name in copy:
+            scene.delete(name)
+        repair(scene)
+        assert shown(scene) == [b"0", b"1", b"2", b"3"]
+        assert scene.job(run_id="run 1").found.published is not None
+
+    def test_it_dies_at_each_request(self):
+        for kind in (Kind.CRASH_BEFORE, Kind.CRASH_AFTER):
+            for ignores in ((), ("put_if_match",)):
+                for number in range(1, 90):
+                    scene = JobScene(DEST, ignores=frozenset(ignores))
+                    scene.published({"a.bin": b"1"})
+                    lost = scene.published({"b.bin": b"2"}, run_id="lost")
+                    scene.published({"c.bin": b"3"}, run_id="known")
+                    lose(scene, lost)
+                    lose_pointer(scene, "malformed" if number % 2 else "gone")
+                    engine = scene.engine(Traffic([Fault(kind, number=number)]))
+                    place = paths.parse_url(scene.url)
+                    done = scene.lived(lambda: repair_chain(engine, place))  # noqa: B023
+                    repair(scene)
+                    assert shown(scene) == scene.bodies() == [b"1", b"2", b"3"]
+                    assert scene.job(run_id="known").found.published is not None
+                    if done is not None:
+                        break
+                assert 5 < number < 89, "every request"
+
+    def test_beside_a_job_that_makes_the_pointer_it_gives_way(self, plain: JobScene):
+        lost = plain.published({"a.bin": b"1"})
+        plain.published({"b.bin": b"2"})
+        lose(plain, lost)
+        lose_pointer(plain)
+
+        def before(request: Request) -> None:
+            if request.operation == "put" and POINTER in request.key and len(seen) < 1:
+                seen.append(request)
+                plain.published({"c.bin": b"3"})
+
+        seen: list[Request] = []
+        engine, place = plain.engine(Traffic(before=before)), paths.parse_url(plain.url)
+        with pytest.raises(CommitDenied, match=r"published to .* meanwhile"):
+            asyncio.run(repair_chain(engine, place))
+        assert plain.below("_magicfs/repaired-") == []
+
+    def test_an_unfinished_job_is_waited_for(self, plain: JobScene):
+        lost = plain.published({"a.bin": b"1"})
+        plain.published({"b.bin": b"2"})
+        lose(plain, lost)
+        lose_pointer(plain)
+        job = plain.job()
+        with pytest.raises(UsageError, match="unfinished"):
+            repair(plain)
+        job.abort()
+        assert repair(plain).lost == lost.id
 
 
 class TestBeside:
@@ -221,4 +394,11 @@ class TestCommand:
         assert main(["repair", url, "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert (found["lost"], found["files"], len(found["recovered"])) == (jobs[0], 2, 1)
+        assert main(["verify", url]) == 0
+        for one in Path(url, "_magicfs").glob("current*.json"):
+            one.unlink()
+        assert main(["repair", url, "--dry-run"]) == 1
+        assert "newest" in capsys.readouterr().out
+        assert main(["repair", url]) == 0
+        assert "the pointer was lost" in capsys.readouterr().out
         assert main(["verify", url]) == 0

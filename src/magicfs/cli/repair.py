@@ -9,7 +9,7 @@ from magicfs.cli.storage import add_storage_options, parse_storage_options
 
 __all__ = ["HELP", "configure", "run"]
 
-HELP = "make a dataset readable again of which a manifest is gone or damaged, and tell what is lost"
+HELP = "make a dataset readable again of which a manifest or the pointer is lost, and tell what is lost"
 _FOUND = 1
 
 
@@ -30,11 +30,11 @@ def run(arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run,
         storage_options=parse_storage_options(arguments.storage_options),
     )
-    code = _FOUND if arguments.dry_run and report.lost is not None else 0
+    code = _FOUND if arguments.dry_run and report.problem else 0
     if arguments.json:
         print_json(report.to_dict())
         return code
-    if report.lost is None:
+    if not report.problem:
         write_line(f"nothing to repair at {report.url}; nothing was changed")
         return code
     keys = [("recovered", key) for key in report.recovered] + [("missing", key) for key in report.missing]
@@ -45,12 +45,18 @@ def run(arguments: argparse.Namespace) -> int:
         [
             ("dataset", report.url),
             ("problem", report.problem),
-            ("lost", f"what job {report.lost} and those before it had brought, by its own words"),
+            ("newest", report.newest and f"job {report.newest}, it seems; the pointer was lost"),
+            ("lost", report.lost and f"what job {report.lost} and those before it say they brought"),
             (
                 "would have" if arguments.dry_run else "has now",
                 f"{report.files} files ({human_bytes(report.bytes)})",
             ),
-            ("recovered", f"{len(report.recovered)} files that no readable manifest names: look at them"),
+            (
+                "recovered",
+                f"{len(report.recovered)} files that no readable manifest names: look at them"
+                if report.lost
+                else "",
+            ),
             ("missing", f"{len(report.missing)} files" if report.missing else ""),
             ("manifest", report.manifest or ""),
             (

@@ -1,17 +1,18 @@
 """A chain with a manifest that is gone or damaged: making it readable again from what is there.
 
 One manifest is published that lists the dataset as it can still be told, and hides all before it, the lost
-one included. So no reader asks for that any more. Nothing is deleted, and no other manifest is changed.
+one included. So no reader asks for that any more. Nothing is deleted, and no other manifest is changed. A
+pointer that is lost, too, is written again.
 """
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
-from typing import Any, Final
+from typing import Any
 from uuid import uuid4
 
 from fsspec.spec import AbstractFileSystem
@@ -19,23 +20,24 @@ from fsspec.spec import AbstractFileSystem
 from magicfs.datasets.adopt import listed_files, refuse_unfinished
 from magicfs.datasets.connection import on_destination
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, FormatError, ObjectNotFound, UsageError
+from magicfs.errors import CommitDenied, FormatError, MagicError, ObjectNotFound, UsageError
 from magicfs.formats import deletions
 from magicfs.formats.deletions import DELETIONS_SIZE_LIMIT
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING, Seen
 from magicfs.manifests.comparison import is_file
+from magicfs.manifests.remains import KEPT_LIST, Remains, pointer_naming, put_pointer, remains_of
 from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS
+from magicfs.protocol.final_names import job_named
 from magicfs.protocol.paths import Location
 from magicfs.stores import object_settings
-from magicfs.stores.conditions import conditions_of
+from magicfs.stores.conditions import Conditions, conditions_of
+from magicfs.stores.register import Register
 
 __all__ = ["RepairReport", "repair", "repair_chain"]
-
-_KEPT: Final = re.compile(r"[^/]+/kept-[0-9]{5,}-[0-9a-f]{16}\.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,9 @@ class RepairReport:
     Attributes:
         url: The destination.
         problem: What was wrong with the chain; empty if nothing was.
-        lost: The job whose manifest is gone or damaged; None if none is.
+        lost: The job whose manifest is gone or damaged; None if none is, as far as can be told.
+        newest: Where the pointer was lost, the job that was taken for the one that was published last; None
+            where it was not, and where no manifest can be read.
         manifest: URL of the manifest that makes the dataset readable again; None if there was nothing to do,
             or with ``dry_run``.
         files: How many files the dataset has.
@@ -57,6 +61,7 @@ class RepairReport:
     url: str | PathLike[str]
     problem: str = ""
     lost: str | None = None
+    newest: str | None = None
     manifest: str | None = None
     files: int = 0
     bytes: int = 0
@@ -75,12 +80,14 @@ def repair(
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> RepairReport:
-    """Make a dataset readable again whose chain of manifests is broken: one is gone, malformed or altered.
+    """Make a dataset readable again whose chain of manifests is broken: one is gone, malformed or altered,
+    or the pointer to the newest is, or both.
 
     What the manifests above the lost one say counts. Of the other visible files all belong to the dataset
     that no manifest has replaced and none keeps. Look at ``recovered`` before you rely on it: files of other
-    writers are among them, if there are any. Run it while nobody writes there. If the manifest can be had
-    from a backup, put that back instead. A second call finds nothing to do.
+    writers are among them, if there are any. Where the pointer is lost, look at ``newest``, too: whether
+    later jobs were published shows only if something of theirs is there. Run it while nobody writes there.
+    If the manifest can be had from a backup, put that back instead. A second call finds nothing to do.
 
     Args:
         url: The destination, such as ``s3://bucket/sales``.
@@ -89,10 +96,11 @@ def repair(
         filesystem: That filesystem itself, in place of options.
 
     Raises:
-        ObjectNotFound: Nothing was published there, or the pointer is gone: ``magicfs.adopt`` makes it again.
+        ObjectNotFound: Nothing was published there, or neither pointer nor any manifest is left:
+            ``magicfs.adopt`` makes a first one of the files.
         UsageError: A job is unfinished there; or the store ignores conditional writes. Nothing was changed.
         CommitDenied: A job was published meanwhile; nothing was changed.
-        FormatError: The pointer is malformed, or a newer magicfs wrote the chain. Nothing was changed.
+        FormatError: A newer magicfs wrote the chain. Nothing was changed.
         StoreError: The store refused, or did not answer; readers see the dataset as before, or repaired.
     """
     return on_destination(repair_chain, url, storage_options, filesystem, dry_run=dry_run)
@@ -101,54 +109,118 @@ def repair(
 async def repair_chain(engine: Engine, location: Location, *, dry_run: bool = False) -> RepairReport:
     """``repair``, on the store's loop."""
     store, destination = engine.store, location.key
+    if (left := await remains_of(store, destination)) is not None:
+        return await _without_pointer(engine, location, left, dry_run=dry_run)
     seen = await chain.read_pointer(store, destination, READING)
     if seen is None:
         raise ObjectNotFound(
             "repair",
             f"{store.bucket}/{chain.pointer_key(destination)}",
-            f"no pointer to the manifests of {location.url} is there",
-            hint="check the URL; magicfs.adopt makes the pointer again from the manifests",
+            f"neither a pointer nor a manifest of {location.url} is there",
+            hint="check the URL; if files are there, magicfs.adopt publishes a first manifest of them",
         )
-    above, lost, problem = await _readable(engine, location, seen)
+    above, lost, problem = await _readable(engine, location, seen[0].job_id)
     if lost is None:
         return RepairReport(location.url)
     listed = await listed_files(store, location)
     await refuse_unfinished(engine, location)
-    files, recovered, missing = await _told(engine, location, above, listed)
-    told = dict(above[0].object_settings) if above else object_settings.of_store(store)
-    repaired = Manifest(
+    told = await _told(engine, location, above, listed)
+    repaired = _repaired(engine, location, seen[0].job_id, above, told)
+    if not dry_run:
+        await _link(engine.told(repaired.object_settings), location, repaired, seen)
+    return _report(location, problem, lost, repaired, told, dry_run=dry_run)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a dataset has, as far as it can be told."""
+
+    files: Mapping[str, ManifestFile]
+    recovered: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+async def _without_pointer(
+    engine: Engine, location: Location, left: Remains, *, dry_run: bool
+) -> RepairReport:
+    """Write the pointer again; if a manifest is lost, too, to one that hides all before it."""
+    listed = await listed_files(engine.store, location)
+    await refuse_unfinished(engine, location)
+    newest = left.newest
+    above: list[Manifest] = []
+    lost, problem = None, ""
+    if newest is not None:
+        above, lost, problem = await _readable(engine, location, newest)
+    told = await _told(engine, location, above, listed, replaced_by=left.lost_on_top(()))
+    on_top = left.lost_on_top(_named_by(told.recovered))
+    problems = [left.problem, *([problem] if problem else [])]
+    problems += [left.damaged.get(job, f"the manifest of job {job} is missing") for job in on_top]
+    lost = lost or next(iter(on_top), None)
+    if lost is None and newest is not None:
+        if not dry_run:
+            await _point_to(engine, location, left, left.manifests[newest])
+        shown = [one.size for key, one in told.files.items() if key not in told.recovered]
+        return RepairReport(
+            location.url,
+            left.problem,
+            newest=newest,
+            files=len(shown),
+            bytes=sum(shown),
+            missing=told.missing,
+        )
+    repaired = _repaired(engine, location, newest, above, told)
+    if not dry_run:
+        await _point_to(engine, location, left, repaired)
+    report = _report(location, "; ".join(problems), lost, repaired, told, dry_run=dry_run)
+    return replace(report, newest=newest)
+
+
+def _named_by(keys: Collection[str]) -> set[str]:
+    """The jobs that the names of files tell."""
+    found = (job_named(key.rpartition("/")[2]) for key in keys)
+    return {job for job in found if job is not None}
+
+
+def _repaired(
+    engine: Engine, location: Location, newest: str | None, above: list[Manifest], told: _Told
+) -> Manifest:
+    settings = dict(above[0].object_settings) if above else object_settings.of_store(engine.store)
+    return Manifest(
         job_id=f"repaired-{uuid4()}",
         bucket=location.bucket,
-        destination=destination,
+        destination=location.key,
         conflict="repair",
         committed_ms=int(time.time() * 1000),
-        previous=seen[0].job_id,
+        previous=newest,
         hides="all",
-        replaced=seen[0].job_id,
-        files=tuple(files[key] for key in sorted(files)),
-        object_settings=told,
+        replaced=newest,
+        files=tuple(told.files[key] for key in sorted(told.files)),
+        object_settings=settings,
     )
-    manifest = None
-    if not dry_run:
-        await _link(engine.told(told), location, repaired, seen)
-        key = chain.manifest_key(destination, repaired.job_id)
-        manifest = Location(location.scheme, location.bucket, key).url
+
+
+def _report(
+    location: Location, problem: str, lost: str | None, repaired: Manifest, told: _Told, *, dry_run: bool
+) -> RepairReport:
+    key = chain.manifest_key(location.key, repaired.job_id)
     return RepairReport(
         location.url,
         problem,
         lost,
-        manifest,
-        files=len(files),
+        manifest=None if dry_run else Location(location.scheme, location.bucket, key).url,
+        files=len(told.files),
         bytes=repaired.size,
-        recovered=tuple(sorted(recovered)),
-        missing=tuple(sorted(missing)),
+        recovered=told.recovered,
+        missing=told.missing,
     )
 
 
-async def _readable(engine: Engine, location: Location, seen: Seen) -> tuple[list[Manifest], str | None, str]:
+async def _readable(
+    engine: Engine, location: Location, newest: str
+) -> tuple[list[Manifest], str | None, str]:
     """The manifests above the lost one, the newest first, the lost one, and what is wrong with it."""
     above: list[Manifest] = []
-    job: str | None = seen[0].job_id
+    job: str | None = newest
     manifests = chain.chain(engine.store, location.key, READING, start=job, hidden="none")
     try:
         async for one in manifests:
@@ -164,9 +236,17 @@ async def _readable(engine: Engine, location: Location, seen: Seen) -> tuple[lis
 
 
 async def _told(
-    engine: Engine, location: Location, above: list[Manifest], listed: Mapping[str, ManifestFile]
-) -> tuple[dict[str, ManifestFile], set[str], set[str]]:
-    """The files of the dataset; which of them no readable manifest names; and which are missing."""
+    engine: Engine,
+    location: Location,
+    above: list[Manifest],
+    listed: Mapping[str, ManifestFile],
+    *,
+    replaced_by: Collection[str] = (),
+) -> _Told:
+    """The files of the dataset; which of them no readable manifest names; and which are missing.
+
+    ``replaced_by``: jobs that were published after those above, of which only lists of kept files are left.
+    """
     shown: dict[str, ManifestFile] = {}
     hidden: set[str] = set()
     for one in above:
@@ -174,6 +254,8 @@ async def _told(
             if file.key not in hidden:
                 shown.setdefault(file.key, file)
         hidden.update(one.deleted)
+    gone = await _kept(engine, location, replaced_by) if replaced_by else {}
+    shown = {key: one for key, one in shown.items() if one.etag.strip('"') not in gone.get(key, ())}
     missing = await _missing(engine, location, shown, listed)
     kept = await _kept(engine, location)
     recovered = {
@@ -182,7 +264,8 @@ async def _told(
         if key not in shown and key not in hidden and file.etag.strip('"') not in kept.get(key, ())
     }
     files = {key: file for key, file in shown.items() if key not in missing}
-    return files | {key: listed[key] for key in recovered}, recovered, missing
+    files |= {key: listed[key] for key in recovered}
+    return _Told(files, tuple(sorted(recovered)), tuple(sorted(missing)))
 
 
 async def _missing(
@@ -208,13 +291,19 @@ async def _missing(
     return missing
 
 
-async def _kept(engine: Engine, location: Location) -> dict[str, set[str]]:
-    """ETags of what jobs keep, by relative keys: by the lists themselves, for the manifest may be the lost
-    one.
+async def _kept(
+    engine: Engine, location: Location, jobs: Collection[str] | None = None
+) -> dict[str, set[str]]:
+    """ETags of what jobs keep, all or some, by relative keys: by the lists themselves, for the manifest may
+    be the lost one.
     """
     store, found = engine.store, dict[str, set[str]]()
     prefix = paths.prefix_of(paths.join(location.key, MANIFESTS))
-    lists = [one.key async for one in store.list(prefix) if _KEPT.fullmatch(one.key.removeprefix(prefix))]
+    lists = [
+        one.key
+        async for one in store.list(prefix)
+        if (match := KEPT_LIST.fullmatch(one.key.removeprefix(prefix))) and (jobs is None or match[1] in jobs)
+    ]
 
     async def look(key: str) -> bool:
         raw = await store.get(key, size_max=DELETIONS_SIZE_LIMIT + 1)
@@ -229,14 +318,43 @@ async def _kept(engine: Engine, location: Location) -> dict[str, set[str]]:
 
 
 async def _link(engine: Engine, location: Location, repaired: Manifest, seen: Seen) -> None:
+    conditions = await _conditions(engine, location)
+    if not await chain.link(engine.store, conditions, location.key, repaired, seen):
+        raise _published_meanwhile(location)
+
+
+async def _point_to(engine: Engine, location: Location, left: Remains, manifest: Manifest) -> None:
+    """Write the pointer again, to a manifest; one that is not there yet is written before."""
+    engine = engine.told(manifest.object_settings)
+    store, destination = engine.store, location.key
+    conditions = await _conditions(engine, location)
+    own, entry = (
+        Register(store, chain.manifest_key(destination, manifest.job_id), conditions, lasting=True),
+        None,
+    )
+    if manifest.job_id not in left.manifests:
+        entry = await own.create(manifest.to_bytes())
+    others = sorted(left.manifests.values(), key=lambda one: one.committed_ms, reverse=True)
+    pointer = pointer_naming(manifest.job_id, others)
+    if await put_pointer(store, destination, conditions, left.entry, pointer):
+        return
+    if entry is not None:
+        with suppress(MagicError):  # nobody else names it
+            await own.remove(entry)
+    raise _published_meanwhile(location)
+
+
+async def _conditions(engine: Engine, location: Location) -> Conditions:
     conditions = await conditions_of(engine.store, paths.join(location.key, MANIFESTS))
     if not conditions.put_if_absent:
         raise UsageError(
             f"the store {engine.store.name!r} ignores conditional writes, so a repair could cut off a job "
             "that joins at the same moment; nothing was changed; use another store"
         )
-    if not await chain.link(engine.store, conditions, location.key, repaired, seen):
-        raise CommitDenied(
-            f"a job was published to {location.url} meanwhile; nothing was repaired; call again when no job "
-            "runs"
-        )
+    return conditions
+
+
+def _published_meanwhile(location: Location) -> CommitDenied:
+    return CommitDenied(
+        f"a job was published to {location.url} meanwhile; nothing was repaired; call again when no job runs"
+    )

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
-import time
 from collections.abc import Collection, Mapping
-from typing import Final
-from uuid import uuid4
 
 from magicfs.errors import FormatError, UsageError
 from magicfs.formats.manifest import Manifest
-from magicfs.formats.pointer import RUNS_KEPT, Keeping, Pointer
+from magicfs.formats.pointer import Pointer
 from magicfs.manifests import chain
-from magicfs.manifests.runs import published_runs
+from magicfs.manifests.remains import pointer_naming, read_all
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS
 from magicfs.stores import object_settings
@@ -21,8 +17,6 @@ from magicfs.stores.port import Store
 from magicfs.stores.register import Register
 
 __all__ = ["newest_of", "restore_pointer"]
-
-_FILE: Final = re.compile(r"(?P<job>.+?)(?:\.[0-9]{5,9})?\.json")
 
 
 async def restore_pointer(store: Store, destination: str, unfinished: Collection[str]) -> bool:
@@ -44,7 +38,7 @@ async def restore_pointer(store: Store, destination: str, unfinished: Collection
                 raise
         else:
             return False
-    manifests = await _all(store, destination)
+    manifests = await read_all(store, destination)
     heads = newest_of(manifests, unfinished)
     if not heads and entry is None:
         return False
@@ -52,28 +46,11 @@ async def restore_pointer(store: Store, destination: str, unfinished: Collection
         found = ", ".join(heads) or "none"
         raise UsageError(
             f"{store.bucket}/{key} is gone or malformed, and the manifests beside it do not tell which one "
-            f"is the newest (found: {found}); nothing was changed; restore it from a backup, or remove it "
-            "and publish all of the data anew by one job with conflict='replace'"
+            f"is the newest (found: {found}); nothing was changed; restore it from a backup, or run magicfs "
+            "repair, which tells what is lost"
         )
-    runs: list[tuple[str, str]] = []
-    keeping: list[Keeping] = []
-    summed = False
     below = chain.chain(store, destination, chain.READING, start=heads[0], hidden="readable", files=False)
-    async for one in below:
-        if not summed:
-            runs += [(run.run_id, run.job_id) for run in published_runs(one)]
-        summed = summed or one.conflict == chain.COMPACT
-        # Which of them have expired is not known any more; expire finds nothing of those.
-        if one.kept is not None:
-            keeping.append(Keeping(job_id=one.job_id, until_ms=one.kept.until_ms))
-    last = dict(runs[:RUNS_KEPT])
-    pointer = Pointer(
-        job_id=heads[0],
-        nonce=uuid4().hex,
-        changed_ms=int(time.time() * 1000),
-        runs=tuple(reversed(last.items())),
-        keeping=tuple(reversed(keeping)),
-    ).knowing(run for run, _ in runs)
+    pointer = pointer_naming(heads[0], [one async for one in below])
     store = object_settings.store_with(store, manifests[heads[0]].object_settings)
     conditions = await conditions_of(store, paths.join(destination, MANIFESTS))
     head = Register(store, key, conditions, lasting=True)
@@ -102,15 +79,3 @@ def newest_of(manifests: Mapping[str, Manifest], unfinished: Collection[str]) ->
         if not (waiting := set(heads).intersection(unfinished)):
             return heads
         jobs = {job: one for job, one in jobs.items() if job not in waiting}
-
-
-async def _all(store: Store, destination: str) -> dict[str, Manifest]:
-    prefix = paths.prefix_of(paths.join(destination, MANIFESTS))
-    names = [info.key.removeprefix(prefix) async for info in store.list(prefix)]
-    jobs = {match["job"] for name in names if (match := _FILE.fullmatch(name)) and "/" not in name}
-    found: dict[str, Manifest] = {}
-    for job in sorted(jobs - {chain.POINTER}):
-        manifest = await chain.read(store, destination, job, chain.READING)
-        if manifest is not None:
-            found[job] = manifest
-    return found
