@@ -13,6 +13,7 @@ import magicfs
 from magicfs.cli.main import main
 from magicfs.datasets import commit
 from magicfs.datasets.connection import open_destination
+from magicfs.datasets.drop import Order, drop_files
 from magicfs.datasets.expire import ExpireReport, expire_kept
 from magicfs.datasets.rollback import roll_back
 from magicfs.errors import CommitDenied, ObjectNotFound, UsageError
@@ -206,6 +207,40 @@ class TestKeeping:
             assert parse_period("x", text) == milliseconds
             assert period_text(milliseconds) == text
         assert period_text(1) == "1 ms"
+
+
+class TestCounting:
+    @pytest.mark.parametrize("command", ["expire", "recover"])
+    def test_what_a_dead_command_has_tried_conditions_on_goes(
+        self, scene: JobScene, command: str, monkeypatch: pytest.MonkeyPatch
+    ):
+        scene.published({"a.bin": b"1"})
+        key = f"{DEST}/_magicfs/probe-0123456789abcdef-upload"
+        scene.elsewhere(lambda engine: engine.store.create_upload(key, metadata={}))
+        call = {"expire": magicfs.expire, "recover": magicfs.recover}[command]
+        call(scene.url, filesystem=scene.filesystem)
+        assert len(scene.uploads()) == 1, "it may be at work"
+        monkeypatch.setattr("magicfs.stores.conditions.PROBES_LAST_S", -60.0)
+        call(scene.url, dry_run=True, filesystem=scene.filesystem)
+        assert len(scene.uploads()) == 1
+        call(scene.url, filesystem=scene.filesystem)
+        assert scene.uploads() == []
+
+    def test_a_file_that_went_is_not_counted_again_while_another_one_is_shown(self, scene: JobScene):
+        first = scene.published({"p=1/a.bin": b"1"}, {"p=2/b.bin": b"2"})
+        scene.published({"p=1/c.bin": b"3"}, conflict="replace", keep_replaced="1d")
+        rollback(scene, first.id)
+        magicfs.drop(scene.url, partitions="p=2", filesystem=scene.filesystem)
+        assert shown(scene) == [b"1"]
+        assert expire(scene, days=2, dry_run=True).files == 1
+        assert expire(scene, days=2).files == 1
+        assert expire(scene, days=2, dry_run=True).files == 0
+        again = expire(scene, days=2)
+        assert (again.files, again.bytes, len(again.jobs)) == (0, 0, 1)
+        magicfs.drop(scene.url, partitions="p=1", filesystem=scene.filesystem)
+        assert expire(scene, days=2).files == 1
+        assert expire(scene, days=2).jobs == ()
+        assert scene.data() == {}
 
 
 class TestRollback:
@@ -506,6 +541,30 @@ class TestDeaths:
                 break
         assert number > 15, "every request"
         assert ends == {(b"1", b"2"), (b"2", b"4")}
+
+    @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
+    def test_of_a_drop_of_what_is_promised(self, kind: Kind):
+        """It deletes nothing and brings nothing: its list of what it hides may be the first to go."""
+        ends = set()
+        for number in range(1, 60):
+            scene = JobScene(DEST)
+            first = scene.published({"p=1/a.bin": b"1", "p=2/b.bin": b"2"})
+            scene.published({"p=1/a.bin": b"3"}, conflict="replace", keep_replaced="7d")
+            rollback(scene, first.id)
+            engine, place = scene.engine(Traffic([Fault(kind, number=number)])), paths.parse_url(scene.url)
+            job, order = job_id("12345678-8a4b-4f0e-9d5a-0c1b2a3d4e5f"), Order.of(partitions="p=1")
+            done = scene.lived(lambda: drop_files(engine, place, order=order, job=job))  # noqa: B023
+            scene.recover()
+            for one in scene.recover().jobs:
+                assert (one.found, one.action) in {("open", "left"), ("prepared", "left")}, number
+                scene.recover(abort=True)
+            ends.add(tuple(shown(scene)))
+            assert shown(scene, first.id) == [b"1", b"2"], number
+            assert scene.work() == []
+            if done is not None:
+                break
+        assert number > 15, "every request"
+        assert ends == {(b"1", b"2"), (b"2",)}
 
     def test_of_an_expire_that_has_marked_what_another_job_keeps_for_longer(self):
         scene = JobScene(DEST)

@@ -377,6 +377,32 @@ def test_half_a_completion_is_finished_or_undone(tmp_path: Path, if_absent: bool
 _PLAIN = {name: getattr(os, name) for name in _OPERATIONS}
 
 
+@pytest.mark.parametrize("end", ["abort", "complete"])
+def test_what_half_an_end_has_left_goes_with_the_next_listing(tmp_path: Path, end: str) -> None:
+    def work(directory: Path) -> None:
+        with pytest.MonkeyPatch.context() as alive:
+            for name in _OPERATIONS:
+                alive.setattr(os, name, _PLAIN[name])
+            upload_id, parts = one_upload(directory)
+        found, _ = local_uploads.find(directory, KEY, upload_id)
+        assert found is not None
+        if end == "abort":
+            found.remove()
+        else:
+            found.complete(directory / KEY, sorted(parts, key=lambda one: one.number), 1, if_absent=False)
+
+    number, open_ones = 0, 0
+    for directory, at, after in cuts(work, tmp_path):
+        number += 1
+        store = LocalStore(str(directory))
+        found = asyncio.run(pending(store))
+        open_ones += bool(found)
+        left = [one for one in directory.rglob("*") if one.is_file() and UPLOADS in one.parts]
+        assert bool(found) == bool(left), (at, after)
+    assert number > 10
+    assert 0 < open_ones < number
+
+
 def test_half_an_opening_or_part_leaves_what_can_be_aborted_or_is_not_there(tmp_path: Path) -> None:
     for directory, at, after in cuts(one_upload, tmp_path):
         store = LocalStore(str(directory))

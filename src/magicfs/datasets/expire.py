@@ -10,7 +10,7 @@ files are shown: no job deletes what an earlier one has promised, so it is for a
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from typing import Any
@@ -19,17 +19,18 @@ from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.connection import on_destination, told_as_newest
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, UsageError
+from magicfs.errors import CommitDenied, ObjectNotFound, UsageError
 from magicfs.formats.deletions import OldObject
 from magicfs.formats.pointer import Keeping, Pointer
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
 from magicfs.manifests.kept import change_keeping, kept_by
+from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS
 from magicfs.protocol.job_state import CHANGES_FILES
 from magicfs.protocol.paths import Location
-from magicfs.stores.conditions import conditions_of, remove_matching
+from magicfs.stores.conditions import conditions_of, remove_matching, sweep_probes
 from magicfs.transaction.others import find_unfinished_jobs
 
 __all__ = ["ExpireReport", "expire", "expire_kept"]
@@ -99,12 +100,15 @@ async def expire_kept(
     """``expire``, on the store's loop. ``now_ms``: the time, in milliseconds since the epoch."""
     store, destination = engine.store, location.key
     now = int(time.time() * 1000) if now_ms is None else now_ms
+    if not dry_run:
+        await sweep_probes(engine.for_cleanup().store, paths.join(destination, MANIFESTS))
     seen = await chain.read_pointer(store, destination, READING)
     if seen is None or not any(_is_over(one, now) for one in seen[0].keeping):
         return _report(location, () if seen is None else seen[0].keeping)
     over = {one.job_id for one in seen[0].keeping if _is_over(one, now)}
+    begun = {one.job_id for one in seen[0].keeping if one.expires}
     if dry_run:
-        gone, _ = await _to_delete(engine, location, seen[0], over)
+        gone, _ = await _to_delete(engine, location, seen[0], over, begun)
         left = [one for one in seen[0].keeping if one.job_id not in over]
         return _report(location, left, [one for one in seen[0].keeping if one.job_id in over], gone)
     store = (await told_as_newest(engine, location)).store
@@ -123,7 +127,7 @@ async def expire_kept(
     again = await chain.read_pointer(store, destination, conditions, expected=True)
     pointer = seen[0] if again is None else again[0]
     ours = [one for one in pointer.keeping if one.expires and one.job_id in over]
-    gone, shown = await _to_delete(engine, location, pointer, {one.job_id for one in ours})
+    gone, shown = await _to_delete(engine, location, pointer, {one.job_id for one in ours}, begun)
     objects = [(one.key, one.etag) for one in gone]
     altered = await remove_matching(store, conditions, objects, engine.concurrency)
     done = {one.job_id for one in ours} - shown
@@ -150,10 +154,10 @@ async def _refuse_rollbacks(engine: Engine, location: Location) -> None:
 
 
 async def _to_delete(
-    engine: Engine, location: Location, pointer: Pointer, over: set[str]
+    engine: Engine, location: Location, pointer: Pointer, over: set[str], begun: set[str]
 ) -> tuple[list[OldObject], set[str]]:
     """What the jobs keep whose time is over, without what is shown or kept for longer; and which of the jobs
-    keep what is shown.
+    keep what is shown. Of jobs that an earlier call has ``begun`` with, without what that has deleted.
     """
     store, destination = engine.store, location.key
     kept = await kept_by(store, destination, READING, pointer.keeping)
@@ -166,7 +170,24 @@ async def _to_delete(
         if job in over:
             found |= {one.key: one for one in objects if one.key not in shown and one.key not in longer}
     again = {job for job, objects in kept.items() if any(one.key in shown for one in objects)}
-    return list(found.values()), again & over
+    doubtful = {one.key for job, objects in kept.items() if job in begun for one in objects} & found.keys()
+    gone = await _gone(engine, doubtful)
+    return [one for key, one in found.items() if key not in gone], again & over
+
+
+async def _gone(engine: Engine, keys: Collection[str]) -> set[str]:
+    """Those of some objects that are not there any more."""
+    gone: set[str] = set()
+
+    async def look(key: str) -> bool:
+        try:
+            await engine.store.head(key)
+        except ObjectNotFound:
+            gone.add(key)
+        return True
+
+    await drained(sorted(keys), look, engine.concurrency)
+    return gone
 
 
 def _report(

@@ -213,11 +213,22 @@ def _look(root: Path, directory: str, prefix: str, found: dict[str, UploadInfo])
         match = _ID.fullmatch(upload_id)
         record = _record_of(root / directory / UPLOADS / upload_id) if match else {}
         relative = _key_of(record)
-        if match is not None and not record and _died_with_the_machine(match):
+        place = root / directory / UPLOADS / upload_id
+        if match is not None and not record and (_died_with_the_machine(match) or _is_over(place)):
             with contextlib.suppress(OSError):  # others may be allowed to
-                remove(root / directory / UPLOADS / upload_id)
+                remove(place)
         if match is None or relative is None or not f"{directory}{relative}".startswith(prefix):
             continue
         key = f"{directory}{relative}"
-        if find(root, key, upload_id)[1]:
+        upload, is_open = find(root, key, upload_id)
+        if is_open:
             found[upload_id] = UploadInfo(key, upload_id, int(match[4], 16) / 1e9)
+        elif upload is not None and upload.listed == upload.directory:  # no mount that is not there now
+            # It was completed or aborted by a process that died before it had tidied up.
+            with contextlib.suppress(OSError):
+                upload.remove()
+
+
+def _is_over(place: Path) -> bool:
+    """Whether what would become the file is gone, which goes first when an upload ends."""
+    return not (place / DATA).exists()

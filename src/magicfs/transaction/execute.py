@@ -290,21 +290,22 @@ class Executor:
             if old is None:
                 old = await facts.read_deletions(self.cleaner, context, job)
             old = await past.read_back(self.cleaner, context, job, done.output, old)
+            left = await facts.read_old(self.cleaner, context, job.hidden, context.layout.destination)
         except ObjectNotFound:
             # Facts go after everything else: if the manifest is there, only cleaning up was left.
             if not await publish.republish(self.cleaner, context, conditions):
                 raise
             return
         await publish.publish_manifest(
-            *(self.cleaner, context, conditions, job, done.output, old, self._etags),
+            *(self.cleaner, context, conditions, job, done.output, old, left, self._etags),
             looked=ahead.pointer,
         )
         if job.keep_replaced_ms is not None:
             old = []  # they stay until magicfs expire
         check = partial(self.record.confirm, version)
-        left = await publish.delete_old(self.cleaner, conditions, old, done.output, check)
-        done.deleted = len(old) - len(left)
-        done.warnings += [f"{key} was written anew by somebody else and stays" for key in left]
+        altered = await publish.delete_old(self.cleaner, conditions, old, done.output, check)
+        done.deleted = len(old) - len(altered)
+        done.warnings += [f"{key} was written anew by somebody else and stays" for key in altered]
         if job.success_marker:
             self._success = await publish.write_success(self.cleaner, context, conditions, job, done.output)
         await publish.delete_parts_left(self.cleaner, context, conditions, done.output)

@@ -102,12 +102,14 @@ async def publish_manifest(
     job: JobObject,
     output: JobOutput,
     old: Sequence[OldObject],
+    left: Sequence[OldObject],
     etags: ETags,
     looked: tuple[chain.Seen | None] | None = None,
 ) -> None:
     """Write the job's manifest and move the pointer to it. Calling it again, from any process, changes
     nothing.
 
+    Of ``old`` and ``left``, which were there before the job, the first are deleted and the others are hidden.
     Extra destinations get manifests of their own before, each with the job's files there. ``etags`` are those
     of files whose completion this process saw; the others are looked at. ``looked`` is as for
     ``chain.publish``.
@@ -120,7 +122,7 @@ async def publish_manifest(
             await chain.publish(engine.store, conditions, extra.key, manifest)
     destination = context.layout.destination
     hides = _HIDES.get(job.conflict, "nothing")
-    hidden = [*old, *await facts.read_old(engine, context, job.hidden, destination)]
+    hidden = [*old, *left]
     removed = [one for one in hidden if _is_named(one.key, destination)] if hides == "keys" else []
     manifest = Manifest(
         job_id=job.job_id,
