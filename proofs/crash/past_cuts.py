@@ -5,23 +5,50 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
+from itertools import permutations
 from typing import Any, Final, get_args
 
 from magicfs.protocol.ids import JobId
 from magicfs.testing.store_faults import Fault, Kind
-from proofs.crash.past_deeds import A_AND_B, DEEDS, C, D, Deed, own_files
+from proofs.crash.past_deeds import A_AND_B, DEEDS, C, D, Deed, outcome_of, own_files
 from proofs.crash.past_scene import PastScene
 from proofs.crash.patching import patched
 from proofs.crash.processes import Outcome
-from proofs.crash.wrong_past import PAST_MUTANTS, Other, WrongPast
+from proofs.crash.wrong_past import PAST_MUTANTS, Meeting, Other, WrongPast
 
-__all__ = ["MODELS", "PastTally", "beside", "cut_past", "cuts", "hunt_past", "past_units", "work_past"]
+__all__ = [
+    "MODELS",
+    "PAST_MEETINGS",
+    "PastTally",
+    "beside",
+    "cut_past",
+    "cuts",
+    "hunt_past",
+    "past_units",
+    "work_past",
+]
 
 MODELS: Final = ("full", "local")
 """A store with If-Match, and one without."""
 _DELETES: Final = "delete_all_matching"
 _WISHES: Final = ("forward", "back", "again")
-_DEEDS: Final[dict[Other, Deed]] = {"replace": "keep", "rollback": "rollback that keeps"}
+_DEEDS: Final[dict[Other, Deed]] = {
+    "expire": "expire",
+    "replace": "keep",
+    "rollback": "rollback that keeps",
+    "drop": "drop",
+    "rewrite": "rewrite",
+}
+PAST_MEETINGS: Final[tuple[Meeting, ...]] = (
+    *(("rollback", other) for other in get_args(Other)),
+    *(("drop", other) for other in ("append", "replace", "rollback", "expire", "recover")),
+    *(
+        ("rewrite", other)
+        for other in ("append", "replace", "rollback", "drop", "expire", "compact", "recover")
+    ),
+)
+"""Who meets whom."""
+_HARMLESS: Final = ("compact", "tag", "recover")
 _STARTS: Final = 160  # turns of the loop after which the other one begins, at most
 _OTHER: Final = JobId("0000000e-8a4b-4f0e-9d5a-0c1b2a3d4e5f")
 
@@ -69,7 +96,7 @@ def past_units(*, quick: bool) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """What is to be tried, in units of work for ``work_past``."""
     for model in MODELS:
         yield from (("past", ("cuts", model, deed, 11 if quick else 1)) for deed in DEEDS)
-    yield from (("past", ("beside", other, 20 if quick else 1000)) for other in get_args(Other))
+    yield from (("past", ("beside", *both, 20 if quick else 1000)) for both in PAST_MEETINGS)
     yield from (("past", ("mutant", wrong)) for wrong in PAST_MUTANTS)
 
 
@@ -81,8 +108,8 @@ def work_past(kind: str, *what: Any) -> PastTally:
     if kind == "mutant":
         (wrong,) = what
         return PastTally(mutants=1, missed=[] if hunt_past(wrong) else [wrong.name])
-    other, seeds = what
-    begun = PastScene.begin("full", "rollback")
+    deed, other, seeds = what
+    begun = PastScene.begin("full", deed)
     found = [one for seed in range(seeds) for one in beside(begun, other, seed)]
     return PastTally(beside=seeds, findings=found)
 
@@ -130,7 +157,7 @@ def cuts(tally: PastTally, whole: PastScene, step: int, *, pairs: bool) -> Itera
 
 
 def beside(begun: PastScene, other: Other, seed: int) -> list[str]:
-    """A rollback to files whose time is over, and somebody else at once, in an order that the seed draws.
+    """What ``begun`` is about, and somebody else at once, in an order that the seed draws.
 
     Returns what was seen that must not be: a file that is shown and gone, or one that is gone before its
     time; somebody who was told that all was done, and it is not; something that is left.
@@ -140,7 +167,7 @@ def beside(begun: PastScene, other: Other, seed: int) -> list[str]:
     # Every third time the other one stands still before it deletes.
     stands = Fault(Kind.DELAY, actor="the other", operation=_DELETES, times=None, seconds=60.0)
     one.watch(*([stands] if seed % 3 == 2 else []))
-    two = one.beside(_OTHER, _DEEDS.get(other, "expire"))
+    two = one.beside(_OTHER, _DEEDS.get(other, "keep"))
 
     async def both() -> tuple[Outcome, Outcome]:
         async def first() -> Outcome:
@@ -169,7 +196,10 @@ def beside(begun: PastScene, other: Other, seed: int) -> list[str]:
     done = [outcome.error is None and not outcome.died for outcome in outcomes]
     problems = [f"ended with {each.error!r}" for each in outcomes if each.surprising]
     problems += [*_ended(one, other, done), *one.violations, *two.violations]
-    return [f"{begun.model} beside {other}, seed {seed}, {done}: {each}" for each in dict.fromkeys(problems)]
+    return [
+        f"{begun.model} {begun.deed} beside {other}, seed {seed}, {done}: {each}"
+        for each in dict.fromkeys(problems)
+    ]
 
 
 async def _turns(count: int) -> None:
@@ -180,21 +210,40 @@ async def _turns(count: int) -> None:
 def _ended(scene: PastScene, other: Other, done: list[bool]) -> Iterator[str]:
     _, shown = scene.view()
     first, second = done
-    added = own_files(_OTHER) if second and other in {"append", "replace"} else frozenset()
-    right = [A_AND_B if first else D]
-    match other:
-        case "append":
-            right = [one | added for one in right] + ([A_AND_B] if first and second else [])
-        case "replace" if second:
-            right = [added, A_AND_B] if first else [added]
-        case "rollback" if second:
-            right = [C, A_AND_B] if first else [C]
-        case _ if not second and other in {"compact", "tag", "recover"}:
-            yield f"{other} was refused"
-    if shown not in right:
+    if other in _HARMLESS and not second:
+        yield f"{other} was refused"
+    if other in _HARMLESS and not first:
+        yield f"the {scene.deed} was refused"
+    if shown not in _one_after_the_other(scene, other, done):
         yield f"readers of manifests see {sorted(shown)}"
-    if other in {"compact", "tag", "recover"} and not first:
-        yield "the rollback was refused"
+
+
+def _one_after_the_other(scene: PastScene, other: Other, done: list[bool]) -> set[frozenset[str]]:
+    """What readers may see afterwards: what they would if those who succeeded had done so in turn."""
+    both: list[tuple[Deed | Other, JobId]] = [(scene.deed, scene.job), (other, _OTHER)]
+    found = set()
+    for order in permutations([one for one, succeeded in zip(both, done, strict=True) if succeeded]):
+        shown = D
+        for deed, job in order:
+            shown = _after(deed, job, shown)
+        found.add(shown)
+    return found
+
+
+def _after(deed: Deed | Other, job: JobId, shown: frozenset[str]) -> frozenset[str]:
+    """What is shown after a deed."""
+    match deed:
+        case "append":
+            return shown | own_files(job)
+        case "replace" | "keep" | "rewrite" | "rewrite that keeps":
+            return own_files(job)
+        case "compact" | "tag" | "recover" | "expire":
+            return shown
+        case "rollback" if job == _OTHER:
+            return C
+        case "drop":
+            return outcome_of(deed, job, shown)
+    return A_AND_B
 
 
 def hunt_past(wrong: WrongPast, seeds: int = 400) -> list[str]:
@@ -210,9 +259,9 @@ def hunt_past(wrong: WrongPast, seeds: int = 400) -> list[str]:
             for _ in cuts(tally, whole, 1, pairs=True):
                 if tally.findings:
                     return tally.findings
-        for other in wrong.beside:
+        for deed, other in wrong.beside:
             with sound():
-                whole = PastScene.begin("full", "rollback")
+                whole = PastScene.begin("full", deed)
             for seed in range(seeds):
                 if found := beside(whole, other, seed):
                     return found

@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Self
 
 from magicfs import datasets
 from magicfs.committers import registry
 from magicfs.datasets.abort import abort_job
 from magicfs.datasets.compact import compact_chain
+from magicfs.datasets.drop import DropReport, Order, drop_files
 from magicfs.datasets.expire import ExpireReport, expire_kept
+from magicfs.datasets.read import current_view, shown_files
 from magicfs.datasets.rollback import roll_back
 from magicfs.datasets.tags import set_tag
 from magicfs.errors import CommitDenied, UsageError
@@ -26,6 +29,7 @@ from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
 from magicfs.report import JobReport
+from magicfs.tables.rewrite import begun, committed, the_same
 from magicfs.testing import virtual_time
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
@@ -36,12 +40,14 @@ from proofs.crash.past_deeds import (
     A_AND_B,
     AFTER_ROLLBACK,
     DAY_MS,
+    DROPS,
     EXPIRES,
     FIRST,
     FOURTH,
     JOBS,
     KEEPS,
     NEIGHBOURS,
+    PARTITION,
     PLACE,
     ROLLBACKS,
     SHOWN_AGAIN,
@@ -262,7 +268,7 @@ class PastScene:
         process = self.process(name)
         return await process.play(self.program(process))
 
-    def program(self, process: Process) -> Coroutine[Any, Any, JobReport | ExpireReport | None]:
+    def program(self, process: Process) -> Coroutine[Any, Any, JobReport | ExpireReport | DropReport | None]:
         """What is done, as a process does it; a second call is the same call again."""
         match self.deed:
             case "rollback" | "rollback to what is marked":
@@ -277,6 +283,27 @@ class PastScene:
                 return self.publish(process, self.job, "replace", ("p=0/x.bin",), keep_days=7)
             case "unmarked":
                 return self.publish(process, self.job, "replace", ("p=0/x.bin",), success_marker=False)
+            case "drop" | "drop what is promised":
+                order = Order.of(partitions=PARTITION)
+                return drop_files(process.engine, PLACE, order=order, run_id="the drop", job=self.job)
+            case "rewrite":
+                return self._rewrite(process, None)
+            case "rewrite that keeps":
+                return self._rewrite(process, 7 * DAY_MS)
+
+    async def _rewrite(self, process: Process, keep_replaced_ms: int | None) -> JobReport:
+        """What is shown becomes one file, as ``magicfs.rewrite`` does it."""
+        old = shown_files(PLACE, await current_view(process.engine, PLACE))
+        context = replace(
+            self._context(self.job, "append"), conflict="rewrite", keep_replaced_ms=keep_replaced_ms
+        )
+        transaction, driver = await begun(process.engine, PLACE, context)
+        committer = registry.make("magic", context, process.engine)
+        task = ids.task_id(0)
+        attempt = ids.attempt_id(task, "1")
+        await write_attempt(process, context, attempt, ("p=0/x.bin",))
+        commit = await committer.commit_task(task, attempt)
+        return await committed(transaction, driver, commit, partial(the_same, PLACE, old))
 
     def _roll_back(self, process: Process, to: JobId, keep: int | None) -> Coroutine[Any, Any, JobReport]:
         how = {"keep_replaced_ms": keep, "run_id": "the rollback", "job": self.job}
@@ -301,13 +328,8 @@ class PastScene:
         success_marker: bool = True,
     ) -> JobReport:
         """A job of one task, in one process."""
-        context = JobContext(
-            url=PLACE.url,
-            layout=WorkLayout(DESTINATION, job),
-            conflict=conflict,
-            unique_names=True,
-            tracking="store",
-            etag_format=DEFAULT_ETAG_FORMAT,
+        context = replace(
+            self._context(job, conflict),
             keep_replaced_ms=keep_days * DAY_MS or None,
             success_marker=success_marker,
         )
@@ -319,6 +341,16 @@ class PastScene:
         commit = await committer.commit_task(task, attempt)
         return await committer.commit_job([commit], setup.driver)
 
+    def _context(self, job: JobId, conflict: Conflict) -> JobContext:
+        return JobContext(
+            url=PLACE.url,
+            layout=WorkLayout(DESTINATION, job),
+            conflict=conflict,
+            unique_names=True,
+            tracking="store",
+            etag_format=DEFAULT_ETAG_FORMAT,
+        )
+
     @property
     def name(self) -> str:
         """What is done, for people."""
@@ -327,7 +359,7 @@ class PastScene:
     @property
     def is_call(self) -> bool:
         """Whether it is one call, which can be made again."""
-        return self.deed in {*EXPIRES, *ROLLBACKS}
+        return self.deed in {*EXPIRES, *ROLLBACKS, *DROPS}
 
     def beside(self, job: JobId, deed: Deed) -> Self:
         """Another one who does something in the same world at once."""

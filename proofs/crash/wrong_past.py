@@ -7,10 +7,12 @@ from typing import Final, Literal
 
 from proofs.crash.past_deeds import Deed
 
-Other = Literal["expire", "append", "replace", "rollback", "compact", "tag", "recover"]
-"""Who meets a rollback that leads to files whose time is over."""
+Other = Literal["expire", "append", "replace", "rollback", "drop", "rewrite", "compact", "tag", "recover"]
+"""Who meets a rollback that leads to files whose time is over, a drop, or a rewrite."""
+Meeting = tuple[Deed, Other]
+"""Who meets whom."""
 
-__all__ = ["PAST_MUTANTS", "Other", "WrongPast"]
+__all__ = ["PAST_MUTANTS", "Meeting", "Other", "WrongPast"]
 
 _PAST: Final = "magicfs.transaction.past"
 _EXPIRE: Final = "magicfs.datasets.expire"
@@ -27,7 +29,7 @@ class WrongPast:
         line: What it says.
         instead: What it says instead.
         deeds: What is cut to notice it.
-        beside: Who is beside a rollback to notice it.
+        beside: Who is beside whom to notice it.
     """
 
     name: str
@@ -35,7 +37,7 @@ class WrongPast:
     line: str
     instead: str
     deeds: tuple[Deed, ...] = ()
-    beside: tuple[Other, ...] = ()
+    beside: tuple[Meeting, ...] = ()
 
 
 PAST_MUTANTS: Final = (
@@ -63,7 +65,7 @@ PAST_MUTANTS: Final = (
     WrongPast(
         "a manifest hides only what is deleted",
         "magicfs.transaction.publish",
-        "hidden = [*old, *await facts.read_old(engine, context, job.hidden, destination)]",
+        "hidden = [*old, *left]",
         "hidden = [*old]",
         ("partitions",),
     ),
@@ -72,7 +74,7 @@ PAST_MUTANTS: Final = (
         _PAST,
         "if lost := [key for key in restored if paths.join(destination, key) in going and key not in shown]:",
         "if lost := []:",
-        beside=("expire",),
+        beside=(("rollback", "expire"),),
     ),
     WrongPast(
         "a rollback is refused what another job keeps for longer",
@@ -115,14 +117,14 @@ PAST_MUTANTS: Final = (
         "shown = set() if view is None else {paths.join(destination, key) for key in view.files}",
         "shown = set()",
         ("expire what is shown",),
-        ("expire",),
+        (("rollback", "expire"),),
     ),
     WrongPast(
         "an expiry looks for no rollback",
         _EXPIRE,
         "await _refuse_rollbacks(engine, location)",
         "pass",
-        beside=("expire",),
+        beside=(("rollback", "expire"),),
     ),
     WrongPast(
         "an expiry marks nothing",
@@ -130,7 +132,7 @@ PAST_MUTANTS: Final = (
         "return replace(one, expires=True) if one.job_id in over else one",
         "return one",
         ("expire",),
-        ("expire",),
+        (("rollback", "expire"),),
     ),
     WrongPast(
         "an expiry forgets who keeps before it deletes",
@@ -167,6 +169,48 @@ PAST_MUTANTS: Final = (
         "keep_replaced_ms=keep_replaced_ms,",
         "keep_replaced_ms=None,",
         ("rollback that keeps",),
+    ),
+    WrongPast(
+        "a drop forgets its run",
+        "magicfs.datasets.drop",
+        "run_id=run_id,",
+        "run_id=None,",
+        ("drop",),
+    ),
+    WrongPast(
+        "a rewrite replaces what another job has put in the place of what was read",
+        "magicfs.tables.rewrite",
+        "if gone:",
+        "if False:",
+        beside=(("rewrite", "replace"), ("rewrite", "rollback")),
+    ),
+    WrongPast(
+        "a rewrite does not name what it replaces",
+        "magicfs.transaction.publish",
+        'removed = [one for one in hidden if _is_named(one.key, destination)] if hides == "keys" else []',
+        "removed = []",
+        ("rewrite", "drop"),
+    ),
+    WrongPast(
+        "what is dropped and kept by another job is shown still",
+        "magicfs.transaction.publish",
+        "hidden = [*old, *left]",
+        "hidden = [*old]",
+        ("drop what is promised",),
+    ),
+    WrongPast(
+        "what is rewritten is not deleted",
+        "magicfs.transaction.removal",
+        "found.deleted, found.hidden = there, []",
+        "found.deleted, found.hidden = [], []",
+        ("rewrite",),
+    ),
+    WrongPast(
+        "a job that removes files looks for no other",
+        "magicfs.transaction.prepare",
+        "rivals = conflicting(others, context.job, partitions)",
+        "rivals = conflicting(others, context.job, partitions) if context.conflict == 'replace' else []",
+        beside=(("rewrite", "replace"), ("drop", "rollback"), ("rewrite", "drop")),
     ),
 )
 """Wrong lines, each in what only this room of proofs tries."""

@@ -1,7 +1,8 @@
-"""Rollback and expire as a model of its own: every interleaving of their requests, and every death.
+"""Rollback, rewrite, drop and expire as a model of its own: each interleaving of their requests, each death.
 
 The destination shows ``new``. An earlier job keeps ``old``, whose time is over, another one keeps ``held``,
-whose time is not. A rollback shows ``old`` again, an expiry deletes it, a job replaces what is shown. An
+whose time is not. A rollback shows ``old`` again, an expiry deletes it, a job replaces what is shown, another
+one adds ``added``. A rewrite puts ``larger``, with the same rows, in the place of ``new``, a drop nothing. An
 executor is at one request of its program, and may die before each: so at every state all of them are taken
 for dead, what a recovery and then an expiry do is done, and the end is looked at, too.
 """
@@ -21,7 +22,12 @@ OLD, NEW, HELD = "old", "new", "held"
 _KEEPS: Final = MappingProxyType({"J2": OLD, "J3": HELD})
 """What each of the earlier jobs keeps."""
 _OVER: Final = "J2"
-_BRINGS: Final = MappingProxyType({"rollback": OLD, "replace": "newer"})
+LARGER, ADDED = "larger", "added"
+_BRINGS: Final = MappingProxyType(
+    {"rollback": OLD, "replace": "newer", "rewrite": LARGER, "drop": "", "append": ADDED}
+)
+_NAMES: Final = ("rewrite", "drop")
+"""Jobs that name the files that they replace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,9 @@ class PastRules:
         look_whether_there: A rollback that has announced itself looks whether its files are there.
         leave_kept: A job leaves what an earlier one keeps.
         link_keeps: Who moves the pointer to its manifest leaves in it who keeps files.
+        same_files: A rewrite replaces only files that are shown when it commits.
+        leave_added: A job that names the files that it replaces hides no others.
+        delete_named: Nor does it delete others.
     """
 
     mark_first: bool = True
@@ -55,6 +64,9 @@ class PastRules:
     look_whether_there: bool = True
     leave_kept: bool = True
     link_keeps: bool = True
+    same_files: bool = True
+    leave_added: bool = True
+    delete_named: bool = True
 
 
 class Pointer(NamedTuple):
@@ -105,6 +117,11 @@ PAST_SCENES: Final = MappingProxyType(
         "replace and expire": ("replace", "expire"),
         "rollback and replace": ("rollback", "replace"),
         "rollback, replace and expire": ("rollback", "replace", "expire"),
+        "rewrite and replace": ("rewrite", "replace"),
+        "rewrite and append": ("rewrite", "append"),
+        "rewrite, rollback and expire": ("rewrite", "rollback", "expire"),
+        "drop and append": ("drop", "append"),
+        "drop, rewrite and replace": ("drop", "rewrite", "replace"),
     }
 )
 """Who is there."""
@@ -123,6 +140,9 @@ PAST_BREAKS: Final = MappingProxyType(
         "look_whether_there": "rollback and expire",
         "leave_kept": "replace and expire",
         "link_keeps": "rollback and expire",
+        "same_files": "rewrite and replace",
+        "leave_added": "drop and append",
+        "delete_named": "rewrite and append",
     }
 )
 """For every rule a scene that goes wrong without it."""
@@ -142,13 +162,33 @@ def _stop(world: World, me: Actor) -> _Next:
     return world, Actor(me.role, "stopped")
 
 
-# -- a job: a rollback, or one that replaces -----------------------------------------------------------
+# -- a job: a rollback, one that replaces, one that names what it replaces -----------------------------
+
+
+@_move
+def _rewrite_read(world: World, me: Actor, _: PastRules) -> _Next:
+    """Read the files that are shown, to put them together."""
+    return (world, me._replace(at="job-read")) if NEW in world.pointer.shown else _stop(world, me)
+
+
+@_move
+def _append_commit(world: World, me: Actor, _: PastRules) -> _Next:
+    """One that only adds commits without announcing itself."""
+    jobs = world.jobs | {Job(me.role, "completed")}
+    return world._replace(jobs=jobs, files=world.files | {ADDED}), me._replace(at="job-link-read")
 
 
 @_move
 def _job_read(world: World, me: Actor, rules: PastRules) -> _Next:
     """Read the pointer, and what is to be replaced."""
     pointer = world.pointer
+    if me.role in _NAMES:
+        if NEW not in pointer.shown and (me.role == "drop" or rules.same_files):
+            return _stop(world, me)
+        deletes = (
+            frozenset({NEW}) if rules.delete_named else pointer.shown | world.files - set(_KEEPS.values())
+        )
+        return world, me._replace(at="job-announce", seen=pointer, gone=deletes)
     marked = {_KEEPS[one] for one in pointer.marked} - pointer.shown
     if me.role == "rollback" and rules.see_mark and OLD in marked:
         return _stop(world, me)
@@ -167,7 +207,7 @@ def _job_announce(world: World, me: Actor, rules: PastRules) -> _Next:
 @_move
 def _job_look(world: World, me: Actor, _: PastRules) -> _Next:
     """Look for other jobs that replace."""
-    if any(one.role != me.role for one in world.jobs):
+    if any(one.role not in {me.role, "append"} for one in world.jobs):
         return world, me._replace(at="job-back-out")
     return world, me._replace(at="job-look-again")
 
@@ -198,7 +238,8 @@ def _job_back_out(world: World, me: Actor, _: PastRules) -> _Next:
 def _job_commit(world: World, me: Actor, _: PastRules) -> _Next:
     """The commit point; what the job brings is there."""
     jobs = frozenset(one for one in world.jobs if one.role != me.role)
-    files = world.files if me.role == "rollback" else world.files | {_BRINGS[me.role]}
+    brings = {_BRINGS[me.role]} - {""}
+    files = world.files if me.role == "rollback" else world.files | brings
     new = world._replace(jobs=jobs | {Job(me.role, "completed", me.gone)}, files=files)
     return new, me._replace(at="job-link-read")
 
@@ -220,8 +261,20 @@ def _linked(world: World, role: str, rules: PastRules) -> World:
     keeping, marked = world.pointer.keeping, world.pointer.marked
     if not rules.link_keeps:
         keeping = marked = frozenset()
-    moved = world.pointer.moved(shown=frozenset({_BRINGS[role]}), keeping=keeping, marked=marked)
-    return world._replace(pointer=moved)
+    shown = frozenset({_BRINGS[role]} - {""})
+    if role == "append":
+        shown |= world.pointer.shown
+    elif role in _NAMES and rules.leave_added:
+        shown |= world.pointer.shown - {NEW}
+    return world._replace(pointer=world.pointer.moved(shown=shown, keeping=keeping, marked=marked))
+
+
+def _is_linked(world: World, role: str) -> bool:
+    if role == "drop":
+        return NEW not in world.pointer.shown
+    if role in {"rewrite", "append"}:
+        return _BRINGS[role] in world.pointer.shown
+    return world.pointer.shown >= {_BRINGS[role]}
 
 
 @_move
@@ -297,7 +350,7 @@ def _expire_forget(world: World, me: Actor, rules: PastRules) -> _Next:
 
 def _begin(roles: tuple[str, ...]) -> World:
     pointer = Pointer(frozenset({NEW}), frozenset(_KEEPS), frozenset(), 0)
-    first = {"expire": "expire-read"}
+    first = {"expire": "expire-read", "rewrite": "rewrite-read", "append": "append-commit"}
     actors = tuple(Actor(role, first.get(role, "job-read")) for role in roles)
     return World(frozenset({OLD, NEW, HELD}), pointer, frozenset(), actors)
 
@@ -307,6 +360,8 @@ def _wrong(world: World) -> str | None:
         return f"readers miss {sorted(missing)}"
     if HELD not in world.files:
         return "a file is gone before its time"
+    if LARGER in world.pointer.shown and world.pointer.shown - {LARGER, ADDED}:
+        return "readers see rows again that another job has replaced"
     return None
 
 
@@ -314,7 +369,7 @@ def _settled(world: World, rules: PastRules) -> World:
     """All executors are dead: a recovery ends their jobs, and then an expiry runs."""
     for one in sorted(world.jobs):
         if one.state == "completed":
-            if world.pointer.shown != {_BRINGS[one.role]}:
+            if not _is_linked(world, one.role):
                 world = _linked(world, one.role, rules)
             world = world._replace(files=world.files - one.deletes)
     world = world._replace(jobs=frozenset(), actors=(Actor("expire", "expire-read"),))

@@ -82,7 +82,10 @@ class Campaign:
             self._play(turn)
             if self._turns % _TELL_EVERY == 0:
                 self._say(f"{self.publications} publications, {self.kills} kills, {self.wrong} wrong")
+        said = len(self._judge.said)
         self._judge.check_past(self._ledger.states)
+        for text in self._judge.said[said:]:
+            self._say(f"in the end: {text}")
         last = max(self._ledger.promised.values(), default=0) / 1000
         time.sleep(max(last - time.time(), 0))
         self._play(Turn(self._turns, (Deed("expire", "the last"),)))

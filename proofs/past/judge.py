@@ -13,12 +13,13 @@ from typing import Any, Final
 import magicfs
 from magicfs.errors import MagicError, ObjectNotFound
 from magicfs.formats.manifest import Manifest
+from proofs.past.content import rows_in
 from proofs.past.ledger import Files, Ledger, State, day_of
 from proofs.past.orders import PUBLISHES, Deed
 from proofs.past.places import Place
 from proofs.past.readers import Held, Onlookers, dataset_of, rows_of
 from proofs.past.turns import FINE, Done
-from proofs.past.victim import DENIED, HEADER
+from proofs.past.victim import DENIED
 
 __all__ = ["WRONG", "Judge"]
 
@@ -83,6 +84,8 @@ class Judge:
 
     def _note_publications(self, done: list[Done]) -> None:
         by_run = {one.deed.run_id: one for one in done if one.deed.kind in PUBLISHES}
+        rewrite = next((one.deed.run_id for one in done if one.deed.kind == "rewrite"), "")
+        shown = self.ledger.shown
         known = {one.job_id for one in self.ledger.states}
         history = self._history()
         new = [one for one in history if one.job_id not in known]
@@ -92,14 +95,24 @@ class Judge:
             self.wrong("lost_publications", "the history is not what it was")
         beside: Files = {}
         for one in reversed(new):
-            ours = by_run.pop(one.run_id or "", None)
+            run = rewrite if one.conflict == "rewrite" else one.run_id  # a rewrite has none
+            ours = by_run.pop(run or "", None)
             if ours is None:
                 self.wrong("lost_publications", f"nobody has published {one.run_id}, or twice: {one}")
                 continue
             beside = {**beside, **self._add(one, ours, beside)}
         for left in by_run.values():
-            if left.status == FINE:
+            if left.status == FINE and not self._may_do_nothing(left.deed, done, shown):
                 self.wrong("lost_publications", f"{left.deed} said it was published")
+
+    def _may_do_nothing(self, deed: Deed, done: list[Done], shown: Files) -> bool:
+        """Whether a process may end well and publish nothing, as there was nothing to do."""
+        if deed.kind not in {"drop", "rewrite"}:
+            return False
+        days = Counter(map(day_of, shown))
+        nothing = deed.day not in days if deed.kind == "drop" else max(days.values(), default=0) < 2
+        self.figures["nothing_to_do"] += 1
+        return nothing or len(done) > 1
 
     def _add(self, one: magicfs.Publication, done: Done, beside: Files) -> Files:
         """Note a publication; returns the files that it has brought. ``beside``: those that came at once."""
@@ -114,15 +127,20 @@ class Judge:
         elif until is not None:
             self.wrong("kept_too_long", f"{deed} promises until {one.kept_until}")
         manifest = magicfs.read_manifest(self.place.url, one.job_id, storage_options=self.place.options)
-        own = self._brought(one, deed, manifest)
+        own = self._brought(one, deed, manifest, beside)
         files = {**self._spared(deed, manifest, beside), **own}
-        state = State(one.job_id, deed.run_id, one.published, files, keeps=deed.keep_s is not None)
+        state = State(one.job_id, one.run_id or "", one.published, files, keeps=deed.keep_s is not None)
         self.ledger.add(state, None if until is None else int(until))
         self.figures[f"published_{deed.kind}"] += 1
         return own
 
-    def _brought(self, one: magicfs.Publication, deed: Deed, manifest: Manifest) -> Files:
+    def _brought(self, one: magicfs.Publication, deed: Deed, manifest: Manifest, beside: Files) -> Files:
         """The files of a job: of its manifest only the names are taken, the rows are the order's."""
+        if deed.kind == "drop":
+            self._check_dropped(deed, manifest, beside)
+            return {}
+        if deed.kind == "rewrite":
+            return self._put_together(manifest)
         if deed.kind == "rollback":
             if one.restores != deed.target:
                 self.wrong("lost_publications", f"{deed} restores {one.restores}")
@@ -132,11 +150,34 @@ class Judge:
             self.wrong("lost_publications", f"{deed} has published {sorted(own)}")
         return own
 
+    def _check_dropped(self, deed: Deed, manifest: Manifest, beside: Files) -> None:
+        """It takes away what was shown of its day, whether or not it saw what came at once."""
+        of_day = {name for name in self.ledger.shown if day_of(name) == deed.day}
+        gone = set(manifest.deleted)
+        if manifest.files or not of_day - beside.keys() <= gone <= of_day:
+            self.wrong("lost_publications", f"{deed} of {sorted(of_day)} has dropped {sorted(gone)}")
+
+    def _put_together(self, manifest: Manifest) -> Files:
+        """The files of a rewrite: all rows of those of a day that it replaces, in the order of names."""
+        shown, gone = self.ledger.shown, sorted(manifest.deleted)
+        new = {day_of(file.key): file.key for file in manifest.files}
+        days = Counter(map(day_of, gone))
+        if len(new) != len(manifest.files) or new.keys() != days.keys() or min(days.values()) < 2:
+            self.wrong("lost_publications", f"a rewrite has made {sorted(new.values())} of {gone}")
+        if others := [name for name in gone if name not in shown]:
+            self.wrong("lost_publications", f"a rewrite has replaced {others}, which nobody showed")
+        return {
+            name: tuple(row for one in gone if day_of(one) == day for row in shown.get(one, ()))
+            for day, name in new.items()
+        }
+
     def _spared(self, deed: Deed, manifest: Manifest, beside: Files) -> Files:
         """What of the state before is visible still; whether a job saw what came at once, it says itself."""
         old = self.ledger.shown
         if deed.kind == "append":
             return old
+        if deed.kind in {"drop", "rewrite"}:
+            return {name: old[name] for name in old if name not in manifest.deleted}
         if deed.kind == "replace_partitions":
             unseen = beside.keys() - set(manifest.deleted)
             return {name: old[name] for name in old if name in unseen or day_of(name) not in deed.rows}
@@ -150,8 +191,13 @@ class Judge:
         """Whether a process that was not killed ended as it may."""
         if one.status in {None, FINE}:
             return
-        if one.status == DENIED and len(done) > 1:
+        rewrites = one.deed.kind == "rewrite"
+        if one.status == DENIED and (len(done) > 1 or (rewrites and one.killed)):
+            # A rewrite has no run: where a first one died, a second one does not end it.
             self.figures["denied"] += 1
+            return
+        if one.status == _NOT_FOUND and rewrites and len(done) > 1:
+            self.figures["rewrites_refused"] += 1  # the other has deleted what it read
             return
         if one.status == _NOT_FOUND and one.deed.kind == "rollback":
             files = self.ledger.state(one.deed.target).files.keys()
@@ -240,8 +286,8 @@ class Judge:
         for name in [one for one in self.ledger.promised if one not in self.names]:
             del self.ledger.promised[name]
         for name in self.draw.sample(sorted(self.names), min(5, len(self.names))):
-            body = (HEADER + "".join(f"{row}\n" for row in known.get(name, ()))).encode()
-            if self.place.read(name) != body:
+            body = self.place.read(name)
+            if body is None or rows_in(body) != known.get(name, ()):
                 self.wrong("wrong_now", f"{name} holds something else")
         self._check_now()
         for name in self.place.all_names():
@@ -305,7 +351,7 @@ class Judge:
 
     def _name_of(self, state: State) -> tuple[str, Any]:
         tags = [tag for tag, job in self.ledger.tags.items() if job == state.job_id]
-        kinds = ["time", "job", "run", *(["tag"] * 3 if tags else [])]
+        kinds = ["time", "job", *(["run"] if state.run_id else []), *(["tag"] * 3 if tags else [])]
         kind = self.draw.choice(kinds)
         names = {"time": state.published, "job": f"job:{state.job_id}", "run": f"run:{state.run_id}"}
         return kind, names.get(kind) or f"tag:{tags[0]}"

@@ -21,7 +21,7 @@ class State:
 
     Attributes:
         job_id: The job.
-        run_id: Its run.
+        run_id: Its run; empty if it has none.
         published: When, as the history says.
         files: All that is visible.
         keeps: Whether the job kept what it replaced.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
-from proofs.past.ledger import Files, Ledger, State
+from proofs.past.ledger import Files, Ledger, State, day_of
 
 __all__ = ["KINDS", "PUBLISHES", "Deed", "Drawing", "Turn"]
 
@@ -18,6 +18,8 @@ KINDS: Final = MappingProxyType(
         "replace": 18,
         "replace_partitions": 15,
         "rollback": 22,
+        "drop": 6,
+        "rewrite": 12,
         "expire": 13,
         "compact": 5,
         "tag": 7,
@@ -25,9 +27,10 @@ KINDS: Final = MappingProxyType(
 )
 """What is done, and how often in comparison."""
 
-PUBLISHES: Final = ("append", "replace", "replace_partitions", "rollback")
+PUBLISHES: Final = ("append", "replace", "replace_partitions", "rollback", "drop", "rewrite")
 """What adds a publication."""
 _TAGS: Final = ("gold", "month-end", "v1.0_final")
+_NOT_TWICE: Final = (["tag", "tag"], ["compact", "compact"], ["rewrite", "rewrite"])
 _DAYS: Final = 5
 _FILES_MAX: Final = 25
 _PAIRS: Final = 0.35
@@ -44,6 +47,7 @@ class Deed:
         run_id: Of the job, if it is one; different for every deed.
         keep_s: For how long a job keeps what it replaces.
         rows: What a job brings, by day.
+        day: What a drop takes away.
         target: The job that a rollback leads to, or that a tag shall name.
         named: How a command is told the target.
         tag: The tag.
@@ -55,6 +59,7 @@ class Deed:
     run_id: str
     keep_s: int | None = None
     rows: Files = field(default_factory=dict)
+    day: str = ""
     target: str = ""
     named: str = ""
     tag: str = ""
@@ -100,7 +105,7 @@ class Drawing:
         kinds = self._draw.choices(list(KINDS), list(KINDS.values()), k=2)
         if len(ledger.shown) > _FILES_MAX:
             kinds[0] = "replace"
-        if self._draw.random() > _PAIRS or kinds in (["tag", "tag"], ["compact", "compact"]):
+        if self._draw.random() > _PAIRS or kinds in _NOT_TWICE:
             kinds = kinds[:1]
         deeds = [
             self._killed(self._deed(kind, f"run {number}.{place}", ledger, names))
@@ -113,6 +118,10 @@ class Drawing:
         assert self._only is not None
         if number % 2:
             kind = self._draw.choice(("replace", "replace", "replace_partitions", "append"))
+            if self._only == "rewrite":  # it needs two files in a directory
+                return Turn(
+                    number, (Deed("append", f"run {number}", rows=self._rows(f"run {number}", _DAYS)),)
+                )
             return Turn(number, (self._deed(kind, f"run {number}", ledger, names, keeps=True),))
         deed = self._deed(self._only, f"run {number}", ledger, names, present=True)
         ended_by = self._draw.choice(("recover", "repeat"))
@@ -137,8 +146,13 @@ class Drawing:
         keep = self._draw.choice(self._keeps_s) if keeps or self._draw.random() < _KEPT else None
         if kind == "append":
             return Deed(kind, run, rows=self._rows(run))
-        if kind in PUBLISHES and kind != "rollback":
+        if kind in {"replace", "replace_partitions"}:
             return Deed(kind, run, keep, rows=self._rows(run))
+        if kind == "rewrite":
+            return Deed(kind, run, keep)
+        if kind == "drop":
+            days = sorted({day_of(name) for name in ledger.shown}) or ["d0"]
+            return Deed(kind, run, keep, day=self._draw.choice(days))
         if kind == "rollback":
             whole = [one for one in ledger.states if one.files.keys() <= names]
             wide = whole if present or self._draw.random() < 0.8 else ledger.states
@@ -152,10 +166,11 @@ class Drawing:
         return Deed(kind, run)
 
     def _named(self, state: State) -> str:
-        return self._draw.choice((f"job:{state.job_id}", f"run:{state.run_id}"))
+        by_run = [f"run:{state.run_id}"] if state.run_id else []
+        return self._draw.choice([f"job:{state.job_id}", *by_run])
 
-    def _rows(self, run: str) -> Files:
-        days = self._draw.sample(range(_DAYS), self._draw.randint(1, 3))
+    def _rows(self, run: str, count: int | None = None) -> Files:
+        days = self._draw.sample(range(_DAYS), count or self._draw.randint(1, 3))
         return {
             f"d{day}": tuple(f"{run}/d{day}/{row}" for row in range(self._draw.randint(1, 4)))
             for day in sorted(days)

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import magicfs
 from proofs.kill.content import Rows
+from proofs.past.content import SCHEMA
 from proofs.past.places import Place
 
 __all__ = ["Held", "Look", "Onlookers", "rows_of"]
@@ -127,7 +128,7 @@ def rows_of(place: Place, **how: Any) -> Rows:
 def dataset_of(place: Place, **how: Any) -> Any:
     """The dataset, as magicfs finds its files."""
     options: Mapping[str, Any] = place.options
-    return magicfs.dataset(place.url, format="csv", storage_options=options, **how)
+    return magicfs.dataset(place.url, schema=SCHEMA, storage_options=options, **how)
 
 
 def table_rows(dataset: Any) -> Rows:

@@ -148,6 +148,11 @@ class Runner:
             case "rollback":
                 named = ("--to", deed.named, "--run-id", deed.run_id)
                 return self._command(way, log, "rollback", *named, *kept)
+            case "drop":
+                named = ("--partition", f"day={deed.day}", "--run-id", deed.run_id)
+                return self._command(way, log, "drop", *named, *kept)
+            case "rewrite":
+                return self._command(way, log, "rewrite", *kept)
             case "tag":
                 return self._command(way, log, "tag", deed.tag, "--as-of", deed.named, "--move")
             case "expire" | "compact":

@@ -1,12 +1,18 @@
-"""Rollbacks, expiries and jobs that keep: cut at every request and every pair, beside others, and mutants."""
+"""Rollbacks, drops, rewrites, expiries and jobs that keep: cut at every request and pair, beside others."""
 
 from __future__ import annotations
 
-from typing import get_args
-
 import pytest
 
-from proofs.crash.past_cuts import MODELS, beside, cut_past, hunt_past, past_units, work_past
+from proofs.crash.past_cuts import (
+    MODELS,
+    PAST_MEETINGS,
+    beside,
+    cut_past,
+    hunt_past,
+    past_units,
+    work_past,
+)
 from proofs.crash.past_deeds import DEEDS, Deed
 from proofs.crash.past_scene import PastScene
 from proofs.crash.wrong_past import PAST_MUTANTS, Other, WrongPast
@@ -23,16 +29,16 @@ def test_each_cut_leaves_exactly_old_or_new_and_what_is_promised(model: str, dee
     assert tally.pairs == 0
 
 
-@pytest.mark.parametrize("deed", ["rollback", "expire", "partitions"])
+@pytest.mark.parametrize("deed", ["rollback", "expire", "partitions", "drop", "rewrite"])
 def test_so_does_each_pair(deed: Deed) -> None:
     tally = cut_past("full", deed, step=1 if deed == "expire" else 5)
     assert tally.findings == []
     assert tally.pairs > 100
 
 
-@pytest.mark.parametrize("other", get_args(Other))
-def test_a_rollback_beside_others_shows_no_file_that_is_gone(other: Other) -> None:
-    begun = PastScene.begin("full", "rollback")
+@pytest.mark.parametrize(("deed", "other"), PAST_MEETINGS)
+def test_two_at_once_come_to_what_one_after_the_other_comes_to(deed: Deed, other: Other) -> None:
+    begun = PastScene.begin("full", deed)
     assert [one for seed in range(SEEDS) for one in beside(begun, other, seed)] == []
 
 
@@ -43,9 +49,9 @@ def test_a_wrong_line_is_noticed(wrong: WrongPast) -> None:
 
 def test_all_of_it_is_part_of_the_crash_loops() -> None:
     units = [what for _, what in past_units(quick=False)]
-    assert len(units) == len(MODELS) * len(DEEDS) + len(get_args(Other)) + len(PAST_MUTANTS)
+    assert len(units) == len(MODELS) * len(DEEDS) + len(PAST_MEETINGS) + len(PAST_MUTANTS)
     whole = work_past("cuts", "full", "expire", 1)
-    whole.add(work_past("beside", "tag", 2))
+    whole.add(work_past("beside", "rollback", "tag", 2))
     whole.add(work_past("mutant", PAST_MUTANTS[0]))
     assert whole.ok
     assert whole.to_dict() | {"cuts": 0, "pairs": 0, "worlds": 0} == {

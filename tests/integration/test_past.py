@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import magicfs
+from proofs.past.content import body_of
 from proofs.past.judge import WRONG, Judge
 from proofs.past.ledger import Ledger, State
 from proofs.past.main import main
@@ -66,7 +67,7 @@ class Published:
             ) as job,
             job.task(0) as task,
         ):
-            task.filesystem.pipe_file(f"{task.path}/day=d1/part-0.csv", f"row\na {kind} row\n".encode())
+            task.filesystem.pipe_file(f"{task.path}/day=d1/part-0.parquet", body_of(deed.rows["d1"]))
         done.ended_ms = time.time() * 1000
         self.judge.after([done], Onlookers(self.place, ()))
         return self.judge.ledger.states[-1]
@@ -106,9 +107,9 @@ class TestJudge:
 
     def test_notices_other_rows_as_of_then(self, there: Published):
         there.judge.ledger.states[0] = State(
-            there.first.job_id, there.first.run_id, there.first.published, {"day=d1/x.csv": ("others",)}
+            there.first.job_id, there.first.run_id, there.first.published, {"day=d1/x.parquet": ("others",)}
         )
-        there.judge.names.add("day=d1/x.csv")
+        there.judge.names.add("day=d1/x.parquet")
         there.judge.figures.clear()
         there.judge.check_past(there.judge.ledger.states[:1])
         assert there.judge.figures["wrong_as_of"] == 1
@@ -128,10 +129,10 @@ class TestJudge:
         assert there.look(Done(Deed("append", "run 9"), now, now, status=0)) == {"lost_publications"}
 
     def test_notices_what_nobody_has_published(self, there: Published):
-        path = Path(there.place.url, "day=d1", "x.csv")
-        path.write_text("row\nforeign\n")
+        path = Path(there.place.url, "day=d1", "x.parquet")
+        path.write_bytes(body_of(["foreign"]))
         assert "left_behind" in there.look()
         path.unlink()
         with magicfs.Job(there.place.url, conflict="append", run_id="somebody's") as job, job.task(0) as task:
-            task.filesystem.pipe_file(f"{task.path}/day=d1/part-0.csv", b"row\nforeign\n")
+            task.filesystem.pipe_file(f"{task.path}/day=d1/part-0.parquet", body_of(["foreign"]))
         assert "lost_publications" in there.look()

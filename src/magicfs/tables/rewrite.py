@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -20,7 +21,7 @@ from magicfs.datasets.connection import Destination, open_destination, told_as_n
 from magicfs.datasets.drop import Order, choose
 from magicfs.datasets.read import current_view, shown_files
 from magicfs.engine import Engine
-from magicfs.errors import CommitDenied, MagicError, UsageError
+from magicfs.errors import CommitDenied, MagicError, ObjectNotFound, UsageError
 from magicfs.formats.manifest import ManifestFile
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.destination import destination_of
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
     from magicfs.tables.parquet_kinds import ParquetKind
 
-__all__ = ["RewriteReport", "rewrite"]
+__all__ = ["RewriteReport", "begun", "committed", "rewrite", "the_same"]
 
 TARGET_SIZE: Final = 128 * 2**20
 _TASK: Final = 0
@@ -138,12 +139,13 @@ def rewrite(
     keep = None if keep_replaced is None else parse_period("keep_replaced", keep_replaced)
     destination = open_destination(url, storage_options, filesystem)
     _, options = destination_of(url, storage_options, filesystem)
-    work = _Work.planned(destination, order, target_size, options, filesystem)
-    if dry_run or not work.groups:
-        old = sum(work.files[key].size for group in work.groups for key in group.keys)
-        new = {"new_files": len(work.groups), "new_bytes": old}
-        return work.report(None, keep, **new)
-    report, rows = work.done(keep)
+    with _told_if_gone(destination.location):
+        work = _Work.planned(destination, order, target_size, options, filesystem)
+        if dry_run or not work.groups:
+            old = sum(work.files[key].size for group in work.groups for key in group.keys)
+            new = {"new_files": len(work.groups), "new_bytes": old}
+            return work.report(None, keep, **new)
+        report, rows = work.done(keep)
     destination.filesystem.invalidate_cache()
     figures = {"new_files": report.files, "new_bytes": report.bytes, "rows": rows}
     return work.report(report.job_id, keep, **figures, warnings=report.warnings)
@@ -200,7 +202,7 @@ class _Work:
         """Write the new files, and publish them in place of the old ones; the report, and the rows."""
         context = replace(self.spec.context, conflict="rewrite", keep_replaced_ms=keep)
         loop = resolve.loop_of(self.destination.filesystem)
-        transaction, driver = self.destination.run(_begun, context)
+        transaction, driver = self.destination.run(begun, context)
         try:
             self.spec.tell_filesystem()
             commit, rows = self._write()
@@ -211,8 +213,8 @@ class _Work:
                 error.add_note(f"and job {context.job} could not be aborted: {second}")
             raise
         old = {key: self.files[key] for group in self.groups for key in group.keys}
-        choice = partial(_the_same, self.destination.location, old)
-        report: JobReport = run_on(loop, _committed, transaction, driver, commit, choice)
+        choice = partial(the_same, self.destination.location, old)
+        report: JobReport = run_on(loop, committed, transaction, driver, commit, choice)
         return report, rows
 
     def _write(self) -> tuple[TaskCommit, int]:
@@ -265,6 +267,19 @@ class _Work:
             yield pa.Table.from_batches(batches, schema)
 
 
+@contextmanager
+def _told_if_gone(location: Location) -> Iterator[None]:
+    """Say what to do where a file that was to be read is gone."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        if isinstance(error, MagicError):
+            raise
+        problem = f"a file of the dataset is gone, perhaps replaced by another job meanwhile: {error}"
+        hint = f"call again; if it happens again run magicfs verify {location.url}; nothing was changed"
+        raise ObjectNotFound("rewrite", location.path, problem, hint=hint) from error
+
+
 def _opened(destination: Destination, file: ManifestFile) -> pq.ParquetFile:
     import pyarrow.parquet as pq
     from pyarrow.fs import PyFileSystem
@@ -299,7 +314,7 @@ def _kinds(
         return dict(zip(keys, pool.map(look, keys), strict=True))
 
 
-def _the_same(
+def the_same(
     location: Location, old: Mapping[str, ManifestFile], shown: Mapping[str, ManifestFile]
 ) -> Mapping[str, ManifestFile]:
     """The files that were read, if the dataset still shows them."""
@@ -316,17 +331,20 @@ def _is_one(first: ManifestFile, second: ManifestFile) -> bool:
     return (first.size, first.etag, first.write_id) == (second.size, second.etag, second.write_id)
 
 
-async def _begun(engine: Engine, location: Location, context: JobContext) -> tuple[JobTransaction, str]:
+async def begun(engine: Engine, location: Location, context: JobContext) -> tuple[JobTransaction, str]:
+    """Set the job up; returns it, and the token of its driver."""
     transaction = JobTransaction(await told_as_newest(engine, location), context)
     return transaction, (await transaction.set_up()).driver
 
 
-async def _committed(
+async def committed(
     transaction: JobTransaction,
     driver: str,
     commit: TaskCommit,
     choice: Callable[[Mapping[str, ManifestFile]], Mapping[str, ManifestFile]],
 ) -> JobReport:
+    """Publish what a task has written in place of the files that ``choice`` takes of those that are shown."""
+
     async def load() -> JobOutput:
         sets = StoreSets(transaction.engine, transaction.context)
         output = await job_output.load_commits(transaction.engine, transaction.context, sets, [commit])
