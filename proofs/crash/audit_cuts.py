@@ -15,6 +15,7 @@ from proofs.crash.audit_scene import RUN, STEPS, AuditScene, Step
 from proofs.crash.history import document_of
 from proofs.crash.past_cuts import MODELS, PastTally, cuts
 from proofs.crash.past_deeds import PLACE, D, own_files
+from proofs.crash.past_programs import publish
 from proofs.crash.patching import patched
 from proofs.crash.processes import Outcome, Process
 from proofs.crash.writing import DESTINATION
@@ -84,7 +85,6 @@ def beside_audit(begun: AuditScene, rival: Rival, seed: int) -> list[str]:
     # Every third time the other one stands still before it writes.
     stands = Fault(Kind.DELAY, actor="the other", operation="put", times=None, seconds=60.0)
     one.watch(*([stands] if seed % 3 == 2 else []))
-    two = one.beside(_OTHER, "keep")
 
     async def both() -> tuple[Outcome, Outcome]:
         async def first() -> Outcome:
@@ -93,8 +93,8 @@ def beside_audit(begun: AuditScene, rival: Rival, seed: int) -> list[str]:
 
         async def second() -> Outcome:
             await _turns(seed * 7 % _STARTS if seed % 2 else 0)
-            process = two.process("the other")
-            return await process.play(_rivals(one, two, process)[rival]())
+            process = one.process("the other")
+            return await process.play(_rivals(one, process)[rival]())
 
         return await asyncio.gather(first(), second())
 
@@ -114,17 +114,15 @@ def beside_audit(begun: AuditScene, rival: Rival, seed: int) -> list[str]:
     ]
 
 
-def _rivals(
-    one: AuditScene, two: AuditScene, process: Process
-) -> dict[Rival, Callable[[], Coroutine[Any, Any, Any]]]:
+def _rivals(one: AuditScene, process: Process) -> dict[Rival, Callable[[], Coroutine[Any, Any, Any]]]:
     return {
         "recover": lambda: one.recover_only(process),
         "rerun": lambda: one.run_again(process, _OTHER),
         "discard": lambda: one.discard(process),
         "accept": lambda: one.accept(process),
         "driver": lambda: one.judge(process),
-        "append": lambda: two.publish(process, _OTHER, "append", ("p=0/x.bin",)),
-        "replace": lambda: two.publish(process, _OTHER, "replace", ("p=0/x.bin",), keep_days=7),
+        "append": lambda: publish(process, _OTHER, "append", ("p=0/x.bin",)),
+        "replace": lambda: publish(process, _OTHER, "replace", ("p=0/x.bin",), keep_days=7),
     }
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final, get_args
 from magicfs.protocol.ids import JobId
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.crash.past_deeds import A_AND_B, DEEDS, C, D, Deed, outcome_of, own_files
+from proofs.crash.past_programs import publish
 from proofs.crash.past_scene import PastScene
 from proofs.crash.patching import patched
 from proofs.crash.processes import Outcome
@@ -179,7 +180,7 @@ def beside(begun: PastScene, other: Other, seed: int) -> list[str]:
             process = two.process("the other")
             match other:
                 case "append":
-                    return await process.play(two.publish(process, _OTHER, "append", ("p=0/x.bin",)))
+                    return await process.play(publish(process, _OTHER, "append", ("p=0/x.bin",)))
                 case "compact":
                     return await process.play(two.compact(process))
                 case "tag":

@@ -10,30 +10,22 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Self
 
 from magicfs import datasets
-from magicfs.committers import registry
 from magicfs.datasets.abort import abort_job
 from magicfs.datasets.compact import compact_chain
 from magicfs.datasets.drop import DropReport, Order, drop_files
 from magicfs.datasets.expire import ExpireReport, expire_kept
-from magicfs.datasets.read import current_view, shown_files
 from magicfs.datasets.rollback import roll_back
 from magicfs.datasets.tags import set_tag
 from magicfs.errors import CommitDenied, UsageError
-from magicfs.formats.pending import DEFAULT_ETAG_FORMAT
-from magicfs.protocol import ids, paths
-from magicfs.protocol.conflict import Conflict
+from magicfs.protocol import paths
 from magicfs.protocol.ids import JobId
-from magicfs.protocol.layout import WorkLayout
 from magicfs.report import JobReport
-from magicfs.tables.rewrite import begun, committed, the_same
 from magicfs.testing import virtual_time
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
-from magicfs.transaction.context import JobContext
 from proofs.crash.chain import View, read_chain
 from proofs.crash.history import document_of, newest
 from proofs.crash.past_deeds import (
@@ -57,10 +49,11 @@ from proofs.crash.past_deeds import (
     named,
     outcome_of,
 )
+from proofs.crash.past_programs import publish, rewrite
 from proofs.crash.processes import Outcome, Process, apart, check_alive
 from proofs.crash.snapshots import SnapshotWorld
 from proofs.crash.store_models import MODELS, plain_store
-from proofs.crash.writing import DESTINATION, START, Clock, write_attempt
+from proofs.crash.writing import DESTINATION, START, Clock
 
 __all__ = ["PastScene"]
 
@@ -133,7 +126,7 @@ class PastScene:
             (JOBS[2], "replace_partitions", ("p=0/d.bin",), 7),
         ):
             earlier = self.process("earlier")
-            outcome = await earlier.play(self.publish(earlier, job, conflict, files, keep_days=days))  # type: ignore[arg-type]
+            outcome = await earlier.play(publish(earlier, job, conflict, files, keep_days=days))  # type: ignore[arg-type]
             assert outcome.error is None, outcome
 
     async def _show_again(self) -> None:
@@ -144,7 +137,7 @@ class PastScene:
     async def _mark(self) -> None:
         """A job keeps the files once more, and an expiry dies that has marked the first promise."""
         earlier = self.process("earlier")
-        job = self.publish(earlier, FOURTH, "replace", ("p=0/e.bin",), keep_days=7)
+        job = publish(earlier, FOURTH, "replace", ("p=0/e.bin",), keep_days=7)
         outcome = await earlier.play(job)
         assert outcome.error is None, outcome
         pointer = f"{DESTINATION}/_magicfs/current"
@@ -278,32 +271,18 @@ class PastScene:
             case "expire" | "expire what is shown":
                 return expire_kept(process.engine, PLACE)
             case "partitions":
-                return self.publish(process, self.job, "replace_partitions", ("p=0/x.bin",))
+                return publish(process, self.job, "replace_partitions", ("p=0/x.bin",))
             case "keep":
-                return self.publish(process, self.job, "replace", ("p=0/x.bin",), keep_days=7)
+                return publish(process, self.job, "replace", ("p=0/x.bin",), keep_days=7)
             case "unmarked":
-                return self.publish(process, self.job, "replace", ("p=0/x.bin",), success_marker=False)
+                return publish(process, self.job, "replace", ("p=0/x.bin",), success_marker=False)
             case "drop" | "drop what is promised":
                 order = Order.of(partitions=PARTITION)
                 return drop_files(process.engine, PLACE, order=order, run_id="the drop", job=self.job)
             case "rewrite":
-                return self._rewrite(process, None)
+                return rewrite(process, self.job, None)
             case "rewrite that keeps":
-                return self._rewrite(process, 7 * DAY_MS)
-
-    async def _rewrite(self, process: Process, keep_replaced_ms: int | None) -> JobReport:
-        """What is shown becomes one file, as ``magicfs.rewrite`` does it."""
-        old = shown_files(PLACE, await current_view(process.engine, PLACE))
-        context = replace(
-            self._context(self.job, "append"), conflict="rewrite", keep_replaced_ms=keep_replaced_ms
-        )
-        transaction, driver = await begun(process.engine, PLACE, context)
-        committer = registry.make("magic", context, process.engine)
-        task = ids.task_id(0)
-        attempt = ids.attempt_id(task, "1")
-        await write_attempt(process, context, attempt, ("p=0/x.bin",))
-        commit = await committer.commit_task(task, attempt)
-        return await committed(transaction, driver, commit, partial(the_same, PLACE, old))
+                return rewrite(process, self.job, 7 * DAY_MS)
 
     def _roll_back(self, process: Process, to: JobId, keep: int | None) -> Coroutine[Any, Any, JobReport]:
         how = {"keep_replaced_ms": keep, "run_id": "the rollback", "job": self.job}
@@ -316,40 +295,6 @@ class PastScene:
     def tag(self, process: Process) -> Coroutine[Any, Any, str]:
         """Name the first job."""
         return set_tag(process.engine, PLACE, name="gold", as_of=f"job:{JOBS[0]}", move=True)
-
-    async def publish(
-        self,
-        process: Process,
-        job: JobId,
-        conflict: Conflict,
-        files: tuple[str, ...],
-        *,
-        keep_days: int = 0,
-        success_marker: bool = True,
-    ) -> JobReport:
-        """A job of one task, in one process."""
-        context = replace(
-            self._context(job, conflict),
-            keep_replaced_ms=keep_days * DAY_MS or None,
-            success_marker=success_marker,
-        )
-        committer = registry.make("magic", context, process.engine)
-        setup = await committer.setup_job()
-        task = ids.task_id(0)
-        attempt = ids.attempt_id(task, "1")
-        await write_attempt(process, context, attempt, files)
-        commit = await committer.commit_task(task, attempt)
-        return await committer.commit_job([commit], setup.driver)
-
-    def _context(self, job: JobId, conflict: Conflict) -> JobContext:
-        return JobContext(
-            url=PLACE.url,
-            layout=WorkLayout(DESTINATION, job),
-            conflict=conflict,
-            unique_names=True,
-            tracking="store",
-            etag_format=DEFAULT_ETAG_FORMAT,
-        )
 
     @property
     def name(self) -> str:

@@ -8,12 +8,12 @@ what discarding it come to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from proofs.job_model.explore import PastResult, explore
+from proofs.job_model.explore import PastResult, explore, interleavings, run_all
 
 __all__ = [
     "AUDIT_BREAKS",
@@ -271,13 +271,7 @@ def _commit(world: World, me: Actor, rules: AuditRules) -> _Next:
     job = world.job
     if job is None or job.state != "open" or job.held or job.accepted or rules.remember:
         return _stop(world, me)
-    return world, me._replace(at="commit-move", seen=job, output=world.sets)
-
-
-@_move
-def _commit_move(world: World, me: Actor, rules: AuditRules) -> _Next:
-    new = _swapped(world, me, rules, driver="commit")
-    return _stop(world, me) if new is None else (new, me._replace(at="commit-point", seen=new.job))
+    return world, me._replace(at="commit-point", seen=job, output=world.sets)
 
 
 # -- from the commit point on, whoever it is -----------------------------------------------------------
@@ -431,20 +425,15 @@ def _wrong_at_the_end(world: World, rules: AuditRules) -> tuple[str | None, froz
 def check_audit(scene: str, rules: AuditRules) -> PastResult:
     """Go through every interleaving, breadth first: the first violation has the shortest trace."""
 
-    def moves(world: World) -> Iterator[tuple[str, World]]:
-        for number, me in enumerate(world.actors):
-            if me.at == "stopped":
-                continue
-            new, actor = _MOVES[me.at](world, me, rules)
-            actors = (*world.actors[:number], actor, *world.actors[number + 1 :])
-            yield f"{me.role} {number}: {me.at}", new._replace(actors=actors)
+    def act(world: World, me: Actor) -> _Next:
+        return _MOVES[me.at](world, me, rules)
 
     def judge(world: World) -> tuple[str | None, frozenset[frozenset[str]]]:
         if (wrong := _wrong(world)) is not None:
             return wrong, frozenset()
         return _wrong_at_the_end(world, rules)
 
-    return explore(_begin(AUDIT_SCENES[scene]), moves, judge)
+    return explore(_begin(AUDIT_SCENES[scene]), lambda world: interleavings(world, act), judge)
 
 
 def broken_audit(rule: str) -> PastResult:
@@ -454,18 +443,8 @@ def broken_audit(rule: str) -> PastResult:
 
 def run_audits(found: list[str]) -> dict[str, int]:
     """Check every scene whole, and break every rule; what is wrong goes to ``found``."""
-    figures = dict.fromkeys(("scenes", "states", "transitions", "rules", "rules_broken"), 0)
-    for scene in AUDIT_SCENES:
-        result = check_audit(scene, AuditRules())
-        figures["scenes"] += 1
-        figures["states"] += result.states
-        figures["transitions"] += result.transitions
-        if result.violation is not None:
-            found.append(f"{scene}: {result.violation} after {result.trace}")
-    for rule in AUDIT_BREAKS:
-        figures["rules"] += 1
-        if broken_audit(rule).violation is None:
-            found.append(f"{rule} can be left out, and nothing goes wrong in {AUDIT_BREAKS[rule]}")
-        else:
-            figures["rules_broken"] += 1
-    return figures
+
+    def check(scene: str) -> PastResult:
+        return check_audit(scene, AuditRules())
+
+    return run_all(AUDIT_SCENES, AUDIT_BREAKS, check, broken_audit, found)

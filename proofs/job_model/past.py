@@ -9,12 +9,12 @@ for dead, what a recovery and then an expiry do is done, and the end is looked a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from proofs.job_model.explore import PastResult, explore
+from proofs.job_model.explore import PastResult, explore, interleavings, run_all
 
 __all__ = ["PAST_BREAKS", "PAST_SCENES", "PastResult", "PastRules", "broken_past", "check_past", "run_past"]
 
@@ -391,19 +391,14 @@ def _wrong_at_the_end(world: World) -> str | None:
 def check_past(scene: str, rules: PastRules) -> PastResult:
     """Go through every interleaving, breadth first: the first violation has the shortest trace."""
 
-    def moves(world: World) -> Iterator[tuple[str, World]]:
-        for number, me in enumerate(world.actors):
-            if me.at == "stopped":
-                continue
-            new, actor = _MOVES[me.at](world, me, rules)
-            actors = (*world.actors[:number], actor, *world.actors[number + 1 :])
-            yield f"{me.role} {number}: {me.at}", new._replace(actors=actors)
+    def act(world: World, me: Actor) -> _Next:
+        return _MOVES[me.at](world, me, rules)
 
     def judge(world: World) -> tuple[str | None, frozenset[str]]:
         settled = _settled(world, rules)
         return _wrong(world) or _wrong_at_the_end(settled), settled.pointer.shown
 
-    return explore(_begin(PAST_SCENES[scene]), moves, judge)
+    return explore(_begin(PAST_SCENES[scene]), lambda world: interleavings(world, act), judge)
 
 
 def broken_past(rule: str) -> PastResult:
@@ -413,18 +408,8 @@ def broken_past(rule: str) -> PastResult:
 
 def run_past(found: list[str]) -> dict[str, int]:
     """Check every scene whole, and break every rule; what is wrong goes to ``found``."""
-    figures = dict.fromkeys(("scenes", "states", "transitions", "rules", "rules_broken"), 0)
-    for scene in PAST_SCENES:
-        result = check_past(scene, PastRules())
-        figures["scenes"] += 1
-        figures["states"] += result.states
-        figures["transitions"] += result.transitions
-        if result.violation is not None:
-            found.append(f"{scene}: {result.violation} after {result.trace}")
-    for rule in PAST_BREAKS:
-        figures["rules"] += 1
-        if broken_past(rule).violation is None:
-            found.append(f"{rule} can be left out, and nothing goes wrong in {PAST_BREAKS[rule]}")
-        else:
-            figures["rules_broken"] += 1
-    return figures
+
+    def check(scene: str) -> PastResult:
+        return check_past(scene, PastRules())
+
+    return run_all(PAST_SCENES, PAST_BREAKS, check, broken_past, found)

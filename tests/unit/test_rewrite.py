@@ -253,6 +253,29 @@ class TestOthers:
         assert scene.work() == [] == scene.uploads()
 
 
+class TestReading:
+    def test_a_file_that_goes_while_it_is_read_says_what_to_do(
+        self, plain: JobScene, monkeypatch: pytest.MonkeyPatch
+    ):
+        from magicfs.tables import rewrite as module
+
+        plain.published({"a.parquet": parquet(1)}, {"b.parquet": parquet(2)})
+        before = plain.data()
+        real, opened = module._opened, []
+
+        def going(destination: Any, file: Any) -> Any:
+            opened.append(file.key)
+            if len(opened) == 4:
+                plain.delete(file.key)
+            return real(destination, file)
+
+        monkeypatch.setattr(module, "_opened", going)
+        with pytest.raises(ObjectNotFound, match=r"perhaps replaced by another job meanwhile.*call again"):
+            rewritten(plain)
+        assert len(plain.data()) == len(before) - 1
+        assert plain.work() == [] == plain.uploads()
+
+
 class TestDeaths:
     @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
     def test_of_the_commit_at_each_request(self, kind: Kind, monkeypatch: pytest.MonkeyPatch):
@@ -263,7 +286,7 @@ class TestDeaths:
         from magicfs.testing.store_faults import Actor, Crash
 
         ends = set()
-        real = module._committed
+        real = module.committed
         for number in range(1, 100):
             scene = JobScene(DEST)
             scene.published({"p=1/a.parquet": parquet(1)}, {"p=1/b.parquet": parquet(2)})
@@ -274,7 +297,7 @@ class TestDeaths:
                 dies = type(transaction)(Engine(store, 1), transaction.context)
                 return await real(dies, *given)
 
-            monkeypatch.setattr(module, "_committed", dying)
+            monkeypatch.setattr(module, "committed", dying)
             died = False
             try:
                 rewritten(scene)

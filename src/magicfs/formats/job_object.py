@@ -7,13 +7,13 @@ describes every field.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, get_args
 
 from magicfs.errors import FormatError
 from magicfs.formats.audit import Audit
+from magicfs.formats.chunk import Chunk, chunk_document, read_chunk, required_sha256
 from magicfs.formats.document import parse, render, shown, with_unknown
 from magicfs.formats.fields import Fields, check_format
 from magicfs.formats.limits import JOB_OBJECT_SIZE_LIMIT, within
@@ -48,17 +48,6 @@ replaces: an older magicfs refuses it, which would delete too much and publish t
 _LAYOUTS: Final = ("__magic_job", "__magic")
 _TRACKING: Final = ("store", "memory")
 _ETAGS: Final = get_args(EtagFormat)
-_SHA256: Final = re.compile(r"[0-9a-f]{64}")
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """An immutable object with facts of the job."""
-
-    key: str  # in the job's bucket
-    sha256: str  # of its bytes, in hexadecimal
-    files: int  # how many files or objects it lists
-    size: int  # bytes of all of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,30 +363,8 @@ def _extra_destinations(fields: Fields) -> tuple[ExtraDestination, ...]:
     )
 
 
-def read_chunk(fields: Fields) -> Chunk:
-    """One chunk of a document."""
-    return Chunk(
-        fields.required_text("key"),
-        _sha256(fields),
-        fields.required_integer("files", minimum=0),
-        fields.required_integer("bytes", minimum=0),
-    )
-
-
-def chunk_document(chunk: Chunk) -> dict[str, Any]:
-    """The same, to be written."""
-    return {"key": chunk.key, "sha256": chunk.sha256, "files": chunk.files, "bytes": chunk.size}
-
-
 def _old_success_document(old: OldSuccess) -> dict[str, Any]:
     return {"key": old.key, "sha256": old.sha256, "etag": old.etag}
-
-
-def _sha256(fields: Fields) -> str:
-    found = fields.required_text("sha256")
-    if not _SHA256.fullmatch(found):
-        raise fields.error("sha256", "no SHA-256 in hexadecimal")
-    return found
 
 
 def _pointer(fields: Fields) -> SeenPointer | None:
@@ -411,4 +378,4 @@ def _old_success(fields: Fields) -> OldSuccess | None:
     if not fields.has("oldSuccess"):
         return None
     old = fields.child("oldSuccess")
-    return OldSuccess(old.required_text("key"), _sha256(old), old.required_text("etag"))
+    return OldSuccess(old.required_text("key"), required_sha256(old), old.required_text("etag"))

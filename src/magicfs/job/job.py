@@ -373,7 +373,6 @@ class Job(Twins[JobReport], Maps):
                     self._abort_after(error)
                 job_commit.tell(error, self.spec, self._state)
             raise
-        self._look()
         self._report = job_catalogs.shown_by(self.report, self.spec, self._catalogs)
         return self._report
 

@@ -139,13 +139,12 @@ def rewrite(
     keep = None if keep_replaced is None else parse_period("keep_replaced", keep_replaced)
     destination = open_destination(url, storage_options, filesystem)
     _, options = destination_of(url, storage_options, filesystem)
-    with _told_if_gone(destination.location):
-        work = _Work.planned(destination, order, target_size, options, filesystem)
-        if dry_run or not work.groups:
-            old = sum(work.files[key].size for group in work.groups for key in group.keys)
-            new = {"new_files": len(work.groups), "new_bytes": old}
-            return work.report(None, keep, **new)
-        report, rows = work.done(keep)
+    work = _Work.planned(destination, order, target_size, options, filesystem)
+    if dry_run or not work.groups:
+        old = sum(work.files[key].size for group in work.groups for key in group.keys)
+        new = {"new_files": len(work.groups), "new_bytes": old}
+        return work.report(None, keep, **new)
+    report, rows = work.done(keep)
     destination.filesystem.invalidate_cache()
     figures = {"new_files": report.files, "new_bytes": report.bytes, "rows": rows}
     return work.report(report.job_id, keep, **figures, warnings=report.warnings)
@@ -188,7 +187,8 @@ class _Work:
         label = ids.task_id(_TASK)
         # Twice: of what may be put together by its size the footers are read, all at once.
         maybe = [key for group in groups_of(sizes, target_size, label, job) for key in group.keys]
-        kinds = _kinds(destination, files, maybe)
+        with _told_if_gone(location):
+            kinds = _kinds(destination, files, maybe)
         groups = list(groups_of(sizes, target_size, label, job, kinds.get))
         return cls(destination, spec, files, groups, sum(kinds[key] is None for key in maybe))
 
@@ -205,7 +205,8 @@ class _Work:
         transaction, driver = self.destination.run(begun, context)
         try:
             self.spec.tell_filesystem()
-            commit, rows = self._write()
+            with _told_if_gone(self.destination.location):
+                commit, rows = self._write()
         except BaseException as error:
             try:
                 run_on(loop, transaction.abort, (), driver, given=False)
@@ -273,8 +274,6 @@ def _told_if_gone(location: Location) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        if isinstance(error, MagicError):
-            raise
         problem = f"a file of the dataset is gone, perhaps replaced by another job meanwhile: {error}"
         hint = f"call again; if it happens again run magicfs verify {location.url}; nothing was changed"
         raise ObjectNotFound("rewrite", location.path, problem, hint=hint) from error

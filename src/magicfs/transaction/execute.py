@@ -286,9 +286,7 @@ class Executor:
             if job.chunks and not done.output.files:
                 done.output = await facts.read_output(self.cleaner, context, job)
             ahead, self._ahead = self._ahead, publish.Ahead()
-            old = ahead.old
-            if old is None:
-                old = await facts.read_deletions(self.cleaner, context, job)
+            old = await facts.read_deletions(self.cleaner, context, job) if ahead.old is None else ahead.old
             old = await past.read_back(self.cleaner, context, job, done.output, old)
             left = await facts.read_old(self.cleaner, context, job.hidden, context.layout.destination)
         except ObjectNotFound:

@@ -975,7 +975,7 @@ FORMATS = [
         golden="magicfs_job_4.json",
         value=JOB_TO_JUDGE,
         required=(),
-        refused={"auditRules": ["x", [1]]},
+        refused={"auditRules": ["x"]},
         ignored=(),
         made=None,
     ),
