@@ -45,6 +45,7 @@ _COMMIT: Final = "job commit of 10,000 files, stub server"
 _SMALL: Final = "1 kB file, open to visible, against one PUT by `s3fs.pipe`, SeaweedFS: processor time"
 _MANY: Final = "2,000 files of 100 KB from one task to visible, SeaweedFS: time against s3fs `pipe`"
 _ROWS: Final = "`write_dataset`, 6 M rows, 21 partitions, to visible, SeaweedFS: time"
+_CHAIN: Final = "after 100,000 publications, memory store: processor time against that after 100"
 _HADOOP: Final = "against Hadoop S3A's magic committer, driven directly: time"
 _HADOOP_COMMIT: Final = "job commit alone of 1,000 and 5,000 files by 50 tasks"
 _HADOOP_JOB: Final = "write, task commits and job commit of 1,000 and 5,000 files by 50 tasks"
@@ -103,6 +104,16 @@ TARGETS: Final[tuple[Target, ...]] = (
         "job commit of 100,000 files in 10,000 partitions, memory store: time of `replace_partitions` "
         "against `append`",
         at_most=1.5,
+    ),
+    Target("chain_view", "bench", f"readers of a dataset {_CHAIN}", at_most=2),
+    Target("chain_run", "bench", f"lookup of an old run id {_CHAIN}", at_most=2),
+    Target("chain_history", "bench", f"`history(limit=20)` {_CHAIN}", at_most=2),
+    Target("chain_as_of", "bench", f"files as of an old run {_CHAIN}", at_most=2),
+    Target(
+        "chain_requests",
+        "bench",
+        "requests of these four after 100,000 publications against those after 100, the worst",
+        at_most=2,
     ),
     Target(
         "million_peak_mb",

@@ -27,6 +27,7 @@ GROUPS: Final[Mapping[str, tuple[Run, str]]] = {
     "rows": ("bench", "benchmarks.groups.rows"),
     "engines": ("bench", "benchmarks.groups.engines"),
     "partitions": ("bench", "benchmarks.groups.partitions"),
+    "chains": ("bench", "benchmarks.groups.chains"),
     "cold": ("bench", "benchmarks.groups.cold"),
     "latency": ("bench", "benchmarks.groups.latency"),
     "million": ("bench-full", "benchmarks.groups.million"),

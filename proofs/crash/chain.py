@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from proofs.crash.history import document_of, newest
+from proofs.crash.log import log_problem
 
 __all__ = ["View", "read_chain"]
 
@@ -64,7 +65,15 @@ def read_chain(objects: Mapping[str, Any], destination: str) -> View:
         if manifest["hides"] == "keys":
             hidden |= {f"{destination}/{key}" for key in manifest["deleted"]}
         job = manifest.get("previous")
+    view.problem = _problem_of_log(objects, destination, view.jobs[0])
     return view
+
+
+def _problem_of_log(objects: Mapping[str, Any], destination: str, head: str) -> str:
+    manifest = newest(objects, f"{destination}/_magicfs/{head}")
+    assert manifest is not None
+    jobs = [head, *_summed(objects, destination, document_of(manifest.body))]
+    return log_problem(objects, destination, jobs)
 
 
 def _summed(objects: Mapping[str, Any], destination: str, manifest: Any) -> list[str]:

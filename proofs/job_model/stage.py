@@ -309,7 +309,7 @@ class Stage:
             world.objects, key=lambda key: (key not in self.names, key)
         ):  # first versions first
             name = self._name(key)
-            if self.renames and key in self.uploads:
+            if (self.renames and key in self.uploads) or f"{COMPACT}-" in key.rpartition("/")[0]:
                 continue
             if name and (key in self.names or name in newest):
                 newest[name] = key
@@ -323,7 +323,7 @@ class Stage:
     def _name_link(self, key: str, who: str) -> None:
         """Know a manifest that is no job's, from now on."""
         one = key.removeprefix(_MANIFESTS).removesuffix(".json")
-        if one.startswith(f"{COMPACT}-"):
+        if one.startswith(f"{COMPACT}-") and "/" not in one:  # a file beside it is a part of it
             ids_below = [(str(job), letter) for letter, job in self.jobs.items()] + [*self.links.items()]
             below = next(name for job, name in ids_below if one.startswith(_stem_of_sums(job)))
             self.links[one] = f"sum-{who}-{below}"

@@ -102,7 +102,7 @@ def test_adopt_makes_a_lost_pointer_again(how: str) -> None:
 def test_a_pointer_of_a_newer_magicfs_is_left_alone() -> None:
     scene = JobScene()
     scene.published({"a.bin": b"1"})
-    scene.put(CURRENT, b'{"format":"magicfs.pointer/3"}')
+    scene.put(CURRENT, b'{"format":"magicfs.pointer/4"}')
     with pytest.raises(FormatError, match="use a newer magicfs"):
         magicfs.adopt(scene.url, filesystem=scene.filesystem)
 

@@ -20,11 +20,12 @@ from magicfs.committers.magic import MagicCommitter
 from magicfs.datasets.compact import _TRIES, CompactReport, compact_chain
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound, Unavailable, UsageError
-from magicfs.formats.manifest import Hides, Manifest, ManifestFile, PublishedRun
+from magicfs.formats.log import LoggedJob
+from magicfs.formats.manifest import Hides, Manifest, ManifestFile
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT, View
-from magicfs.manifests.runs import published_runs
+from magicfs.manifests.log import publications
 from magicfs.protocol import paths
 from magicfs.stores import conditions
 from magicfs.stores.conditions import Conditions
@@ -67,6 +68,17 @@ def seen(scene: JobScene) -> Any:
     return list(found.files.items()), found.older_files, found.newest_job
 
 
+def logged(scene: JobScene) -> list[LoggedJob]:
+    async def read(engine: Engine) -> list[LoggedJob]:
+        return [one async for one in publications(engine.store, DEST, scene.conditions)]
+
+    return scene.elsewhere(read)
+
+
+def runs(scene: JobScene) -> set[str | None]:
+    return {one.run_id for one in logged(scene)}
+
+
 class TestJobs:
     def test_readers_see_the_same_and_walk_less(self, scene: JobScene):
         jobs = [scene.published({f"p={n}/a.bin": b"x" * n}, run_id=f"run {n}") for n in range(5)]
@@ -81,7 +93,7 @@ class TestJobs:
         assert objects <= set(scene.objects()), "nothing was removed"
         head = view_of(scene).head
         assert (head.conflict, head.previous, head.replaced) == (COMPACT, jobs[-1].id, jobs[-1].id)
-        assert [(run.run_id, run.job_id) for run in head.runs] == [
+        assert [(one.run_id, one.job_id) for one in logged(scene)] == [
             (f"run {n}", jobs[n].id) for n in reversed(range(5))
         ]
         # A reader of the chain asks for the pointer and for one manifest.
@@ -224,7 +236,7 @@ def test_a_job_that_joins_before_any_request_of_a_compaction_is_kept_whole(
         for _ in range(2):
             assert place.bodies() == [b"new"] + [b"old"] * kept
             assert place.manifest_files() == set(place.data())
-            assert {run.run_id for run in whole_runs(place)} == {"0", "1", "2", "new"}
+            assert runs(place) == {"0", "1", "2", "new"}
             compact(place)
     assert 8 < number < 59, "every request"
 
@@ -275,18 +287,6 @@ def test_a_sum_that_joined_after_a_replacing_job_had_looked_is_passed_over(
 def commit_elsewhere(scene: JobScene, job: magicfs.Job, commits: list[TaskCommit]) -> None:
     context, driver = job.spec.context, job.found.driver
     scene.elsewhere(lambda engine: MagicCommitter(context, engine).commit_job(commits, driver))
-
-
-def whole_runs(scene: JobScene) -> list[PublishedRun]:
-    async def read() -> list[PublishedRun]:
-        found: list[PublishedRun] = []
-        async for one in chain.chain(scene.plain, DEST, scene.conditions):
-            found += published_runs(one)
-            if one.conflict == COMPACT:
-                break
-        return found
-
-    return asyncio.run(read())
 
 
 def test_a_compaction_among_batches_that_never_end_gives_up_and_changes_nothing(scene: JobScene) -> None:
@@ -342,7 +342,7 @@ def test_a_compaction_that_dies_at_any_request_leaves_readers_what_they_saw(
         assert place.manifest_files() == set(place.data())
         compact(place)
         assert place.manifest_files() == set(place.data())
-        assert {run.run_id for run in whole_runs(place)} == {"0", "1", "2", "new"}
+        assert runs(place) == {"0", "1", "2", "new"}
         if len(traffic.log) < number:
             break
     assert report is not None
@@ -352,11 +352,11 @@ def test_a_compaction_that_dies_at_any_request_leaves_readers_what_they_saw(
 @pytest.mark.parametrize("later_jobs", [0, 2])
 def test_what_a_dead_compaction_has_left_is_removed_by_the_next(scene: JobScene, later_jobs: int) -> None:
     three_jobs(scene)
-    cut = Fault(Kind.CRASH_AFTER, operation="put", prefix=f"{DEST}/_magicfs/{COMPACT}-")
+    cut = Fault(Kind.CRASH_AFTER, operation="put", prefix=f"{DEST}/_magicfs/{COMPACT}-", skip=1)
     assert (
         scene.lived(lambda: compact_chain(scene.engine(Traffic((cut,))), paths.parse_url(scene.url))) is None
     )
-    [left] = [name for name in scene.below("_magicfs/") if COMPACT in name]
+    [left] = [name for name in scene.below("_magicfs/") if COMPACT in name and "/log-" not in name]
     assert len(chain_of(scene)) == 3
     kept = scene.published({"k.bin": b"k"}, job_id="compact-kept").id
     for n in range(later_jobs):
@@ -364,8 +364,9 @@ def test_what_a_dead_compaction_has_left_is_removed_by_the_next(scene: JobScene,
     report = compact(scene)
     assert report.manifest is not None
     assert not report.manifest.endswith(left)
-    sums = [name for name in scene.below("_magicfs/") if COMPACT in name]
+    sums = [name for name in scene.below("_magicfs/") if COMPACT in name and "/log-" not in name]
     assert sorted(sums) == sorted([f"_magicfs/{kept}.json", report.manifest[len(scene.url) + 1 :]])
+    assert not scene.below(left.removesuffix(".json")), "its log is gone, too"
     assert len(chain_of(scene)) == 5 + later_jobs
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from magicfs.formats.manifest import MANIFEST_SIZE_LIMIT
 from magicfs.formats.pointer import RUNS_KEPT
+from magicfs.manifests.log_growth import JOBS_IN_PART, LAST_KEPT, PARTS_IN_PART
 from magicfs.stores.register import KEPT
 
 ROOT = Path(__file__).parents[2]
@@ -109,6 +110,27 @@ def test_the_page_about_manifests_names_every_field_of_one_in_parts() -> None:
         "jobId",
         "files",
     }
+
+
+def test_the_page_about_manifests_names_every_field_of_a_log() -> None:
+    written = json.loads((ROOT / "tests" / "golden" / "magicfs_log_1.json").read_bytes())
+    expected = set(written)
+    for name in ("parts", "publications", "names"):
+        expected |= {f"{name}[].{field}" for one in written[name] for field in one}
+    section = (
+        (ROOT / "docs" / "manifests.md").read_text().partition("`magicfs.log/1`")[2].partition("\n## ")[0]
+    )
+    assert set(re.findall(r"^\| `([^`]+)` \|", section, flags=re.MULTILINE)) == expected
+    for name in ("log-part", "log-names"):
+        for field in json.loads((ROOT / "tests" / "golden" / f"magicfs_{name}_1.json").read_bytes()):
+            assert f"`{field}`" in section, (name, field)
+
+
+def test_the_page_about_manifests_tells_how_large_a_log_is() -> None:
+    page = (ROOT / "docs" / "manifests.md").read_text()
+    assert (JOBS_IN_PART, LAST_KEPT, PARTS_IN_PART) == (100, 50, 16)
+    assert f"The last {LAST_KEPT} to {LAST_KEPT + JOBS_IN_PART - 1} publications stand" in page
+    assert f"{2 * PARTS_IN_PART} parts of a level, the oldest {PARTS_IN_PART} become" in page
 
 
 def test_the_page_about_manifests_tells_the_limits() -> None:

@@ -122,7 +122,8 @@ async def sums_left(store: Store) -> list[str]:
     """Sums that stand in no chain."""
     linked = {one.job_id async for one in chain.chain(store, DEST, READING)}
     there = [info.key async for info in store.list(f"{DEST}/_magicfs/{COMPACT}-")]
-    return [key for key in there if key.rpartition("/")[2].removesuffix(".json") not in linked]
+    names = [key.removeprefix(f"{DEST}/_magicfs/") for key in there]
+    return [name for name in names if name.partition("/")[0].removesuffix(".json") not in linked]
 
 
 def every_order(

@@ -449,7 +449,7 @@ class TestBrokenChains:
     def test_a_pointer_that_cannot_be_believed_stops_publishing(self):
         async def whole() -> None:
             store = make_store()
-            await store.put(pointer_key(DEST), b'{"format":"magicfs.pointer/3"}')
+            await store.put(pointer_key(DEST), b'{"format":"magicfs.pointer/4"}')
             await publish(store, MATCH, DEST, manifest("a"))
 
         with pytest.raises(FormatError, match="use a newer magicfs"):

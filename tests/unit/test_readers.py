@@ -134,7 +134,7 @@ class TestReadManifest:
     def test_a_manifest_of_the_future(self, scene: Scene):
         manifest = scene.publish("a")
         key = chain.manifest_key(scene.destination, "a")
-        raw = manifest.to_bytes().replace(b"magicfs.manifest/1", b"magicfs.manifest/3")
+        raw = manifest.to_bytes().replace(b"magicfs.manifest/1", b"magicfs.manifest/4")
         scene.run(scene.store.put, key, raw)
         for read in (magicfs.read_manifest, magicfs.dataset, magicfs.verify, magicfs.adopt):
             with pytest.raises(FormatError, match="use a newer magicfs"):

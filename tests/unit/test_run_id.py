@@ -148,7 +148,7 @@ def test_run_that_the_pointer_has_forgotten_is_found_in_the_manifests(
     pointer = json.loads(scene.objects()["sales/_magicfs/current.json"][0])
     assert RUN not in dict(pointer["runs"])
     if written_by == "older":
-        del pointer["forgottenRuns"]
+        pointer.pop("forgottenRuns", None)
         scene.put("_magicfs/current.json", json.dumps(pointer).encode())
     before = scene.objects()
     job = again(scene, "append")

@@ -430,7 +430,6 @@ def test_a_stream_that_died_is_followed_by_foreach_batch() -> None:
 @pytest.fixture
 def _few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pointer, "RUNS_KEPT", 3)
-    monkeypatch.setattr(batch_jobs, "RUNS_KEPT", 3)
 
 
 @pytest.mark.usefixtures("_few_runs")

@@ -37,6 +37,11 @@ def run(arguments: argparse.Namespace) -> int:
     if not report.problem:
         write_line(f"nothing to repair at {report.url}; nothing was changed")
         return code
+    log = [("log", f"made anew, of {report.logged} publications")] if report.logged else []
+    if report.lost is None and report.newest is None:
+        again = "magicfs repair without --dry-run" if arguments.dry_run else f"magicfs log {report.url}"
+        print_fields([("dataset", report.url), ("problem", report.problem), *log, ("next", again)])
+        return code
     keys = [("recovered", key) for key in report.recovered] + [("missing", key) for key in report.missing]
     if keys:
         print_table(("WHAT", "KEY"), keys)
@@ -59,6 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
             ),
             ("missing", f"{len(report.missing)} files" if report.missing else ""),
             ("manifest", report.manifest or ""),
+            *log,
             (
                 "next",
                 "magicfs repair without --dry-run" if arguments.dry_run else f"magicfs verify {report.url}",

@@ -26,6 +26,7 @@ from magicfs.cli.show_job import (
     show_job,
     show_job_location,
 )
+from magicfs.cli.show_log import show_log, show_log_names, show_log_part
 from magicfs.cli.show_manifest_committer import show_manifest_success, show_task_manifest
 from magicfs.cli.storage import add_storage_options, on_store, parse_storage_options
 from magicfs.errors import UsageError
@@ -220,6 +221,7 @@ def _show_manifest(url: str, manifest: Manifest) -> None:
             ("shows again", manifest.restores and f"what was published with job {manifest.restores}"),
             ("keeps", manifest.kept and f"{sum(one.files for one in manifest.kept.lists)} replaced files"),
             ("keeps until", manifest.kept and human_moment(manifest.kept.until_ms)),
+            ("log of its jobs", manifest.log and f"{manifest.log.job_id}/{manifest.log.name}"),
             *_footers_fields(manifest),
             *audit_fields(manifest.audit),
         ]
@@ -280,6 +282,7 @@ def _show_pointer(url: str, pointer: Pointer) -> None:
             ("job", pointer.job_id),
             ("changed", human_moment(pointer.changed_ms)),
             ("runs", len(pointer.runs)),
+            ("log of older jobs", pointer.log and f"{pointer.log.job_id}/{pointer.log.name}"),
         ]
     )
     if pointer.keeping:
@@ -334,6 +337,9 @@ _SHOW: dict[str, Callable[[str, Any], None]] = {
     "pointer": _show_pointer,
     "tag": _show_tag,
     "registration": _show_registration,
+    "log": show_log,
+    "log part": show_log_part,
+    "log names": show_log_names,
     "footers": show_footers,
     "job": show_job,
     "deletions": show_deletions,

@@ -3,6 +3,9 @@
 The sum is a manifest of its own, which lists what the chain right below it shows. It is linked only if no job
 has joined in between, or else made again: so a job never waits for a compaction, and what is below a sum is
 exactly what it sums up. No manifest of the chain is removed: late writers find their jobs there as before.
+
+With the sum a log is written that tells of the jobs that it stands for (``magicfs.manifests.log``). It goes
+on from the one that the pointer names. Where that names none, all manifests are read once.
 """
 
 from __future__ import annotations
@@ -20,20 +23,23 @@ from fsspec.spec import AbstractFileSystem
 from magicfs.datasets.connection import on_destination
 from magicfs.engine import Engine
 from magicfs.errors import MagicError, ObjectNotFound, Unavailable, UsageError
-from magicfs.formats.manifest import MANIFEST_SIZE_LIMIT, Manifest, PublishedRun
+from magicfs.formats.log import LoggedJob
+from magicfs.formats.manifest import MANIFEST_SIZE_LIMIT, Manifest
 from magicfs.manifests import chain as manifests
-from magicfs.manifests import footers, parts
-from magicfs.manifests.chain import COMPACT, READING
-from magicfs.manifests.runs import published_runs
+from magicfs.manifests import footers, log_growth, parts
+from magicfs.manifests.chain import COMPACT, READING, Seen
+from magicfs.manifests.log import Past, past_of
+from magicfs.manifests.log_files import LogWriter
+from magicfs.manifests.log_news import News
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS
 from magicfs.protocol.paths import Location
 from magicfs.stores.conditions import conditions_of
-from magicfs.stores.register import Entry
 
-__all__ = ["CompactReport", "compact", "compact_chain", "published_runs"]
+__all__ = ["CompactReport", "compact", "compact_chain"]
 
 _TRIES: Final = 100
+_MERGING_TRIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,7 @@ class CompactReport:
         manifests: How many older manifests it stands for, sums among them.
         files: How many files the dataset has.
         bytes: Their size.
-        runs: How many published runs it names.
+        runs: How many published runs its log tells of.
     """
 
     url: str | PathLike[str]
@@ -96,7 +102,8 @@ async def compact_chain(engine: Engine, location: Location, *, dry_run: bool = F
     """``compact``, on the store's loop."""
     store, destination = engine.store, location.key
     known: dict[str, Manifest] = {}
-    for _ in range(_TRIES):
+    news = News(known)
+    for attempt in range(_TRIES):
         seen = await manifests.read_pointer(store, destination, READING)
         if seen is None:
             raise ObjectNotFound(
@@ -115,26 +122,44 @@ async def compact_chain(engine: Engine, location: Location, *, dry_run: bool = F
             return CompactReport(location.url, None)
         engine = engine.told(known[newest].object_settings)
         total = await _sum(engine, location, newest, known)
-        if not dry_run:
-            total = await _with_footers(engine, location, total, newest)
-        if dry_run or await _linked(engine, location, total, seen):
-            if not dry_run:
-                await _remove_leftovers(engine, location, [total, *_down(newest, known)])
-            return CompactReport(
-                location.url,
-                Location(
-                    location.scheme, store.bucket, manifests.manifest_key(destination, total.job_id)
-                ).url,
-                manifests=_stood_for(newest, known),
-                files=len(total.files),
-                bytes=total.size,
-                runs=len(total.runs),
-            )
-        await _remove_lists(engine, location, total)
+        past = await past_of(store, destination, READING, seen[0])
+        jobs, runs = await news.of(store, destination, past)
+        report = _report(location, total, len(_down(newest, known)), past, jobs, runs)
+        if dry_run:
+            return report
+        await _check(engine, location, total)
+        total = await _with_footers(engine, location, total, newest)
+        writer = LogWriter(engine.store, destination, total.job_id)
+        merge = attempt < _MERGING_TRIES  # who is overtaken all the time does what is quick
+        total = await _with_log(writer, engine, location, total, past, jobs, runs, merge=merge)
+        if await _linked(engine, location, total, seen):
+            await _remove_leftovers(engine, location, [total, *_down(newest, known)])
+            return report
+        await _remove_lists(engine, location, total, writer)
     raise Unavailable(
         "compact",
         f"{store.bucket}/{manifests.pointer_key(destination)}",
         f"others published each time, {_TRIES} times in a row; nothing was changed; call again",
+    )
+
+
+def _report(
+    location: Location,
+    total: Manifest,
+    stood_for: int,
+    past: Past,
+    jobs: Sequence[LoggedJob],
+    runs: Mapping[str, str],
+) -> CompactReport:
+    key = manifests.manifest_key(location.key, total.job_id)
+    before = 0 if past.log is None else past.log.runs
+    return CompactReport(
+        location.url,
+        Location(location.scheme, location.bucket, key).url,
+        manifests=stood_for,
+        files=len(total.files),
+        bytes=total.size,
+        runs=before + len(runs) + sum(one.run_id is not None for one in jobs),
     )
 
 
@@ -154,7 +179,6 @@ async def _sum(engine: Engine, location: Location, newest: str, known: Mapping[s
         replaced=newest,
         older_files=view.older_files,
         files=tuple(view.files.values()),
-        runs=tuple(_runs(newest, known)),
         object_settings=known[newest].object_settings,
     )
 
@@ -171,7 +195,40 @@ async def _with_footers(engine: Engine, location: Location, total: Manifest, new
     return replace(total, footers=told)
 
 
-async def _remove_lists(engine: Engine, location: Location, total: Manifest) -> None:
+async def _with_log(
+    writer: LogWriter,
+    engine: Engine,
+    location: Location,
+    total: Manifest,
+    past: Past,
+    jobs: Sequence[LoggedJob],
+    runs: Mapping[str, str],
+    *,
+    merge: bool,
+) -> Manifest:
+    """The sum, with the log of all that it stands for written down beside it."""
+    store = engine.store
+    before: log_growth.Before | None = None
+    outdated: tuple[str, ...] = ()
+    if past.log is not None and past.pointer.log is not None:
+        before = past.pointer.log, past.log
+        outdated = await log_growth.delete_outdated(store, location.key, past.log)
+    assert total.previous is not None
+    file, _ = await log_growth.write(
+        writer,
+        store,
+        location.key,
+        before,
+        total.previous,
+        jobs,
+        runs,
+        outdated=outdated,
+        merge=merge,
+    )
+    return replace(total, log=file)
+
+
+async def _remove_lists(engine: Engine, location: Location, total: Manifest, writer: LogWriter) -> None:
     """Delete what stands beside a sum that was not linked. Only a tidy directory is at stake."""
     named = total.footers.lists if total.footers is not None else ()
     keys = [parts.key_of_part(location.key, total.job_id, one) for one in named]
@@ -179,9 +236,11 @@ async def _remove_lists(engine: Engine, location: Location, total: Manifest) -> 
     with suppress(MagicError):
         for start in range(0, len(keys), at_once):
             await engine.store.delete(keys[start : start + at_once])
+        await writer.remove()
 
 
-async def _linked(engine: Engine, location: Location, total: Manifest, seen: tuple[Any, Entry]) -> bool:
+async def _check(engine: Engine, location: Location, total: Manifest) -> None:
+    """Raise UsageError if the sum cannot be published."""
     size = len(total.to_bytes())
     if size > MANIFEST_SIZE_LIMIT:
         raise UsageError(
@@ -195,6 +254,10 @@ async def _linked(engine: Engine, location: Location, total: Manifest, seen: tup
             f"the store {engine.store.name!r} ignores conditional writes, so a compaction could cut off a "
             "job that joins at the same moment; nothing was changed; use another store"
         )
+
+
+async def _linked(engine: Engine, location: Location, total: Manifest, seen: Seen) -> bool:
+    conditions = await conditions_of(engine.store, paths.join(location.key, MANIFESTS))
     return await manifests.link(engine.store, conditions, location.key, total, seen)
 
 
@@ -219,14 +282,6 @@ async def _remove_leftovers(engine: Engine, location: Location, linked: Sequence
 def _stem_of_sums(job: str) -> str:
     """How the ids of all sums of a chain down from this job begin."""
     return f"{COMPACT}-{uuid5(NAMESPACE_URL, f'magicfs-compact:{job}')}-"
-
-
-def _runs(newest: str, known: Mapping[str, Manifest]) -> list[PublishedRun]:
-    return [run for one in _down(newest, known) for run in published_runs(one)]
-
-
-def _stood_for(newest: str, known: Mapping[str, Manifest]) -> int:
-    return len(_down(newest, known))
 
 
 def _down(newest: str, known: Mapping[str, Manifest]) -> list[Manifest]:

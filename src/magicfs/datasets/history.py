@@ -14,15 +14,15 @@ from fsspec.spec import AbstractFileSystem
 from magicfs.datasets.connection import open_destination
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound, UsageError
-from magicfs.formats.manifest import Manifest
-from magicfs.manifests import chain
-from magicfs.manifests.chain import COMPACT, READING
-from magicfs.manifests.runs import job_of_run
+from magicfs.formats.log import LoggedJob
+from magicfs.manifests import chain, log
+from magicfs.manifests.chain import READING
+from magicfs.manifests.runs import job_of_run_by
 from magicfs.manifests.tags import all_tags, read_tag
 from magicfs.protocol.as_of import AsOf, is_moment, parse_as_of, parse_moment
 from magicfs.protocol.paths import Location
 
-__all__ = ["Publication", "history", "job_as_of", "publications"]
+__all__ = ["Publication", "history", "history_of", "job_as_of", "publications"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def history(
 
     Returns:
         The publications; an empty list if there is none. Jobs before a manifest that is gone are left out, if
-        a later job has replaced all that they published.
+        a later job has replaced all that they published, and no compaction has noted them before.
 
     Raises:
         UsageError: The URL is malformed, or ``limit`` is less than 1.
@@ -95,27 +95,26 @@ def history(
     if limit is not None and limit < 1:
         raise UsageError(f"limit={limit}; give 1 or more, or leave it out for all")
     destination = open_destination(url, storage_options, filesystem, for_reading=True)
-    return destination.run(_history, limit)
+    return destination.run(history_of, limit)
 
 
-async def _history(engine: Engine, location: Location, limit: int | None) -> list[Publication]:
+async def history_of(engine: Engine, location: Location, limit: int | None) -> list[Publication]:
+    """``history``, on the store's loop."""
     found: list[Publication] = []
-    tags = await all_tags(engine.store, location.key, READING)
-    async with aclosing(publications(engine, location)) as below:
-        async for manifest in below:
-            found.append(_publication(manifest, [one.name for one in tags if one.job_id == manifest.job_id]))
+    tags: dict[str, list[str]] = {}
+    for one in await all_tags(engine.store, location.key, READING):
+        tags.setdefault(one.job_id, []).append(one.name)
+    async with aclosing(publications(engine, location, few=limit is not None)) as below:
+        async for job in below:
+            found.append(_publication(job, tags.get(job.job_id, ())))
             if len(found) == limit:
                 break
     return found
 
 
-async def publications(engine: Engine, location: Location) -> AsyncGenerator[Manifest]:
-    """The manifests of all jobs, the newest first, without the files that they list in parts."""
-    manifests = chain.chain(engine.store, location.key, READING, hidden="readable", files=False)
-    async with aclosing(manifests):
-        async for manifest in manifests:
-            if manifest.conflict != COMPACT:
-                yield manifest
+def publications(engine: Engine, location: Location, *, few: bool = False) -> AsyncGenerator[LoggedJob]:
+    """What is known of all jobs, the newest first. ``few``: only some of them are wanted."""
+    return log.publications(engine.store, location.key, READING, few=few)
 
 
 async def job_as_of(engine: Engine, location: Location, as_of: str | datetime) -> str:
@@ -141,36 +140,28 @@ async def job_as_of(engine: Engine, location: Location, as_of: str | datetime) -
 async def _named(engine: Engine, location: Location, asked: AsOf) -> dict[str, str]:
     """The jobs that a name means, by what it is the name of."""
     found: dict[str, str] = {}
-    if asked.kind in {"any", "run"}:
-        job = await job_of_run(engine.store, location.key, READING, asked.name)
+    seen = await chain.read_pointer(engine.store, location.key, READING)
+    if asked.kind in {"any", "run"} and seen is not None:
+        job = await job_of_run_by(engine.store, location.key, READING, seen[0], asked.name)
         if job is not None:
             found["run"] = job
     if asked.kind in {"any", "tag"}:
         tag = await read_tag(engine.store, location.key, asked.name, READING)
         if tag is not None:
             found["tag"] = tag.job_id
-    if asked.kind in {"any", "job"} and await _is_published(engine, location, asked.name):
-        found["job"] = asked.name
+    if asked.kind in {"any", "job"} and seen is not None:
+        past = await log.past_of(engine.store, location.key, READING, seen[0])
+        if await log.is_published(engine.store, location.key, READING, asked.name, past):
+            found["job"] = asked.name
     return found
-
-
-async def _is_published(engine: Engine, location: Location, job: str) -> bool:
-    async with aclosing(publications(engine, location)) as below:
-        async for manifest in below:
-            if manifest.job_id == job:
-                return True
-    return False
 
 
 async def _at(engine: Engine, location: Location, moment_ms: int) -> str:
     """The job that was the newest at a moment."""
-    oldest = None
-    async with aclosing(publications(engine, location)) as below:
-        async for manifest in below:
-            if manifest.committed_ms <= moment_ms:
-                return manifest.job_id
-            oldest = manifest
-    when = "" if oldest is None else f" before {_moment(oldest.committed_ms).isoformat()}"
+    job, oldest_ms = await log.job_at(engine.store, location.key, READING, moment_ms)
+    if job is not None:
+        return job
+    when = "" if oldest_ms is None else f" before {_moment(oldest_ms).isoformat()}"
     raise _not_found(engine, location, f"no job was published to {location.url}{when}")
 
 
@@ -183,17 +174,17 @@ def _not_found(engine: Engine, location: Location, problem: str) -> ObjectNotFou
     )
 
 
-def _publication(manifest: Manifest, tags: Sequence[str]) -> Publication:
+def _publication(job: LoggedJob, tags: Sequence[str]) -> Publication:
     return Publication(
-        job_id=manifest.job_id,
-        run_id=manifest.run_id,
-        published=_moment(manifest.committed_ms),
-        conflict=manifest.conflict,
-        files=manifest.count,
-        bytes=manifest.size,
+        job_id=job.job_id,
+        run_id=job.run_id,
+        published=_moment(job.committed_ms),
+        conflict=job.conflict,
+        files=job.files,
+        bytes=job.size,
         tags=tuple(tags),
-        restores=manifest.restores,
-        kept_until=None if manifest.kept is None else _moment(manifest.kept.until_ms),
+        restores=job.restores,
+        kept_until=None if job.kept_until_ms is None else _moment(job.kept_until_ms),
     )
 
 

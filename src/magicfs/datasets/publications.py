@@ -13,6 +13,7 @@ from magicfs.errors import ObjectNotFound
 from magicfs.formats.manifest import Manifest
 from magicfs.manifests import chain
 from magicfs.manifests.chain import COMPACT, READING, View
+from magicfs.manifests.log import is_published
 from magicfs.protocol import ids
 from magicfs.protocol.paths import Location
 
@@ -31,10 +32,8 @@ async def head_of(engine: Engine, location: Location) -> str:
 async def check_published(engine: Engine, location: Location, job: str) -> None:
     """Raise ObjectNotFound if a job is not in the chain, UsageError if that is no job id."""
     ids.job_id(job)
-    async for manifest in chain.chain(engine.store, location.key, READING):
-        if manifest.job_id == job:
-            return
-    raise _not_published(engine, location, job)
+    if not await is_published(engine.store, location.key, READING, job):
+        raise _not_published(engine, location, job)
 
 
 async def view_at(engine: Engine, location: Location, job: str) -> View:

@@ -2,7 +2,8 @@
 
 One manifest is published that lists the dataset as it can still be told, and hides all before it, the lost
 one included. So no reader asks for that any more. Nothing is deleted, and no other manifest is changed. A
-pointer that is lost, too, is written again.
+pointer that is lost, too, is written again. If the log of
+publications is broken it is made anew, too (``magicfs.datasets.log_repair``).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from fsspec.spec import AbstractFileSystem
 
 from magicfs.datasets.adopt import listed_files, refuse_unfinished
 from magicfs.datasets.connection import on_destination
+from magicfs.datasets.log_repair import repair_log
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, FormatError, MagicError, ObjectNotFound, UsageError
 from magicfs.formats import deletions
@@ -56,6 +58,7 @@ class RepairReport:
         bytes: Their size.
         recovered: Files of it that no readable manifest names: the lost job and those before it brought them.
         missing: Files that later manifests name and that are not there, or were written over.
+        logged: How many publications the log has that was made anew; 0 if nothing was wrong with it.
     """
 
     url: str | PathLike[str]
@@ -67,6 +70,7 @@ class RepairReport:
     bytes: int = 0
     recovered: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    logged: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -82,6 +86,8 @@ def repair(
 ) -> RepairReport:
     """Make a dataset readable again whose chain of manifests is broken: one is gone, malformed or altered,
     or the pointer to the newest is, or both.
+
+    The same for the log of publications, from which run ids and the history are read: it is made anew.
 
     What the manifests above the lost one say counts. Of the other visible files all belong to the dataset
     that no manifest has replaced and none keeps. Look at ``recovered`` before you rely on it: files of other
@@ -121,14 +127,16 @@ async def repair_chain(engine: Engine, location: Location, *, dry_run: bool = Fa
         )
     above, lost, problem = await _readable(engine, location, seen[0].job_id)
     if lost is None:
-        return RepairReport(location.url)
+        problem, logged = await repair_log(engine, location, dry_run=dry_run)
+        return RepairReport(location.url, problem, logged=logged)
     listed = await listed_files(store, location)
     await refuse_unfinished(engine, location)
     told = await _told(engine, location, above, listed)
     repaired = _repaired(engine, location, seen[0].job_id, above, told)
     if not dry_run:
         await _link(engine.told(repaired.object_settings), location, repaired, seen)
-    return _report(location, problem, lost, repaired, told, dry_run=dry_run)
+    logged = 0 if dry_run else (await repair_log(engine, location, dry_run=False))[1]
+    return _report(location, problem, lost, repaired, told, dry_run=dry_run, logged=logged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +167,7 @@ async def _without_pointer(
     if lost is None and newest is not None:
         if not dry_run:
             await _point_to(engine, location, left, left.manifests[newest])
+        logged = 0 if dry_run else (await repair_log(engine, location, dry_run=False))[1]
         shown = [one.size for key, one in told.files.items() if key not in told.recovered]
         return RepairReport(
             location.url,
@@ -167,11 +176,13 @@ async def _without_pointer(
             files=len(shown),
             bytes=sum(shown),
             missing=told.missing,
+            logged=logged,
         )
     repaired = _repaired(engine, location, newest, above, told)
     if not dry_run:
         await _point_to(engine, location, left, repaired)
-    report = _report(location, "; ".join(problems), lost, repaired, told, dry_run=dry_run)
+    logged = 0 if dry_run else (await repair_log(engine, location, dry_run=False))[1]
+    report = _report(location, "; ".join(problems), lost, repaired, told, dry_run=dry_run, logged=logged)
     return replace(report, newest=newest)
 
 
@@ -200,7 +211,14 @@ def _repaired(
 
 
 def _report(
-    location: Location, problem: str, lost: str | None, repaired: Manifest, told: _Told, *, dry_run: bool
+    location: Location,
+    problem: str,
+    lost: str | None,
+    repaired: Manifest,
+    told: _Told,
+    *,
+    dry_run: bool,
+    logged: int,
 ) -> RepairReport:
     key = chain.manifest_key(location.key, repaired.job_id)
     return RepairReport(
@@ -212,6 +230,7 @@ def _report(
         bytes=repaired.size,
         recovered=told.recovered,
         missing=told.missing,
+        logged=logged,
     )
 
 

@@ -166,6 +166,10 @@ class Fields:
         value = self._take(field)
         return self.object_at(field, {} if value is None else value)
 
+    def required_child(self, field: str) -> Fields:
+        """The object at ``field``, which must be there."""
+        return self.object_at(field, self._required(field))
+
     def plain(self, names: frozenset[str]) -> dict[str, Any] | None:
         """All members as they are, if they are exactly these; then no getter need be asked."""
         return self._members if self._members.keys() == names else None

@@ -14,6 +14,14 @@ from magicfs.formats.flip_record import FLIP_FORMAT, FlipRecord
 from magicfs.formats.footer import FOOTERS_FORMAT, FileFooters
 from magicfs.formats.job_location import JOB_LOCATION_FORMAT, JobLocation
 from magicfs.formats.job_object import JOB_FORMAT, JOB_OBJECT_SIZE_LIMIT, JobObject
+from magicfs.formats.log import (
+    LOG_FORMAT,
+    LOG_NAMES_FORMAT,
+    LOG_PART_FORMAT,
+    Log,
+    LoggedNames,
+    LoggedPart,
+)
 from magicfs.formats.manifest import (
     MANIFEST_FILES_FORMAT,
     MANIFEST_FORMAT,
@@ -41,6 +49,9 @@ Content = (
     | FlipRecord
     | JobLocation
     | JobObject
+    | Log
+    | LoggedNames
+    | LoggedPart
     | Manifest
     | ManifestFiles
     | Pending
@@ -96,6 +107,9 @@ _OWN: Final[dict[str, tuple[str, Callable[[str, bytes], Content]]]] = {
     "job location": (JOB_LOCATION_FORMAT, JobLocation.from_bytes),
     "tag": (TAG_FORMAT, Tag.from_bytes),
     "registration": (REGISTRATION_FORMAT, Registration.from_bytes),
+    "log": (LOG_FORMAT, Log.from_bytes),
+    "log part": (LOG_PART_FORMAT, LoggedPart.from_bytes),
+    "log names": (LOG_NAMES_FORMAT, LoggedNames.from_bytes),
     "footers": (FOOTERS_FORMAT, FileFooters.from_bytes),
 }
 

@@ -18,6 +18,7 @@ __all__ = [
     "FOOTERS_SIZE_LIMIT",
     "JOB_LOCATION_SIZE_LIMIT",
     "JOB_OBJECT_SIZE_LIMIT",
+    "LOG_SIZE_LIMIT",
     "MANIFEST_SIZE_LIMIT",
     "PENDINGSET_SIZE_LIMIT",
     "PENDING_SIZE_LIMIT",
@@ -43,6 +44,8 @@ FOOTERS_SIZE_LIMIT: Final = 256 * _MIB
 JOB_LOCATION_SIZE_LIMIT: Final = 64 * 1024
 JOB_OBJECT_SIZE_LIMIT: Final = 16 * _MIB
 """Bytes: chunk names of some 50 million files."""
+LOG_SIZE_LIMIT: Final = 64 * _MIB
+"""Bytes: many more than any part of a log has."""
 MANIFEST_SIZE_LIMIT: Final = 256 * _MIB
 """Bytes: about a million files."""
 PENDING_SIZE_LIMIT: Final = 16 * _MIB

@@ -3,6 +3,9 @@
 That of a job of very many files, ``magicfs.manifest/2``, lists them in parts beside it, each of which it
 names with its SHA-256: ``magicfs.manifest-files/1``. So nobody has to hold all of it to write it.
 
+A sum of older manifests is ``magicfs.manifest/3``, and names the log that tells of their jobs and runs. Older
+sums, ``magicfs.manifest/1``, list the runs themselves.
+
 Manifests form a chain, each naming the job published before it; the pointer names the newest.
 ``magicfs.manifests.chain`` says what a reader of the chain sees; ``docs/manifests.md`` describes every field.
 """
@@ -17,12 +20,14 @@ from magicfs.formats.audit import Audit
 from magicfs.formats.document import parse, render, with_unknown
 from magicfs.formats.fields import Fields, check_format
 from magicfs.formats.limits import MANIFEST_SIZE_LIMIT, within
+from magicfs.formats.log import LogFile
 
 __all__ = [
     "FILES_IN_PART",
     "MANIFEST_FILES_FORMAT",
     "MANIFEST_FORMAT",
     "MANIFEST_IN_PARTS_FORMAT",
+    "MANIFEST_LOG_FORMAT",
     "MANIFEST_SIZE_LIMIT",
     "FilesPart",
     "Footers",
@@ -37,6 +42,7 @@ __all__ = [
 MANIFEST_FORMAT: Final = "magicfs.manifest/1"
 MANIFEST_FILES_FORMAT: Final = "magicfs.manifest-files/1"
 MANIFEST_IN_PARTS_FORMAT: Final = "magicfs.manifest/2"
+MANIFEST_LOG_FORMAT: Final = "magicfs.manifest/3"
 
 FILES_IN_PART: Final = 20_000
 """Most files of one part: some megabytes."""
@@ -154,7 +160,9 @@ class Manifest:
     parts: tuple[FilesPart, ...] = ()
     """Where the files are listed, if they are not listed in the manifest itself."""
     runs: tuple[PublishedRun, ...] = ()
-    """The runs of older manifests, the newest first, in one that sums them up; else none."""
+    """The runs of older manifests, the newest first, in a sum that an older magicfs has made; else none."""
+    log: LogFile | None = None
+    """Where the log is that tells of the jobs of older manifests, in one that sums them up; else None."""
     object_settings: Mapping[str, str] = field(default_factory=dict)
     """What all objects of the job bear, this one included; the field is left out if empty."""
     kept: KeptFiles | None = None
@@ -184,8 +192,11 @@ class Manifest:
     @classmethod
     def from_fields(cls, fields: Fields) -> Manifest:
         parts: tuple[FilesPart, ...] = ()
-        if fields.required_text("format") != MANIFEST_FORMAT:
-            check_format(fields, MANIFEST_IN_PARTS_FORMAT)
+        format_ = fields.required_text("format")
+        if format_ != MANIFEST_FORMAT:
+            check_format(fields, MANIFEST_IN_PARTS_FORMAT, MANIFEST_LOG_FORMAT)
+        log = LogFile.from_fields(fields.required_child("log")) if format_ == MANIFEST_LOG_FORMAT else None
+        if format_ == MANIFEST_IN_PARTS_FORMAT or (log is not None and fields.has("parts")):
             parts = tuple(map(_part, fields.objects("parts")))
             if not parts:
                 raise fields.error("parts", "empty")
@@ -214,6 +225,7 @@ class Manifest:
             files=() if parts else _files(fields),
             parts=parts,
             runs=tuple(map(_run, fields.objects("runs"))) if fields.has("runs") else (),
+            log=log,
             object_settings=fields.text_map("objectSettings"),
             kept=_kept(fields.child("kept")) if fields.has("kept") else None,
             restores=fields.nullable_job_id("restores"),
@@ -224,8 +236,9 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """The whole file, one line."""
+        format_ = MANIFEST_IN_PARTS_FORMAT if self.parts else MANIFEST_FORMAT
         document: dict[str, object] = {
-            "format": MANIFEST_IN_PARTS_FORMAT if self.parts else MANIFEST_FORMAT,
+            "format": format_ if self.log is None else MANIFEST_LOG_FORMAT,
             "jobId": self.job_id,
             "runId": self.run_id,
             "bucket": self.bucket,
@@ -245,6 +258,8 @@ class Manifest:
             document["files"] = [_document(file) for file in self.files]
         if self.runs:
             document["runs"] = [_run_document(run) for run in self.runs]
+        if self.log is not None:
+            document["log"] = self.log.to_document()
         if self.object_settings:
             document["objectSettings"] = self.object_settings
         if self.kept is not None:

@@ -1,7 +1,8 @@
 """The manifest pointer of a destination: the newest published job. Format ``magicfs.pointer/1``.
 
 While replaced files are kept it is ``magicfs.pointer/2``, which an older magicfs refuses: its jobs would
-delete them.
+delete them. Once a log tells of the older runs it is ``magicfs.pointer/3``: one who does not read that would
+publish them again.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from typing import Any, Final
 from magicfs.formats.document import parse, render, with_unknown
 from magicfs.formats.fields import Fields, check_format
 from magicfs.formats.limits import POINTER_SIZE_LIMIT, within
+from magicfs.formats.log import LogFile
 
 __all__ = [
     "POINTER_FORMAT",
     "POINTER_KEEPING_FORMAT",
+    "POINTER_LOG_FORMAT",
     "POINTER_SIZE_LIMIT",
     "RUNS_KEPT",
     "Keeping",
@@ -28,6 +31,7 @@ __all__ = [
 
 POINTER_FORMAT: Final = "magicfs.pointer/1"
 POINTER_KEEPING_FORMAT: Final = "magicfs.pointer/2"
+POINTER_LOG_FORMAT: Final = "magicfs.pointer/3"
 
 RUNS_KEPT: Final = 1000
 """How many of the last published runs are written down."""
@@ -64,6 +68,8 @@ class Pointer:
     """
     keeping: tuple[Keeping, ...] = ()
     """The jobs whose replaced files are still there, in the order in which they were published."""
+    log: LogFile | None = None
+    """Where the log is that tells of all jobs before those that ``runs`` and ``forgotten`` are about."""
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     def moved(self, job_id: str, run_id: str | None, nonce: str, now_ms: int) -> Pointer:
@@ -85,6 +91,14 @@ class Pointer:
         named = {run for run, _ in self.runs}
         return replace(self, forgotten=_with("", (run for run in runs if run not in named)))
 
+    def logged(self, log: LogFile) -> Pointer:
+        """The same if a log tells of all jobs that there are, and of every run that it names."""
+        return replace(self, runs=(), forgotten="", log=log)
+
+    def unsure(self) -> Pointer:
+        """The same if there may be runs that nobody has told it of."""
+        return replace(self, forgotten=_UNKNOWN)
+
     def job_of_run(self, run_id: str) -> str | None:
         """The job that published a run; None if it is not among the last ones."""
         return dict(self.runs).get(run_id)
@@ -105,7 +119,7 @@ class Pointer:
 
     @classmethod
     def from_fields(cls, fields: Fields) -> Pointer:
-        check_format(fields, POINTER_FORMAT, POINTER_KEEPING_FORMAT)
+        check_format(fields, POINTER_FORMAT, POINTER_KEEPING_FORMAT, POINTER_LOG_FORMAT)
         runs = tuple(_run(fields, place, one) for place, one in enumerate(fields.elements("runs")))
         seen: set[str] = set()
         for place, (run, _) in enumerate(runs):
@@ -119,13 +133,15 @@ class Pointer:
             runs=runs,
             forgotten=_forgotten(fields, len(runs)),
             keeping=tuple(map(_keeping, fields.objects("keeping"))) if fields.has("keeping") else (),
+            log=LogFile.from_fields(fields.child("log")) if fields.has("log") else None,
             unknown=fields.rest(),
         )
 
     def to_bytes(self) -> bytes:
         """The whole file, one line."""
+        format_ = POINTER_KEEPING_FORMAT if self.keeping else POINTER_FORMAT
         document: dict[str, object] = {
-            "format": POINTER_KEEPING_FORMAT if self.keeping else POINTER_FORMAT,
+            "format": format_ if self.log is None else POINTER_LOG_FORMAT,
             "jobId": self.job_id,
             "nonce": self.nonce,
             "changed": self.changed_ms,
@@ -135,6 +151,8 @@ class Pointer:
             document["forgottenRuns"] = self.forgotten
         if self.keeping:
             document["keeping"] = [_keeping_document(one) for one in self.keeping]
+        if self.log is not None:
+            document["log"] = self.log.to_document()
         raw = render(with_unknown(document, self.unknown))
         return within(raw, POINTER_SIZE_LIMIT, "the pointer of the manifests", "choose shorter names of runs")
 

@@ -344,14 +344,22 @@ async def link(
 
 async def _move(head: Register, seen: Seen | None, manifest: Manifest) -> None:
     nonce, now_ms = uuid4().hex, int(time.time() * 1000)
-    pointer, entry = seen or (Pointer(job_id=manifest.job_id, nonce=nonce, changed_ms=now_ms), None)
+    pointer, entry = seen or (_first(manifest, nonce, now_ms), None)
     moved = pointer.moved(manifest.job_id, manifest.run_id, nonce, now_ms)
-    if manifest.conflict == COMPACT:
+    if manifest.log is not None:
+        moved = moved.logged(manifest.log)
+    elif manifest.conflict == COMPACT:
         moved = moved.knowing(run.run_id for run in manifest.runs)
     if manifest.kept is not None:
         moved = moved.keeping_also(manifest.job_id, manifest.kept.until_ms)
     body = moved.to_bytes()
     await (head.create(body) if entry is None else head.swap(entry, body))
+
+
+def _first(manifest: Manifest, nonce: str, now_ms: int) -> Pointer:
+    """The pointer where there is none. Somebody removed it if there are jobs before: so are runs."""
+    pointer = Pointer(job_id=manifest.job_id, nonce=nonce, changed_ms=now_ms)
+    return pointer if manifest.previous is None else pointer.unsure()
 
 
 async def _is_linked(

@@ -138,11 +138,12 @@ def pointer_naming(job: str, manifests: Iterable[Manifest]) -> Pointer:
     """A pointer to a job, that knows the runs and the kept files of some manifests, the newest first."""
     runs: list[tuple[str, str]] = []
     keeping: list[Keeping] = []
-    summed = False
+    summed, log = False, None
     for one in manifests:
         if not summed:
             runs += [(run.run_id, run.job_id) for run in published_runs(one)]
-        summed = summed or one.conflict == chain.COMPACT
+        if one.conflict == chain.COMPACT and not summed:
+            summed, log = True, one.log
         # Which of them have expired is not known any more; expire finds nothing of those.
         if one.kept is not None:
             keeping.append(Keeping(job_id=one.job_id, until_ms=one.kept.until_ms))
@@ -153,6 +154,7 @@ def pointer_naming(job: str, manifests: Iterable[Manifest]) -> Pointer:
         changed_ms=int(time.time() * 1000),
         runs=tuple(reversed(last.items())),
         keeping=tuple(reversed(keeping)),
+        log=log,
     ).knowing(run for run, _ in runs)
 
 

@@ -18,14 +18,13 @@ from magicfs.datasets.recover import finish_job
 from magicfs.engine import Engine
 from magicfs.errors import CommitOutcomeUnknown, MagicError, ProtocolViolation, UsageError
 from magicfs.formats.pending import Pending
-from magicfs.formats.pointer import RUNS_KEPT
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.job.checks import RUN_ID_MAX
 from magicfs.job.job import Job
 from magicfs.job.spec import JobSpec, location_of
 from magicfs.manifests import chain
-from magicfs.manifests.chain import COMPACT, READING
-from magicfs.manifests.runs import published_runs
+from magicfs.manifests.chain import READING
+from magicfs.manifests.runs import job_of_run_by
 from magicfs.parallel import raise_first
 from magicfs.protocol import ids
 from magicfs.protocol.ids import JobId
@@ -91,25 +90,16 @@ async def published_batch(engine: Engine, location: Location, *, sink_id: str, b
     """The job that has published a batch; None if none has.
 
     The batches of a sink are published in order. So the pointer, which names the last runs, nearly always
-    knows; only for a batch that is older than those the chain is walked.
+    knows; only for a batch that is older than those the log or the chain is asked.
     """
     store, run = engine.store, run_of(sink_id, batch_id)
     seen = await chain.read_pointer(store, location.key, READING)
     if seen is None:
         return None
-    runs = dict(seen[0].runs)
-    if run in runs:
-        return runs[run]
-    known = [found for name in runs if (found := batch_of(name, sink_id)) is not None]
-    if len(runs) < RUNS_KEPT or (known and batch_id > max(known)):
+    known = [found for name, _ in seen[0].runs if (found := batch_of(name, sink_id)) is not None]
+    if known and batch_id > max(known):
         return None
-    async for manifest in chain.chain(store, location.key, READING, hidden="readable"):
-        for one in published_runs(manifest):
-            if one.run_id == run:
-                return one.job_id
-        if manifest.conflict == COMPACT:
-            break
-    return None
+    return await job_of_run_by(store, location.key, READING, seen[0], run)
 
 
 def commit_batch(job: Job, sink_id: str, batch_id: int, commits: Sequence[TaskCommit]) -> JobReport:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -23,9 +24,8 @@ from magicfs.datasets.connection import on_destination
 from magicfs.engine import Engine
 from magicfs.errors import UsageError
 from magicfs.job.spec import location_of
-from magicfs.manifests import chain
-from magicfs.manifests.chain import COMPACT, READING
-from magicfs.manifests.runs import published_runs
+from magicfs.manifests.chain import READING
+from magicfs.manifests.log import publications
 from magicfs.protocol.paths import Location
 from magicfs.spark.batch_jobs import batch_of, check_sink, run_of, settled_batch
 from magicfs.spark.logged_reports import log_report
@@ -149,12 +149,10 @@ def batches(
 
 async def _batches(engine: Engine, location: Location, *, sink_id: str) -> list[Batch]:
     found: dict[int, Batch] = {}
-    async for manifest in chain.chain(engine.store, location.key, READING, hidden="readable"):
-        for run in published_runs(manifest):
-            number = batch_of(run.run_id, sink_id)
+    async with aclosing(publications(engine.store, location.key, READING)) as jobs:
+        async for one in jobs:
+            number = None if one.run_id is None else batch_of(one.run_id, sink_id)
             if number is not None:
-                moment = datetime.fromtimestamp(run.committed_ms / 1000, UTC)
-                found.setdefault(number, Batch(number, run.job_id, run.files, run.size, moment))
-        if manifest.conflict == COMPACT:
-            break
+                moment = datetime.fromtimestamp(one.committed_ms / 1000, UTC)
+                found.setdefault(number, Batch(number, one.job_id, one.files, one.size, moment))
     return [found[number] for number in sorted(found)]

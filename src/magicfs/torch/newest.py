@@ -14,7 +14,7 @@ from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.formats.manifest import Manifest
 from magicfs.manifests import chain
-from magicfs.manifests.chain import READING
+from magicfs.manifests.chain import COMPACT, READING
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_reserved
 from magicfs.protocol.paths import Location
@@ -88,9 +88,13 @@ def check_name(name: str) -> str:
 
 
 async def _find(engine: Engine, location: Location, name: str | None) -> Found | None:
+    is_replaced = False
     async for manifest in chain.chain(engine.store, location.key, READING, hidden="none"):
         if (found := await _newest_in(engine, location, manifest, name)) is not None:
             return found
+        if manifest.conflict == COMPACT and not is_replaced:
+            break  # it stands for all below
+        is_replaced = is_replaced or manifest.replaced is not None
     return None
 
 

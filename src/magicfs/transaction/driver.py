@@ -81,7 +81,7 @@ class JobTransaction:
             if await setup.is_published(engine, context) if published is None else published:
                 await setup.refuse_published(context, record, version)
             return await self._look_around(record, version)
-        except (asyncio.CancelledError, StoreError) as error:
+        except (asyncio.CancelledError, FormatError, StoreError) as error:
             # One that was taken over stays for the next driver. A silent store is not asked more.
             if record.created and not isinstance(error, Unavailable):
                 with suppress(MagicError):

@@ -21,6 +21,7 @@ from magicfs.formats.pointer import Pointer
 from magicfs.manifests import chain
 from magicfs.manifests.comparison import compare
 from magicfs.manifests.kept import kept_by
+from magicfs.manifests.log import is_published
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_data
 from magicfs.protocol.replacement import OldFile, Replacement
@@ -95,10 +96,7 @@ async def restored_files(
     """
     store, destination, job = engine.store, context.layout.destination, context.restores
     assert job is not None
-    async for one in chain.chain(store, destination, conditions, hidden="readable", files=False):
-        if one.job_id == job:
-            break
-    else:
+    if not await is_published(store, destination, conditions, job):
         raise ObjectNotFound(
             "rollback",
             f"{store.bucket}/{chain.manifest_key(destination, job)}",

@@ -50,10 +50,23 @@ from magicfs.formats.job_object import (
     SeenPointer,
 )
 from magicfs.formats.kinds import KINDS, detect, load
+from magicfs.formats.log import (
+    LOG_FORMAT,
+    LOG_NAMES_FORMAT,
+    LOG_PART_FORMAT,
+    Log,
+    LogFile,
+    LoggedJob,
+    LoggedNames,
+    LoggedPart,
+    LogNames,
+    LogPart,
+)
 from magicfs.formats.manifest import (
     MANIFEST_FILES_FORMAT,
     MANIFEST_FORMAT,
     MANIFEST_IN_PARTS_FORMAT,
+    MANIFEST_LOG_FORMAT,
     FilesPart,
     Footers,
     KeptFiles,
@@ -64,7 +77,13 @@ from magicfs.formats.manifest import (
 )
 from magicfs.formats.pending import Body, EtagFormat, Pending, Source, UploadedPart
 from magicfs.formats.pendingset import PendingSet
-from magicfs.formats.pointer import POINTER_FORMAT, POINTER_KEEPING_FORMAT, Keeping, Pointer
+from magicfs.formats.pointer import (
+    POINTER_FORMAT,
+    POINTER_KEEPING_FORMAT,
+    POINTER_LOG_FORMAT,
+    Keeping,
+    Pointer,
+)
 from magicfs.formats.registration import REGISTRATION_FORMAT, Registration
 from magicfs.formats.statistics import MeanStatistic, Statistics
 from magicfs.formats.success import SuccessData, Winners, manifest_success
@@ -342,6 +361,61 @@ POINTER = Pointer(
     runs=(("día 0", "5f1e"), ("día 1/2026-01-31", JOB_ID)),
 )
 
+_SUM_ID = "compact-7d0e2f2c-5b7a-5f5e-9a52-6d1f0f7b8e11-0123456789ab"
+LOG_FILE = LogFile(job_id=_SUM_ID, name="log-00002-0123456789abcdef.json", sha256="0123456789abcdef" * 4)
+SUM_OF_LOG = replace(SUM, runs=(), log=LOG_FILE)
+LOGGED_POINTER = replace(
+    POINTER,
+    runs=(("día 2", JOB_ID),),
+    log=LOG_FILE,
+    keeping=(Keeping(job_id="5f1e", until_ms=1700604900000),),
+)
+_LOG_PARTS = (
+    LogPart(
+        job_id="compact-5f1e-0123456789ab",
+        name="log-00000-fedcba9876543210.json",
+        sha256="fedcba9876543210" * 4,
+        level=1,
+        jobs=3200,
+        oldest_ms=1600000000000,
+    ),
+    LogPart(
+        job_id=_SUM_ID,
+        name="log-00001-cdcdcdcdcdcdcdcd.json",
+        sha256="cd" * 32,
+        level=0,
+        jobs=100,
+        oldest_ms=1650000000000,
+    ),
+)
+_LOGGED_JOBS = (
+    LoggedJob(job_id="4e0d", run_id="día 0", conflict="append", committed_ms=1600000000000, files=0, size=0),
+    LoggedJob(
+        job_id="5f1e",
+        conflict="replace",
+        committed_ms=1700000000000,
+        files=2,
+        size=8388725,
+        restores="4e0d",
+        kept_until_ms=1700604900000,
+    ),
+)
+LOG = Log(
+    job_id=_SUM_ID,
+    newest="5f1e",
+    jobs=3302,
+    runs=3301,
+    parts=_LOG_PARTS,
+    last=_LOGGED_JOBS,
+    names=(LogNames(job_id=_SUM_ID, names=6602, sha256=("ab" * 32, "ef" * 32)),),
+    outdated=("compact-5f1e-0123456789ab/names-00000-0123456789abcdef.json",),
+)
+LOG_PART = LoggedPart(job_id=_SUM_ID, jobs=_LOGGED_JOBS)
+LOG_PART_OF_PARTS = LoggedPart(job_id=_SUM_ID, parts=_LOG_PARTS)
+LOG_NAMES = LoggedNames(
+    job_id=_SUM_ID, runs=(("día 0", "4e0d"), ("día 1/2026-01-31", JOB_ID)), jobs=("4e0d", "5f1e")
+)
+
 _FACTS = f"trips/__magic_job-{JOB_ID}/job-{JOB_ID}/facts"
 JOB = JobObject(
     job_id=JOB_ID,
@@ -523,6 +597,11 @@ _ATTRIBUTES: dict[str, st.SearchStrategy[Any]] = {
     "Pointer.runs": st.lists(st.tuples(_hostile, _ids), max_size=3, unique_by=lambda one: one[0]).map(tuple),
     "Pointer.forgotten": st.sampled_from(["", "?", "AAAAAA==", "q83vASNFZ4k="]),
     "FilesPart.name": _ids,
+    **dict.fromkeys(("LogFile.name", "LogPart.name"), st.just("log-00000-0123456789abcdef.json")),
+    "LogNames.sha256": st.just(("0123456789abcdef" * 4,)),
+    "Log.newest": _ids,
+    "Log.outdated": st.just(("a/log-00000-0123456789abcdef.json", "b/names-00001-0123456789abcdef.json")),
+    "LoggedJob.restores": st.none() | _ids,
     "FileList.files": st.dictionaries(keys(), _numbers, max_size=3).map(lambda found: tuple(found.items())),
 }
 _UNIQUE = {Pending: "destination_key", ManifestFile: "key", FileEntry: "destination"}
@@ -910,6 +989,100 @@ FORMATS = [
         refused={"keeping[0].jobId": _NO_JOB, "keeping[1].until": _NO_SIZE, "keeping[1].expires": ["no", 1]},
         ignored=("keeping[1].later",),
         kept=("keeping[0]",),
+    ),
+    replace(
+        PUBLISHED,
+        own=MANIFEST_LOG_FORMAT,
+        golden="magicfs_manifest_3.json",
+        value=SUM_OF_LOG,
+        made=None,
+        required=(*PUBLISHED.required, "log", *(f"log.{field}" for field in ("jobId", "name", "sha256"))),
+        refused={"log.jobId": _NO_JOB, "log.name": ["", "a/b", "current.json"]},
+        kept=("files[0]", "log"),
+    ),
+    Format(
+        kind="pointer",
+        own=POINTER_LOG_FORMAT,
+        golden="magicfs_pointer_3.json",
+        value=LOGGED_POINTER,
+        read=Pointer.from_bytes,
+        write=Pointer.to_bytes,
+        made=None,
+        required=("log.jobId", "log.name", "log.sha256"),
+        refused={"log.jobId": _NO_JOB, "log.name": ["", "../log-00000-0123456789abcdef.json"]},
+        kept=("log", "keeping[0]"),
+    ),
+    Format(
+        kind="log",
+        own=LOG_FORMAT,
+        golden="magicfs_log_1.json",
+        value=LOG,
+        read=Log.from_bytes,
+        write=Log.to_bytes,
+        made=any_value(Log),
+        required=(
+            *("format", "jobId", "newest", "jobs", "runs", "parts", "publications", "names"),
+            *(f"parts[1].{field}" for field in ("jobId", "name", "sha256", "level", "jobs", "oldest")),
+            *(f"publications[1].{field}" for field in ("jobId", "conflict", "committed", "files", "size")),
+            *(f"names[0].{field}" for field in ("jobId", "names")),
+        ),
+        refused={
+            "jobId": _NO_JOB,
+            "newest": _NO_JOB,
+            **dict.fromkeys(("jobs", "runs", "names[0].names", "parts[0].level", "parts[0].jobs"), _NO_SIZE),
+            "parts[0].name": ["", "../x", "manifest.json"],
+            "names[0].sha256": [[]],
+            "publications[0].committed": _NO_SIZE,
+            "publications[1].keptUntil": _NO_SIZE,
+            "publications[1].restores": _NO_JOB,
+            "outdated[0]": [
+                "",
+                "x",
+                "../log-00000-0123456789abcdef.json",
+                "5f1e/5f1e.json",
+                f"{JOB_ID}.json",
+            ],
+        },
+        kept=("parts[0]", "publications[0]", "names[0]"),
+        text="newest",
+    ),
+    Format(
+        kind="log part",
+        own=LOG_PART_FORMAT,
+        golden="magicfs_log-part_1.json",
+        value=LOG_PART,
+        read=LoggedPart.from_bytes,
+        write=LoggedPart.to_bytes,
+        made=any_value(LoggedPart),
+        required=("format", "jobId", "publications", "parts", "publications[0].jobId"),
+        refused={"jobId": _NO_JOB, "publications[0].files": _NO_SIZE},
+        kept=("publications[0]",),
+        text="job_id",
+    ),
+    Format(
+        kind="log part",
+        own=LOG_PART_FORMAT,
+        golden="magicfs_log-part_1_of_parts.json",
+        value=LOG_PART_OF_PARTS,
+        read=LoggedPart.from_bytes,
+        write=LoggedPart.to_bytes,
+        made=None,
+        required=("parts[0].jobId", "parts[0].oldest"),
+        refused={"parts[0].jobId": _NO_JOB, "parts[0].oldest": _NO_SIZE},
+        kept=("parts[1]",),
+        text="job_id",
+    ),
+    Format(
+        kind="log names",
+        own=LOG_NAMES_FORMAT,
+        golden="magicfs_log-names_1.json",
+        value=LOG_NAMES,
+        read=LoggedNames.from_bytes,
+        write=LoggedNames.to_bytes,
+        made=any_value(LoggedNames),
+        required=("format", "jobId", "runs"),
+        refused={"jobId": _NO_JOB, "runs[0]": [["r"], ["r", "j", "x"], [1, "j"], ["r", None], "rj"]},
+        text="job_id",
     ),
     Format(
         kind="tag",

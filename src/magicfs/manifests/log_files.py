@@ -1,0 +1,185 @@
+"""The files of a log: where they lie, and what is in them.
+
+::
+
+    DEST/_magicfs/<sum>/log-<number>-<sha256>.json      a log, or a part of one
+    DEST/_magicfs/<sum>/names-<number>-<sha256>.json    ids of jobs and runs
+
+Each is written once, in the directory of the sum that was made with it, and named by its content. A later log
+names those of earlier ones that it still needs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Final
+
+from magicfs.errors import FormatError, ObjectNotFound, UsageError
+from magicfs.formats.log import LOG_SIZE_LIMIT, Log, LogFile, LoggedNames, LoggedPart, LogNames, LogPart
+from magicfs.parallel import gathered
+from magicfs.protocol import ids, paths
+from magicfs.protocol.conflict import MANIFESTS
+from magicfs.stores.port import Store
+
+__all__ = [
+    "AT_ONCE",
+    "At",
+    "LogWriter",
+    "checked_job",
+    "file_of_names",
+    "key_of",
+    "read_log",
+    "read_names",
+    "read_part",
+    "whose",
+]
+
+AT_ONCE: Final = 16
+"""How many files of a log are read or written at once."""
+
+_NAMED_BY: Final = 16
+_MEND: Final = "run magicfs repair, which makes the log anew from the manifests"
+
+At = tuple[str, str]
+"""The directory of a file of a log, and its name."""
+
+
+def whose(one: LogFile | LogPart) -> At:
+    """Where a log or a part of one is."""
+    return one.job_id, one.name
+
+
+def file_of_names(names: LogNames, number: int) -> At:
+    """Where some of the names are."""
+    return names.job_id, f"names-{number:05d}-{names.sha256[number][:_NAMED_BY]}.json"
+
+
+def key_of(destination: str, at: At) -> str:
+    """The key of a file of a log."""
+    return paths.join(destination, MANIFESTS, *at)
+
+
+async def read_log(store: Store, destination: str, file: LogFile) -> Log:
+    """A log. Raises FormatError if it is gone, malformed or altered."""
+    path, raw = await _read(store, destination, whose(file), file.sha256)
+    log = Log.from_bytes(path, raw)
+    _check(path, log.job_id, file.job_id)
+    return log
+
+
+async def read_part(store: Store, destination: str, part: LogPart) -> LoggedPart:
+    """What a part of a log stands for. Raises FormatError if it is gone, malformed or altered."""
+    path, raw = await _read(store, destination, whose(part), part.sha256)
+    found = LoggedPart.from_bytes(path, raw)
+    _check(path, found.job_id, part.job_id)
+    if any(one.level >= part.level for one in found.parts):
+        raise FormatError(path, "parts", f"one that lies as high as the part itself; {_MEND}")
+    return found
+
+
+async def read_names(store: Store, destination: str, names: LogNames, number: int) -> LoggedNames:
+    """Some of the names. Raises FormatError if they are gone, malformed or altered."""
+    path, raw = await _read(store, destination, file_of_names(names, number), names.sha256[number])
+    found = LoggedNames.from_bytes(path, raw)
+    _check(path, found.job_id, names.job_id)
+    return found
+
+
+def checked_job(store: Store, destination: str, at: At, job: str) -> str:
+    """The id of a job that a file of names tells. Raises FormatError if it is none."""
+    try:
+        return ids.job_id(job)
+    except UsageError as error:
+        path = f"{store.bucket}/{key_of(destination, at)}"
+        raise FormatError(path, "runs", f"{job!a} is no job id; {_MEND}") from error
+
+
+async def _read(store: Store, destination: str, at: At, sha256: str) -> tuple[str, bytes]:
+    key = key_of(destination, at)
+    path = f"{store.bucket}/{key}"
+    try:
+        raw = await store.get(key, size_max=LOG_SIZE_LIMIT + 1)
+    except ObjectNotFound as error:
+        raise FormatError(path, "", f"missing, although the log of publications names it; {_MEND}") from error
+    if hashlib.sha256(raw).hexdigest() != sha256:
+        raise FormatError(path, "", f"was altered since it was written (its SHA-256 differs); {_MEND}")
+    return path, raw
+
+
+def _check(path: str, found: str, expected: str) -> None:
+    if found != expected:
+        raise FormatError(path, "jobId", f"{found}, another one's; {_MEND}")
+
+
+class LogWriter:
+    """Writes the files of one log. ``job`` is the sum that it will lie beside, or another name of its own."""
+
+    def __init__(self, store: Store, destination: str, job: str) -> None:
+        self.job = job
+        self.written: list[At] = []
+        self._store = store
+        self._destination = destination
+
+    async def parts(self, contents: Sequence[LoggedPart]) -> list[LogPart]:
+        """Write parts of one level."""
+        first = len(self.written)
+        raws = [one.to_bytes() for one in contents]
+        places = [self._place("log", first + number, raw) for number, raw in enumerate(raws)]
+        await self._put(list(zip(places, raws, strict=True)))
+        return [
+            _part(content, place, _sha256(raw))
+            for content, place, raw in zip(contents, places, raws, strict=True)
+        ]
+
+    async def names(self, contents: Sequence[LoggedNames]) -> LogNames:
+        """Write names, so many files as there are hashes."""
+        raws = [one.to_bytes() for one in contents]
+        places = [self._place("names", number, raw) for number, raw in enumerate(raws)]
+        await self._put(list(zip(places, raws, strict=True)))
+        count = sum(len(one.runs) + len(one.jobs) for one in contents)
+        return LogNames(job_id=self.job, names=count, sha256=tuple(map(_sha256, raws)))
+
+    async def log(self, log: Log) -> LogFile:
+        """Write the log itself, the last of all."""
+        raw = log.to_bytes()
+        place = self._place("log", len(self.written), raw)
+        await self._put([(place, raw)])
+        return LogFile(job_id=self.job, name=place[1], sha256=_sha256(raw))
+
+    async def remove(self) -> None:
+        """Delete what was written, for nobody will name it."""
+        keys = [key_of(self._destination, at) for at in self.written]
+        at_once = self._store.capabilities.bulk_delete_max
+        for start in range(0, len(keys), at_once):
+            await self._store.delete(keys[start : start + at_once])
+
+    def _place(self, kind: str, number: int, raw: bytes) -> At:
+        return self.job, f"{kind}-{number:05d}-{_sha256(raw)[:_NAMED_BY]}.json"
+
+    async def _put(self, files: Sequence[tuple[At, bytes]]) -> None:
+        self.written += [at for at, _ in files]
+
+        async def put(one: tuple[At, bytes]) -> None:
+            at, raw = one
+            await self._store.put(key_of(self._destination, at), raw)
+
+        await gathered(files, put, AT_ONCE)
+
+
+def _part(content: LoggedPart, at: At, sha256: str) -> LogPart:
+    below = content.parts
+    return LogPart(
+        job_id=at[0],
+        name=at[1],
+        sha256=sha256,
+        level=1 + max(one.level for one in below) if below else 0,
+        jobs=sum(one.jobs for one in below) or len(content.jobs),
+        oldest_ms=min(one.oldest_ms for one in below)
+        if below
+        else min(one.committed_ms for one in content.jobs),
+    )
+
+
+def _sha256(raw: bytes) -> str:
+    return hashlib.sha256(raw).hexdigest()
