@@ -32,6 +32,21 @@ def _committed_by_the_jvm(ground: Ground) -> None:
 
 
 @case("b")
+def _driver_learns_that_the_jvm_has_committed(ground: Ground) -> None:
+    for with_commits in (True, False):
+        place = ground.place("b")
+        job = ground.job(place, **ground.settings)
+        commits = write(job, _TASKS)
+        ground.runs("magic", place, tasks="none", setup=False)
+        report = job.commit(commits) if with_commits else job.commit()
+        check((report.job_id, report.files), (place.job, 8), "report of a driver that came after the JVM")
+        place.holds(rows_of("ours", range(4)), "its driver after the JVM")
+        named = sorted(one.key for one in magicfs.read_manifest(place.url).files)
+        check(named, place.files(), "files of its manifest")
+        does("verify", place.url)
+
+
+@case("b")
 def _committed_by_the_jvm_of_the_named_line(ground: Ground) -> None:
     place = ground.place("b")
     line = ground.jars.hadoop.rpartition(".")[0]
