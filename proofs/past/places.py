@@ -136,8 +136,9 @@ class _Directory(Place):
 
     def all_names(self) -> list[str]:
         found = [Path(top) / name for top, _, names in os.walk(self._top) for name in names]
-        # A process that dies while it writes leaves its temporary file, as docs/stores.md says.
-        return [str(one.relative_to(self._top)) for one in found if not one.name.startswith(".magicfs-")]
+        # A process that dies while it writes, or opens an upload, leaves what docs/stores.md says.
+        kept = [one for one in found if not one.name.startswith(".magicfs-")]
+        return [str(one.relative_to(self._top)) for one in kept if not one.parent.name.endswith(".new")]
 
     def read(self, name: str) -> bytes | None:
         try:

@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -375,6 +376,19 @@ def test_half_a_completion_is_finished_or_undone(tmp_path: Path, if_absent: bool
 
 
 _PLAIN = {name: getattr(os, name) for name in _OPERATIONS}
+
+
+def test_what_half_an_opening_has_left_goes_once_nobody_can_be_at_work(tmp_path: Path) -> None:
+    new = tmp_path / UPLOADS / "0123456789abcdef.new"
+    new.mkdir(parents=True)
+    (new / "data").touch()
+    store = LocalStore(str(tmp_path))
+    assert asyncio.run(pending(store)) == []
+    assert (new / "data").exists(), "it may be opened at this moment"
+    hours_ago = time.time() - 7200
+    os.utime(new, (hours_ago, hours_ago))
+    assert asyncio.run(pending(store)) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("end", ["abort", "complete"])

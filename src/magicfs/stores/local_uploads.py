@@ -35,6 +35,9 @@ __all__ = ["find", "open_upload", "pending"]
 # How many elements of the key lie below the directory where the upload is listed, and below the one where it
 # is kept; inode and time of the file; what makes it unique.
 _ID = re.compile(r"(\d{1,4})\.(\d{1,4})\.([0-9a-f]{1,16})-([0-9a-f]{1,16})\.([0-9a-f]{16})")
+_NEW = ".new"
+_NEW_LASTS_S = 3600.0
+"""Seconds after which nobody opens an upload any more that is not open yet: it takes none."""
 _RECORD = "upload.json"
 _RECORD_BYTES_MAX = 2**20
 _TRIES = 500
@@ -82,7 +85,7 @@ def _places(root: Path, names: Sequence[str]) -> tuple[int, int]:
 def _open(root: Path, names: Sequence[str], metadata: Mapping[str, str], listed: int, kept: int) -> str:
     token = secrets.token_hex(8)
     place = root.joinpath(*names[:kept], UPLOADS)
-    new = place / f"{token}.new"
+    new = place / f"{token}{_NEW}"
     place.mkdir(exist_ok=True)
     new.mkdir()
     try:
@@ -119,7 +122,7 @@ def _write_record(directory: Path, record: bytes, *, lasting: bool = False) -> N
 
 
 def _list_elsewhere(place: Path, upload_id: str, record: bytes) -> None:
-    new = place / f"{upload_id}.new"
+    new = place / f"{upload_id}{_NEW}"
     place.mkdir(exist_ok=True)
     new.mkdir()
     try:
@@ -214,6 +217,9 @@ def _look(root: Path, directory: str, prefix: str, found: dict[str, UploadInfo])
         record = _record_of(root / directory / UPLOADS / upload_id) if match else {}
         relative = _key_of(record)
         place = root / directory / UPLOADS / upload_id
+        if upload_id.endswith(_NEW) and _is_left(place):
+            with contextlib.suppress(OSError):
+                remove(place)
         if match is not None and not record and (_died_with_the_machine(match) or _is_over(place)):
             with contextlib.suppress(OSError):  # others may be allowed to
                 remove(place)
@@ -227,6 +233,13 @@ def _look(root: Path, directory: str, prefix: str, found: dict[str, UploadInfo])
             # It was completed or aborted by a process that died before it had tidied up.
             with contextlib.suppress(OSError):
                 upload.remove()
+
+
+def _is_left(place: Path) -> bool:
+    """Whether a process has died that was opening an upload."""
+    with contextlib.suppress(OSError):
+        return time.time() - place.stat().st_mtime > _NEW_LASTS_S
+    return False
 
 
 def _is_over(place: Path) -> bool:
