@@ -73,6 +73,25 @@ def test_a_job_is_at_hand_before_what_carries_it_out() -> None:
 
 
 @pytest.mark.process
+@pytest.mark.parametrize("code", ["magicfs.dataset", "import magicfs.spark.read.reader"])
+def test_who_reads_waits_for_nothing_that_looks_after_datasets(code: str) -> None:
+    found = all_modules_after(f"import magicfs; {code}")
+    assert "magicfs.datasets.read" in found
+    unneeded = {"abort", "checkup", "commit", "compact", "recover", "foreign_jobs", "listed_jobs"}
+    assert not found & {f"magicfs.datasets.{name}" for name in unneeded}
+    assert "magicfs.transaction.driver" not in found
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("first", ["recover", "abort", "commit", "compact"])
+def test_functions_that_bear_the_names_of_their_modules_stay_functions(first: str) -> None:
+    code = f"import magicfs.datasets.{first}; import magicfs.datasets as found"
+    code += "; assert all(callable(getattr(found, name)) for name in found.__all__)"
+    code += "; assert set(found.__all__) <= set(dir(found))"
+    assert f"magicfs.datasets.{first}" in all_modules_after(code)
+
+
+@pytest.mark.process
 def test_the_protocol_and_the_formats_need_nothing_heavy() -> None:
     code = "import magicfs.protocol.steps, magicfs.protocol.readback, magicfs.formats.kinds"
     assert not modules_after(code) & set(HEAVY)

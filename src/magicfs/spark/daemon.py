@@ -15,7 +15,12 @@ __all__ = ["preload"]
 
 _OF_TASKS = (
     *("magicfs.spark.datasource", "magicfs.tables.partition_writer", "magicfs.spark.schema"),
-    *("magicfs.filesystem.chained", "magicfs.committers.magic", "magicfs.manifests.chain"),
+    *(
+        "magicfs.spark.read.reader",
+        "magicfs.filesystem.chained",
+        "magicfs.committers.magic",
+        "magicfs.manifests.chain",
+    ),
     *("pyarrow.parquet", "pyarrow.compute"),
 )
 # Of S3 alone: clients of other stores begin threads, or cannot be forked, as gRPC's cannot.
