@@ -8,16 +8,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from magicfs.committers.registry import COMMITTERS
-from magicfs.engine import Engine
 from magicfs.errors import StoreError, UsageError
-from magicfs.formats.registration import Registration
-from magicfs.manifests import registrations
 from magicfs.report import JobReport
 from magicfs.stores.interrupt import run_on
 
 if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem
 
+    from magicfs.engine import Engine
+    from magicfs.formats.registration import Registration
     from magicfs.job.spec import JobSpec
 
 __all__ = ["ShowsDatasets", "check_catalogs", "forget", "note", "shown_by"]
@@ -52,6 +51,8 @@ def check_catalogs(catalogs: Sequence[ShowsDatasets], spec: JobSpec) -> tuple[Sh
 def note(spec: JobSpec, catalogs: Sequence[ShowsDatasets]) -> None:
     """Write down which tables are to show the job, before it is published. A second call writes the same."""
     if found := _registrations(spec, catalogs):
+        from magicfs.manifests import registrations
+
         engine = _engine(spec)
         run_on(spec.loop, registrations.write, engine.store, spec.location.key, found)
 
@@ -59,6 +60,8 @@ def note(spec: JobSpec, catalogs: Sequence[ShowsDatasets]) -> None:
 def forget(spec: JobSpec, catalogs: Sequence[ShowsDatasets]) -> None:
     """Take that back, of a job that was aborted. What cannot be done is left to ``magicfs recover``."""
     if found := _registrations(spec, catalogs):
+        from magicfs.manifests import registrations
+
         try:
             run_on(spec.loop, registrations.remove, _engine(spec).store, spec.location.key, found)
         except StoreError as error:
