@@ -87,9 +87,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "_SUCCESS first",
         "f",
         _EXECUTION,
-        "left = await publish.delete_old(self.cleaner, conditions, old, done.output, check)",
+        "altered = await publish.delete_old(self.cleaner, conditions, old, done.output, check)",
         "await publish.write_success(self.cleaner, context, conditions, job, done.output); "
-        "left = await publish.delete_old(self.cleaner, conditions, old, done.output, check)",
+        "altered = await publish.delete_old(self.cleaner, conditions, old, done.output, check)",
         _REPLACE,
     ),
     Mutant(
