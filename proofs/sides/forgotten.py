@@ -67,6 +67,7 @@ OF_JOB: Final[dict[str, Any]] = {
     "publish": "flip",
     "keep_replaced": "7d",
     "footers": True,
+    "checksums": True,
     "audit": [bool],
     "audit_failure": "abort",
     "success_marker": False,

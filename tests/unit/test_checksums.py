@@ -6,9 +6,11 @@ import base64
 import hashlib
 import io
 import json
+import sys
 import zlib
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -90,6 +92,35 @@ class TestMaking:
                 made.update(memoryview(b"123456789")[at : at + size])
                 at += size
             assert made.value() == expected
+
+    def test_what_s3_tells_of_uploads_is_made_where_awscrt_is(self, monkeypatch: pytest.MonkeyPatch):
+        """Its function, bit by bit; the value is the check value of CRC-64/NVME."""
+
+        def crc64nvme(data: bytes, before: int = 0) -> int:
+            found = before ^ (2**64 - 1)
+            for byte in data:
+                found ^= byte
+                for _ in range(8):
+                    found = (found >> 1) ^ (0x9A6C9329AC4BC9B5 if found & 1 else 0)
+            return found ^ (2**64 - 1)
+
+        library, module = ModuleType("awscrt"), ModuleType("awscrt.checksums")
+        module.crc64nvme = crc64nvme  # type: ignore[attr-defined]
+        library.checksums = module  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "awscrt", library)
+        monkeypatch.setitem(sys.modules, "awscrt.checksums", module)
+        checksums.can_make.cache_clear()
+        try:
+            assert checksums.best("CRC64NVME") == "CRC64NVME"
+            made = checksums.running("CRC64NVME")
+            for piece in (b"1234", b"56789"):
+                made.update(memoryview(piece))
+            assert made.value() == "rosUhgp5mIg="
+            monkeypatch.delattr(module, "crc64nvme")
+            checksums.can_make.cache_clear()
+            assert checksums.best("CRC64NVME") == "CRC32"
+        finally:
+            checksums.can_make.cache_clear()
 
     def test_what_cannot_be_made_gives_way(self):
         assert not checksums.can_make("CRC16")
