@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from json.encoder import encode_basestring
 from typing import Any, NoReturn
 
 from magicfs.errors import FormatError, UsageError
@@ -93,7 +94,9 @@ def render_indented(document: Mapping[str, object]) -> bytes:
     on the line that they begin on. Raises UsageError as ``render`` does.
     """
     try:
-        return "".join(_indented(document, "\n")).encode("utf-8")
+        pieces: list[str] = []
+        _indented(document, "\n", pieces)
+        return "".join(pieces).encode("utf-8")
     except ValueError:
         render(document)  # says what is wrong, and where
         raise
@@ -208,24 +211,28 @@ def _unencodable(document: object) -> str | None:
     return None
 
 
-def _indented(value: object, line: str) -> Iterator[str]:
-    """The text of a value in pieces; ``line`` begins a line as deep as the value's own."""
-    if isinstance(value, Mapping):
-        before = "{" + line + "  "
+def _indented(value: object, line: str, pieces: list[str]) -> None:
+    """Add the text of a value; ``line`` begins a line as deep as the value's own."""
+    if type(value) is str:
+        pieces.append(encode_basestring(value))
+    elif type(value) is int:
+        pieces.append(str(value))
+    elif isinstance(value, Mapping):
+        before, deeper = "{" + line + "  ", line + "  "
         for name, child in value.items():
-            yield f"{before}{json.dumps(name, ensure_ascii=False)} : "
-            yield from _indented(child, line + "  ")
-            before = "," + line + "  "
-        yield line + "}" if value else "{ }"
+            pieces.append(f"{before}{encode_basestring(name)} : ")
+            _indented(child, deeper, pieces)
+            before = "," + deeper
+        pieces.append(line + "}" if value else "{ }")
     elif isinstance(value, list | tuple):
         before = "[ "
         for element in value:
-            yield before
-            yield from _indented(element, line)
+            pieces.append(before)
+            _indented(element, line, pieces)
             before = ", "
-        yield " ]" if value else "[ ]"
+        pieces.append(" ]" if value else "[ ]")
     else:
-        yield json.dumps(value, ensure_ascii=False, allow_nan=False)
+        pieces.append(json.dumps(value, ensure_ascii=False, allow_nan=False))
 
 
 def _moment(milliseconds: int) -> datetime:
