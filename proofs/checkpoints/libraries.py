@@ -36,9 +36,10 @@ def played(url: str) -> dict[str, list[str]]:
 def _xarray(url: str) -> list[str]:
     first = xarray.Dataset({"t": (("x", "y"), np.arange(600.0).reshape(20, 30))}, {"x": np.arange(20)})
     with magicfs.Job(url, unique_names=False) as job, job.task(0) as task:
-        first.to_zarr(task.url(_NAME), storage_options=task.storage_options)
+        target = task.url(_NAME).replace("magic+", "magic::")  # xarray takes a URL with "+" for a path
+        first.to_zarr(target, storage_options=task.storage_options)
         more = first.assign_coords(x=np.arange(20, 40))
-        more.to_zarr(task.url(_NAME), storage_options=task.storage_options, append_dim="x")
+        more.to_zarr(target, storage_options=task.storage_options, append_dim="x")
     with xarray.open_zarr(f"{url}/{_NAME}") as found:
         same = np.array_equal(found["t"].values, np.vstack([first["t"].values] * 2))
     return [] if same else ["other values were read"]

@@ -98,7 +98,8 @@ class Task(Twins[TaskCommit]):
 
         Whatever writes through fsspec takes it, such as pandas and dask, and DuckDB once ``filesystem`` is
         registered there. For Polars and pyarrow open a file of ``filesystem``, or make the job one of
-        ``committer="directory"``. A file of this machine is named by its plain path, and its directory is
+        ``committer="directory"``; for xarray write ``magic::`` in place of its ``magic+``, which xarray takes
+        for a path. A file of this machine is named by its plain path, and its directory is
         made: pandas and others make none.
         """
         return self._place().url(name)
