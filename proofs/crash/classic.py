@@ -51,6 +51,12 @@ def _recovered(subject: Subject) -> Iterable[str]:
     return whole.variants_of(subject, "task 0: commit", "task 1: commit") if found else ()
 
 
+def _run_again(subject: Subject) -> Iterable[str]:
+    """For committers whose tasks may be run again when their commit dies; of others the job has failed."""
+    repeatable = subject.options.get("algorithm") != 2
+    return whole.variants_of(subject, "task 0: commit") if repeatable else ()
+
+
 _LOOPS: Final[dict[str, tuple[_Loop, ...]]] = {
     "speculative_tasks": (
         (tasks.speculative, EXPERIMENTS["speculative_tasks"].variants),
@@ -64,7 +70,7 @@ _LOOPS: Final[dict[str, tuple[_Loop, ...]]] = {
     "abortable_job": ((whole.aborted, _steps(*whole.STEPS, "abort")),),
     "atomic_task_commit": (
         (tasks.atomic, _cuts(tasks.requests)),
-        (whole.finished, _steps("task 0: commit")),
+        (whole.finished, _run_again),
         (whole.restarted, _recovered),
     ),
     "repeatable_job_commit": (
