@@ -156,8 +156,8 @@ def _ended(scene: AuditScene, rival: Rival, done: list[bool], second: Outcome) -
                 yield f"one run was published by {runs}"
         case "append" if done[1]:
             right = [own, own | theirs]
-        case "driver":  # what was judged, if that came first
-            right = [own, own_files(scene.job)] if done[1] else [own]
+        case "driver" if scene.told:  # what was judged, for that came first
+            right = [own_files(scene.job)]
         case "replace" if done[1]:
             right = [own, theirs] if published else [own]
     if shown not in right:
