@@ -46,7 +46,7 @@ def parameters(function: Any) -> list[tuple[str, Any, Any]]:
     ],
 )
 def test_every_member_of_the_port_is_defined_with_its_parameters(port: Any, kind: type[Any]) -> None:
-    assert (len(operations(Store)), len(operations(Tree))) == (15, 13)
+    assert (len(operations(Store)), len(operations(Tree))) == (16, 13)
     for name, member in members(port).items():
         assert name in vars(kind) or name in {"name", "bucket", "capabilities"}, name
         if inspect.isfunction(member):
@@ -94,6 +94,7 @@ def test_every_operation_goes_through_the_hook_and_does_what_the_store_does() ->
         assert (await store.head("a")).metadata == {"x": "y"}
         assert await store.get("a", size_max=2) == b"bo"
         assert await store.get_range("a", 1, 2, etag=(await store.head("a")).etag) == b"od"
+        assert await store.checksums("a", etag=(await store.head("a")).etag) == {}
         first = await store.put("b", b"1", mode=PutMode.CREATE)
         second = await store.put("b", b"2", mode=Update(first.etag))
         assert await store.copy("a", "c") == 4
