@@ -155,7 +155,7 @@ def test_reproductions_run_again() -> None:
 def test_a_run_of_a_classic_committer_is_made_again() -> None:
     for text, is_seen in (
         ("classic:direct:memory:abortable_job:0:loser, cut after 1", True),
-        ("classic:file-v1:local:abortable_job:0:loser, cut after 1", False),
+        ("classic:file-v2:local:recoverable_job:0:loser, cut after 1", False),
     ):
         assert (played(text) is not None) == is_seen
 
@@ -176,7 +176,7 @@ def test_what_reproduces_nothing_is_refused(capsys: pytest.CaptureFixture[str]) 
     os.environ["PYTHONHASHSEED"], before = "0", os.environ.get("PYTHONHASHSEED")
     try:
         for text in (
-            *("nothing", "single:a:b", f"pair:{Setting().text}:1", "no such|whole:x", "simulated:file.1"),
+            *("nothing", "single:a:b", f"pair:{Setting().text}:1", "no such|whole:x", "simulated:direct.1"),
             *("classic:direct", "classic:magic:memory:abortable_job:0:abort, cut before 1"),
         ):
             assert main(["--reproduce", text]) == 2

@@ -14,6 +14,8 @@ import magicfs
 from magicfs.demo.session import PANDAS_WARNING
 from magicfs.testing.servers import Server
 
+pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")
+
 ROOT = Path(__file__).parents[2]
 ROWS = [(month, carrier, month * 10) for month in range(3) for carrier in ("AA", "UA")]
 
@@ -22,7 +24,6 @@ def blocks(path: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / path).read_text(), flags=re.DOTALL)
 
 
-@pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")
 def test_code_of_the_documents_publishes(
     spark: SparkSession,
     ministack: Server,

@@ -52,6 +52,7 @@ FULL = JobObject(
     new="d.new",
     footers=True,
     checksums=True,
+    audit_rules=("rule",),
     audit=Audit(
         verdicts=(Verdict(rule="r", passed=False, told="t"),), against="5f1e", audited_ms=1, accepted="why"
     ),
