@@ -74,8 +74,11 @@ class Recovery:
         return self._expected(state, rollback=rollback, completes=completes)
 
     def sweep(self, proxy: Watch, job: str) -> None:
-        """Discard what tasks have left that were still at work when their job ended."""
-        self._expect(_FINE, proxy, "abort", "--job", job)
+        """Discard what tasks have left that were still at work when their job ended.
+
+        If uploads are all that is left, their names could be those of a job of Hadoop's that lives.
+        """
+        self._expect(_FINE, proxy, "abort", "--job", job, "--driver-is-dead")
 
     def let_requests_settle(self, proxy: Watch, roles: tuple[str, ...] | None = None) -> None:
         """Wait for what was on its way when its sender died: nobody can recover from what is yet to come."""
