@@ -237,29 +237,26 @@ def check_publish(
 
 def check_footers(footers: bool, committer: str, publish: Publish) -> None:
     """Raise UsageError where nobody would keep what files say of themselves."""
-    if footers and not _keeps_footers(committer):
-        others = ", ".join(filter(_keeps_footers, _driven()))
-        raise UsageError(
-            "footers stand in manifests, with what tasks record of their uploads, and "
-            f"committer={committer!r} has none; use one of {others}, or leave footers and audit out"
-        )
-    if footers and publish == "flip":
-        raise UsageError(
-            "publish='flip' keeps no footers of the files that it takes along; leave one of the two out"
-        )
+    if footers:
+        _check_kept("footers", "footers and audit", committer, publish)
 
 
 def check_checksums(wanted: bool, committer: str, publish: Publish) -> None:
     """Raise UsageError where nobody would keep the checksums of files."""
-    if wanted and not _keeps_footers(committer):
+    if wanted:
+        _check_kept("checksums", "checksums", committer, publish)
+
+
+def _check_kept(what: str, options: str, committer: str, publish: Publish) -> None:
+    if not _keeps_footers(committer):
         others = ", ".join(filter(_keeps_footers, _driven()))
         raise UsageError(
-            "checksums stand in manifests, with what tasks record of their uploads, and "
-            f"committer={committer!r} has none; use one of {others}, or leave checksums out"
+            f"{what} stand in manifests, with what tasks record of their uploads, and "
+            f"committer={committer!r} has none; use one of {others}, or leave {options} out"
         )
-    if wanted and publish == "flip":
+    if publish == "flip":
         raise UsageError(
-            "publish='flip' keeps no checksums of the files that it takes along; leave one of the two out"
+            f"publish='flip' keeps no {what} of the files that it takes along; leave one of the two out"
         )
 
 
