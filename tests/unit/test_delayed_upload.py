@@ -368,7 +368,9 @@ def test_nothing_is_kept_in_memory_by_a_file_that_is_closed(store: Watched, reco
     file.close()
     gc.collect()
     held = [
-        one for one in gc.get_objects() if isinstance(one, io.BytesIO) and one.getbuffer().nbytes >= 2**19
+        one
+        for one in gc.get_objects()
+        if isinstance(one, io.BytesIO) and not one.closed and one.getbuffer().nbytes >= 2**19
     ]
     assert held == []
     assert file._sink._upload._spares.pop()[1] == 0
