@@ -18,7 +18,7 @@ from fsspec.implementations.memory import MemoryFileSystem as PlainMemory
 from fsspec.spec import AbstractFileSystem
 from s3fs import S3FileSystem as PlainS3
 
-from magicfs.stores import resolve
+from magicfs.stores.filesystem_options import options_of
 from proofs.foreign.publication import Publication, in_place, landing
 
 __all__ = ["LocalThroughTask", "MemoryThroughTask", "S3FileSystem", "install"]
@@ -64,7 +64,7 @@ class S3FileSystem(PlainS3):
     def _publication(self, path: Any) -> Publication:
         options = {
             name: value
-            for name, value in resolve.options_of(self).items()
+            for name, value in options_of(self).items()
             if name not in _ABOUT_THE_LOOP and value is not None
         }
         plain = PlainS3(**options)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from magicfs.committers.file.committer import FileCommitter, make
+from magicfs.committers.file.choose import make
+from magicfs.committers.file.committer import FileCommitter
 from magicfs.committers.options import FileOptions
 from magicfs.engine import Engine
 from magicfs.formats.task_commit import TaskCommit

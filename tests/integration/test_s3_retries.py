@@ -19,6 +19,7 @@ from s3fs import S3FileSystem
 from magicfs.errors import ObjectExists, PreconditionFailed, StoreError, Unavailable, UploadNotFound
 from magicfs.stores import resolve
 from magicfs.stores.conditions import Conditions, conditions_of
+from magicfs.stores.filesystem_options import options_of
 from magicfs.stores.port import Part, PutMode, Store, Update
 from magicfs.stores.retrying import RETRIES, RetryingStore
 from magicfs.stores.s3_client import CONNECTIONS, without_retries
@@ -307,7 +308,7 @@ def options(ministack: Server, **more: Any) -> dict[str, Any]:
 
 
 def sibling(filesystem: S3FileSystem) -> S3FileSystem:
-    return without_retries(filesystem, resolve.options_of(filesystem))
+    return without_retries(filesystem, options_of(filesystem))
 
 
 def test_sibling_is_one_for_each_filesystem_on_the_same_loop_and_unknown_to_fsspec(ministack: Server) -> None:

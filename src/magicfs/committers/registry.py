@@ -95,7 +95,7 @@ COMMITTERS: Final[Mapping[str, CommitterInfo]] = MappingProxyType(
             driven=True,
         ),
         "file": CommitterInfo(
-            "magicfs.committers.file.committer:make",
+            "magicfs.committers.file.choose:make",
             "work files",
             "nothing",
             ("fail", "append", "replace", "replace_partitions"),

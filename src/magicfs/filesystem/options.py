@@ -14,6 +14,7 @@ from magicfs.errors import UsageError
 from magicfs.formats.pending import DEFAULT_ETAG_FORMAT, EtagFormat
 from magicfs.hadoop.release import HadoopRelease
 from magicfs.stores import resolve
+from magicfs.stores.filesystem_options import options_of
 
 __all__ = [
     "check_choice",
@@ -136,7 +137,7 @@ def without_secrets(
     """
     if allowed:
         return dict(kwargs)
-    if given and (found := resolve.secrets_of(resolve.options_of(filesystem))):
+    if given and (found := resolve.secrets_of(options_of(filesystem))):
         raise UsageError(
             f"the wrapped filesystem has inline secrets ({', '.join(sorted(found))}), "
             "which a pickle would carry; "
@@ -157,7 +158,7 @@ def described(filesystem: AbstractFileSystem) -> dict[str, Any]:
     kind, protocol = type(filesystem), filesystem.protocol
     named = {"cls": f"{kind.__module__}:{kind.__name__}", "args": []}
     named["protocol"] = protocol if isinstance(protocol, str) else protocol[0]
-    given = resolve.without_secrets(resolve.options_of(filesystem))
+    given = resolve.without_secrets(options_of(filesystem))
     return named | {
         name: described(value) if isinstance(value, AbstractFileSystem) else value
         for name, value in given.items()
@@ -168,14 +169,14 @@ def described_by_protocol(filesystem: AbstractFileSystem) -> dict[str, Any]:
     """A wrapped filesystem as the arguments that make it, without secrets; empty if no protocol does."""
     if (protocol := resolve.protocol_of(filesystem)) is None:
         return {}
-    given = resolve.without_secrets(resolve.options_of(filesystem))
+    given = resolve.without_secrets(options_of(filesystem))
     own = {name: value for name, value in given.items() if name not in {"asynchronous", "loop"}}
     return {"target_protocol": protocol, "target_options": own}
 
 
 def keep_secrets(filesystem: AbstractFileSystem) -> dict[str, Any]:
     """The argument by which this process finds a filesystem's secrets again; empty if it has none."""
-    if not resolve.secrets_of(resolve.options_of(filesystem)):
+    if not resolve.secrets_of(options_of(filesystem)):
         return {}
     for word, kept in list(_KEPT.items()):
         if kept is filesystem:
@@ -188,4 +189,4 @@ def keep_secrets(filesystem: AbstractFileSystem) -> dict[str, Any]:
 def with_kept_secrets(target: Mapping[str, Any], word: str | None) -> dict[str, Any]:
     """Options with the secrets that belong to a word of ``keep_secrets``; as they are in other processes."""
     kept = _KEPT.get(word) if word is not None else None
-    return dict(target) if kept is None else resolve.with_secrets(target, resolve.options_of(kept))
+    return dict(target) if kept is None else resolve.with_secrets(target, options_of(kept))

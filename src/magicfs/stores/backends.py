@@ -81,7 +81,7 @@ def _s3_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
             "no order, and only below whole directories, so that what a dead job left could not be found; "
             "nothing was changed; use a general purpose bucket"
         )
-    from magicfs.stores.resolve import options_of
+    from magicfs.stores.filesystem_options import options_of
     from magicfs.stores.retrying import RetryingStore
     from magicfs.stores.s3 import S3Store
     from magicfs.stores.s3_client import retries_of, without_retries

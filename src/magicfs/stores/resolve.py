@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,6 @@ __all__ = [
     "has_buckets",
     "loop_of",
     "open_store",
-    "options_of",
     "protocol_of",
     "protocols",
     "scheme_has_buckets",
@@ -127,12 +125,6 @@ def chains_with_slash(filesystem: AbstractFileSystem) -> bool:
     It takes ``magic::memory://bucket/a`` apart by its own memory filesystem, whose root is a slash.
     """
     return _backend(protocols(filesystem)) is backends.MEMORY
-
-
-def options_of(filesystem: AbstractFileSystem) -> dict[str, Any]:
-    """Everything that a filesystem was made with, by name, what was given by position included."""
-    names = list(inspect.signature(type(filesystem).__init__).parameters)[1:]
-    return {**dict(zip(names, filesystem.storage_args, strict=False)), **filesystem.storage_options}
 
 
 def secrets_of(options: Mapping[str, Any]) -> frozenset[str]:

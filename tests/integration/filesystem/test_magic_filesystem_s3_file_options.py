@@ -15,7 +15,8 @@ from magicfs.filesystem import MagicFileSystem
 from magicfs.job.job import Job
 from magicfs.protocol.file_options import DESCRIPTION, METADATA
 from magicfs.protocol.readback import WRITE_ID
-from magicfs.stores import resolve, s3
+from magicfs.stores import s3
+from magicfs.stores.filesystem_options import options_of
 from magicfs.stores.s3_client import without_retries
 from magicfs.testing.servers import Server
 from proofs.scenes.s3_scene import S3Scene
@@ -50,7 +51,7 @@ class Creations(list[dict[str, str]]):
 
     def __init__(self, filesystem: S3FileSystem) -> None:
         super().__init__()
-        sibling = without_retries(filesystem, resolve.options_of(filesystem))
+        sibling = without_retries(filesystem, options_of(filesystem))
         sibling.connect()
         sibling.s3.meta.events.register("before-send.s3.CreateMultipartUpload", self._note)
 

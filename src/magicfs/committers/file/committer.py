@@ -16,7 +16,7 @@ from magicfs.formats.task_manifest import TaskManifest
 from magicfs.protocol.ids import AttemptId, TaskId
 from magicfs.transaction.context import JobContext, RenameSettings
 
-__all__ = ["FileCommitter", "make"]
+__all__ = ["FileCommitter"]
 
 
 class FileCommitter(RenamingCommitter):
@@ -38,13 +38,3 @@ class FileCommitter(RenamingCommitter):
     async def _scanned(self, task: TaskId, attempt: AttemptId, counters: Counters | None) -> TaskManifest:
         counted = {**(counters or {}), "committer_tasks_completed": 1}
         return await super()._scanned(task, attempt, counted)
-
-
-def make(context: JobContext, engine: Engine) -> FileCommitter:
-    """The committer with the algorithm that the options name."""
-    options = context.options
-    if isinstance(options, FileOptions) and options.algorithm == 2:
-        from magicfs.committers.file.algorithm2 import TaskPublishingCommitter
-
-        return TaskPublishingCommitter(context, engine)
-    return FileCommitter(context, engine)

@@ -23,6 +23,7 @@ from magicfs.protocol import paths
 from magicfs.protocol.final_names import unique_name
 from magicfs.protocol.ids import JobId
 from magicfs.stores import resolve
+from magicfs.stores.filesystem_options import options_of
 
 __all__ = ["FinalFileSystem"]
 
@@ -65,7 +66,7 @@ class FinalFileSystem(AbstractFileSystem):  # type: ignore[misc]
         self._local = isinstance(fs, LocalFileSystem)
 
     def __reduce__(self) -> Any:
-        given = resolve.options_of(self.fs)
+        given = options_of(self.fs)
         if not resolve.secrets_of(given):
             return super().__reduce__()
         return _rebuilt, (type(self), type(self.fs), resolve.without_secrets(given), self.root, self._suffix)
