@@ -48,10 +48,10 @@ async def rewrite(process: Process, job: JobId, keep_replaced_ms: int | None) ->
     """What is shown becomes one file, as ``magicfs.rewrite`` does it."""
     old = shown_files(PLACE, await current_view(process.engine, PLACE))
     context = replace(_context(job, "append"), conflict="rewrite", keep_replaced_ms=keep_replaced_ms)
-    transaction, driver = await begun(process.engine, PLACE, context)
+    transaction, setup = await begun(process.engine, PLACE, context)
     committer = registry.make("magic", context, process.engine)
     commit = await _task(process, context, committer, ("p=0/x.bin",))
-    return await committed(transaction, driver, commit, partial(the_same, PLACE, old))
+    return await committed(transaction, setup.driver, commit, partial(the_same, PLACE, old))
 
 
 async def _task(

@@ -357,6 +357,27 @@ class TestDeaths:
         assert 20 < number < 99, "every request"
         assert ends == {(b"2",), (b"1", b"2")}
 
+    @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
+    def test_the_run_repeated_ends_one_that_died_at_any_request(self, kind: Kind):
+        """Nobody runs recover: the second call does what the first could not."""
+        ways = set()
+        for number in range(1, 100):
+            scene = JobScene(DEST)
+            scene.published({"p=1/a": b"1"}, {"p=2/b": b"2"})
+            engine, place = scene.engine(Traffic([Fault(kind, number=number)])), paths.parse_url(scene.url)
+            how = {"order": Order.of(partitions="p=1"), "job": job_id("first"), "run_id": "tidy"}
+            done = scene.lived(lambda: drop_files(engine, place, **how))  # noqa: B023
+            second = drop(scene, partitions="p=1", run_id="tidy")
+            ways.add((second.files, second.published_before))
+            assert shown(scene) == scene.bodies() == [b"2"]
+            assert scene.work() == [] == scene.uploads()
+            assert len(magicfs.history(scene.url, filesystem=scene.filesystem)) == 2
+            assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+            if done is not None:
+                break
+        assert 20 < number < 99, "every request"
+        assert ways == {(1, False), (0, True)}
+
 
 class TestJobObject:
     @pytest.mark.parametrize("mode", ["drop", "rewrite"])

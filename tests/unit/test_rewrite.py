@@ -17,9 +17,11 @@ from magicfs.datasets import commit
 from magicfs.errors import CommitDenied, ObjectNotFound, UsageError
 from magicfs.protocol.ids import job_id
 from magicfs.protocol.rewriting import groups_of
+from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.port import Store
 from magicfs.tables.rewrite import rewrite
-from magicfs.testing.faulty_store import Traffic
-from magicfs.testing.store_faults import Fault, Kind
+from magicfs.testing.faulty_store import Traffic, faulty
+from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
 from proofs.scenes.job_scene import JobScene
 
 DEST = "env=prod/día 50% + #1"
@@ -210,14 +212,14 @@ class TestOthers:
         """Have somebody do something once the files were read, and before the job commits."""
         from magicfs.tables import rewrite as module
 
-        real = module._Work._write
+        real = module._Work.written
 
         def written(self: Any) -> Any:
             found = real(self)
             work()
             return found
 
-        monkeypatch.setattr(module._Work, "_write", written)
+        monkeypatch.setattr(module._Work, "written", written)
 
     def test_what_is_added_meanwhile_stays(self, scene: JobScene, monkeypatch: pytest.MonkeyPatch):
         scene.published({"p=1/a.parquet": parquet(1), "p=1/b.parquet": parquet(2)})
@@ -276,14 +278,102 @@ class TestReading:
         assert plain.work() == [] == plain.uploads()
 
 
+class Dying(MemoryFileSystem):
+    """A filesystem whose process dies at a request."""
+
+    def __init__(self, *, traffic: Traffic, **options: Any) -> None:
+        super().__init__(**options)
+        self.traffic = traffic
+
+    def store(self, bucket: str) -> Store:
+        return faulty(super().store(bucket), self.traffic, Actor("process"))
+
+
+def until_it_dies(scene: JobScene, fault: Fault, **how: Any) -> bool:
+    """Rewrite in a process that dies at a request; False if it has come to its end."""
+    traffic = Traffic([fault])
+    try:
+        rewrite(scene.url, filesystem=Dying(traffic=traffic, world=scene.filesystem.world), **how)
+    except BaseException:  # noqa: BLE001 - where fsspec reads a file it hides of what the process died
+        assert traffic.met
+    return bool(traffic.met)
+
+
+class TestRuns:
+    def test_a_run_rewrites_once(self, scene: JobScene):
+        scene.published({"a.parquet": parquet(1), "b.parquet": parquet(2)})
+        first = rewritten(scene, run_id="tidy 50% #1")
+        assert (first.files, first.published_before) == (2, False)
+        scene.published({"c.parquet": parquet(3)})
+        before = scene.everything()
+        second = rewritten(scene, run_id="tidy 50% #1")
+        assert (second.job_id, second.files, second.published_before) == (first.job_id, 0, True)
+        assert scene.everything() == before
+        assert rewritten(scene, run_id="tidy 50% #10").files == 2
+        assert rows(scene) == [1, 2, 3]
+        assert magicfs.history(scene.url, filesystem=scene.filesystem)[0].run_id == "tidy 50% #10"
+
+    def test_one_that_finds_nothing_is_not_remembered(self, scene: JobScene):
+        scene.published({"a.parquet": parquet(1)})
+        before = scene.everything()
+        report = rewritten(scene, run_id="tidy")
+        assert (report.job_id, report.files, report.published_before) == (None, 0, False)
+        assert scene.everything() == before
+        scene.published({"b.parquet": parquet(2)})
+        assert rewritten(scene, run_id="tidy").files == 2
+
+    def test_a_dry_run_asks_no_run(self, scene: JobScene):
+        scene.published({"a.parquet": parquet(1), "b.parquet": parquet(2)})
+        before = scene.everything()
+        assert rewritten(scene, run_id="tidy", dry_run=True).files == 2
+        assert scene.everything() == before
+
+    def test_nothing_stays_where_nothing_was_published(self, scene: JobScene):
+        with pytest.raises(ObjectNotFound):
+            rewritten(scene, run_id="tidy")
+        assert scene.below() == []
+
+    def test_a_file_that_cannot_be_read_ends_the_job(self, plain: JobScene):
+        plain.published({"a.parquet": parquet(1), "b.parquet": parquet(2)})
+        plain.put(next(name for name in plain.data() if name.startswith("a")), b"PAR1 no more PAR1")
+        before = plain.everything()
+        with pytest.raises(UsageError, match="cannot be read as Parquet"):
+            rewritten(plain, run_id="tidy")
+        assert plain.everything() == before
+
+    @pytest.mark.parametrize(("kind", "keep"), [(Kind.CRASH_BEFORE, "7d"), (Kind.CRASH_AFTER, None)])
+    def test_the_call_repeated_ends_one_that_died_at_any_request(self, kind: Kind, keep: str | None):
+        """Nobody runs recover: the second call does what the first could not."""
+        ways = set()
+        for number in range(1, 200):
+            scene = JobScene(DEST)
+            scene.published({"p=1/a.parquet": parquet(1), "p=10/ü+.parquet": parquet(10)})
+            scene.published({"p=1/b.parquet": parquet(2)})
+            scene.published({"x.parquet": parquet(7)}, conflict="append", run_id="tidy0")
+            died = until_it_dies(scene, Fault(kind, number=number), run_id="tidy", keep_replaced=keep)
+            assert sorted(rows(scene)) == [1, 2, 7, 10]
+            second = rewritten(scene, run_id="tidy", keep_replaced=keep)
+            ways.add((second.files, second.published_before))
+            assert sorted(rows(scene)) == [1, 2, 7, 10]
+            assert len(names(scene)) == 3
+            assert scene.work() == [] == scene.uploads()
+            assert len(scene.data()) == (5 if keep else 3)
+            assert scene.success() is not None
+            jobs = magicfs.history(scene.url, filesystem=scene.filesystem)
+            assert [one.run_id for one in jobs] == ["tidy", "tidy0", None, None]
+            assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+            if not died:
+                break
+        assert 40 < number < 199, "every request"
+        assert ways == {(2, False), (0, True)}
+
+
 class TestDeaths:
     @pytest.mark.parametrize("kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER])
     def test_of_the_commit_at_each_request(self, kind: Kind, monkeypatch: pytest.MonkeyPatch):
         """The process dies in its commit, which recover ends one way or the other."""
         from magicfs.engine import Engine
         from magicfs.tables import rewrite as module
-        from magicfs.testing.faulty_store import faulty
-        from magicfs.testing.store_faults import Actor, Crash
 
         ends = set()
         real = module.committed
@@ -340,5 +430,10 @@ class TestCommand:
         assert "would rewrite" in said("--dry-run")
         found = json.loads(said("--target-size", "1 MB", "--partition", "p=1", "--json"))
         assert (found["files"], found["new_files"], found["rows"]) == (3, 1, 3)
-        assert "nothing to rewrite" in said()
+        assert "nothing to rewrite" in said("--run-id", "tidy")
+        with magicfs.Job(url, conflict="append") as job, job.task(0) as task:
+            task.filesystem.pipe_file(f"{task.path}/p=1/4.parquet", parquet(4))
+        assert "rewrote" in said("--run-id", "tidy")
+        again = said("--run-id", "tidy")
+        assert again.startswith("this run was rewritten before, by job ")
         assert main(["rewrite", url, "--target-size", "much"]) == 2

@@ -37,6 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="PERIOD",
         help="keep the old files for so long, such as 7d; by default they are deleted",
     )
+    parser.add_argument("--run-id", metavar="ID", help="name of the run: a second rewrite of it does nothing")
     parser.add_argument("--dry-run", action="store_true", help="change nothing, and tell what would be done")
     add_storage_options(parser)
 
@@ -59,11 +60,14 @@ def run(arguments: argparse.Namespace) -> int:
         partitions=arguments.partition,
         dry_run=arguments.dry_run,
         keep_replaced=arguments.keep_replaced,
+        run_id=arguments.run_id,
         storage_options=parse_storage_options(arguments.storage_options),
     )
     left = f"{report.left} small files, whose schema pyarrow cannot write" if report.left else ""
     if arguments.json:
         print_json(report.to_dict())
+    elif report.published_before:
+        write_line(f"this run was rewritten before, by job {report.job_id}; nothing was changed")
     elif not report.files:
         write_line(f"nothing to rewrite at {report.url}; nothing was changed")
         print_fields([("left", left)])

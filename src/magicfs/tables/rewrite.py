@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
-from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -36,7 +35,7 @@ from magicfs.report import JobReport
 from magicfs.stores import object_settings, resolve
 from magicfs.stores.interrupt import run_on
 from magicfs.transaction import output as job_output
-from magicfs.transaction.context import JobContext
+from magicfs.transaction.context import JobContext, JobSetup
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.sets import StoreSets
@@ -55,6 +54,9 @@ _READERS: Final = 16
 _BUFFER_BYTES: Final = 64 * 2**20
 _BATCH_ROWS: Final = 64 * 1024
 
+Choice = Callable[[Mapping[str, ManifestFile]], Mapping[str, ManifestFile]]
+"""Takes, of the files that are shown, those that are replaced."""
+
 
 @dataclass(frozen=True, slots=True)
 class RewriteReport:
@@ -70,6 +72,7 @@ class RewriteReport:
         rows: How many rows they hold; None with ``dry_run``.
         left: How many small files stay because pyarrow cannot write the same schema.
         kept: Whether the old files stay where they are for a time, as ``keep_replaced`` says.
+        published_before: Whether a job of the same ``run_id`` had rewritten before, and nothing was done now.
         warnings: What could not be done once they were replaced; ``magicfs recover`` finishes it.
     """
 
@@ -82,6 +85,7 @@ class RewriteReport:
     rows: int | None = None
     left: int = 0
     kept: bool = False
+    published_before: bool = False
     warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -96,6 +100,7 @@ def rewrite(
     partitions: str | Sequence[str] | None = None,
     dry_run: bool = False,
     keep_replaced: str | timedelta | None = None,
+    run_id: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
 ) -> RewriteReport:
@@ -105,7 +110,8 @@ def rewrite(
     the same schema and metadata, and the compression of the first. Readers of manifests see the old files or
     the new ones, never both. If this process dies before the commit point nothing has changed, and ``magicfs
     recover --abort`` clears up; afterwards ``magicfs recover`` finishes it. A second call finds nothing to
-    do, or puts together what was added.
+    do, or puts together what was added. With the same ``run_id`` it first ends a job that died: it finishes
+    one that was past its commit point, and then does nothing; it aborts one that was not, and rewrites.
 
     Bloom filters and page indexes are not carried over. A stream of Spark's that has not read all of the
     old files needs ``keep_replaced``.
@@ -117,6 +123,8 @@ def rewrite(
         dry_run: Change nothing; report what would be done.
         keep_replaced: For how long the old files stay where they are, such as ``"7d"``. By default they are
             deleted.
+        run_id: Name of the run: a second rewrite of it finds the first. A run that found nothing to rewrite
+            is not remembered.
         storage_options: Options of the store's fsspec filesystem.
         filesystem: That filesystem itself, in place of options.
 
@@ -139,15 +147,79 @@ def rewrite(
     keep = None if keep_replaced is None else parse_period("keep_replaced", keep_replaced)
     destination = open_destination(url, storage_options, filesystem)
     _, options = destination_of(url, storage_options, filesystem)
-    work = _Work.planned(destination, order, target_size, options, filesystem)
-    if dry_run or not work.groups:
-        old = sum(work.files[key].size for group in work.groups for key in group.keys)
-        new = {"new_files": len(work.groups), "new_bytes": old}
-        return work.report(None, keep, **new)
-    report, rows = work.done(keep)
-    destination.filesystem.invalidate_cache()
+    spec = _spec(destination, options, filesystem)
+    context = replace(spec.context, conflict="rewrite", keep_replaced_ms=keep, run_id=run_id)
+    if dry_run or run_id is None:
+        work = _Work.planned(destination, spec, order, target_size)
+        if dry_run or not work.groups:
+            return work.report(None, keep, **(work.expected() if dry_run else {}))
+        job = _Job.begun(destination, context)
+    else:
+        # First, as it may end a job of the same run, which changes what there is to rewrite.
+        job = _Job.begun(destination, context)
+        if job.setup.published is not None:
+            job.abort()
+            return RewriteReport(destination.location.url, job.setup.published, published_before=True)
+        with job.aborted_if_it_fails():
+            work = _Work.planned(destination, spec, order, target_size)
+        if not work.groups:
+            job.abort()
+            return work.report(None, keep)
+    with job.aborted_if_it_fails():
+        commit, rows = work.written()
+    report = job.committed(commit, work.chosen)
     figures = {"new_files": report.files, "new_bytes": report.bytes, "rows": rows}
     return work.report(report.job_id, keep, **figures, warnings=report.warnings)
+
+
+def _spec(
+    destination: Destination, options: Mapping[str, Any], filesystem: AbstractFileSystem | None
+) -> JobSpec:
+    """What the task that writes has to know."""
+    engine = destination.run(told_as_newest)
+    return JobSpec(
+        location=destination.location,
+        job=ids.job_id(uuid4()),
+        conflict="append",
+        storage_options=options,
+        filesystem=filesystem,
+        object_settings=object_settings.of_store(engine.store),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """The job that replaces files, once it is set up."""
+
+    destination: Destination
+    transaction: JobTransaction
+    setup: JobSetup
+
+    @classmethod
+    def begun(cls, destination: Destination, context: JobContext) -> _Job:
+        return cls(destination, *destination.run(begun, context))
+
+    def abort(self) -> None:
+        loop = resolve.loop_of(self.destination.filesystem)
+        run_on(loop, self.transaction.abort, (), self.setup.driver, given=False)
+
+    @contextmanager
+    def aborted_if_it_fails(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            try:
+                self.abort()
+            except MagicError as second:
+                error.add_note(f"and job {self.transaction.context.job} could not be aborted: {second}")
+            raise
+
+    def committed(self, commit: TaskCommit, choice: Choice) -> JobReport:
+        filesystem = self.destination.filesystem
+        loop = resolve.loop_of(filesystem)
+        report: JobReport = run_on(loop, committed, self.transaction, self.setup.driver, commit, choice)
+        filesystem.invalidate_cache()
+        return report
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,65 +233,46 @@ class _Work:
     left: int
 
     @classmethod
-    def planned(
-        cls,
-        destination: Destination,
-        order: Order,
-        target_size: int,
-        options: Mapping[str, Any],
-        filesystem: AbstractFileSystem | None,
-    ) -> _Work:
+    def planned(cls, destination: Destination, spec: JobSpec, order: Order, target_size: int) -> _Work:
         location = destination.location
         view = destination.run(current_view)
         files = choose(location, order, shown_files(location, view), None)
         files = {key: one for key, one in files.items() if is_data(key, "") and key.endswith(".parquet")}
-        job = ids.job_id(uuid4())
-        engine = destination.run(told_as_newest)
-        spec = JobSpec(
-            location=location,
-            job=job,
-            conflict="append",
-            storage_options=options,
-            filesystem=filesystem,
-            object_settings=object_settings.of_store(engine.store),
-        )
         sizes = {key: one.size for key, one in files.items()}
         label = ids.task_id(_TASK)
         # Twice: of what may be put together by its size the footers are read, all at once.
-        maybe = [key for group in groups_of(sizes, target_size, label, job) for key in group.keys]
+        maybe = [key for group in groups_of(sizes, target_size, label, spec.job) for key in group.keys]
         with _told_if_gone(location):
             kinds = _kinds(destination, files, maybe)
-        groups = list(groups_of(sizes, target_size, label, job, kinds.get))
+        groups = list(groups_of(sizes, target_size, label, spec.job, kinds.get))
         return cls(destination, spec, files, groups, sum(kinds[key] is None for key in maybe))
 
+    @property
+    def old(self) -> dict[str, ManifestFile]:
+        """The files that are replaced."""
+        return {key: self.files[key] for group in self.groups for key in group.keys}
+
+    def expected(self) -> dict[str, int]:
+        """What would come in their place."""
+        return {"new_files": len(self.groups), "new_bytes": sum(one.size for one in self.old.values())}
+
     def report(self, job: str | None, keep: int | None, **new: Any) -> RewriteReport:
-        old = [self.files[key].size for group in self.groups for key in group.keys]
+        old = [one.size for one in self.old.values()]
         url = self.destination.location.url
         kept = keep is not None and bool(old)
         return RewriteReport(url, job, len(old), sum(old), left=self.left, kept=kept, **new)
 
-    def done(self, keep: int | None) -> tuple[JobReport, int]:
-        """Write the new files, and publish them in place of the old ones; the report, and the rows."""
-        context = replace(self.spec.context, conflict="rewrite", keep_replaced_ms=keep)
-        loop = resolve.loop_of(self.destination.filesystem)
-        transaction, driver = self.destination.run(begun, context)
-        try:
-            self.spec.tell_filesystem()
-            with _told_if_gone(self.destination.location):
-                commit, rows = self._write()
-        except BaseException as error:
-            try:
-                run_on(loop, transaction.abort, (), driver, given=False)
-            except MagicError as second:
-                error.add_note(f"and job {context.job} could not be aborted: {second}")
-            raise
-        old = {key: self.files[key] for group in self.groups for key in group.keys}
-        choice = partial(the_same, self.destination.location, old)
-        report: JobReport = run_on(loop, committed, transaction, driver, commit, choice)
-        return report, rows
+    def chosen(self, shown: Mapping[str, ManifestFile]) -> Mapping[str, ManifestFile]:
+        """Of the files that are shown those to replace. Raises CommitDenied if some are gone."""
+        return the_same(self.destination.location, self.old, shown)
 
-    def _write(self) -> tuple[TaskCommit, int]:
-        with Task(self.spec, ids.task_id(_TASK)) as task:
+    def written(self) -> tuple[TaskCommit, int]:
+        """Write the new files; what the task has written, and the rows."""
+        self.spec.tell_filesystem()
+        with (
+            _told_if_gone(self.destination.location),
+            Task(self.spec, ids.task_id(_TASK)) as task,
+        ):
             rows = sum(self._put_together(task, group) for group in self.groups)
             commit = task.commit()
         return commit, rows
@@ -330,17 +383,14 @@ def _is_one(first: ManifestFile, second: ManifestFile) -> bool:
     return (first.size, first.etag, first.write_id) == (second.size, second.etag, second.write_id)
 
 
-async def begun(engine: Engine, location: Location, context: JobContext) -> tuple[JobTransaction, str]:
-    """Set the job up; returns it, and the token of its driver."""
+async def begun(engine: Engine, location: Location, context: JobContext) -> tuple[JobTransaction, JobSetup]:
+    """Set the job up; returns it, and what that found."""
     transaction = JobTransaction(await told_as_newest(engine, location), context)
-    return transaction, (await transaction.set_up()).driver
+    return transaction, await transaction.set_up()
 
 
 async def committed(
-    transaction: JobTransaction,
-    driver: str,
-    commit: TaskCommit,
-    choice: Callable[[Mapping[str, ManifestFile]], Mapping[str, ManifestFile]],
+    transaction: JobTransaction, driver: str, commit: TaskCommit, choice: Choice
 ) -> JobReport:
     """Publish what a task has written in place of the files that ``choice`` takes of those that are shown."""
 
