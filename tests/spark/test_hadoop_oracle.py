@@ -93,6 +93,10 @@ class Oracle:
         """The file that Hadoop makes of a value."""
         return bytes(self.serializer(kind).toBytes(value))
 
+    def path(self, name: str, *, is_uri: bool) -> str:
+        """The path that Hadoop reads from a name of a file."""
+        return str((self.jvm.java.net.URI(name) if is_uri else self.hadoop.fs.Path(name).toUri()).getPath())
+
     def serializer(self, kind: str) -> Any:
         """``JsonSerialization`` of a class."""
         if kind == "IOStatisticsSnapshot":
@@ -129,19 +133,54 @@ def test_success_that_hadoop_writes_again_says_the_same(
     assert plain(SuccessData.from_bytes("_SUCCESS", raw)) == SUCCESS
 
 
-def test_success_that_a_job_leaves_is_read_by_hadoop(oracle: Oracle, tmp_path: Path) -> None:
-    url = f"file://{tmp_path}/día 50% + #1"
-    with magicfs.Job(url, committer="manifest") as job, job.task(0) as task:
-        for name in ("p=ü 1/a+b.csv", "p=2/c%d.csv"):
-            task.filesystem.makedirs(f"{task.path}/{name.partition('/')[0]}", exist_ok=True)
-            task.filesystem.pipe_file(f"{task.path}/{name}", b"x,1\n")
+def job_on_disk(directory: Path, committer: str) -> magicfs.Job:
+    """A job with hostile names."""
+    return magicfs.Job(f"file://{directory}/día 50% + #1", committer=committer)
+
+
+def write_hostile(task: magicfs.Task) -> None:
+    for name in ("p=ü 1/a+b.csv", "p=2/c%d.csv"):
+        task.filesystem.makedirs(f"{task.path}/{name.partition('/')[0]}", exist_ok=True)
+        task.filesystem.pipe_file(f"{task.path}/{name}", b"x,1\n")
+
+
+@pytest.mark.parametrize("committer", ["manifest", "file"])
+def test_success_that_a_job_leaves_is_read_by_hadoop(oracle: Oracle, tmp_path: Path, committer: str) -> None:
+    with job_on_disk(tmp_path, committer) as job, job.task(0) as task:
+        write_hostile(task)
     raw = (tmp_path / "día 50% + #1" / "_SUCCESS").read_bytes()
     theirs = oracle.read("ManifestSuccessData", raw)
-    assert theirs.getJobId() == job.id
-    # As Hadoop reads a path from them: each is a file that is there.
-    names = [Path(oracle.jvm.java.net.URI(one).getPath()) for one in theirs.getFilenames()]
-    assert len(names) == 2
-    assert all(name.is_file() for name in names)
+    assert (theirs.getJobId(), theirs.getCommitter()) == (job.id, committer)
+    # As Hadoop reads a path from them: each is a file that is there. Only the manifest committer's are URIs.
+    found = [Path(oracle.path(one, is_uri=committer == "manifest")) for one in theirs.getFilenames()]
+    assert len(found) == 2
+    assert all(one.is_file() for one in found)
+
+
+@pytest.mark.parametrize("committer", ["manifest", "file"])
+def test_manifests_that_tasks_leave_are_read_by_hadoop_and_name_files_that_are_there(
+    oracle: Oracle, tmp_path: Path, committer: str
+) -> None:
+    with job_on_disk(tmp_path, committer) as job:
+        for number in range(2):
+            with job.task(number) as task:
+                write_hostile(task)
+        found = sorted(tmp_path.glob("*/_temporary/*/00/manifests/*-manifest.json"))
+        assert len(found) == 2
+        moves = []
+        for path in found:
+            theirs = oracle.read("TaskManifest", path.read_bytes())
+            assert (theirs.getJobId(), theirs.getTotalFileSize()) == (job.id, 8)
+            assert path.name == f"{theirs.getTaskAttemptID()}-manifest.json"
+            directories = {one.getDestPath().toUri().getPath() for one in theirs.getDestDirectories()}
+            assert {Path(one).name for one in directories} == {"p=ü 1", "p=2"}
+            for entry in theirs.getFilesToCommit():
+                source = Path(entry.getSourcePath().toUri().getPath())
+                assert (entry.getSize(), source.read_bytes()) == (4, b"x,1\n")
+                moves.append(entry.getDestPath().toUri().getPath())
+    # Where Hadoop would rename them to they are, now that the job is published.
+    assert len(set(moves)) == 4
+    assert all(Path(one).is_file() for one in moves)
 
 
 def test_manifest_of_ours_is_read_by_hadoop(oracle: Oracle) -> None:

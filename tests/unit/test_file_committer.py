@@ -251,6 +251,23 @@ def test_two_jobs_at_one_destination_leave_each_other_alone(scene: FileScene, al
     run(go())
 
 
+def test_first_manifest_takes_files_of_an_open_job_for_no_older_ones(
+    scene: FileScene, algorithm: Algorithm
+) -> None:
+    async def go() -> None:
+        first = await scene.process(algorithm).setup()
+        second = await scene.process(algorithm, job=OTHER).setup()
+        other = await scene.process(algorithm, job=OTHER).task(0, FILES)
+        await first.commit([await scene.process(algorithm).task(0, FILES)])
+        await second.commit([other])
+        for job in (JOB, OTHER):
+            found = await chain.read(scene.store, scene.destination, ids.job_id(job), Conditions())
+            assert found is not None
+            assert not found.older_files
+
+    run(go())
+
+
 def test_files_of_two_tasks_whose_names_hold_the_job_do_not_meet(scene: FileScene) -> None:
     async def go() -> None:
         driver = await scene.process().setup()

@@ -341,7 +341,6 @@ def test_options_that_are_made_exist() -> None:
 @pytest.mark.parametrize(
     ("committer", "name", "value"),
     [
-        ("file", f"{OF_FILE}marksuccessfuljobs", "false"),
         ("magic", "fs.s3a.committer.magic.enabled", "false"),
         ("magic", "fs.s3a.committer.magic.cleanup.enabled", "false"),
         ("directory", "fs.s3a.committer.summary.report.directory", "s3a://bucket/reports"),
@@ -586,11 +585,17 @@ def test_what_objects_were_to_bear_is_told_in_a_warning(
     assert found.storage_options == {}
 
 
-@pytest.mark.parametrize("committer", ["magic", "directory", "partitioned"])
+@pytest.mark.parametrize("committer", ["magic", "directory", "partitioned", "file"])
 def test_success_marker_may_be_left_out(committer: str) -> None:
     marks = f"{OF_FILE}marksuccessfuljobs"
     assert from_hadoop_conf({NAME: committer, marks: "false"})["success_marker"] is False
     assert "success_marker" not in from_hadoop_conf({NAME: committer, marks: "true"})
+
+
+def test_success_marker_of_the_manifest_committer_may_be_left_out() -> None:
+    conf = {FACTORY: MANIFEST_FACTORY, f"{OF_FILE}marksuccessfuljobs": "false"}
+    found = from_hadoop_conf(conf, "gs://bucket/x")
+    assert (found["committer"], found["success_marker"]) == ("manifest", False)
 
 
 # -- presets -------------------------------------------------------------------------------------------

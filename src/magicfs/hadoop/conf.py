@@ -112,9 +112,9 @@ def from_hadoop_conf(
       ``multipart.size`` of the magic committer, ``multipart.uploads.enabled``, ``committer.magic.enabled``.
       Hadoop's committers read all else from the job's configuration, to which options of a bucket do not
       count: such ones are ignored, with a warning.
-    * ``mapreduce.fileoutputcommitter.marksuccessfuljobs`` - ``success_marker`` of ``magic``, ``directory``
-      and ``partitioned``; ``…algorithm.version`` - ``algorithm`` of the file committer; ``…cleanup.skipped``
-      and ``…cleanup-failures.ignored`` - of the manifest committer.
+    * ``mapreduce.fileoutputcommitter.marksuccessfuljobs`` - ``success_marker``; ``…algorithm.version`` -
+      ``algorithm`` of the file committer; ``…cleanup.skipped`` and ``…cleanup-failures.ignored`` - of the
+      manifest committer.
     * ``mapreduce.manifest.committer.*`` - the options of the manifest committer of the same names;
       ``fs.azure.io.rate.limit`` is its ``renames_per_second``.
 
@@ -170,12 +170,11 @@ def from_hadoop_conf(
 
 
 def _add(found: _Arguments, committer: str) -> None:
-    options = found.options
+    options, marker = found.options, f"{FILE}marksuccessfuljobs"
+    if options.get(marker) and not options.is_true(marker):
+        found.made["success_marker"] = False
     if committer in S3AS:
         found.add("concurrency", f"{S3A}threads", _threads)
-        marker = f"{FILE}marksuccessfuljobs"
-        if options.get(marker) and not options.is_true(marker):
-            found.made["success_marker"] = False
     if committer in STAGED:
         found.add("part_size", "fs.s3a.multipart.size", size)
         _add_staging(found, committer)

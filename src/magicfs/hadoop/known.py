@@ -74,11 +74,6 @@ IGNORED: Final[Mapping[str, str]] = {
 }
 
 FIXED: Final[Mapping[str, tuple[str, frozenset[str], str]]] = {
-    f"{FILE}marksuccessfuljobs": (
-        "true",
-        frozenset({"file", "manifest"}),
-        "its _SUCCESS tells whether a job is published",
-    ),
     f"{FILE}failures.attempts": ("1", _ALL, "a job commit may be called again"),
     f"{FILE}task.cleanup.enabled": ("false", _ALL, "the work of tasks is removed at the end of the job"),
     f"{FILE}cleanup.skipped": ("false", _ALL - {"manifest"}, "a job removes its work at its end"),
@@ -99,6 +94,7 @@ _KNOWN: Final = (
     | FIXED.keys()
     | {f"{S3A}{name}" for name in ("name", "threads", "uuid", "require.uuid")}
     | {f"{S3A}magic.track.commits.in.memory.enabled", f"{FILE}algorithm.version"}
+    | {f"{FILE}marksuccessfuljobs"}
     | {f"{STAGING}{name}" for name in ("conflict-mode", "unique-filenames", "tmp.path")}
     | {f"{MANIFEST}{name}" for name in ("io.threads", "manifest.save.attempts", *MANIFEST_OPTIONS)}
 )

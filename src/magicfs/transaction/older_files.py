@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 from magicfs.engine import Engine
-from magicfs.errors import CommitFailed, FormatError, ObjectNotFound
+from magicfs.errors import CommitFailed, FormatError, ObjectNotFound, UsageError
+from magicfs.formats.job_object import JobObject
 from magicfs.manifests.chain import read_pointer
 from magicfs.protocol import conflict, paths
 from magicfs.protocol.job_state import SHOWS_NOTHING
 from magicfs.stores.conditions import Conditions
 from magicfs.transaction import facts
 from magicfs.transaction.context import JobContext
-from magicfs.transaction.others import OtherJob, find_unfinished_jobs
+from magicfs.transaction.others import find_unfinished_jobs
+from magicfs.transaction.task_manifests import TaskManifests
 
 __all__ = ["are_there"]
 
@@ -33,17 +36,34 @@ async def are_there(
     if not data:
         return False
     for other in await find_unfinished_jobs(engine, directory):
-        if other.job is not None and other.job.state not in SHOWS_NOTHING:
-            data -= await _keys_of(engine, context, other)
+        if other.job is None:
+            continue
+        theirs = replace(context.of(other.job), layout=other.layout)
+        if other.job.state in SHOWS_NOTHING:
+            data -= await _published_by_tasks(engine, theirs)
+        else:
+            data -= await _keys_of(engine, theirs, other.job)
     # Once a job is published, its manifest tells whether files were there before it.
     return bool(data) and await read_pointer(store, directory, conditions) is None
 
 
-async def _keys_of(engine: Engine, context: JobContext, other: OtherJob) -> set[str]:
-    assert other.job is not None
-    theirs = replace(context.of(other.job), layout=other.layout)
+async def _keys_of(engine: Engine, theirs: JobContext, job: JobObject) -> set[str]:
     try:
-        output = await facts.read_output(engine, theirs, other.job)
+        output = await facts.read_output(engine, theirs, job)
     except (ObjectNotFound, FormatError, CommitFailed):
         return set()  # it has ended since, or somebody altered its facts: then nothing is known of its files
     return set(output.final_keys())
+
+
+async def _published_by_tasks(engine: Engine, theirs: JobContext) -> set[str]:
+    """What tasks have made visible whose job has not begun to commit."""
+    sets, found = TaskManifests(engine, theirs), set[str]()
+    with suppress(
+        CommitFailed, FormatError, UsageError
+    ):  # somebody altered them: then nothing is known of their files
+        for one in await sets.claims():
+            claim = await sets.claimed(one.task)
+            found |= (
+                set() if claim is None else {sets.places.destination_key(f.destination) for f in claim.files}
+            )
+    return found
