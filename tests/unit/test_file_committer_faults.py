@@ -10,9 +10,11 @@ from typing import Literal
 
 import pytest
 
-from magicfs.errors import CommitDenied, MagicError, StoreError
+from magicfs.errors import CommitDenied, CommitOutcomeUnknown, MagicError, PermissionDenied, StoreError
+from magicfs.formats.job_object import JobObject
 from magicfs.formats.success import SuccessData
 from magicfs.formats.task_commit import TaskCommit
+from magicfs.formats.task_manifest import TaskManifest
 from magicfs.stores.local import LocalStore
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.testing import virtual_time
@@ -373,5 +375,91 @@ def test_silence_before_anything_was_published_changes_nothing(make: Make) -> No
         with pytest.raises(StoreError):
             await process.committer.commit_job(done, driver.driver)
         assert await scene.keys() == before
+
+    run(go())
+
+
+# -- a claim that a driver finds before its task has looked at the job again ---------------------------
+
+
+@pytest.mark.parametrize("dies_at", ["rename", "copy", "put"])
+def test_driver_that_lists_a_claim_which_was_just_made_publishes_it(make: Make, dies_at: str) -> None:
+    """Whatever the driver has come to when the task looks: its work files are still there."""
+
+    async def go() -> None:
+        scene, _ = await laid_down(make, 2)
+        await scene.process(2).task(0, FILES)
+        worker, (task, attempt) = scene.process(2), attempt_of(1)
+        await worker.write(attempt, FILES)
+        manifests = worker.committer._manifests
+        claim = manifests.claim
+
+        async def found_at_once(manifest: TaskManifest) -> TaskManifest:
+            made = await claim(manifest)
+            where = f"{scene.destination}/_magicfs/" if dies_at == "put" else ""
+            fault = Fault(Kind.CRASH_BEFORE, operation=dies_at, prefix=where)
+            driver = scene.process(2, faults=[fault])
+            await driver.dies(driver.committer.commit_job(None))
+            return made
+
+        manifests.claim = found_at_once  # type: ignore[method-assign]
+        with suppress(CommitDenied):
+            await worker.committer.commit_task(task, attempt)
+        await JobTransaction(scene.process(2).committer.engine, worker.committer.context).finish()
+        assert await scene.visible() == OLD | NEW
+        assert await scene.work() == []
+
+    run(go())
+
+
+def test_claim_of_a_job_that_goes_on_without_it_is_withdrawn(make: Make) -> None:
+    async def go() -> None:
+        scene, _ = await laid_down(make, 2)
+        await scene.process(2).task(0, FILES)
+        worker, (task, attempt) = scene.process(2), attempt_of(1)
+        await worker.write(attempt, FILES)
+        manifests = worker.committer._manifests
+        claim = manifests.claim
+
+        async def too_late(manifest: TaskManifest) -> TaskManifest:
+            fault = Fault(Kind.CRASH_AFTER, operation="put", prefix=f"{scene.destination}/_magicfs/")
+            driver = scene.process(2, faults=[fault])
+            await driver.dies(driver.committer.commit_job(None))
+            return await claim(manifest)
+
+        manifests.claim = too_late  # type: ignore[method-assign]
+        with pytest.raises(CommitDenied, match="too late"):
+            await worker.committer.commit_task(task, attempt)
+        await JobTransaction(scene.process(2).committer.engine, worker.committer.context).finish()
+        assert set(await scene.visible()) == set(OLD) | {one for one in NEW if "000000" in one}
+        assert await scene.work() == []
+
+    run(go())
+
+
+def test_claim_that_could_not_be_judged_keeps_its_files(make: Make) -> None:
+    async def go() -> None:
+        scene, driver = await laid_down(make, 2)
+        good, (task, attempt) = await scene.process(2).task(0, FILES), attempt_of(1)
+        worker = scene.process(2)
+        await worker.write(attempt, FILES)
+        manifests = worker.committer._manifests
+        claim = manifests.claim
+
+        async def then_denied(manifest: TaskManifest) -> TaskManifest:
+            made = await claim(manifest)
+            worker.committer._transaction.job = denied  # type: ignore[method-assign]
+            return made
+
+        async def denied() -> JobObject | None:
+            raise PermissionDenied("get", "the job object", "no right to read it", hint="ask for it")
+
+        manifests.claim = then_denied  # type: ignore[method-assign]
+        with pytest.raises(CommitOutcomeUnknown, match="commit the same attempt again"):
+            await worker.committer.commit_task(task, attempt)
+        again = await scene.process(2).committer.commit_task(task, attempt)
+        await driver.commit([good, again])
+        assert await scene.visible() == OLD | NEW
+        assert await scene.work() == []
 
     run(go())

@@ -22,18 +22,20 @@ from magicfs.errors import (
     CommitFailed,
     CommitOutcomeUnknown,
     MagicError,
+    ObjectNotFound,
     StoreError,
     Unavailable,
 )
+from magicfs.formats.job_object import JobObject
 from magicfs.formats.task_commit import Counters, TaskCommit
 from magicfs.formats.task_manifest import EntryStatus, TaskManifest
 from magicfs.protocol import ids
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
-from magicfs.protocol.job_state import BEFORE_COMMIT
+from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
 from magicfs.protocol.steps import Rename
 from magicfs.stores.interrupt import hold
-from magicfs.transaction import pack, work_files
+from magicfs.transaction import facts, pack, work_files
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.renames import rename_files
 
@@ -85,11 +87,10 @@ class TaskPublishingCommitter(FileCommitter):
                     f"of the job; nothing of {attempt} is visible; use the commit of that attempt (after a "
                     "restart recover_tasks() has it)"
                 )
+        except CommitOutcomeUnknown:
+            raise  # the claim may count, and then needs the files
         except Unavailable as error:
-            raise CommitOutcomeUnknown(
-                f"the store did not say whether task {task} was claimed by {attempt}; none of its files is "
-                f"visible; commit the same attempt again: {error}"
-            ) from error
+            raise _unknown(task, attempt, error) from error
         except MagicError as error:
             with suppress(MagicError):
                 await self._discard(attempt)
@@ -106,27 +107,47 @@ class TaskPublishingCommitter(FileCommitter):
         await self._refuse_old_files(new)
         hold()  # from here on the claim may be there, and count
         claim = await self._manifests.claim(new)
-        if claim.attempt_id == attempt:
-            try:
-                await self._require_open(attempt)
-            except CommitDenied:
-                await self._manifests.withdraw(claim)
-                raise
-        return claim
+        if claim.attempt_id != attempt:
+            return claim
+        try:
+            if await self._counts(attempt):
+                return claim
+            await self._manifests.withdraw(claim)
+            job = await self._transaction.job()
+        except MagicError as error:
+            raise _unknown(task, attempt, error) from error
+        raise self._too_late(attempt, job)
+
+    async def _counts(self, attempt: AttemptId) -> bool:
+        """Whether a claim that was just made is the job's: it has not begun to commit, or publishes it. For
+        who commits the job may have found the claim at once, and then needs its files.
+        """
+        job = await self._transaction.job()
+        if job is None or job.state in BEFORE_COMMIT:
+            return job is not None
+        if job.state not in {JobState.COMMITTING, JobState.COMPLETED}:
+            return False
+        try:
+            return attempt in (await facts.read_output(self.engine, self.context, job)).attempts
+        except ObjectNotFound:
+            return False  # it has ended meanwhile, and needs them no more
 
     async def _require_open(self, attempt: AttemptId) -> None:
         job, number = await self._transaction.job(), self.context.layout.attempt
         if job is None or job.state not in BEFORE_COMMIT:
-            raise CommitDenied(
-                f"{attempt} comes too late: job {self.context.job} "
-                f"{'has ended, or was never set up' if job is None else f'is {job.state}'}; nothing of it is "
-                "visible"
-            )
+            raise self._too_late(attempt, job)
         if job.attempt > number:
             raise CommitDenied(
                 f"attempt {job.attempt} of job {job.job_id} has begun, and {attempt} belongs to attempt "
                 f"{number}; nothing of it is visible"
             )
+
+    def _too_late(self, attempt: AttemptId, job: JobObject | None) -> CommitDenied:
+        return CommitDenied(
+            f"{attempt} comes too late: job {self.context.job} "
+            f"{'has ended, or was never set up' if job is None else f'is {job.state}'}; nothing of it is "
+            "visible"
+        )
 
     async def _refuse_old_files(self, manifest: TaskManifest) -> None:
         """Raise CommitFailed for what lies where the files shall be; none of them has been moved."""
@@ -200,3 +221,10 @@ class TaskPublishingCommitter(FileCommitter):
                 failed=wrong,
             )
         return output
+
+
+def _unknown(task: TaskId, attempt: AttemptId, error: MagicError) -> CommitOutcomeUnknown:
+    return CommitOutcomeUnknown(
+        f"the store did not say whether task {task} was claimed by {attempt}; none of its files is "
+        f"visible; commit the same attempt again: {error}"
+    )
