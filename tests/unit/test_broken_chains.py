@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 import pytest
 
@@ -97,6 +98,43 @@ def test_adopt_makes_a_lost_pointer_again(how: str) -> None:
     again = scene.published({"2.bin": b"2"}, run_id="run 2")
     assert again.report.published_before
     assert magicfs.verify(scene.url, filesystem=scene.filesystem).ok
+
+
+@pytest.mark.parametrize("how", ["gone", "corrupt"])
+@pytest.mark.parametrize(
+    "newest",
+    [
+        {"conflict": "append"},
+        {"conflict": "replace", "success_marker": False},
+        {"conflict": "append", "success_marker": False, "unique_names": False},
+        {"conflict": "replace", "keep_replaced": "7d", "success_marker": False, "unique_names": False},
+        {"conflict": "append", "unique_names": False},
+    ],
+    ids=["appended", "replaced", "nothing tells", "by its list", "by its marker"],
+)
+def test_adopt_takes_no_older_manifest_for_the_newest(how: str, newest: dict[str, Any]) -> None:
+    """Where the newest is lost with the pointer: as far as its files, lists or ``_SUCCESS`` tell."""
+    scene = JobScene("env=prod/día 50% + #1")
+    scene.published({"a.bin": b"1"}, conflict="append")
+    scene.published({"b.bin": b"2"}, conflict="replace", keep_replaced="7d")
+    open_ = scene.job()  # of which nothing is published
+    lost = scene.published({"c.bin": b"3"}, **newest)
+    for name in scene.below(f"_magicfs/{lost.id}."):
+        scene.delete(name)
+    broken(scene, CURRENT, how)
+    before = scene.everything()
+    if newest == {"conflict": "append", "success_marker": False, "unique_names": False}:
+        open_.abort()
+        assert magicfs.adopt(scene.url, filesystem=scene.filesystem) is not None
+        assert bodies(scene) == [b"2", b"3"], "and its file is adopted"
+        return
+    with pytest.raises(UsageError, match=rf"so is the manifest of job {lost.id}.*run magicfs repair"):
+        magicfs.adopt(scene.url, filesystem=scene.filesystem)
+    assert scene.everything() == before
+    open_.abort()
+    report = magicfs.repair(scene.url, filesystem=scene.filesystem)
+    assert report.lost == lost.id
+    assert b"3" in bodies(scene)
 
 
 def test_a_pointer_of_a_newer_magicfs_is_left_alone() -> None:

@@ -519,6 +519,7 @@ class TestRepair:
             assert magicfs.repair(place.url, filesystem=place.filesystem) == magicfs.RepairReport(place.url)
             published(place, 23, 30, every=3)
             _all_of_it(place, 30)
+            assert log_files(place) == named(place), "nothing is left of the old log"
 
     @pytest.mark.usefixtures("small")
     def test_what_manifests_do_not_tell_any_more_is_taken_from_the_old_log(self, plain: JobScene):
@@ -530,6 +531,28 @@ class TestRepair:
         report = magicfs.repair(plain.url, filesystem=plain.filesystem)
         assert report.logged == 23
         _all_of_it(plain, 23)
+
+    @pytest.mark.usefixtures("small")
+    @pytest.mark.parametrize("how", ["gone", "cut"])
+    def test_a_log_that_cannot_be_read_itself_is_told_by_its_files(self, scene: JobScene, how: str):
+        published(scene, 0, 23, every=6)
+        for number in range(5):
+            scene.delete(f"_magicfs/job-{number}.json")
+        [root] = {one for one in _needed(scene) if one.rpartition("/")[2] == _root(scene)}
+        raw = scene.objects()[f"{DEST}/{root}"][0]
+        scene.put("_magicfs/a note/log-00000-0123456789abcdef.json", b"of somebody else")
+        scene.put("_magicfs/job-1/names-00000-0123456789abcdef.json", raw)
+        if how == "gone":
+            scene.delete(root)
+        else:
+            scene.put(root, raw[:-5])
+        report = magicfs.repair(scene.url, filesystem=scene.filesystem)
+        assert report.logged == 23
+        _all_of_it(scene, 23)
+        assert magicfs.repair(scene.url, filesystem=scene.filesystem) == magicfs.RepairReport(scene.url)
+        published(scene, 23, 30, every=3)
+        _all_of_it(scene, 30)
+        assert log_files(scene) - named(scene) == {"_magicfs/a note/log-00000-0123456789abcdef.json"}
 
     def test_a_chain_that_is_broken_above_a_log_is_repaired_and_keeps_its_history(self, scene: JobScene):
         first = [scene.published({f"{n}.bin": b"1"}, run_id=f"{n}") for n in range(2)]
@@ -609,6 +632,14 @@ class TestRepair:
         assert main(["repair", url]) == 0
         assert "nothing to repair" in capsys.readouterr().out
         assert main(["log", url]) == 0
+
+
+def _root(scene: JobScene) -> str:
+    """The name of the file that the pointer names."""
+    seen = scene.elsewhere(lambda engine: chain.read_pointer(engine.store, DEST, READING))
+    assert seen is not None
+    assert seen[0].log is not None
+    return seen[0].log.name
 
 
 def _needed(scene: JobScene) -> set[str]:

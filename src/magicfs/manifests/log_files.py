@@ -28,6 +28,7 @@ __all__ = [
     "LogWriter",
     "checked_job",
     "file_of_names",
+    "is_named_by",
     "key_of",
     "read_log",
     "read_names",
@@ -53,6 +54,11 @@ def whose(one: LogFile | LogPart) -> At:
 def file_of_names(names: LogNames, number: int) -> At:
     """Where some of the names are."""
     return names.job_id, f"names-{number:05d}-{names.sha256[number][:_NAMED_BY]}.json"
+
+
+def is_named_by(name: str, raw: bytes) -> bool:
+    """Whether a file of a log is called by its content, as it was when it was written."""
+    return name.endswith(f"-{_sha256(raw)[:_NAMED_BY]}.json")
 
 
 def key_of(destination: str, at: At) -> str:

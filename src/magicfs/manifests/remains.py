@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Final
 from uuid import uuid4
 
-from magicfs.errors import FormatError, ObjectExists, PreconditionFailed
+from magicfs.errors import FormatError, ObjectExists, ObjectNotFound, PreconditionFailed
 from magicfs.formats.manifest import Manifest
 from magicfs.formats.pointer import RUNS_KEPT, Keeping, Pointer
+from magicfs.formats.success import SUCCESS_FILE, SUCCESS_SIZE_LIMIT, SuccessData
 from magicfs.manifests import chain
 from magicfs.manifests.runs import published_runs
 from magicfs.protocol import paths
@@ -20,7 +21,16 @@ from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
 from magicfs.stores.register import Entry, Register
 
-__all__ = ["KEPT_LIST", "Remains", "pointer_naming", "put_pointer", "read_all", "remains_of"]
+__all__ = [
+    "KEPT_LIST",
+    "Remains",
+    "announced_by_success",
+    "lost_on_top",
+    "pointer_naming",
+    "put_pointer",
+    "read_all",
+    "remains_of",
+]
 
 KEPT_LIST: Final = re.compile(r"([^/]+)/kept-[0-9]{5,}-[0-9a-f]{16}\.json")
 """The name of a list of kept files, beside manifests; its group is the job."""
@@ -37,6 +47,7 @@ class Remains:
         manifests: Every manifest that can be read, by job.
         damaged: Jobs whose manifests are malformed, and what is wrong with them.
         keepers: Jobs of which lists of kept files are there, whether their manifests are or not.
+        announced: The job of which ``_SUCCESS`` says that its manifest is here; None if it says of none.
     """
 
     problem: str
@@ -44,6 +55,7 @@ class Remains:
     manifests: Mapping[str, Manifest]
     damaged: Mapping[str, str]
     keepers: frozenset[str] = field(default_factory=frozenset)
+    announced: str | None = None
 
     @property
     def newest(self) -> str | None:
@@ -72,10 +84,14 @@ class Remains:
 
         ``others`` are jobs that files name. A job that a manifest names as the one before it was none.
         """
-        below = {one.previous for one in self.manifests.values()}
-        below |= {one.replaced for one in self.manifests.values()}
-        found = {*self.damaged, *self.keepers, *others} - self.manifests.keys() - below
-        return sorted(found)
+        announced = [] if self.announced is None else [self.announced]
+        return lost_on_top(self.manifests, [*self.damaged, *self.keepers, *announced, *others])
+
+
+def lost_on_top(manifests: Mapping[str, Manifest], jobs: Iterable[str]) -> list[str]:
+    """Those of the jobs that have no manifest among these, and that none of these names as one before it."""
+    below = {name for one in manifests.values() for name in (one.previous, one.replaced)}
+    return sorted(set(jobs) - manifests.keys() - below)
 
 
 async def remains_of(store: Store, destination: str) -> Remains | None:
@@ -111,7 +127,20 @@ async def remains_of(store: Store, destination: str) -> Remains | None:
     if entry is None and not manifests and not damaged:
         return None
     keepers = {match[1] for name in names if (match := KEPT_LIST.fullmatch(name))}
-    return Remains(problem, entry, manifests, damaged, frozenset(keepers))
+    announced = await announced_by_success(store, destination)
+    return Remains(problem, entry, manifests, damaged, frozenset(keepers), announced)
+
+
+async def announced_by_success(store: Store, destination: str) -> str | None:
+    """The job of which ``_SUCCESS`` says that its manifest is at a destination; None if it says of none."""
+    key = paths.join(destination, SUCCESS_FILE)
+    try:
+        raw = await store.get(key, size_max=SUCCESS_SIZE_LIMIT + 1)
+        found = SuccessData.from_bytes(f"{store.bucket}/{key}", raw)
+    except (ObjectNotFound, FormatError):
+        return None
+    told = found.diagnostics.get("magicfs.manifest")
+    return found.job_id if told == chain.manifest_key(destination, found.job_id) else None
 
 
 async def read_all(store: Store, destination: str) -> dict[str, Manifest]:
