@@ -186,8 +186,9 @@ class RetryingStore(DelegatingStore):
 
     async def _tried(self, row: Retry, request: Callable[[], Awaitable[_T]]) -> _T:
         try:
-            return await self._asked(request)
+            return await request()
         except row.errors as error:
+            self._note(error)
             return await self._again(row, request, error)
 
     async def _timed(self, request: Callable[[], Awaitable[_T]]) -> _T:
@@ -202,13 +203,9 @@ class RetryingStore(DelegatingStore):
         pace.answered(self, time() - began)
         return found
 
-    async def _asked(self, request: Callable[[], Awaitable[_T]]) -> _T:
-        try:
-            return await request()
-        except Unavailable as error:
-            if error.throttled:
-                pace.report(self)
-            raise
+    def _note(self, error: StoreError) -> None:
+        if isinstance(error, Unavailable) and error.throttled:
+            pace.report(self)
 
     async def _again(self, row: Retry, request: Callable[[], Awaitable[_T]], first: StoreError) -> _T:
         """Make a request again after its first attempt failed."""
@@ -222,7 +219,11 @@ class RetryingStore(DelegatingStore):
             if (check := _CHECK.get()) is not None:
                 with checked_again(None):  # its own requests are made again without it
                     await check()
-            return await self._asked(request)
+            try:
+                return await request()
+            except Unavailable as error:
+                self._note(error)
+                raise
 
         def wait(state: RetryCallState) -> float:
             return row.pause_s(state.attempt_number, self._share())

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from magicfs.errors import ObjectNotFound, PermissionDenied, StoreError, Unavailable, UploadNotFound
 from magicfs.stores import s3_errors
 from magicfs.stores.http import Answer
 from magicfs.stores.port import ObjectInfo, Part
+from magicfs.stores.s3_requests import answer
+from magicfs.stores.s3_requests.answer import Malformed, Refused, document_of
 from tests.unit.s3_requests.play import document, error, run, scripted
 
 _PART = Part(1, '"etag"')
@@ -53,6 +57,61 @@ def test_answer_with_spaces_before_it_is_read_and_one_without_a_document_is_take
     store, _, _ = scripted(document(text), document(""))
     assert run(store.complete_upload("k", "u", [_PART])) == ObjectInfo("k", -1, '"a-1"')
     assert run(store.complete_upload("k", "u", [_PART])) == ObjectInfo("k", -1, "")
+
+
+_PIECES = st.sampled_from(
+    [
+        *(
+            '<?xml version="1.0" encoding="UTF-8"?>',
+            "<?xml version='1.0'?>",
+            "\n",
+            " ",
+            "\f",
+            "<ETag>",
+            "</ETag>",
+        ),
+        *(
+            "<Key>",
+            "</Key>",
+            "<1>",
+            "</1>",
+            "&#34;",
+            "&quot;",
+            "&amp;",
+            "&#35;",
+            '"',
+            "ab-1",
+            "é",
+            "\x01",
+            "]]>",
+        ),
+        *("<CompleteMultipartUploadResult>", '<CompleteMultipartUploadResult xmlns="urn:x">'),
+        *("</CompleteMultipartUploadResult>", "<Error>", "</Error>", "<Code>NoSuchUpload</Code>", "<!-- -->"),
+    ]
+)
+_BEGIN = '<?xml version="1.0" encoding="UTF-8"?>\n<CompleteMultipartUploadResult xmlns="urn:x">'
+_END = "</CompleteMultipartUploadResult>"
+
+
+@given(st.lists(_PIECES, max_size=8).map("".join), st.sampled_from([("", ""), (_BEGIN, _END)]))
+@example("<Key>a b</Key><ETag>&#34;ab-1&#34;</ETag>", (_BEGIN, _END))
+@example("<ETag>a</ETag>\n<ETag>&quot;b&quot;</ETag>\n", (_BEGIN, f"{_END}\n"))
+def test_usual_documents_say_what_the_parser_of_all_documents_reads(
+    text: str, around: tuple[str, str]
+) -> None:
+    class _Other(NamedTuple):
+        name: str
+
+    def read(name: str) -> Any:
+        try:
+            return document_of(_Other(name), text.join(around).encode())  # type: ignore[arg-type]
+        except (Refused, Malformed) as error:
+            return type(error), str(error)
+
+    with pytest.MonkeyPatch.context() as patch:
+        usual = read("CompleteMultipartUpload")
+        patch.setattr(answer, "_PLAIN", frozenset())
+        assert usual == read("CompleteMultipartUpload")
 
 
 @pytest.mark.parametrize(

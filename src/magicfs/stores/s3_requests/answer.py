@@ -20,6 +20,18 @@ _KEPT: Final = frozenset({"Code", "Message", "Region"})
 """Of an error. The rest may quote the request, and who signed it."""
 
 
+_SPACE: Final = rb"[ \t\r\n]*+"
+_TEXT: Final = rb"[ -%'-;=?-~]*+(?:&(?:#34|quot);[ -%'-;=?-~]*+)*+"
+_USUAL: Final = re.compile(
+    rb'<\?xml version="1\.0" encoding="UTF-8"\?>%b'
+    rb'<(CompleteMultipartUploadResult|InitiateMultipartUploadResult)(?: xmlns="[ !#-%%\'-;=?-~]*")?>'
+    rb"(?:%b<([A-Za-z]\w*)>%b</\2>)*+%b</\1>%b" % (_SPACE, _SPACE, _TEXT, _SPACE, _SPACE),
+    re.ASCII,
+)
+"""Whole documents of which each member is told by its text: ASCII, with the quotes of an ETag."""
+_MEMBER: Final = re.compile(rb"<(\w+)>([^<]*)<", re.ASCII)
+
+
 class Refused(Exception):
     """The store answered that it did not do it.
 
@@ -71,6 +83,8 @@ def document_of(operation: Operation, body: bytes) -> dict[str, Any]:
     """
     if not body.strip():
         return {}
+    if operation.name in _PLAIN and _USUAL.fullmatch(body) is not None:
+        return {name.decode(): _plain(text) for name, text in _MEMBER.findall(body)}
     root = _parsed(body)
     if _name(root) == "Error":
         raise error_of(500, body)
@@ -118,6 +132,11 @@ def _parsed(body: bytes) -> ET.Element:
         return ET.fromstring(content)  # noqa: S314 - see above
     except ET.ParseError as error:
         raise Malformed(f"the answer is no whole document: {error}") from error
+
+
+def _plain(text: bytes) -> str:
+    """The text of a member of a usual document."""
+    return text.replace(b"&#34;", b'"').replace(b"&quot;", b'"').decode()
 
 
 def _name(element: ET.Element) -> str:
@@ -190,6 +209,9 @@ def _date(entry: dict[str, Any], name: str) -> None:
     if (text := entry.get(name)) is not None:
         entry[name] = _moment(text)
 
+
+_PLAIN: Final = frozenset({"CreateMultipartUpload", "CompleteMultipartUpload"})
+"""Operations that are asked for every file, and whose answers are flat."""
 
 _READERS: Final[Mapping[str, Callable[[ET.Element], dict[str, Any]]]] = {
     "CreateMultipartUpload": _flat,

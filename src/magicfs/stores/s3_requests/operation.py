@@ -7,6 +7,7 @@ query parameter, and how it is spelled there, is read from the model, once for e
 from __future__ import annotations
 
 import calendar
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ __all__ = ["KEY", "Draft", "Operation", "Reading", "operation_of"]
 
 KEY = "Key"
 _SAFE: Final = "-._~"
+_PLAIN: Final = re.compile(r"[A-Za-z0-9\-._~]*")
+_PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9\-._~/]*")
+"""What is its own encoding."""
 _NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
 _BREAKS: Final = ("\n", "\r", "\0")
 
@@ -107,11 +111,14 @@ class Operation:
                     _check(name, text)
                     headers.append((field.name, text))
                 case "querystring":
-                    query.append(f"{field.name}={quote(field.write(value), safe=_SAFE)}")
+                    text = field.write(value)
+                    query.append(
+                        f"{field.name}={text if _PLAIN.fullmatch(text) else quote(text, safe=_SAFE)}"
+                    )
                 case "headers":
                     headers += _metadata(field.name, value)
                 case _:
-                    key = quote(value, safe="/~")
+                    key = value if _PLAIN_KEY.fullmatch(value) else quote(value, safe="/~")
         return Draft(key, query, headers, body)
 
 
