@@ -6,10 +6,11 @@ lands twice; or two jobs on one destination) breadth first and holds every state
 goes wrong. ``replay`` plays interleavings with the real committers on a store whose requests wait their turn.
 
 A file becomes visible by a complete. A rename is the same to the model: what it moves is gone afterwards, as
-an upload is, and discarding that first keeps a late one from landing. So there are no scenes for it, and all
-interleavings at one destination are replayed with renames as well.
+an upload is, and discarding that first keeps a late one from landing. So all interleavings at one destination
+are replayed with the renames of ``manifest`` and of ``file``, and with the copies of ``file``, as well.
 
-``past`` is a model of its own: rollbacks, expiries and jobs at a destination that keeps what is replaced.
+``renames`` is a model of its own of what differs: jobs that go only forward, work files, tasks that publish.
+So is ``past``: rollbacks, expiries and jobs at a destination that keeps what is replaced.
 
 Between two requests an executor may die at any moment. That needs no step of its own: a dead executor is one
 whose turn never comes again, and from every state that can be reached everybody is taken for dead, one

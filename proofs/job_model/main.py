@@ -14,7 +14,9 @@ from typing import Any, Final
 
 from proofs.job_model.audits import run_audits
 from proofs.job_model.checker import Result, Step, check
+from proofs.job_model.jobs import Way
 from proofs.job_model.past import run_past
+from proofs.job_model.renames import run_renames
 from proofs.job_model.replay import Replayer
 from proofs.job_model.rules import Rules
 from proofs.job_model.scenes import DEEP, QUICK, SCENES, WALKED, Scene
@@ -58,6 +60,9 @@ COLUMNS: Final = ("settings", "scenes", "mutants")
 """Of each side: scenes checked whole, interleavings replayed on the code, rules left out."""
 
 
+_OTHER_WAYS: Final[tuple[Way, ...]] = ("manifest", "file", "copies")
+
+
 @dataclass
 class Figures:
     """What a run came to."""
@@ -75,6 +80,7 @@ class Figures:
     found: list[str] = field(default_factory=list)
     past: dict[str, int] = field(default_factory=dict)
     audits: dict[str, int] = field(default_factory=dict)
+    renames: dict[str, int] = field(default_factory=dict)
     sides: dict[str, Counter[str]] = field(default_factory=lambda: {side: Counter() for side in SIDES})
 
     def count(self, scene: Scene, what: str) -> None:
@@ -105,11 +111,14 @@ class Figures:
             "empty": self.empty,
             "past": self.past,
             "audits": self.audits,
+            "renames": self.renames,
             "violations": len(self.found),
         }
 
 
-def run(sample: int, seed: int, *, scenes: Sequence[str] | None = None) -> dict[str, Any]:
+def run(
+    sample: int, seed: int, *, scenes: Sequence[str] | None = None, every_way: bool = False
+) -> dict[str, Any]:
     """Check scenes whole, break every rule, and replay on the shipped code.
 
     Replayed are a shortest way to every different end of each scene, the shortest way to the violation of
@@ -120,17 +129,19 @@ def run(sample: int, seed: int, *, scenes: Sequence[str] | None = None) -> dict[
         sample: How many interleavings to draw.
         seed: Of the sample.
         scenes: Names of those that are checked whole; by default the quick ones.
+        every_way: Whether every interleaving is replayed by each kind of rename.
 
     Returns:
         Figures; ``violations`` counts what went wrong in the model or on the code, and must be 0;
         ``sides`` counts for maintenance (a) and other destinations (b) what ``COLUMNS`` says; ``past`` tells
-        of rollbacks and expiries, ``audits`` of quarantine and acceptance, which have models of their own.
+        of rollbacks and expiries, ``audits`` of quarantine and acceptance, ``renames`` of ``file`` and
+        ``manifest``, which have models of their own.
     """
     figures = Figures()
     for name in sorted(QUICK) if scenes is None else scenes:
         result = check(SCENES[name], Rules())
         _count(figures, result)
-        replay(SCENES[name], result.finals, figures)
+        replay(SCENES[name], result.finals, figures, every_way=every_way)
     for rule in BREAKS:
         result = broken(rule)
         figures.rules_broken += result.violation is not None
@@ -138,9 +149,10 @@ def run(sample: int, seed: int, *, scenes: Sequence[str] | None = None) -> dict[
         if result.violation is None:
             figures.found.append(f"{rule} can be left out, and nothing goes wrong in {result.scene.name}")
         else:
-            replay(result.scene, [result.trace], figures)
+            replay(result.scene, [result.trace], figures, every_way=every_way)
     figures.past = run_past(figures.found)
     figures.audits = run_audits(figures.found)
+    figures.renames = run_renames(figures.found)
     names = list(SCENES)
     for number, name in enumerate(names):
         _sample(SCENES[name], [f"{seed}:{one}" for one in range(number, sample, len(names))], figures)
@@ -154,15 +166,20 @@ def broken(rule: str) -> Result:
     return check(SCENES[BREAKS[rule]], replace(Rules(), **{rule: False}))
 
 
-def replay(scene: Scene, traces: Sequence[Sequence[Step]], figures: Figures) -> None:
+def replay(
+    scene: Scene, traces: Sequence[Sequence[Step]], figures: Figures, *, every_way: bool = False
+) -> None:
     """Play interleavings on the code: everybody living or dying at the end, with and without If-Match; files
-    become visible by completes, and at one destination once more by renames.
+    become visible by completes, and at one destination once more by the renames of ``manifest`` and of
+    ``file``, and by copies: each interleaving by one of these in turn, or with ``every_way`` by each.
     """
-    for numbered, renames in product((False, True), (False,) if scene.side else (False, True)):
-        replayer = Replayer(scene, numbered=numbered, renames=renames)
+    for numbered in (False, True):
+        replayer = Replayer(scene, numbered=numbered)
+        others = [] if scene.side else [Replayer(scene, numbered=numbered, way=way) for way in _OTHER_WAYS]
         for number, trace in enumerate(traces):
-            for die in (False, True):
-                _play(replayer, trace, number, die, f"way {number}", figures)
+            chosen = others if every_way else others[number % 3 :][:1]
+            for one, die in product((replayer, *chosen), (False, True)):
+                _play(one, trace, number, die, f"way {number}", figures)
 
 
 def _count(figures: Figures, result: Result) -> None:
@@ -179,7 +196,8 @@ def _count(figures: Figures, result: Result) -> None:
 def _sample(scene: Scene, seeds: Sequence[str], figures: Figures) -> None:
     if not seeds:
         return
-    replayers = [Replayer(scene, numbered=numbered) for numbered in (False, False, True)]
+    second = Replayer(scene, way="completes" if scene.side else "file")
+    replayers = [Replayer(scene), second, Replayer(scene, numbered=True)]
     for number, seed in enumerate(seeds):
         trace, _, die = walk(scene, Rules(), seed)
         _play(replayers[number % len(replayers)], trace, number, die, f"seed {seed}", figures)
@@ -191,7 +209,7 @@ def _play(
     figures.traces += 1
     figures.count(replayer.scene, "scenes")
     figures.numbered += replayer.numbered
-    figures.renamed += replayer.renames
+    figures.renamed += replayer.way != "completes"
     played = replayer.play(trace, seed=number, die=die)
     figures.replayed += 1
     figures.turns += played.turns
@@ -199,7 +217,7 @@ def _play(
     if played.violation is not None:
         told = Result(replayer.scene, violation=played.violation, trace=list(trace[: played.turns])).tell()
         how = f"{'dying' if die else 'living'}{', numbered' if replayer.numbered else ''}"
-        how += ", by renames" if replayer.renames else ""
+        how += f", by {replayer.way}" if replayer.way != "completes" else ""
         figures.found.append(f"on the code, {which}, {how}: {told}")
 
 
@@ -217,7 +235,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     left_out = WALKED if chosen.deep else WALKED | DEEP
     names = sorted(QUICK) if chosen.quick else [one for one in SCENES if one not in left_out]
     started = time.monotonic()
-    document = run(chosen.sample, chosen.seed, scenes=names)
+    document = run(chosen.sample, chosen.seed, scenes=names, every_way=not chosen.quick)
     document["seconds"] = round(time.monotonic() - started, 1)
     print(json.dumps(document, separators=(",", ":")))  # noqa: T201
     return int(document["violations"] > 0 or document["empty"] > 0)

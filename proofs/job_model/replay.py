@@ -23,6 +23,7 @@ from proofs.crash.writing import Clock
 from proofs.job_model import properties
 from proofs.job_model.checker import Step
 from proofs.job_model.gate import Gate, GateStore, Label
+from proofs.job_model.jobs import Way
 from proofs.job_model.scenes import Scene
 from proofs.job_model.stage import START, Stage
 from proofs.job_model.world import JobObject, World
@@ -58,18 +59,20 @@ class Replayer:
         scene: The scene.
         seed: Of everything random in the code.
         numbered: Whether the store takes If-Match for nothing, so that versions are keys of their own.
-        renames: Whether the code makes files visible by renames: to the model one is a complete, and the file
-            that is renamed is its upload.
+        way: How the code makes files visible: to the model a rename or a copy is a complete, and the file
+            that is renamed or copied is its upload.
     """
 
-    def __init__(self, scene: Scene, seed: int = 0, *, numbered: bool = False, renames: bool = False) -> None:
+    def __init__(
+        self, scene: Scene, seed: int = 0, *, numbered: bool = False, way: Way = "completes"
+    ) -> None:
         self.scene = scene
         self.numbered = numbered
-        self.renames = renames
+        self.way = way
         self._clock = Clock(START)
         with virtual_time.deterministic(seed, self._clock):
             self.stage = virtual_time.run(
-                Stage(scene, SnapshotWorld(self._clock), numbered=numbered, renames=renames).build()
+                Stage(scene, SnapshotWorld(self._clock), numbered=numbered, way=way).build()
             )
 
     def play(self, trace: Sequence[Step], *, seed: int = 0, die: bool = False) -> Played:

@@ -6,13 +6,11 @@ import contextlib
 import json
 import re
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, cast
+from dataclasses import dataclass, field
+from typing import Any, Final
 from uuid import uuid4
 
 from magicfs import datasets
-from magicfs.committers.magic import MagicCommitter
-from magicfs.committers.manifest.committer import ManifestCommitter
 from magicfs.datasets.adopt import adopt_files
 from magicfs.datasets.compact import _stem_of_sums, compact_chain
 from magicfs.engine import Engine
@@ -26,16 +24,14 @@ from magicfs.formats.pendingset import PendingSet
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.manifests.chain import ADOPT, COMPACT, manifest_key, pointer_key
 from magicfs.protocol import ids
-from magicfs.protocol.conflict import Conflict
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.magic import locate
 from magicfs.protocol.paths import Location
 from magicfs.stores.conditions import Conditions, assume
-from magicfs.stores.delegating import DelegatingStore
 from magicfs.stores.memory import MemoryStore
 from magicfs.stores.object_tree import tree_of
-from magicfs.stores.port import Body, ObjectInfo, Store
+from magicfs.stores.port import Body, Store
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Actor
 from magicfs.transaction.context import JobContext
@@ -44,52 +40,29 @@ from proofs.crash.snapshots import BUCKET, SnapshotWorld
 from proofs.crash.trees import tree_store
 from proofs.job_model import world as model
 from proofs.job_model.gate import Label
+from proofs.job_model.jobs import (
+    DESTINATION,
+    AnyCommitter,
+    Listening,
+    Way,
+    committer_of,
+    context_of,
+    destination_of,
+)
 from proofs.job_model.scenes import HAND, UPKEEP, Scene
 
-__all__ = ["DESTINATION", "START", "Stage"]
+__all__ = ["START", "Stage"]
 
-DESTINATION: Final = "sales"
 START: Final = 1_780_000_000.0
-AnyCommitter = MagicCommitter | ManifestCommitter
 _TRIES = 4
 _VERSION = re.compile(r"\.[0-9]{5,9}\.json\Z")
 _MANIFESTS = f"{DESTINATION}/_magicfs/"
-
-
-def destination_of(job: str) -> str:
-    """Where a job publishes."""
-    return f"{DESTINATION}/inner #1" if job == model.CHILD else DESTINATION
 
 
 _LOOKS = {f"{destination_of(job)}/__magic": "jobs" for job in (model.PARENT, model.CHILD)}
 _LOOKS |= {f"{destination_of(job)}/": "list" for job in (model.PARENT, model.CHILD)}
 _LOOKS |= {f"{DESTINATION}/_": "jobs-above", f"{_MANIFESTS}{COMPACT}-": "sums"}
 """What the model calls listings, by their prefixes."""
-
-
-def context_of(destination: str, job: JobId, mode: str, attempt: int = 0) -> JobContext:
-    """A job as its processes know it."""
-    return JobContext(
-        url=Location("memory", BUCKET, destination).url,
-        layout=WorkLayout(destination, job, attempt, "__magic_job"),
-        conflict=cast("Conflict", mode),
-        unique_names=True,
-        tracking="store",
-        etag_format=DEFAULT_ETAG_FORMAT,
-    )
-
-
-class _Listening(DelegatingStore):
-    """Keeps the first object that is written through it: ``first`` is its key, its body and its metadata."""
-
-    first: tuple[str, Body, Mapping[str, str] | None] = ("", b"", None)
-
-    async def put(
-        self, key: str, body: Body, *, metadata: Mapping[str, str] | None = None, **condition: Any
-    ) -> ObjectInfo:
-        if not self.first[0]:
-            self.first = (key, body, metadata)
-        return await super().put(key, body, metadata=metadata, **condition)
 
 
 @dataclass
@@ -108,8 +81,8 @@ class Stage:
         drivers: Who may commit each job.
         setup: The request that wrote the first version of job A's object: key, body and metadata.
         numbered: Whether the store takes If-Match for nothing, so that versions are keys of their own.
-        renames: Whether files become visible by renames, not by completes: what the model calls an upload
-            is then the file that is renamed.
+        way: How files become visible: by completes; by the renames of ``manifest`` or ``file``, or the copies
+            of ``file``, and then what the model calls an upload is the file that is renamed or copied.
     """
 
     scene: Scene
@@ -123,8 +96,18 @@ class Stage:
     drivers: dict[str, str] = field(default_factory=dict)
     setup: tuple[str, Body, Mapping[str, str] | None] = ("", b"", None)
     numbered: bool = False
-    renames: bool = False
+    way: Way = "completes"
     _read: dict[tuple[object, ...], model.Value] = field(default_factory=dict)
+
+    @property
+    def renames(self) -> bool:
+        """Whether files become visible by renames, or by copies."""
+        return self.way != "completes"
+
+    @property
+    def one_step(self) -> bool:
+        """Whether by renames."""
+        return self.way in {"manifest", "file"}
 
     async def build(self) -> Stage:
         """Set everything up."""
@@ -148,7 +131,7 @@ class Stage:
 
     def store(self, world: SnapshotWorld) -> Store:
         """The bucket. It is known what it honours."""
-        if self.renames:
+        if self.one_step:
             return tree_store(world, "local" if self.numbered else "azure", Traffic(()), Actor("nobody"))
         store = MemoryStore(BUCKET, world)
         assume(store, Conditions(put_if_match=not self.numbered, bulk_delete=False))
@@ -159,9 +142,7 @@ class Stage:
 
     def _committer(self, store: Store, job: str, mode: str, attempt: int = 0) -> AnyCommitter:
         context = context_of(destination_of(job), self.jobs[job], mode, attempt)
-        if self.renames:
-            return ManifestCommitter(replace(context, committer="manifest"), Engine(store, 4))
-        return MagicCommitter(context, Engine(store, 4))
+        return committer_of(context, Engine(store, 4), self.way)
 
     async def _open(self, store: Store, job: str, mode: str, winners: Sequence[str]) -> None:
         self.jobs[job] = JobId(str(uuid4()))
@@ -169,14 +150,14 @@ class Stage:
             self._layout(job).job_object_key: f"{job}.job",
             manifest_key(destination_of(job), self.jobs[job]): f"{job}.manifest",
         }
-        listening = _Listening(store)
+        listening = Listening(store)
         self.drivers[job] = (await self._committer(listening, job, mode).setup_job()).driver
         if job == "A":
             self.setup = listening.first
         for attempt, winner in enumerate(winners):
             committer = self._committer(store, job, mode, attempt)
             name = ids.attempt_id(task := ids.task_id(0), winner)
-            if self.renames:  # a second driver, which makes it, sets the job up only later
+            if self.one_step:  # a second driver, which makes it, sets the job up only later
                 await tree_of(store).make_directory(committer.context.temporary.manifests_directory)
             for number in (1, 2):
                 await self._write(store, committer.context, name, job, winner, number)
@@ -208,7 +189,7 @@ class Stage:
         await tree_of(store).write(source, upload.encode())
         # What was there before is told by its key alone.
         name = upload[: -len("x")] if upload.startswith("old") else upload
-        self.uploads[source] = self.writes[self.world.objects[source].info.etag] = name
+        self.uploads[source] = self.writes[self.world.objects[source].info.etag] = self.writes[upload] = name
 
     # -- what the executors do -------------------------------------------------------------------------
 
@@ -275,7 +256,7 @@ class Stage:
             self._name_link(_VERSION.sub(".json", key), who)
         if operation in ("complete", "abort"):
             return Label(operation, self.uploads.get(upload_id, ""))
-        if operation == "rename":
+        if operation in ("rename", "copy"):
             return Label("complete", self.uploads.get(key, ""))
         if self.renames and operation.startswith("delete") and "/_temporary" in key:
             return self._discarded(key)
@@ -346,7 +327,11 @@ class Stage:
 
     def _value(self, name: str, one: Any, world: SnapshotWorld) -> model.Value:
         if model.is_data(name):
-            borne = one.info.etag if self.renames else one.info.metadata.get("magicfs-write-id")
+            borne = one.info.etag if self.one_step else one.info.metadata.get("magicfs-write-id")
+            if self.way == "copies":
+                # Nothing else tells whose it is; a manifest names it by its ETag.
+                borne = bytes(one.body).decode()
+                self.writes[one.info.etag] = self.writes.get(borne, "foreign")
             return self.writes.get(borne, "foreign")
         letters: dict[str | None, str] = {str(job): letter for letter, job in self.jobs.items()}
         letters.update(self.links.items())
@@ -360,7 +345,7 @@ class Stage:
         if name.endswith(".manifest"):
             link = Manifest.from_bytes(name, one.body)
             letters[None] = ""
-            keys = [(f"{link.destination}/{file.key}", file.write_id or "") for file in link.files]
+            keys = [(f"{link.destination}/{one.key}", one.write_id or one.etag or "") for one in link.files]
             files = tuple(sorted((self.names[key], self.writes.get(it, "foreign")) for key, it in keys))
             hides, replaced = link.hides == "all", letters[link.replaced]
             return model.Manifest(letters[link.job_id], letters[link.previous], hides, replaced, files)

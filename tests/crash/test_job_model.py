@@ -19,6 +19,7 @@ from proofs import job_model
 from proofs.crash.patching import patched
 from proofs.job_model import main as figures_of
 from proofs.job_model.checker import Result, check
+from proofs.job_model.jobs import Way
 from proofs.job_model.main import BREAKS, main
 from proofs.job_model.properties import LEGAL
 from proofs.job_model.replay import Played, Replayer
@@ -101,10 +102,10 @@ def test_the_model_moves_jobs_as_the_protocol_does() -> None:
 BY_RENAMES = sorted(rule for rule, scene in BREAKS.items() if not SCENES[scene].side)
 
 
-def replayed(rule: str, *, numbered: bool = False, renames: bool = False) -> list[Played]:
+def replayed(rule: str, *, numbered: bool = False, way: Way = "completes") -> list[Played]:
     """The code, led along the trace that breaks the model without a rule."""
     result = broken(rule)
-    replayer = Replayer(result.scene, numbered=numbered, renames=renames)
+    replayer = Replayer(result.scene, numbered=numbered, way=way)
     return [replayer.play(result.trace, die=die) for die in (False, True)]
 
 
@@ -114,15 +115,16 @@ def test_the_code_keeps_every_rule(rule: str) -> None:
     assert [one.violation for one in replayed(rule, numbered=True)] == [None, None]
 
 
-@pytest.mark.parametrize("numbered", [False, True])
+@pytest.mark.parametrize(("way", "numbered"), [("manifest", False), ("file", True), ("copies", False)])
 @pytest.mark.parametrize("rule", BY_RENAMES)
-def test_the_code_keeps_every_rule_where_it_renames(rule: str, numbered: bool) -> None:
-    assert [one.violation for one in replayed(rule, numbered=numbered, renames=True)] == [None, None]
+def test_the_code_keeps_every_rule_where_it_renames(rule: str, way: Way, numbered: bool) -> None:
+    assert [one.violation for one in replayed(rule, numbered=numbered, way=way)] == [None, None]
 
 
-def test_the_code_that_renames_makes_the_requests_of_the_model() -> None:
+@pytest.mark.parametrize("way", ["manifest", "file"])
+def test_the_code_that_renames_makes_the_requests_of_the_model(way: Way) -> None:
     scene = SCENES["append+driver+rollback+late"]
-    replayer, turns, unmade = Replayer(scene, renames=True), 0, 0
+    replayer, turns, unmade = Replayer(scene, way=way), 0, 0
     for trace in check(scene, Rules()).finals:
         played = replayer.play(trace)
         turns, unmade = turns + played.turns, unmade + played.unmade
@@ -135,17 +137,17 @@ def test_code_that_does_not_read_a_rename_back_is_noticed(monkeypatch: pytest.Mo
         self._failed(number, step, Outcome.FAILED, error)
 
     monkeypatch.setattr(renames._Renaming, "_read_back", failed)
-    assert any(WRONG["read_back"] in str(one.violation) for one in replayed("read_back", renames=True))
+    assert any(WRONG["read_back"] in str(one.violation) for one in replayed("read_back", way="file"))
 
 
-@pytest.mark.parametrize("by_renames", [False, True])
+@pytest.mark.parametrize("way", ["completes", "file"])
 @pytest.mark.parametrize("name", ["append+driver+rollback+late", "replace and replace"])
-def test_the_code_reaches_every_end(name: str, by_renames: bool) -> None:
-    replayer, ends = Replayer(SCENES[name], renames=by_renames), set()
+def test_the_code_reaches_every_end(name: str, way: Way) -> None:
+    replayer, ends = Replayer(SCENES[name], way=way), set()
     for trace in check(SCENES[name], Rules()).finals:
         played = replayer.play(trace)
         assert played.violation is None
-        assert played.unmade * (2 if by_renames else 4) < played.turns
+        assert played.unmade * (4 if way == "completes" else 2) < played.turns
         ends.add(tuple(sorted(played.states.items())))
     assert len(ends) > 1
 

@@ -1,0 +1,70 @@
+"""The jobs of the scenes, as their processes know them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, Literal, cast
+
+from magicfs.committers.file.committer import FileCommitter
+from magicfs.committers.magic import MagicCommitter
+from magicfs.committers.manifest.committer import ManifestCommitter
+from magicfs.committers.renaming.base import RenamingCommitter
+from magicfs.engine import Engine
+from magicfs.formats.pending import DEFAULT_ETAG_FORMAT
+from magicfs.protocol.conflict import Conflict
+from magicfs.protocol.ids import JobId
+from magicfs.protocol.layout import WorkLayout
+from magicfs.protocol.paths import Location
+from magicfs.stores.delegating import DelegatingStore
+from magicfs.stores.port import Body, ObjectInfo
+from magicfs.transaction.context import JobContext
+from proofs.crash.snapshots import BUCKET
+from proofs.job_model import world as model
+
+__all__ = ["DESTINATION", "AnyCommitter", "Listening", "Way", "committer_of", "context_of", "destination_of"]
+
+DESTINATION: Final = "sales"
+Way = Literal["completes", "manifest", "file", "copies"]
+"""How files become visible: the last three are work files."""
+AnyCommitter = MagicCommitter | RenamingCommitter
+
+
+def destination_of(job: str) -> str:
+    """Where a job publishes."""
+    return f"{DESTINATION}/inner #1" if job == model.CHILD else DESTINATION
+
+
+def context_of(destination: str, job: JobId, mode: str, attempt: int = 0) -> JobContext:
+    """A job as its processes know it."""
+    return JobContext(
+        url=Location("memory", BUCKET, destination).url,
+        layout=WorkLayout(destination, job, attempt, "__magic_job"),
+        conflict=cast("Conflict", mode),
+        unique_names=True,
+        tracking="store",
+        etag_format=DEFAULT_ETAG_FORMAT,
+    )
+
+
+class Listening(DelegatingStore):
+    """Keeps the first object that is written through it: ``first`` is its key, its body and its metadata."""
+
+    first: tuple[str, Body, Mapping[str, str] | None] = ("", b"", None)
+
+    async def put(
+        self, key: str, body: Body, *, metadata: Mapping[str, str] | None = None, **condition: Any
+    ) -> ObjectInfo:
+        if not self.first[0]:
+            self.first = (key, body, metadata)
+        return await super().put(key, body, metadata=metadata, **condition)
+
+
+def committer_of(context: JobContext, engine: Engine, way: Way) -> AnyCommitter:
+    """The committer of a job, in one process."""
+    match way:
+        case "completes":
+            return MagicCommitter(context, engine)
+        case "manifest":
+            return ManifestCommitter(replace(context, committer="manifest"), engine)
+    return FileCommitter(replace(context, committer="file"), engine)
