@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 pytest.register_assert_rewrite("proofs.tree_exam", "proofs.committer_exam")
 
-pytest_plugins = ["magicfs.testing.fixtures", "magicfs.testing.exam_summary"]
+pytest_plugins = ["magicfs.testing.fixtures", "magicfs.testing.exam_summary", "tests.sample"]
 
 # A deadline is a timed assertion, and fails on a busy machine.
 settings.register_profile("untimed", deadline=None)
@@ -42,6 +43,13 @@ def _no_client_outlives_its_module() -> Iterator[None]:
         s3fs.S3FileSystem.clear_instance_cache()
     if (adlfs := sys.modules.get("adlfs")) is not None:
         adlfs.AzureBlobFileSystem.clear_instance_cache()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Let collections of garbage not look at twenty thousand tests, for half a second each."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

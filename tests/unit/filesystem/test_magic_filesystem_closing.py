@@ -54,15 +54,6 @@ UNPACK: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _only_young_objects_are_collected() -> Iterator[None]:
-    """Or each collection looks at all that the tests before have made."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 def write(file: Any, way: str) -> None:
     file.write(TEXT if way in TEXTUAL else TEXT.encode())
 

@@ -1,0 +1,176 @@
+"""pytest plugin: of large products each day a sample, and the whole by ``tox run -e long``.
+
+``@pytest.mark.sample`` is for a test, class or module whose parameters are multiplied with each other. In the
+default run each value of each parameter is tried, with ``sample(pairs=True)`` each pair of two values, but
+not each combination. One body for several classes, as in an exam, has the class as a further parameter. With
+``sample(classes=True)`` the body is another: each is run by one of the marked classes of its module.
+
+The fixture ``some`` is for a test that goes through a long sequence itself, such as the requests of a job:
+``some(requests, 10)`` is ten of them in the default run, with the first and the last.
+
+Both draw by the seed of pytest-randomly, which the head of a run prints. ``-m long`` runs each test of
+which something was left out, with all combinations and whole sequences; so does a run that names single
+tests (``FILE::TEST``), and one for ``MAGICFS_EXAMS``. The end of a run says what was left out.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import Any, TypeVar
+
+import pytest
+
+__all__ = ["Sample", "covering", "few", "pytest_configure", "some"]
+
+_T = TypeVar("_T")
+_LONG = "not long"
+_SENT = "magicfs_left_out"
+
+
+def covering(rows: Sequence[Mapping[Any, Hashable]], strength: int, draw: random.Random) -> list[int]:
+    """Indices of rows in which each combination of as many values is that is in any row."""
+    parts = [{frozenset(some) for some in combinations(row.items(), min(strength, len(row)))} for row in rows]
+    missing = {part for row in parts for part in row}
+    left = list(range(len(rows)))
+    draw.shuffle(left)
+    chosen = []
+    while missing:
+        best = max(left, key=lambda index: len(parts[index] & missing))
+        left.remove(best)
+        chosen.append(best)
+        missing -= parts[best]
+    return sorted(chosen)
+
+
+def few(values: Iterable[_T], count: int, draw: random.Random) -> list[_T]:
+    """As many of the values, in their order, with the first and the last."""
+    every = list(values)
+    if len(every) <= count:
+        return every
+    inner = draw.sample(range(1, len(every) - 1), max(count - 2, 0))
+    return [every[index] for index in sorted({0, len(every) - 1, *inner})]
+
+
+def _row(item: pytest.Function) -> dict[Hashable, Hashable]:
+    """Its class, its body, and its place in each of the lists that are multiplied with each other."""
+    spec: Any = getattr(item, "callspec", None)
+    body = _body(item)
+    places: dict[Hashable, Hashable] = {
+        (body, number): place for number, place in enumerate(spec._idlist if spec else [])
+    }
+    return {"class": getattr(item.cls, "__name__", ""), "body": body, **places}
+
+
+def _body(item: pytest.Function) -> str:
+    name: str = inspect.unwrap(item.function).__qualname__
+    return name
+
+
+class Sample:
+    """What a run draws, and what it leaves out.
+
+    Attributes:
+        whole: Whether nothing is left out.
+        left_out: How many tests, and steps of tests, were left out; and of how many.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._is_long = _LONG not in config.option.markexpr
+        self.whole = (
+            self._is_long
+            or "MAGICFS_EXAMS" in os.environ
+            or any("::" in argument for argument in config.args)
+        )
+        self.left_out: Counter[str] = Counter()
+        self._config = config
+
+    @property
+    def seed(self) -> Any:
+        """By what all is drawn."""
+        return self._config.getoption("randomly_seed", 0)
+
+    def draw(self, what: str) -> random.Random:
+        """What draws for one test."""
+        return random.Random(f"{self.seed} {what}")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Mark as long what is not in the sample; in a whole run, all that is ever left out."""
+        products: dict[tuple[Any, ...], list[pytest.Function]] = {}
+        for item in items:
+            if not isinstance(item, pytest.Function) or item.get_closest_marker("long"):
+                continue
+            if (marker := item.get_closest_marker("sample")) is not None:
+                how = marker.kwargs
+                body = "" if how.get("classes") else _body(item)
+                products.setdefault((item.path, body, 1 + bool(how.get("pairs"))), []).append(item)
+            elif self._is_long and "some" in item.fixturenames:
+                item.add_marker(pytest.mark.long)
+        for (path, name, strength), product in products.items():
+            drawn = self.draw(f"{path.name} {name}")
+            chosen = set(covering([_row(item) for item in product], strength, drawn))
+            left = [item for index, item in enumerate(product) if index not in chosen]
+            if self.whole:
+                left = product if self._is_long and left else []
+            else:
+                self.left_out["tests"] += len(left)
+                self.left_out["of tests"] += len(product)
+            for item in left:
+                item.add_marker(pytest.mark.long)
+
+    def take(self, item: str, values: Iterable[_T], count: int) -> list[_T]:
+        """Of a sequence of one test all, or some."""
+        every = list(values)
+        taken = every if self.whole else few(every, count, self.draw(item))
+        self.left_out["steps"] += len(every) - len(taken)
+        self.left_out["of steps"] += len(every)
+        return taken
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Tell the process that prints."""
+        if (output := getattr(session.config, "workeroutput", None)) is not None:
+            output[_SENT] = dict(self.left_out)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Hear of one process: all have drawn the same tests, and each has gone through its own steps."""
+        told = getattr(node, "workeroutput", {}).get(_SENT, {})
+        for what, count in told.items():
+            self.left_out[what] = (
+                max(self.left_out[what], count) if "tests" in what else self.left_out[what] + count
+            )
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Say what was left out."""
+        found = self.left_out
+        if not (found["tests"] or found["steps"]):
+            return
+        terminalreporter.section("samples")
+        for what in ("tests", "steps"):
+            if found[what]:
+                of = f"{found[what]:,} of {found[f'of {what}']:,} {what} of large products"
+                terminalreporter.write_line(f"{of} were left out, drawn by --randomly-seed={self.seed}")
+        terminalreporter.write_line("tox run -e long has them all")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Install the plugin."""
+    config.pluginmanager.register(Sample(config), "magicfs-sample")
+    config.addinivalue_line("markers", "sample(pairs, classes): a product of which each day a sample is run")
+
+
+@pytest.fixture
+def some(request: pytest.FixtureRequest) -> Callable[[Iterable[Any], int], list[Any]]:
+    """Return ``some(values, count)``: as many of the values in the default run, all in a long one."""
+    sample: Any = request.config.pluginmanager.get_plugin("magicfs-sample")
+
+    def take(values: Iterable[_T], count: int) -> list[_T]:
+        taken: list[_T] = sample.take(request.node.nodeid, values, count)
+        return taken
+
+    return take

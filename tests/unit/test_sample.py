@@ -1,0 +1,158 @@
+"""What a run leaves out of large products, and that nothing is left out of a long one."""
+
+from __future__ import annotations
+
+import random
+from itertools import combinations, product
+from pathlib import Path
+
+import pytest
+
+from tests.sample import covering, few
+
+TESTS = """
+import pytest
+
+@pytest.mark.sample
+@pytest.mark.parametrize("a", range(4))
+@pytest.mark.parametrize("b", range(5))
+def test_product(a, b): pass
+
+@pytest.mark.sample
+@pytest.mark.parametrize("a", range(6))
+def test_values(a): pass
+
+def test_plain(): pass
+
+@pytest.mark.long
+def test_long(): pass
+
+class Exam:
+    @pytest.mark.sample
+    @pytest.mark.parametrize("a", range(3))
+    def test_body(self, a): pass
+
+class TestOne(Exam): pass
+class TestTwo(Exam): pass
+
+class Whole:
+    def test_first(self): pass
+    def test_second(self): pass
+    def test_third(self): pass
+
+@pytest.mark.sample(classes=True)
+class TestThree(Whole): pass
+
+@pytest.mark.sample(classes=True)
+class TestFour(Whole): pass
+
+def test_steps(some):
+    print("STEPS", len(some(range(100), 10)))
+"""
+
+
+class Ran:
+    """Notes the tests that are run."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self.names = [item.nodeid.partition("::")[2] for item in session.items]
+
+    def of(self, body: str) -> int:
+        return sum(body in name for name in self.names)
+
+
+def run(directory: Path, *arguments: str, only: str = "") -> Ran:
+    (directory / "test_it.py").write_text(TESTS)
+    ran = Ran()
+    given = [
+        "-p",
+        "tests.sample",
+        "--import-mode=importlib",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        "/dev/null",
+        f"--rootdir={directory}",
+        "-s",
+    ]
+    markers = ["-o", "markers=long: too long"]
+    assert pytest.main([f"{directory}/test_it.py{only}", *given, *markers, *arguments], plugins=[ran]) == 0
+    return ran
+
+
+@pytest.mark.parametrize("strength", [1, 2, 3])
+def test_covering_has_each_combination_and_is_small(strength: int) -> None:
+    rows = [
+        dict(zip("abcd", values, strict=True)) for values in product(range(5), range(4), range(3), range(2))
+    ]
+    chosen = covering(rows, strength, random.Random(7))
+    assert chosen == sorted(set(chosen))
+    every, seen = (
+        {part for index in of for part in combinations(rows[index].items(), strength)}
+        for of in (range(len(rows)), chosen)
+    )
+    assert seen == every
+    assert len(chosen) <= {1: 5, 2: 30, 3: 90}[strength]
+    assert covering(rows, strength, random.Random(7)) == chosen
+    assert covering(rows, strength, random.Random(8)) != chosen
+
+
+def test_covering_of_what_has_no_parameters_is_one() -> None:
+    assert covering([{"": "Class"}], 2, random.Random(1)) == [0]
+
+
+def test_few_keep_their_order_and_both_ends() -> None:
+    for seed in range(50):
+        found = few(range(100), 5, random.Random(seed))
+        assert found == sorted(found)
+        assert (len(set(found)), found[0], found[-1]) == (5, 0, 99)
+    assert few(range(3), 5, random.Random(1)) == [0, 1, 2]
+    assert few("abc", 2, random.Random(1)) == ["a", "c"]
+
+
+def test_default_run_has_each_value_and_says_what_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = run(tmp_path, "-m", "not long", "-p", "randomly", "--randomly-seed=7")
+    assert {body: ran.of(body) for body in ("product", "values", "plain", "test_long", "body")} == {
+        "product": 5,
+        "values": 6,
+        "plain": 1,
+        "test_long": 0,
+        "body": 3,
+    }
+    assert {name.partition("::")[0] for name in ran.names if "body" in name} == {"TestOne", "TestTwo"}
+    bodies = [name.partition("::") for name in ran.names if name.startswith(("TestThree", "TestFour"))]
+    assert sorted(body for *_, body in bodies) == ["test_first", "test_second", "test_third"]
+    assert {name for name, *_ in bodies} == {"TestThree", "TestFour"}
+    told = capsys.readouterr().out
+    assert "STEPS 10\n" in told
+    assert "21 of 38 tests of large products were left out, drawn by --randomly-seed=7" in told
+    assert "90 of 100 steps of large products were left out" in told
+    assert "tox run -e long has them all" in told
+
+
+def test_long_run_has_all_of_what_is_ever_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = run(tmp_path, "-m", "long")
+    assert (ran.of("product"), ran.of("body"), ran.of("test_long")) == (20, 6, 1)
+    assert (ran.of("TestThree"), ran.of("TestFour")) == (3, 3)
+    assert (ran.of("values"), ran.of("plain")) == (0, 0)
+    told = capsys.readouterr().out
+    assert "STEPS 100\n" in told
+    assert "left out" not in told
+
+
+def test_one_that_is_named_is_run_whatever_is_drawn(tmp_path: Path) -> None:
+    for a, b in product(range(4), range(5)):
+        ran = run(tmp_path, "-m", "not long", only=f"::test_product[{b}-{a}]")
+        assert len(ran.names) == 1
+
+
+def test_exams_leave_nothing_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAGICFS_EXAMS", "all")
+    assert run(tmp_path, "-m", "not long").of("product") == 20
