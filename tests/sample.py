@@ -3,7 +3,8 @@
 ``@pytest.mark.sample`` is for a test, class or module whose parameters are multiplied with each other. In the
 default run each value of each parameter is tried, with ``sample(pairs=True)`` each pair of two values, but
 not each combination. One body for several classes, as in an exam, has the class as a further parameter. With
-``sample(classes=True)`` the body is another: each is run by one of the marked classes of its module.
+``sample(classes="NAME")`` the body is another: each is run by one of the classes of its module that have this
+mark, and with each value of its parameters.
 
 The fixture ``some`` is for a test that goes through a long sequence itself, such as the requests of a job:
 ``some(requests, 10)`` is ten of them in the default run, with the first and the last.
@@ -107,8 +108,8 @@ class Sample:
                 continue
             if (marker := item.get_closest_marker("sample")) is not None:
                 how = marker.kwargs
-                body = "" if how.get("classes") else _body(item)
-                products.setdefault((item.path, body, 1 + bool(how.get("pairs"))), []).append(item)
+                of = f"classes {how['classes']}" if "classes" in how else _body(item)
+                products.setdefault((item.path, of, 1 + bool(how.get("pairs"))), []).append(item)
             elif self._is_long and "some" in item.fixturenames:
                 item.add_marker(pytest.mark.long)
         for (path, name, strength), product in products.items():

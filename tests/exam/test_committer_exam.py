@@ -30,6 +30,10 @@ from proofs.committer_exam.selection import LeftOut
 # of servers mean what committers take them to mean, two kinds show each day of magic's lifecycle and of
 # names; what servers answer is the store exam's own subject. ``tox run -e exams`` examines all committers on
 # all servers in all modes, with drivers that die at every file, and jobs of many pages.
+#
+# And of what is left, each day a sample: each body runs for each committer in memory, in one of the modes and
+# with each other value once; where all are on local files, and on the servers, for one of them.
+pytestmark = pytest.mark.sample
 EVERYWHERE = os.environ.get("MAGICFS_EXAMS") == "all"
 ON_CEPH = os.environ.get("MAGICFS_EXAMS") == "ceph"
 DRIVEN = tuple(name for name, traits in COMMITTERS.items() if traits.driven)
@@ -51,6 +55,7 @@ class OnLocal(CommitterExam):
         return DirectoryBench(tmp_path / "bucket")
 
 
+@pytest.mark.sample(classes="servers")
 class OnServer(Examined):
     server: ClassVar[str]
     watched: ClassVar[type[ServerBench]] = ServerBench
@@ -171,7 +176,9 @@ COPIES: dict[str, Any] = {
 examine(OnCopies, "file", "memory", **COPIES, **({} if EVERYWHERE else PARTITIONED_EACH_DAY))
 LOCAL_EACH_DAY: dict[str, Any] = {"modes": ("store",), "cuts": (1,), "seeds": (20261121,)}
 for each in DRIVEN:
-    examine(OnLocal, each, "local", **({} if EVERYWHERE else LOCAL_EACH_DAY))
+    # The manifest committer has no other place.
+    one_of = {} if each == "manifest" else {"pytestmark": pytest.mark.sample(classes="local")}
+    examine(OnLocal, each, "local", **one_of, **({} if EVERYWHERE else LOCAL_EACH_DAY))
 if not EVERYWHERE:
     examine(OnDenyingServer, "magic", "ministack", server="ministack")
     examine(OnServerEachDay, "magic", "seaweedfs", server="seaweedfs")

@@ -26,7 +26,8 @@ COLUMNS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "task-completing": ("task-completing", {}),
 }
 # Every committer on every server takes long, and ``tox run -e exams`` does it. Each day each is examined in
-# memory or on local files, and on one server; the magic one has the committer exam there.
+# memory or on local files, and on one server; the magic one has the committer exam there. Of those on servers
+# each day a sample: each committer, each server, and each body.
 EVERYWHERE = os.environ.get("MAGICFS_EXAMS") == "all"
 ON_CEPH = os.environ.get("MAGICFS_EXAMS") == "ceph"
 EACH_DAY = {
@@ -50,6 +51,7 @@ class OnLocal(FamilyExam):
         return LocalBench(tmp_path / "bucket")
 
 
+@pytest.mark.sample(classes="servers")
 class OnServer(FamilyExam):
     server: ClassVar[str]
     bucket_options: ClassVar[Mapping[str, Any]] = {}

@@ -149,15 +149,22 @@ class S3Exam(OnS3, StoreExam):
     pass
 
 
+# Each day each sentence is put to one server of each kind; ``tox run -e exams`` puts it to all.
+of_s3, of_gcs, of_azure = (pytest.mark.sample(classes=kind) for kind in ("s3", "gcs", "azure"))
+
+
+@of_s3
 class TestMinistack(S3Exam):
     subject = "ministack"
 
 
+@of_s3
 class TestMinistackByAiobotocore(S3Exam):
     subject = "ministack"
     engine = "aiobotocore"
 
 
+@of_s3
 class TestMoto(S3Exam):
     subject = "moto"
 
@@ -168,6 +175,7 @@ if os.environ.get("MAGICFS_EXAMS") == "ceph":  # of the machine's own packages: 
         subject = "ceph"
 
 
+@of_s3
 class TestSeaweedFS(S3Exam):
     subject = "seaweedfs"
 
@@ -189,6 +197,7 @@ class OnService:
         self.running.write(self.bucket, key, body)
 
 
+@of_gcs
 class TestGcsDouble(OnService, UnconditionalStoreExam):
     subject = "gcs"
     resource: ClassVar[dict[str, Any]] = {}
@@ -208,6 +217,7 @@ class TestGcsDoubleWithFolders(TestGcsDouble):
     resource: ClassVar[dict[str, Any]] = {"hierarchicalNamespace": {"enabled": True}}
 
 
+@of_azure
 class TestAdlsDouble(OnService, BlockStoreExam):
     subject = "adls"
 
@@ -226,6 +236,7 @@ class TestAdlsDouble(OnService, BlockStoreExam):
         return super().siblings().map(strategies.leaves)  # nothing lies below the name of a file
 
 
+@of_azure
 class TestAzurite(OnService, BlockStoreExam):
     subject = "azurite"
 

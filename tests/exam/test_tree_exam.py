@@ -45,6 +45,11 @@ class TestCountingLocalTree(LocalTreeExam):
         return tree_of(CountingStore(self.local_store(bucket), Counter()))
 
 
+# Each day each sentence is put to one server of each kind; ``tox run -e exams`` puts it to all.
+of_objects, of_folders = (pytest.mark.sample(classes=kind) for kind in ("objects", "folders"))
+
+
+@of_objects
 class TestMinistackTree(CopyingTreeExam):
     subject = "ministack"
 
@@ -111,6 +116,7 @@ class OnGcs:
         self.running.write(self.bucket, path, body)
 
 
+@of_folders
 class TestAdlsTree(AtomicTreeExam):
     subject = "adls"
 
@@ -135,11 +141,13 @@ class TestAdlsTree(AtomicTreeExam):
         self.running.write(self.bucket, path, body)
 
 
+@of_folders
 class TestGcsFolderTree(OnGcs, AtomicTreeExam):
     subject = "gcs with folders"
     folders = True
 
 
+@of_objects
 class TestGcsFlatTree(OnGcs, CopyingTreeExam):
     subject = "gcs"
     folders = False

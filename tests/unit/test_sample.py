@@ -40,10 +40,10 @@ class Whole:
     def test_second(self): pass
     def test_third(self): pass
 
-@pytest.mark.sample(classes=True)
+@pytest.mark.sample(classes="one kind")
 class TestThree(Whole): pass
 
-@pytest.mark.sample(classes=True)
+@pytest.mark.sample(classes="one kind")
 class TestFour(Whole): pass
 
 def test_steps(some):
