@@ -288,7 +288,7 @@ class _IndexedStore(MemoryStore):
 
     def __init__(self, world: World) -> None:
         super().__init__(BUCKET, world)
-        self._objects = _Index(self._contents("list", "").objects)
+        self._objects = _Index(self.contents("list", "").objects)
 
     def _store(self, contents: Any, key: str, *args: Any, **options: Any) -> ObjectInfo:
         self._objects.note(key)

@@ -118,9 +118,9 @@ class _Blocks(_Versions):
             if upload.key not in self.world.objects:
                 yield upload
 
-    def _contents(self, operation: str, key: str) -> Any:
+    def contents(self, operation: str, key: str) -> Any:
         """What every operation begins with: what is too old was gone before."""
-        contents = super()._contents(operation, key)
+        contents = super().contents(operation, key)
         oldest = self.world.clock() - _UPLOAD_DAYS * _DAY_S
         touched = self.world.touched
         old = [i for i, one in contents.uploads.items() if touched.get(one.key, one.initiated) < oldest]

@@ -12,6 +12,7 @@ from typing import Protocol, TypedDict
 
 from magicfs.errors import FormatError, ObjectNotFound, StoreError, UploadNotFound
 from magicfs.parallel import drained
+from magicfs.protocol.object_id import object_id
 from magicfs.protocol.readback import WRITE_ID, Found, Outcome, etag_of_parts, resolve, write_id_shown
 from magicfs.protocol.steps import Abort, Batch, Complete, Delete, Publication, Put, Rename, Step
 from magicfs.stores import object_settings, pace
@@ -56,8 +57,8 @@ class Event:
 Observer = Callable[[Event], None]
 
 Completed = Callable[[int, str], None]
-"""Is told of a completed step: its number in the batch, from 0, and the ETag of the object, empty if no
-answer had it."""
+"""Is told of a completed step: its number in the batch, from 0, and the object as
+``protocol.object_id`` tells it, empty if no answer did."""
 
 
 class Bodies(Protocol):
@@ -93,8 +94,8 @@ class BatchResult:
 
     done: int = 0
     completed: dict[Publication, str] = field(default_factory=dict)
-    """If the engine was asked to keep them: files that are visible, by their steps, with the ETag of each
-    object, empty if no answer had it."""
+    """If the engine was asked to keep them: files that are visible, by their steps, with each object as
+    ``protocol.object_id`` tells it, empty if no answer did."""
     failures: list[Failure] = field(default_factory=list)
     not_started: list[Step] = field(default_factory=list)
     """Steps that were drawn but not tried; those not even drawn are still in the iterator."""
@@ -234,7 +235,7 @@ class Engine:
         else:
             parts = [Part(number, etag) for number, etag in enumerate(step.etags, start=1)]
         done = await self.store.complete_upload(step.key, step.upload_id, parts, if_absent=step.if_absent)
-        return done.etag
+        return object_id(done.etag, done.version)
 
     async def _put(self, step: Put, bodies: Bodies) -> str:
         body = await bodies.body(step)
@@ -242,7 +243,7 @@ class Engine:
         await bodies.check()
         with checked_again(bodies.check):
             put = await self.store.put(step.key, body, metadata={WRITE_ID: step.write_id}, mode=mode)
-        return put.etag
+        return object_id(put.etag, put.version)
 
     async def _confirm(self, step: Complete) -> tuple[Outcome, Exception | None, str]:
         gone = UploadNotFound(
@@ -270,8 +271,10 @@ class Engine:
     async def _read_back(self, step: Publication, error: StoreError) -> tuple[Outcome, Exception | None, str]:
         upload_id, etags = (step.upload_id, step.etags) if isinstance(step, Complete) else ("", ())
         found: Found | None
+        version = ""
         try:
             info = await self.store.head(step.key)
+            version = info.version
             shown = write_id_shown(
                 info.metadata, info.etag, own=step.write_id, upload_id=upload_id, length=step.length
             )
@@ -285,5 +288,5 @@ class Engine:
         outcome = resolve(error, step.write_id, found, etag)
         if outcome is Outcome.DONE:
             assert found is not None
-            return outcome, None, found.etag or ""
+            return outcome, None, object_id(found.etag or "", version)
         return outcome, error, ""

@@ -20,7 +20,7 @@ from magicfs.errors import Unsupported
 from magicfs.stores import resolve
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.local import LocalStore
-from magicfs.stores.memory import default_world
+from magicfs.stores.memory import MemoryStore, default_world
 from magicfs.stores.port import ObjectInfo, Part, Store
 from magicfs.stores.retrying import RetryingStore
 from magicfs.stores.s3 import S3Store
@@ -40,8 +40,10 @@ from magicfs.testing.store_exam import (
     MemoryStoreExam,
     StoreExam,
     UnconditionalStoreExam,
+    VersionsExam,
 )
 from magicfs.testing.store_exam.local import LocalFiles
+from magicfs.testing.store_exam.memory import BUCKET, MemoryObjects
 from magicfs.testing.store_exam.suite import PlainFileStoreExam
 
 
@@ -107,6 +109,7 @@ class OnS3:
     """A bucket of a server that speaks S3, asked by our own requests alone, or by aiobotocore's."""
 
     subject: str
+    running_on: ClassVar[str] = ""  # the server's name, where that is not the subject's
     engine: ClassVar[Engine] = "own"
     running: Server
     bucket: str
@@ -122,7 +125,7 @@ class OnS3:
     ) -> Iterator[None]:
         before, sent = default_world().buckets(), dict(counts)
         monkeypatch.setattr(S3Store, "engine", self.engine)
-        self.running = server(self.subject)
+        self.running = server(self.running_on or self.subject)
         self.bucket = bucket_factory(self.running)
         # Few attempts: moto answers 500 to what it does not know, however often it is asked.
         self.filesystem = S3FileSystem(
@@ -178,6 +181,39 @@ if os.environ.get("MAGICFS_EXAMS") == "ceph":  # of the machine's own packages: 
 @of_s3
 class TestSeaweedFS(S3Exam):
     subject = "seaweedfs"
+
+
+class TestVersionsInMemory(MemoryObjects, VersionsExam):
+    subject = "versions in memory"
+
+    def make_store(self, bucket: str | None = None) -> Store:
+        return RetryingStore(MemoryStore(bucket or BUCKET, self.world))
+
+    def keep_versions(self) -> None:
+        self.world.keep_versions(BUCKET)
+
+
+class OnVersions(OnS3, VersionsExam):
+    """A bucket of a server that keeps versions once it is told to."""
+
+    def keep_versions(self) -> None:
+        self.running.keep_versions(self.bucket)
+
+
+class TestVersionsOnMoto(OnVersions):
+    subject = "versions on moto"
+    running_on = "moto"
+
+
+class TestVersionsOnMotoByAiobotocore(OnVersions):
+    subject = "versions on moto"
+    running_on = "moto"
+    engine = "aiobotocore"
+
+
+class TestVersionsOnMinistack(OnVersions):
+    subject = "versions on ministack"
+    running_on = "ministack"
 
 
 class OnService:

@@ -164,7 +164,7 @@ class DeletesWhatIsMissingWithAnError(MemoryStore):
 
 class DeletesNothingIfOneIsAnother(MemoryStore):
     async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> list[str]:
-        contents = self._contents("delete_all_matching", "")
+        contents = self.contents("delete_all_matching", "")
         left = [k for k, etag in objects if k in contents.objects and not self._holds(contents, k, etag)]
         return left or await super().delete_all_matching(objects)
 

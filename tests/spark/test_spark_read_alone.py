@@ -52,6 +52,10 @@ def test_any_name_and_value_of_a_directory_reads_back(names: list[str], data: st
     assert directories.values_of([key])[key] == dict(zip(names, values, strict=True))
 
 
+def files_of(found: dict[str, int]) -> dict[str, ManifestFile]:
+    return {key: ManifestFile(key=key, size=size, etag="") for key, size in found.items()}
+
+
 @pytest.mark.parametrize(
     ("texts", "kind"),
     [
@@ -98,25 +102,31 @@ def test_types_of_directories_are_guessed_only_where_text_is_kept(texts: list[st
 def test_filters_leave_out_only_files_without_a_row_for_them(
     condition: ds.Filter, needed: set[str | None]
 ) -> None:
-    found = {partition_names.directory(["p"], [one]) + "/x.parquet": 9 for one in ("a", "b", None)}
+    found = files_of({partition_names.directory(["p"], [one]) + "/x.parquet": 9 for one in ("a", "b", None)})
     tasks = snapshot.share(found, FRAME, OPTIONS, [condition])
     assert {dict(piece.values)["p"] for task in tasks for piece in task.pieces} == needed
 
 
 def test_directories_are_found_in_any_case_and_rule_over_the_file() -> None:
-    found = {"P=a/x.parquet": 9, "P=b/x.parquet": 9}
+    found = files_of({"P=a/x.parquet": 9, "P=b/x.parquet": 9})
     [task] = snapshot.share(found, FRAME, OPTIONS, [ds.EqualTo(("p",), "b")])
     assert [(piece.key, piece.values) for piece in task.pieces] == [("P=b/x.parquet", (("p", "b"),))]
     values = directories.values_of(found).values()
     assert schema.of_dataset(FRAME, values).fieldNames() == ["id", "P"]
 
 
+def test_tasks_read_the_versions_of_the_files() -> None:
+    large = ManifestFile(key="large.parquet", size=300 * 2**20, etag="", version="v1")
+    tasks = snapshot.share({"large.parquet": large}, FRAME, OPTIONS)
+    assert {piece.version for task in tasks for piece in task.pieces} == {"v1"}
+
+
 def test_large_files_are_shared_and_small_ones_put_together() -> None:
-    found = {"large.parquet": 300 * 2**20, **{f"{one}.json": 10 for one in range(100)}}
+    found = files_of({"large.parquet": 300 * 2**20, **{f"{one}.json": 10 for one in range(100)}})
     tasks = snapshot.share(found, FRAME, OPTIONS)
     pieces = [piece for task in tasks for piece in task.pieces]
     assert min(one.start for one in pieces if one.key == "large.parquet") == 0
-    assert sum(one.end - one.start for one in pieces) == sum(found.values())
+    assert sum(one.end - one.start for one in pieces) == sum(one.size for one in found.values())
     assert 8 <= len(tasks) <= 12
     assert snapshot.share({}, FRAME, OPTIONS) == []
 
@@ -243,30 +253,34 @@ def manifest(number: int, *keys: str, hides: Hides = "nothing", **more: Any) -> 
     )
 
 
+def sizes(found: dict[str, ManifestFile]) -> dict[str, int]:
+    return {key: one.size for key, one in found.items()}
+
+
 def test_what_a_stream_reads_of_jobs_that_take_rows_away() -> None:
     first, second = manifest(1, "a", "_SUCCESS"), manifest(2, "b", "c")
     fresh = manifest(3, "e", hides="all")  # there was nothing that it could have hidden
-    assert new_files([first, second, fresh], "fail", "s3://b/d") == {"a": 1, "b": 2, "c": 2, "e": 3}
+    assert sizes(new_files([first, second, fresh], "fail", "s3://b/d")) == {"a": 1, "b": 2, "c": 2, "e": 3}
     keys = manifest(3, "d", hides="keys", deleted=("b", "old"))
     whole = manifest(4, "z", hides="all", replaced="job-3")
     for taken in (keys, whole):
         with pytest.raises(UsageError, match=f"job {taken.job_id} took rows of s3://b/d away"):
             new_files([first, second, taken], "fail", "s3://b/d")
-    assert new_files([first, second, keys], "read", "s3://b/d") == {"a": 1, "c": 2, "d": 3}
-    assert new_files([first, second, keys], "skip", "s3://b/d") == {"a": 1, "c": 2}
-    assert new_files([first, second, keys, whole], "read", "s3://b/d") == {"z": 4}
+    assert sizes(new_files([first, second, keys], "read", "s3://b/d")) == {"a": 1, "c": 2, "d": 3}
+    assert sizes(new_files([first, second, keys], "skip", "s3://b/d")) == {"a": 1, "c": 2}
+    assert sizes(new_files([first, second, keys, whole], "read", "s3://b/d")) == {"z": 4}
 
 
 def test_a_stream_reads_on_where_small_files_were_put_together() -> None:
     first, second = manifest(1, "a"), manifest(2, "b")
     merged = replace(manifest(3, "m", hides="keys", deleted=("a", "b")), conflict="rewrite")
     later = manifest(4, "c")
-    assert new_files([merged, later], "fail", "s3://b/d") == {"c": 4}, "all rows were read before"
+    assert sizes(new_files([merged, later], "fail", "s3://b/d")) == {"c": 4}, "all rows were read before"
     for how in ("fail", "read", "skip"):
         with pytest.raises(UsageError, match="job-3 rewrote files of s3://b/d that this stream had not read"):
             new_files([second, merged], how, "s3://b/d")
     kept = replace(merged, kept=KeptFiles(until_ms=1, lists=()))
-    assert new_files([first, second, kept, later], "fail", "s3://b/d") == {"a": 1, "b": 2, "c": 4}
+    assert sizes(new_files([first, second, kept, later], "fail", "s3://b/d")) == {"a": 1, "b": 2, "c": 4}
     assert end_of_batch([first, second, merged], 1) == "job-1"
 
 

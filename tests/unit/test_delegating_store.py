@@ -11,16 +11,18 @@ from typing import Any, TypeVar
 
 import pytest
 
-from magicfs.stores.delegating import DelegatingStore, DelegatingTree
+from magicfs.stores.delegating import DelegatingStore, DelegatingTree, DelegatingVersions
 from magicfs.stores.local import LocalStore
 from magicfs.stores.local_tree import LocalTree
-from magicfs.stores.memory import MemoryStore, World
+from magicfs.stores.memory import MemoryStore, MemoryVersions, World
 from magicfs.stores.object_tree import ObjectTree, tree_of
 from magicfs.stores.port import PutMode, Store, Update
 from magicfs.stores.retrying import RETRIES, RetryingStore
 from magicfs.stores.s3 import S3Store
+from magicfs.stores.s3_versions import S3Versions
 from magicfs.stores.stall_timeout import StallTimeoutStore
 from magicfs.stores.tree_port import Tree
+from magicfs.stores.version_port import Versions
 from magicfs.testing.counting_store import CountingStore
 
 _T = TypeVar("_T")
@@ -43,6 +45,7 @@ def parameters(function: Any) -> list[tuple[str, Any, Any]]:
     [
         *((Store, kind) for kind in (DelegatingStore, LocalStore, MemoryStore, S3Store)),
         *((Tree, kind) for kind in (DelegatingTree, LocalTree, ObjectTree)),
+        *((Versions, kind) for kind in (DelegatingVersions, MemoryVersions, S3Versions)),
     ],
 )
 def test_every_member_of_the_port_is_defined_with_its_parameters(port: Any, kind: type[Any]) -> None:
@@ -62,7 +65,9 @@ def test_wrappers_pass_everything_on_as_one(kind: type[Any]) -> None:
 
 def test_every_operation_has_its_row_of_retries() -> None:
     of_folders = ["folders_exist", "look", "entries", "make_directory", "delete_directory", "delete_tree"]
-    assert list(RETRIES) == [*operations(), *of_folders]
+    of_versions = ["versions_kept", "head_version", "get_version", "copy_part", "delete_versions"]
+    assert list(RETRIES) == [*operations(), *of_folders, *of_versions, "list_versions"]
+    assert len(operations(Versions)) == 6
 
 
 class Noting(DelegatingStore):

@@ -10,7 +10,9 @@ import pytest
 import magicfs
 from magicfs.cli.main import main
 from magicfs.datasets.checkup import DoctorReport, Finding
-from proofs.scenes.job_scene import JobScene
+from magicfs.errors import PermissionDenied
+from magicfs.stores.memory import MemoryVersions
+from proofs.scenes.job_scene import BUCKET, JobScene
 
 
 @pytest.fixture
@@ -105,3 +107,17 @@ def test_recover_above_a_destination_says_where_the_job_is(
     assert magicfs.recover(tmp_path / "lake").below == (url,)
     job.abort()
     assert main(["recover", f"file://{tmp_path}/lake"]) == 0
+
+
+def test_it_says_whether_the_bucket_keeps_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = JobScene()
+    assert "keeps none" in of(look(scene), "bucket versions").told
+    scene.filesystem.world.keep_versions(BUCKET)
+    assert "read by them" in of(look(scene), "bucket versions").told
+
+    async def denied(_self: MemoryVersions) -> bool:
+        raise PermissionDenied("versions_kept", BUCKET, "no s3:GetBucketVersioning")
+
+    monkeypatch.setattr(MemoryVersions, "are_kept", denied)
+    found = of(look(scene), "bucket versions")
+    assert (found.verdict, "s3:GetBucketVersioning" in found.told) == ("ok", True)

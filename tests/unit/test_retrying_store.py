@@ -25,6 +25,7 @@ from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.pages import Pages
 from magicfs.stores.port import ObjectInfo, Part, PutMode, Store, Update
 from magicfs.stores.retrying import RETRIES, Retry, RetryingStore
+from magicfs.stores.version_port import Versions
 from magicfs.testing.virtual_time import VirtualLoop
 
 _T = TypeVar("_T")
@@ -100,6 +101,11 @@ def folders(store: Any) -> Any:
     return store.folders()
 
 
+def versions(store: Store) -> Versions:
+    found: Versions = store.versions()  # type: ignore[attr-defined]
+    return found
+
+
 REQUESTS: dict[str, Callable[[Store], Coroutine[Any, Any, Any]]] = {
     "create_upload": lambda store: store.create_upload("k", metadata={}),
     "put_part": lambda store: store.put_part("k", "upload", 1, b"x"),
@@ -123,6 +129,12 @@ REQUESTS: dict[str, Callable[[Store], Coroutine[Any, Any, Any]]] = {
     "make_directory": lambda store: folders(store).make("k"),
     "delete_directory": lambda store: folders(store).delete("k"),
     "delete_tree": lambda store: folders(store).delete_tree("k"),
+    "versions_kept": lambda store: versions(store).are_kept(),
+    "head_version": lambda store: versions(store).head("k", "v"),
+    "get_version": lambda store: versions(store).get_range("k", "v", 0, 1),
+    "copy_part": lambda store: versions(store).copy_part("k", "upload", 1, ("k", "v"), 0, 1),
+    "delete_versions": lambda store: versions(store).delete([("k", "v")]),
+    "list_versions": lambda store: everything(versions(store).list("")),
 }
 
 

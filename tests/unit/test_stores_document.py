@@ -67,6 +67,7 @@ def said_of(column: str) -> dict[str, str]:
         "a write only where nothing is": yes(honoured.put_if_absent),
         "a write only over one version": yes(honoured.put_if_match),
         "a delete only of one version": yes(honoured.delete),
+        "versions of what is deleted, where the bucket keeps some": yes(store.versions),
         "a completion only where nothing is": yes(store.completes_if_absent and honoured.complete_if_absent),
     }
 

@@ -52,7 +52,7 @@ def footers(place: Destination, files: Files, keys: Sequence[str], reader: str) 
     except ImportError as error:
         raise UsageError(f"{reader} needs pyarrow; pip install 'magicfs[arrow]'") from error
     at = {key: f"{place.location.path}/{key}" for key in keys}
-    arrow = PyFileSystem(PublishedFiles(place.filesystem, {at[key]: files[key].size for key in keys}))
+    arrow = PyFileSystem(PublishedFiles(place.filesystem, {at[key]: files[key] for key in keys}))
 
     def read(key: str) -> Footer:
         try:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from fsspec.spec import AbstractFileSystem
 from pyarrow.fs import FSSpecHandler
+
+from magicfs.datasets.version_reads import VersionReads
 
 __all__ = ["PublishedFile", "PublishedFiles"]
 
@@ -22,15 +24,29 @@ _BLOCK_MAX = 2**24
 """How large reads become that follow one another."""
 
 
+class Named(Protocol):
+    """What is known of a file, such as a ``ManifestFile``."""
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+
+    @property
+    def version(self) -> str | None:
+        """Under which id its bucket keeps it; None if it keeps no versions."""
+
+
 class PublishedFiles(FSSpecHandler):  # type: ignore[misc]  # published without types
     """A filesystem for pyarrow whose files of a manifest need no look before they are read.
 
-    Other paths are the filesystem's own. A pickle knows no sizes: it may be one of many, each of one file.
+    Other paths are the filesystem's own. A pickle knows no sizes and no versions: it may be one of many, each
+    of one file.
     """
 
-    def __init__(self, filesystem: AbstractFileSystem, sizes: Mapping[str, int]) -> None:
+    def __init__(self, filesystem: AbstractFileSystem, files: Mapping[str, Named]) -> None:
         super().__init__(filesystem)
-        self._sizes = sizes
+        self._files = files
+        self._versions = VersionReads(filesystem)
 
     def __reduce__(self) -> Any:
         return FSSpecHandler, (self.fs,)
@@ -38,20 +54,32 @@ class PublishedFiles(FSSpecHandler):  # type: ignore[misc]  # published without 
     def open_input_file(self, path: str) -> pa.PythonFile:
         """A file for reads anywhere in it."""
         # Files of this machine are best opened as such.
-        if (size := self._sizes.get(path)) is None or not self.fs.async_impl:
+        one = self._files.get(path)
+        if one is None or not (self.fs.async_impl or one.version):
             return super().open_input_file(path)
-        return pa.PythonFile(PublishedFile(self.fs, path, size), mode="r")
+        file = PublishedFile(self.fs, path, one.size, one.version, self._versions)
+        return pa.PythonFile(file, mode="r")
 
 
 class PublishedFile(io.RawIOBase):
-    """A file of a known size. For one thread at a time, as pyarrow uses it.
+    """A file of a known size, and of a known version if there is one. For one thread at a time, as pyarrow
+    uses it.
 
     Large reads are made as they are asked for: pyarrow knows what it needs. Small ones are made larger, and
     further ones served from what has come; the more follow one another, the larger.
     """
 
-    def __init__(self, filesystem: AbstractFileSystem, path: str, size: int) -> None:
+    def __init__(
+        self,
+        filesystem: AbstractFileSystem,
+        path: str,
+        size: int,
+        version: str | None = None,
+        versions: VersionReads | None = None,
+    ) -> None:
         self._filesystem = filesystem
+        self._version = version
+        self._versions = versions or VersionReads(filesystem)
         self._path = path
         self._size = size
         self._position = 0
@@ -96,7 +124,10 @@ class PublishedFile(io.RawIOBase):
         head = self._kept[start - self._start :] if follows else b""
         first = start + len(head)
         last = end if end == self._size else min(max(end, first + self._block), self._size)
-        body: bytes = self._filesystem.cat_file(self._path, start=first, end=last)
+        if self._version:
+            body = self._versions.read(self._path, self._version, first, last)
+        else:
+            body = self._filesystem.cat_file(self._path, start=first, end=last)
         # What was asked for alone is not kept: the caller has it.
         self._kept, self._start = (body, first) if last > end else (b"", last)
         asked = body[: end - first]

@@ -8,14 +8,22 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from os import PathLike
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from fsspec.spec import AbstractFileSystem
 
 from magicfs.committers import registry
 from magicfs.datasets.connection import open_destination
 from magicfs.engine import Engine
-from magicfs.errors import FormatError, MagicError, ObjectNotFound, StoreError, Unavailable, UsageError
+from magicfs.errors import (
+    FormatError,
+    MagicError,
+    ObjectNotFound,
+    PermissionDenied,
+    StoreError,
+    Unavailable,
+    UsageError,
+)
 from magicfs.manifests import chain
 from magicfs.protocol import ids, paths
 from magicfs.protocol.layout import WorkLayout
@@ -26,6 +34,9 @@ from magicfs.transaction.flip_remains import find_beside
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.setup import check_place
 from magicfs.version import __version__
+
+if TYPE_CHECKING:
+    from magicfs.stores.version_port import VersionStore
 
 __all__ = ["DoctorReport", "Finding", "Verdict", "destinations_below", "doctor"]
 
@@ -140,6 +151,8 @@ async def _look(engine: Engine, location: Location, *, findings: list[Finding], 
         ("list uploads", _uploads),
         ("jobs", _jobs),
     ]
+    if engine.store.capabilities.versions:
+        looks.append(("bucket versions", _bucket_versions))
     if not read_only:
         looks.append(("write", _write))
     problems: list[str] = []
@@ -174,6 +187,19 @@ async def _list(engine: Engine, location: Location) -> Finding:
 async def _store(engine: Engine, _location: Location) -> Finding:
     name, why = registry.best_for(engine.store)
     return Finding("store", "ok", f"{engine.store.name}; committer 'auto' is {name!r}: {why}")
+
+
+async def _bucket_versions(engine: Engine, _location: Location) -> Finding:
+    versions = cast("VersionStore", engine.store).versions()
+    try:
+        are_kept = await versions.are_kept()
+    except PermissionDenied:
+        told = "who asks may not know whether the bucket keeps versions (s3:GetBucketVersioning)"
+        return Finding("bucket versions", "ok", f"{told}; the manifests of jobs tell")
+    if not are_kept:
+        return Finding("bucket versions", "ok", "the bucket keeps none of what is deleted or written over")
+    told = "the bucket keeps them, and readers of manifests read by them what was replaced"
+    return Finding("bucket versions", "ok", told)
 
 
 async def _place(engine: Engine, location: Location) -> Finding:

@@ -107,7 +107,7 @@ def dataset(
     location = destination.location
     files = destination.run(files_of_dataset, last, as_of)
     prefix = paths.prefix_of(location.path)
-    found = {f"{prefix}{key}": files[key].size for key in sorted(files) if is_data(key, "")}
+    found = {f"{prefix}{key}": files[key] for key in sorted(files) if is_data(key, "")}
     if not found and schema is None:
         raise UsageError(f"the dataset {location.url} has no files; pass schema= to read it as an empty one")
     arrow = PyFileSystem(PublishedFiles(destination.filesystem, found))

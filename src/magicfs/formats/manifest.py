@@ -21,6 +21,7 @@ from magicfs.formats.document import parse, render, with_unknown
 from magicfs.formats.fields import Fields, check_format
 from magicfs.formats.limits import MANIFEST_SIZE_LIMIT, within
 from magicfs.formats.log import LogFile
+from magicfs.formats.published_run import PublishedRun
 
 __all__ = [
     "FILES_IN_PART",
@@ -57,6 +58,8 @@ class ManifestFile:
     key: str  # relative to the destination
     size: int  # in bytes
     etag: str  # as the store gave it, quotes included; empty if nobody saw it
+    version: str | None = None
+    """Under which id the bucket keeps it; None if it keeps no versions, and then the field is left out."""
     checksum: str | None = None  # of the whole file, as ``algorithm:base64``
     write_id: str | None = None  # the upload's, in the object's metadata; None if it has none
     rows: int | None = None  # how many rows; None if nobody counted them, and then the field is left out
@@ -98,18 +101,6 @@ class ManifestFiles:
         raw = render(with_unknown(document, self.unknown))
         what = f"the list of {len(self.files):,} files of job {self.job_id}"
         return within(raw, MANIFEST_SIZE_LIMIT, what, "choose shorter names")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedRun:
-    """A run that an older manifest published, in a manifest that sums older ones up."""
-
-    run_id: str
-    job_id: str  # the job that published it
-    files: int  # how many files the job brought
-    size: int  # their bytes
-    committed_ms: int  # when it was published
-    unknown: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +215,7 @@ class Manifest:
             older_files=fields.flag("olderFiles", default=False),
             files=() if parts else _files(fields),
             parts=parts,
-            runs=tuple(map(_run, fields.objects("runs"))) if fields.has("runs") else (),
+            runs=tuple(map(PublishedRun.from_fields, fields.objects("runs"))) if fields.has("runs") else (),
             log=log,
             object_settings=fields.text_map("objectSettings"),
             kept=_kept(fields.child("kept")) if fields.has("kept") else None,
@@ -257,7 +248,7 @@ class Manifest:
         else:
             document["files"] = [_document(file) for file in self.files]
         if self.runs:
-            document["runs"] = [_run_document(run) for run in self.runs]
+            document["runs"] = [run.to_document() for run in self.runs]
         if self.log is not None:
             document["log"] = self.log.to_document()
         if self.object_settings:
@@ -287,6 +278,8 @@ def _document(file: ManifestFile) -> dict[str, object]:
         "checksum": file.checksum,
         "writeId": file.write_id,
     }
+    if file.version is not None:
+        document["version"] = file.version
     if file.rows is not None:
         document["rows"] = file.rows
     return with_unknown(document, file.unknown)
@@ -346,28 +339,6 @@ def _part(fields: Fields) -> FilesPart:
     )
 
 
-def _run_document(run: PublishedRun) -> dict[str, object]:
-    document: dict[str, object] = {
-        "runId": run.run_id,
-        "jobId": run.job_id,
-        "files": run.files,
-        "size": run.size,
-        "committed": run.committed_ms,
-    }
-    return with_unknown(document, run.unknown)
-
-
-def _run(fields: Fields) -> PublishedRun:
-    return PublishedRun(
-        run_id=fields.required_text("runId"),
-        job_id=fields.required_job_id(),
-        files=fields.required_integer("files", minimum=0),
-        size=fields.required_integer("size", minimum=0),
-        committed_ms=fields.required_integer("committed", minimum=0),
-        unknown=fields.rest(),
-    )
-
-
 def _files(fields: Fields) -> tuple[ManifestFile, ...]:
     files = []
     places: dict[str, int] = {}
@@ -382,6 +353,7 @@ def _files(fields: Fields) -> tuple[ManifestFile, ...]:
                 key=key,
                 size=one.required_integer("size", minimum=0),
                 etag=one.text("etag"),
+                version=one.required_text("version") if one.has("version") else None,
                 checksum=one.nullable_text("checksum"),
                 write_id=one.nullable_text("writeId"),
                 rows=one.required_integer("rows", minimum=0) if one.has("rows") else None,

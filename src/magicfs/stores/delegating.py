@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import copy
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
 from magicfs.stores import object_settings
@@ -23,8 +24,9 @@ from magicfs.stores.port import (
     UploadInfo,
 )
 from magicfs.stores.tree_port import Entry, Exchange, Renamed, Tree, rename_one_by_one
+from magicfs.stores.version_port import Version, Versions, VersionStore
 
-__all__ = ["DelegatingFolders", "DelegatingStore", "DelegatingTree", "Steps"]
+__all__ = ["DelegatingFolders", "DelegatingStore", "DelegatingTree", "DelegatingVersions", "Steps"]
 
 _T = TypeVar("_T")
 
@@ -156,6 +158,11 @@ class DelegatingStore:
         inner: Folders = self.inner.folders()  # type: ignore[attr-defined]  # asked for where there are some
         return DelegatingFolders(inner, self)
 
+    def versions(self) -> Versions:
+        """The versions of the store within; their requests go through the hook, too."""
+        inner: VersionStore = self.inner  # type: ignore[assignment]  # asked for where it is one
+        return DelegatingVersions(inner.versions(), self)
+
     async def _around(self, operation: str, key: str, request: Callable[[], Awaitable[_T]]) -> _T:  # noqa: ARG002
         """Make a request, by the port's name of it; it may be made again."""
         return await request()
@@ -260,6 +267,38 @@ class DelegatingFolders:
 
     async def delete_tree(self, path: str) -> bool:
         return await self._around("delete_tree", path, lambda: self.inner.delete_tree(path))
+
+
+class DelegatingVersions:
+    """Passes the whole port of versions on, through the hook of a store."""
+
+    def __init__(self, inner: Versions, store: DelegatingStore) -> None:
+        self.inner = inner
+        self._around = store._around  # noqa: SLF001 - the hooks of this module
+        self._steps = store._steps  # noqa: SLF001
+
+    async def are_kept(self) -> bool:
+        return await self._around("versions_kept", "", self.inner.are_kept)
+
+    async def head(self, key: str, version: str) -> ObjectInfo:
+        return await self._around("head_version", key, lambda: self.inner.head(key, version))
+
+    async def get_range(self, key: str, version: str, start: int, size: int) -> bytes:
+        request = partial(self.inner.get_range, key, version, start, size)
+        return await self._around("get_version", key, request)
+
+    async def copy_part(
+        self, key: str, upload_id: str, number: int, source: tuple[str, str], start: int, size: int
+    ) -> Part:
+        request = partial(self.inner.copy_part, key, upload_id, number, source, start, size)
+        return await self._around("copy_part", key, request)
+
+    async def delete(self, versions: Sequence[tuple[str, str]]) -> None:
+        first = versions[0][0] if versions else ""
+        await self._around("delete_versions", first, lambda: self.inner.delete(versions))
+
+    def list(self, prefix: str) -> AsyncIterator[Version]:
+        return self._steps("list_versions", prefix, self.inner.list(prefix))
 
 
 class Steps(AsyncIterator[_T], Generic[_T]):

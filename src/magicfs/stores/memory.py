@@ -5,15 +5,14 @@ Where the port's docstrings leave room, this module decides; the other stores ar
 
 from __future__ import annotations
 
-import bisect
 import builtins
 import hashlib
 import io
 import itertools
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, UploadNotFound
@@ -21,72 +20,13 @@ from magicfs.protocol import file_options
 from magicfs.protocol.file_options import DESCRIPTION, METADATA
 from magicfs.protocol.parts import PartLimits
 from magicfs.stores import checksums
+from magicfs.stores.memory_buckets import Bucket, Held, HeldUpload, Versioning
+from magicfs.stores.memory_versions import MemoryVersions
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, PutMode, Update, UploadInfo
 
-__all__ = ["MemoryStore", "World", "default_world"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Object:
-    info: ObjectInfo
-    body: bytes
-
-
-@dataclass(slots=True)
-class _Upload:
-    key: str
-    initiated: float
-    metadata: dict[str, str]
-    description: dict[str, Any]
-    parts: dict[int, bytes] = field(default_factory=dict)
-
-
-class _Objects(dict[str, _Object]):
-    """Objects by their keys, which it can tell in order: a listing looks at no more than what it shows.
-
-    Sorting waits for the next listing. Keys that are gone stay in the order until they are many.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._sorted: builtins.list[str] = []
-        self._fresh: builtins.list[str] = []
-
-    def __setitem__(self, key: str, value: _Object) -> None:
-        if key not in self:
-            self._fresh.append(key)
-        super().__setitem__(key, value)
-
-    def update(self, other: Mapping[str, _Object]) -> None:  # type: ignore[override]
-        """Take in the objects of another bucket."""
-        for key, value in other.items():
-            self[key] = value
-
-    def below(self, prefix: str) -> Iterator[str]:
-        """The keys that start with the prefix, in order. Text sorts as its UTF-8 does."""
-        if len(self._sorted) + len(self._fresh) > 2 * len(self) + _STALE_MAX:
-            self._sorted = sorted(self)
-        elif self._fresh:
-            self._sorted += self._fresh
-            self._sorted.sort()
-        self._fresh, keys, last = [], self._sorted, None
-        for place in range(bisect.bisect_left(keys, prefix), len(keys)):
-            key = keys[place]
-            if not key.startswith(prefix):
-                return
-            if key != last and key in self:
-                yield key
-            last = key
-
-
-@dataclass(slots=True)
-class _Bucket:
-    objects: _Objects = field(default_factory=_Objects)
-    uploads: dict[str, _Upload] = field(default_factory=dict)
-
+__all__ = ["MemoryStore", "MemoryVersions", "Versioning", "World", "default_world"]
 
 _numbers = itertools.count(1)
-_STALE_MAX = 1000
 
 
 class World:
@@ -107,20 +47,26 @@ class World:
         ignores: frozenset[str] = frozenset(),
     ) -> None:
         self.capabilities = capabilities or Capabilities(
-            parts=PartLimits(size_min=1), upload_options=frozenset({METADATA, *DESCRIPTION})
+            parts=PartLimits(size_min=1), upload_options=frozenset({METADATA, *DESCRIPTION}), versions=True
         )
         self.clock = clock
         self.ignores = ignores
         self.number = next(_numbers)
         self._create_buckets = create_buckets
-        self._buckets: dict[str, _Bucket] = {}
+        self._buckets: dict[str, Bucket] = {}
         self._uploads_opened = 0
         self._lock = threading.RLock()
 
     def create_bucket(self, name: str) -> None:
         """Create a bucket; one that exists already stays as it is."""
         with self._lock:
-            self._buckets.setdefault(name, _Bucket())
+            self._buckets.setdefault(name, Bucket())
+
+    def keep_versions(self, name: str, keeping: Versioning = "Enabled") -> None:
+        """Let a bucket keep versions of what is deleted or written over, or not any more."""
+        with self._lock:
+            self.create_bucket(name)
+            self._buckets[name].keeping = keeping
 
     def delete_bucket(self, name: str) -> None:
         """Forget a bucket and everything in it; an unknown one counts as forgotten."""
@@ -147,7 +93,7 @@ class World:
             self._uploads_opened += 1
             return f"upload-{self._uploads_opened}"
 
-    def find(self, name: str) -> _Bucket | None:
+    def find(self, name: str) -> Bucket | None:
         """A bucket's contents, for ``MemoryStore``."""
         with self._lock:
             if self._create_buckets and name:
@@ -184,11 +130,11 @@ class MemoryStore:
         self, key: str, *, metadata: Mapping[str, str], options: Mapping[str, Any] | None = None
     ) -> str:
         given = dict(options or {})
-        file_options.check(given, self.capabilities.upload_options, self._path(key), self.name)
-        contents = self._contents("create_upload", key)
+        file_options.check(given, self.capabilities.upload_options, self.path(key), self.name)
+        contents = self.contents("create_upload", key)
         upload_id = self.world.next_upload_id()
         joined = file_options.joined_metadata(given.pop(METADATA, None), metadata)
-        contents.uploads[upload_id] = _Upload(key, self.world.clock(), _lower(joined), given)
+        contents.uploads[upload_id] = HeldUpload(key, self.world.clock(), _lower(joined), given)
         return upload_id
 
     async def put_part(self, key: str, upload_id: str, number: int, body: PartBody) -> Part:
@@ -196,11 +142,11 @@ class MemoryStore:
         limits = self.capabilities.parts
         if not 1 <= number <= limits.count_max:
             raise StoreError(
-                "put_part", self._path(key), f"part number {number} is not in 1..{limits.count_max}"
+                "put_part", self.path(key), f"part number {number} is not in 1..{limits.count_max}"
             )
         data = body.getvalue() if isinstance(body, io.BytesIO) else bytes(body)
         if len(data) > limits.size_max:
-            raise StoreError("put_part", self._path(key), f"part of {len(data)} bytes is too large")
+            raise StoreError("put_part", self.path(key), f"part of {len(data)} bytes is too large")
         upload.parts[number] = data
         return Part(number, _etag(upload.parts[number]))
 
@@ -211,25 +157,25 @@ class MemoryStore:
         self._check_parts(key, upload, parts)
         if (
             self._looks("complete_if_absent", if_absent)
-            and key in self._contents("complete_upload", key).objects
+            and key in self.contents("complete_upload", key).objects
         ):
-            raise ObjectExists("complete_upload", self._path(key), "an object is there")
+            raise ObjectExists("complete_upload", self.path(key), "an object is there")
         body = b"".join(upload.parts[part.number] for part in parts)
         digests = b"".join(bytes.fromhex(part.etag.strip('"')) for part in parts)
         etag = f'"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(parts)}"'
-        contents = self._contents("complete_upload", key)
+        contents = self.contents("complete_upload", key)
         info = self._store(contents, key, body, etag, upload.metadata, upload.description)
         del contents.uploads[upload_id]
         return info
 
     async def abort_upload(self, key: str, upload_id: str) -> None:
-        contents = self._contents("abort_upload", key)
+        contents = self.contents("abort_upload", key)
         upload = contents.uploads.get(upload_id)
         if upload is not None and upload.key == key:
             del contents.uploads[upload_id]
 
     async def list_uploads(self, prefix: str) -> AsyncIterator[UploadInfo]:
-        uploads = self._contents("list_uploads", prefix).uploads
+        uploads = self.contents("list_uploads", prefix).uploads
         found = [UploadInfo(u.key, i, u.initiated) for i, u in uploads.items() if u.key.startswith(prefix)]
         for info in sorted(found, key=lambda info: (info.key, info.initiated)):
             yield info
@@ -242,21 +188,21 @@ class MemoryStore:
         metadata: Mapping[str, str] | None = None,
         mode: PutMode | Update = PutMode.OVERWRITE,
     ) -> ObjectInfo:
-        contents = self._contents("put", key)
+        contents = self.contents("put", key)
         match mode:
             case PutMode.CREATE:
                 if self._looks("put_if_absent") and key in contents.objects:
-                    raise ObjectExists("put", self._path(key), "an object is there")
+                    raise ObjectExists("put", self.path(key), "an object is there")
             case Update(etag):
                 if self._looks("put_if_match") and not self._holds(contents, key, etag):
-                    raise PreconditionFailed("put", self._path(key), f"no object of ETag {etag} is there")
+                    raise PreconditionFailed("put", self.path(key), f"no object of ETag {etag} is there")
         data = bytes(body)
         return self._store(contents, key, data, _etag(data), _lower(metadata or {}))
 
     async def copy(self, source: str, destination: str) -> int:
         held = self._object("copy", source)
         if source != destination:
-            contents = self._contents("copy", destination)
+            contents = self.contents("copy", destination)
             kept = dict(held.info.metadata), held.info.description
             self._store(contents, destination, held.body, _etag(held.body), *kept)
         return len(held.body)
@@ -267,108 +213,113 @@ class MemoryStore:
     async def get_range(self, key: str, start: int, size: int, *, etag: str) -> bytes:
         held = self._object("get_range", key)
         if held.info.etag != etag:
-            raise PreconditionFailed("get_range", self._path(key), f"no object of ETag {etag} is there")
+            raise PreconditionFailed("get_range", self.path(key), f"no object of ETag {etag} is there")
         return held.body[start : start + size]
 
     async def head(self, key: str) -> ObjectInfo:
         return self._object("head", key).info
 
+    def versions(self) -> MemoryVersions:
+        return MemoryVersions(self)
+
     async def checksums(self, key: str, *, etag: str) -> Mapping[str, str]:
         held = self._object("checksums", key)
         if held.info.etag != etag:
-            raise PreconditionFailed("checksums", self._path(key), f"no object of ETag {etag} is there")
+            raise PreconditionFailed("checksums", self.path(key), f"no object of ETag {etag} is there")
         told = {name: checksums.running(name) for name in self.capabilities.checksums}
         for one in told.values():
             one.update(memoryview(held.body))
         return {name: one.value() for name, one in told.items()}
 
     async def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
-        contents = self._contents("list", prefix)
+        contents = self.contents("list", prefix)
         keys = itertools.islice(contents.objects.below(prefix), limit)
         for info in [_listed(contents.objects[key].info) for key in keys]:
             yield info
 
     async def list_directories(self, prefix: str) -> AsyncIterator[str]:
-        keys = self._contents("list_directories", prefix).objects.below(prefix)
+        keys = self.contents("list_directories", prefix).objects.below(prefix)
         ends = ((key, key.find("/", len(prefix)) + 1) for key in keys)
         for directory in list(dict.fromkeys(key[:end] for key, end in ends if end)):
             yield directory
 
     async def delete(self, keys: Sequence[str]) -> None:
         if len(keys) > self.capabilities.bulk_delete_max:
-            raise StoreError("delete", self._path(keys[0]), f"{len(keys)} keys are too many for one request")
-        contents = self._contents("delete", keys[0] if keys else "")
+            raise StoreError("delete", self.path(keys[0]), f"{len(keys)} keys are too many for one request")
+        contents = self.contents("delete", keys[0] if keys else "")
         for key in keys:
-            contents.objects.pop(key, None)
+            contents.remove(key)
 
     async def delete_matching(self, key: str, etag: str) -> None:
-        contents = self._contents("delete_matching", key)
+        contents = self.contents("delete_matching", key)
         if self._looks("delete") and key in contents.objects and not self._holds(contents, key, etag):
-            raise PreconditionFailed("delete_matching", self._path(key), "another object is there")
-        contents.objects.pop(key, None)
+            raise PreconditionFailed("delete_matching", self.path(key), "another object is there")
+        contents.remove(key)
 
     async def delete_all_matching(self, objects: Sequence[tuple[str, str]]) -> builtins.list[str]:
         if len(objects) > self.capabilities.bulk_delete_max:
             problem = f"{len(objects)} keys are too many for one request"
-            raise StoreError("delete_all_matching", self._path(objects[0][0]), problem)
-        contents = self._contents("delete_all_matching", objects[0][0] if objects else "")
+            raise StoreError("delete_all_matching", self.path(objects[0][0]), problem)
+        contents = self.contents("delete_all_matching", objects[0][0] if objects else "")
         left = [
             key
             for key, etag in objects
             if self._looks("bulk_delete") and key in contents.objects and not self._holds(contents, key, etag)
         ]
         for key in {key for key, _ in objects} - set(left):
-            contents.objects.pop(key, None)
+            contents.remove(key)
         return left
 
     def _looks(self, condition: str, asked: bool = True) -> bool:
         return asked and condition not in self.world.ignores
 
-    def _holds(self, contents: _Bucket, key: str, etag: str) -> bool:
+    def _holds(self, contents: Bucket, key: str, etag: str) -> bool:
         held = contents.objects.get(key)
         return held is not None and held.info.etag == etag
 
-    def _path(self, key: str) -> str:
+    def path(self, key: str) -> str:
+        """What errors call a key."""
         return f"{self.bucket}/{key}"
 
-    def _contents(self, operation: str, key: str) -> _Bucket:
+    def contents(self, operation: str, key: str) -> Bucket:
+        """The contents of the bucket, for ``MemoryVersions``."""
         contents = self.world.find(self.bucket)
         if contents is None:
             raise ObjectNotFound(
-                operation, self._path(key), f"no bucket {self.bucket!r}", hint="create the bucket first"
+                operation, self.path(key), f"no bucket {self.bucket!r}", hint="create the bucket first"
             )
         return contents
 
-    def _object(self, operation: str, key: str) -> _Object:
-        found = self._contents(operation, key).objects.get(key)
+    def _object(self, operation: str, key: str) -> Held:
+        found = self.contents(operation, key).objects.get(key)
         if found is None:
-            raise ObjectNotFound(operation, self._path(key), "no such object")
+            raise ObjectNotFound(operation, self.path(key), "no such object")
         return found
 
-    def _upload(self, operation: str, key: str, upload_id: str) -> _Upload:
-        upload = self._contents(operation, key).uploads.get(upload_id)
+    def _upload(self, operation: str, key: str, upload_id: str) -> HeldUpload:
+        upload = self.contents(operation, key).uploads.get(upload_id)
         if upload is None or upload.key != key:
-            raise UploadNotFound(operation, self._path(key), f"no upload {upload_id!r} of this key")
+            raise UploadNotFound(operation, self.path(key), f"no upload {upload_id!r} of this key")
         return upload
 
-    def _check_parts(self, key: str, upload: _Upload, parts: Sequence[Part]) -> None:
+    def _check_parts(self, key: str, upload: HeldUpload, parts: Sequence[Part]) -> None:
         numbers = [part.number for part in parts]
         if not numbers or numbers != sorted(set(numbers)):
             raise StoreError(
-                "complete_upload", self._path(key), "parts must be named once each, in ascending order"
+                "complete_upload", self.path(key), "parts must be named once each, in ascending order"
             )
         for part in parts:
             body = upload.parts.get(part.number)
             if body is None or _etag(body) != part.etag:
                 raise StoreError(
-                    "complete_upload", self._path(key), f"part {part.number} is unknown or its ETag differs"
+                    "complete_upload", self.path(key), f"part {part.number} is unknown or its ETag differs"
                 )
             if len(body) < self.capabilities.parts.size_min and part is not parts[-1]:
-                raise StoreError("complete_upload", self._path(key), f"part {part.number} is too small")
+                raise StoreError("complete_upload", self.path(key), f"part {part.number} is too small")
 
     def _store(
         self,
-        contents: _Bucket,
+        contents: Bucket,
         key: str,
         body: bytes,
         etag: str,
@@ -376,8 +327,7 @@ class MemoryStore:
         description: Mapping[str, Any] | None = None,
     ) -> ObjectInfo:
         info = ObjectInfo(key, len(body), etag, self.world.clock(), metadata, description or {})
-        contents.objects[key] = _Object(info, body)
-        return info
+        return contents.put(key, Held(info, body))
 
 
 def _etag(body: bytes) -> str:
@@ -385,8 +335,10 @@ def _etag(body: bytes) -> str:
 
 
 def _listed(info: ObjectInfo) -> ObjectInfo:
-    """What a listing tells of an object: no metadata."""
-    return replace(info, metadata={}, description={}) if info.metadata or info.description else info
+    """What a listing tells of an object: no metadata, and no version."""
+    if info.metadata or info.description or info.version:
+        return replace(info, metadata={}, description={}, version="")
+    return info
 
 
 def _lower(metadata: Mapping[str, str]) -> dict[str, str]:

@@ -87,6 +87,8 @@ class Capabilities:
         part_checksum: Algorithm of checksums with which uploads are opened, so that completing one needs the
             checksum of each part again; None without any.
         requests_max: Most requests at once that the store's client carries; more would wait for a connection.
+        versions: Whether buckets can keep versions of what is deleted or written over. Then the store is a
+            ``stores.version_port.VersionStore``, and what is written to such a bucket has a ``version``.
     """
 
     multipart: bool = True
@@ -108,6 +110,7 @@ class Capabilities:
     checksum_of_put: str = ""
     part_checksum: str | None = None
     requests_max: int = 32
+    versions: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,8 @@ class ObjectInfo:
         metadata: User metadata with lower-case names; only ``head`` fills it.
         description: What else describes the content, by names of ``protocol.file_options.DESCRIPTION``; only
             ``head`` fills it.
+        version: Under which id the bucket keeps it when it is deleted or written over; empty in listings, and
+            where the bucket keeps no versions.
     """
 
     key: str
@@ -130,6 +135,7 @@ class ObjectInfo:
     modified: float | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     description: Mapping[str, Any] = field(default_factory=dict)
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)

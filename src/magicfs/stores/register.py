@@ -67,6 +67,8 @@ class Entry:
     """Whether the next writer decides if versions are numbered."""
     modified: float | None = field(default=None, compare=False)
     """When it was written, or an earlier version, by the store's clock; None if it was not read."""
+    version: str = field(default="", compare=False)
+    """Its id where the bucket keeps versions; else empty."""
 
 
 class Register:
@@ -118,7 +120,10 @@ class Register:
                 continue
             if is_pair:
                 undecided = not number and first.metadata.get(_NUMBERED) == _UNDECIDED
-                return Entry(info.key, body, info.etag, number, numbered, undecided, first.modified)
+                return Entry(
+                    *(info.key, body, info.etag, number, numbered, undecided),
+                    *(first.modified, first.version),
+                )
             if not left:
                 raise Unavailable(
                     "get", self._shown(self.key), f"others moved it each time it was read, {_LOOKS} times"
@@ -156,7 +161,7 @@ class Register:
             )
         except (ObjectExists, Unavailable) as error:
             return await self._ours(self.key, body, 0, error)
-        return Entry(self.key, body, info.etag, 0, numbered, not tried)
+        return Entry(self.key, body, info.etag, 0, numbered, not tried, version=info.version)
 
     async def swap(self, entry: Entry, body: bytes, *, number_min: int = 0) -> Entry:
         """Put another version in place of the one that was read, created or swapped in.
@@ -174,12 +179,14 @@ class Register:
         try:
             if not safe:
                 await self._check(entry)
-            etag = (await self._store.put(self.key, body, metadata=_digest(body), mode=mode)).etag
+            written: Entry | ObjectInfo = await self._store.put(
+                self.key, body, metadata=_digest(body), mode=mode
+            )
         except (PreconditionFailed, Unavailable) as error:
-            etag = (await self._ours(self.key, body, 0, error)).etag
+            written = await self._ours(self.key, body, 0, error)
         if entry.undecided and await self._is_there(self._numbered_key(1)):
             raise self._moved("put", self.key)
-        return Entry(self.key, body, etag)
+        return Entry(self.key, body, written.etag, version=written.version)
 
     async def remove(self, entry: Entry) -> None:
         """Remove the register. One that is not there counts as removed, so a second call does nothing.
@@ -217,17 +224,17 @@ class Register:
     async def _append(self, entry: Entry, body: bytes, number: int) -> Entry:
         key = self._numbered_key(number)
         try:
-            etag = (await self._store.put(key, body, mode=PutMode.CREATE)).etag
+            written: Entry | ObjectInfo = await self._store.put(key, body, mode=PutMode.CREATE)
         except ObjectExists as error:
             refused = self._moved("put", key)
             refused.__cause__ = error
-            etag = (await self._ours(key, body, number, refused)).etag
+            written = await self._ours(key, body, number, refused)
         except Unavailable as error:
-            etag = (await self._ours(key, body, number, error)).etag
+            written = await self._ours(key, body, number, error)
         if await self._has_moved_on(entry) or (self._lasting and not await self._clean_up(number)):
             await self._delete([key])
             raise self._moved("put", key)
-        return Entry(key, body, etag, number, numbered=True)
+        return Entry(key, body, written.etag, number, numbered=True, version=written.version)
 
     async def _has_moved_on(self, entry: Entry) -> bool:
         """Whether the version before the one just written, or the first, is not what it was.
@@ -276,7 +283,8 @@ class Register:
             raise error
         marked = info.metadata.get(_NUMBERED)
         numbered = bool(number) or self._is_numbered(info)
-        return Entry(key, body, info.etag, number, numbered, marked == _UNDECIDED)
+        undecided = marked == _UNDECIDED
+        return Entry(key, body, info.etag, number, numbered, undecided, version=info.version)
 
     def _is_numbered(self, first: ObjectInfo) -> bool:
         """Whether numbered versions may follow the first: it says so, or nothing on this store could."""

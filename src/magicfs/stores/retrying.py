@@ -80,6 +80,13 @@ RETRIES: Mapping[str, Retry] = {
     "make_directory": _USUAL,
     "delete_directory": _USUAL,
     "delete_tree": _USUAL,
+    # Of versions.
+    "versions_kept": _USUAL,
+    "head_version": _USUAL,
+    "get_version": _USUAL,
+    "copy_part": _UPLOAD,
+    "delete_versions": _USUAL,
+    "list_versions": _USUAL,
 }
 """By operation of the port. A listing's attempts are those for one page."""
 

@@ -9,7 +9,6 @@ client, past s3fs's own retries (which multiply botocore's) and its listing cach
 from __future__ import annotations
 
 import builtins
-import datetime as dt
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -34,6 +33,8 @@ from magicfs.stores.s3_client import connections_of
 from magicfs.stores.s3_requests import sdk
 from magicfs.stores.s3_requests.line import Engine, Line, line_to
 from magicfs.stores.s3_requests.own import OwnRequests
+from magicfs.stores.s3_versions import S3Versions, described, seconds, version_in
+from magicfs.stores.version_port import Versions
 
 if TYPE_CHECKING:
     from s3fs import S3FileSystem
@@ -89,6 +90,7 @@ class S3Store:
             puts_files=records == self.object_settings and METADATA not in options,
             **s3_checksums.capabilities(options),
             requests_max=connections_of(filesystem),
+            versions=True,
         )
 
     @property
@@ -143,7 +145,7 @@ class S3Store:
                 raise StoreError("complete_upload", error.key, error.problem, hint=_AGAIN) from error
             raise
         # Ceph's gateway answers without an ETag; the size is in no answer.
-        return ObjectInfo(key, -1, str(answer.get("ETag", "")))
+        return ObjectInfo(key, -1, str(answer.get("ETag", "")), version=version_in(answer))
 
     async def abort_upload(self, key: str, upload_id: str) -> None:
         try:
@@ -157,7 +159,7 @@ class S3Store:
                 "list_multipart_uploads", "list_uploads", None, prefix, Prefix=prefix, **position
             )
             found = [
-                UploadInfo(upload["Key"], upload["UploadId"], _seconds(upload.get("Initiated")) or 0.0)
+                UploadInfo(upload["Key"], upload["UploadId"], seconds(upload.get("Initiated")) or 0.0)
                 for upload in answer.get("Uploads", ())
             ]
             # SeaweedFS says that a page is cut short and does not say where the next one begins.
@@ -196,7 +198,7 @@ class S3Store:
             if not isinstance(mode, Update) or s3_errors.code_of(error) == "NoSuchBucket":
                 raise
             raise PreconditionFailed("put", error.key, "no object is there") from error
-        return ObjectInfo(key, len(body), str(answer.get("ETag", "")))
+        return ObjectInfo(key, len(body), str(answer.get("ETag", "")), version=version_in(answer))
 
     async def copy(self, source: str, destination: str) -> int:
         return await s3_copy.copy(self, source, destination, self._arguments, self.capabilities.parts)
@@ -216,15 +218,10 @@ class S3Store:
 
     async def head(self, key: str) -> ObjectInfo:
         answer = await self.call("head_object", "head", key)
-        metadata = {name.lower(): value for name, value in answer.get("Metadata", {}).items()}
-        return ObjectInfo(
-            key,
-            answer["ContentLength"],
-            answer.get("ETag", ""),
-            _seconds(answer.get("LastModified")),
-            metadata,
-            {name: answer[name] for name in DESCRIPTION if name in answer},
-        )
+        return described(key, answer)
+
+    def versions(self) -> Versions:
+        return S3Versions(self, self._arguments)
 
     async def checksums(self, key: str, *, etag: str) -> Mapping[str, str]:
         answer = await self.call("head_object", "checksums", key, ChecksumMode="ENABLED", IfMatch=etag)
@@ -241,7 +238,7 @@ class S3Store:
             )
             found = [
                 ObjectInfo(
-                    entry["Key"], entry["Size"], entry.get("ETag", ""), _seconds(entry.get("LastModified"))
+                    entry["Key"], entry["Size"], entry.get("ETag", ""), seconds(entry.get("LastModified"))
                 )
                 for entry in answer.get("Contents", ())
             ]
@@ -367,7 +364,3 @@ def _endpoint(filesystem: S3FileSystem) -> str:
     chosen = named or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     profile = filesystem.kwargs.get("profile") or os.environ.get("AWS_PROFILE")
     return str(chosen or (f"profile {profile}" if profile else "")).rstrip("/")
-
-
-def _seconds(moment: dt.datetime | None) -> float | None:
-    return moment.timestamp() if moment is not None else None

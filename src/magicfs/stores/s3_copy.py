@@ -17,7 +17,15 @@ from magicfs.protocol.parts import PartLimits
 from magicfs.stores import s3_checksums
 from magicfs.stores.port import Capabilities, Part
 
-__all__ = ["ONE_REQUEST_MAX", "PART_SIZE", "Requests", "completed_part", "copy"]
+__all__ = [
+    "ONE_REQUEST_MAX",
+    "PART_SIZE",
+    "Requests",
+    "believed",
+    "completed_part",
+    "copy",
+    "encryption_of_source",
+]
 
 ONE_REQUEST_MAX = 5 * 2**30
 """Bytes of the largest object that CopyObject takes (Amazon S3 API reference, "CopyObject")."""
@@ -35,7 +43,9 @@ class Requests(Protocol):
     bucket: str
     capabilities: Capabilities
 
-    async def call(self, method: str, operation: str, key: str | None, /, **kwargs: Any) -> Any:
+    async def call(
+        self, method: str, operation: str, key: str | None, about: str = "", /, **kwargs: Any
+    ) -> Any:
         """Make a request to the client by the name of its method."""
 
 
@@ -56,12 +66,12 @@ async def copy(
     origin = {
         "CopySource": {"Bucket": store.bucket, "Key": source},
         "CopySourceIfMatch": head["ETag"],
-        **{f"CopySource{name}": defaults[name] for name in _ENCRYPTION if name in defaults},
+        **encryption_of_source(defaults),
     }
     try:
         if size <= ONE_REQUEST_MAX:
             answer = await store.call("copy_object", "copy", destination, **origin)
-            _believe(store, answer.get("CopyObjectResult"), destination)
+            believed(store, answer.get("CopyObjectResult"), destination)
         else:
             await _in_parts(store, head, destination, origin, limits)
     except PreconditionFailed as error:
@@ -94,7 +104,7 @@ async def _in_parts(
             **upload,
             **origin,
         )
-        copied = _believe(store, answer.get("CopyPartResult"), destination)
+        copied = believed(store, answer.get("CopyPartResult"), destination)
         return Part(
             number, str(copied["ETag"]), s3_checksums.of_part(store.capabilities.part_checksum, copied)
         )
@@ -111,13 +121,18 @@ async def _in_parts(
         raise
 
 
+def encryption_of_source(defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The customer's key of what is copied, which is that of all objects."""
+    return {f"CopySource{name}": defaults[name] for name in _ENCRYPTION if name in defaults}
+
+
 def completed_part(part: Part) -> dict[str, Any]:
     """A part as CompleteMultipartUpload names it."""
     plain = {"PartNumber": part.number, "ETag": part.etag}
     return plain | {f"Checksum{part.checksum[0]}": part.checksum[1]} if part.checksum else plain
 
 
-def _believe(store: Requests, result: Mapping[str, Any] | None, destination: str) -> Mapping[str, Any]:
+def believed(store: Requests, result: Mapping[str, Any] | None, destination: str) -> Mapping[str, Any]:
     """An answer of 200 begins before the copying, and may end with nothing; botocore finds errors in it."""
     if not result or not result.get("ETag"):
         problem = "the answer does not say that anything was copied"

@@ -11,6 +11,7 @@ from fsspec.spec import AbstractFileSystem
 from magicfs.datasets.connection import open_destination
 from magicfs.datasets.one_file import one_file
 from magicfs.errors import MagicError, UsageError
+from magicfs.formats.manifest import ManifestFile
 from magicfs.job.spec import JobSpec
 from magicfs.protocol import paths
 from magicfs.tables import partition_names
@@ -58,7 +59,8 @@ def _schema_of(filesystem: AbstractFileSystem, path: str, size: int) -> pa.Schem
     from magicfs.datasets.arrow_files import PublishedFiles
 
     try:
-        with PyFileSystem(PublishedFiles(filesystem, {path: size})).open_input_file(path) as file:
+        files = {path: ManifestFile(key=path, size=size, etag="")}
+        with PyFileSystem(PublishedFiles(filesystem, files)).open_input_file(path) as file:
             return pyarrow.parquet.read_schema(file)
     except (pa.ArrowException, MagicError, OSError):  # gone by now, not ours to read, or no Parquet
         return None

@@ -339,7 +339,7 @@ def _opened(destination: Destination, file: ManifestFile) -> pq.ParquetFile:
     from magicfs.datasets.arrow_files import PublishedFiles
 
     path = paths.prefix_of(destination.location.path) + file.key
-    arrow = PyFileSystem(PublishedFiles(destination.filesystem, {path: file.size}))
+    arrow = PyFileSystem(PublishedFiles(destination.filesystem, {path: file}))
     return pq.ParquetFile(arrow.open_input_file(path))
 
 

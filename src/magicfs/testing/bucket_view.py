@@ -162,7 +162,30 @@ class S3View(BucketView):
         for start in range(0, len(keys), _DELETE_BATCH):
             batch = [{"Key": key} for key in keys[start : start + _DELETE_BATCH]]
             client.delete_objects(Bucket=name, Delete={"Objects": batch, "Quiet": True})
+        self.forget_versions(name)
         client.delete_bucket(Bucket=name)
+
+    def keep_versions(self, bucket: str, status: str = "Enabled") -> None:
+        """Let a bucket keep versions; with ``Suspended`` no further ones."""
+        self.s3_client().put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": status})
+
+    def versions(self, bucket: str, prefix: str = "") -> list[tuple[str, str, bool]]:
+        """Return key, id, and whether it is a marker, of all versions of a bucket that keeps some, sorted."""
+        pages = self.s3_client().get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix)
+        return sorted(
+            (one["Key"], one["VersionId"], kind == "DeleteMarkers")
+            for page in pages
+            for kind in ("Versions", "DeleteMarkers")
+            for one in page.get(kind, ())
+        )
+
+    def forget_versions(self, bucket: str) -> None:
+        """Delete everything in a bucket that keeps versions, for good; of others nothing."""
+        client = self.s3_client()
+        if not client.get_bucket_versioning(Bucket=bucket).get("Status"):
+            return
+        for key, version, _ in self.versions(bucket):
+            client.delete_object(Bucket=bucket, Key=key, VersionId=version)
 
     def uploads(self, bucket: str, prefix: str = "") -> set[tuple[str, str]]:
         return {(one["Key"], one["UploadId"]) for one in self.pending_uploads(bucket, prefix)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from magicfs.errors import (
@@ -24,9 +24,10 @@ from magicfs.errors import (
 from magicfs.stores.object_tree import tree_of
 from magicfs.stores.port import Capabilities, PutMode, Store, Update
 from magicfs.stores.tree_port import Entry, Renamed, Tree, rename_one_by_one
+from magicfs.stores.version_port import Version, Versions
 from magicfs.testing.store_faults import Actor, ArmedFault, Crash, Fault, Kind, Request
 
-__all__ = ["FaultyStore", "FaultyTree", "Traffic", "faulty", "generate"]
+__all__ = ["FaultyStore", "FaultyTree", "FaultyVersions", "Traffic", "faulty", "generate"]
 
 _T = TypeVar("_T")
 
@@ -198,6 +199,19 @@ class FaultyStore:
         """The tree of the store within, whose requests pass through the same traffic."""
         return FaultyTree(tree_of(self.inner), self.traffic, self.actor)
 
+    def versions(self) -> Any:
+        """The versions of the store within, whose requests pass through the same traffic."""
+        return FaultyVersions(self.inner.versions(), self.traffic, self.actor)
+
+
+class FaultyVersions:
+    """One actor's way to the versions of a store; made as ``FaultyStore`` is."""
+
+    def __init__(self, inner: Versions, traffic: Traffic, actor: Actor) -> None:
+        self.inner = inner
+        self.traffic = traffic
+        self.actor = actor
+
 
 class FaultyTree:
     """One actor's way to the tree of a store in which a rename is one step; made as ``FaultyStore`` is."""
@@ -223,8 +237,10 @@ def faulty(inner: Store, traffic: Traffic, actor: Actor) -> Store:
     return made  # type: ignore[no-any-return]
 
 
-def generate(port: type, target: type[_T]) -> type[_T]:
+def generate(port: type, target: type[_T], named: Mapping[str, str] | None = None) -> type[_T]:
     """Give a class every public member of a protocol, each passed on through ``traffic`` to ``inner``.
+
+    ``named``: what requests are called where that is not the name of their member.
 
     Raises:
         TypeError: A member is none of property, coroutine function and asynchronous iterator.
@@ -232,24 +248,24 @@ def generate(port: type, target: type[_T]) -> type[_T]:
     for name, member in inspect.getmembers(port):
         if name.startswith("_") or name in vars(target):
             continue
-        setattr(target, name, _member(name, member))
+        setattr(target, name, _member(name, member, (named or {}).get(name, name)))
     return target
 
 
-def _member(name: str, member: Any) -> Any:
+def _member(name: str, member: Any, request: str) -> Any:
     if isinstance(member, property):
         return property(lambda self: getattr(self.inner, name), doc=member.__doc__)
     if not inspect.isfunction(member):
         raise TypeError(f"the port's {name!r} is neither a property nor a method; teach generate() about it")
     signature = inspect.signature(member)
     if inspect.iscoroutinefunction(member):
-        return _request(name, member, signature)
+        return _request(name, member, signature, request)
     if "AsyncIterator" in str(signature.return_annotation):
-        return _listing(name, member, signature)
+        return _listing(name, member, signature, request)
     raise TypeError(f"the port's {name!r} is no coroutine and lists nothing; teach generate() about it")
 
 
-def _request(name: str, member: Any, signature: inspect.Signature) -> Any:
+def _request(name: str, member: Any, signature: inspect.Signature, operation: str) -> Any:
     key, target = _first(signature), _argument(signature, "destination")
     conditions = [one for one in signature.parameters if one.startswith("if_")]
 
@@ -257,7 +273,7 @@ def _request(name: str, member: Any, signature: inspect.Signature) -> Any:
     async def request(self: Any, *args: Any, **kwargs: Any) -> Any:
         return await self.traffic.send(
             self.actor,
-            name,
+            operation,
             _key(key(args, kwargs)),
             lambda: getattr(self.inner, name)(*args, **kwargs),
             _mode(kwargs.get("mode")) or next((one for one in conditions if kwargs.get(one)), ""),
@@ -267,13 +283,13 @@ def _request(name: str, member: Any, signature: inspect.Signature) -> Any:
     return request
 
 
-def _listing(name: str, member: Any, signature: inspect.Signature) -> Any:
+def _listing(name: str, member: Any, signature: inspect.Signature, operation: str) -> Any:
     key = _first(signature)
 
     @functools.wraps(member)
     def listing(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         ask = functools.partial(getattr(self.inner, name), *args, **kwargs)
-        return _Listing(self, name, _key(key(args, kwargs)), ask)
+        return _Listing(self, operation, _key(key(args, kwargs)), ask)
 
     return listing
 
@@ -350,6 +366,8 @@ def _name(entry: Any) -> tuple[str, str]:
         return entry, ""
     if isinstance(entry, Entry):
         return entry.path, entry.kind
+    if isinstance(entry, Version):
+        return entry.key, entry.version
     return entry.key, getattr(entry, "upload_id", "")
 
 
@@ -359,3 +377,14 @@ def _error(kind: type[StoreError], request: Request, problem: str) -> StoreError
 
 generate(Store, FaultyStore)
 generate(Tree, FaultyTree)
+generate(
+    Versions,
+    FaultyVersions,
+    {
+        "are_kept": "versions_kept",
+        "head": "head_version",
+        "get_range": "get_version",
+        "delete": "delete_versions",
+        "list": "list_versions",
+    },
+)

@@ -69,7 +69,8 @@ class CompletionResult:
 
     chunk: str  # key of its chunk
     start: int  # number of the first file
-    etags: tuple[str | None, ...]  # of files known to be visible, empty where no answer gave it; else None
+    etags: tuple[str | None, ...]
+    """Of files known to be visible, as ``Engine.run`` tells of them, empty where no answer did; else None."""
     trouble: str = ""  # why not all are known to be visible
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The ETags of a job's files, as completing them tells: by their places in the job, in little memory."""
+"""Which objects a job's files have become, as completing them tells: by their places, in little memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _BETWEEN: Final = "\n"
 
 
 class ETags:
-    """One ETag, or none yet, for each file of a job. An empty one is of a file whose answer had none.
+    """One ETag, or none yet, for each file of a job, with the version of the object if it has one, as
+    ``protocol.object_id`` joins them. An empty one is of a file whose answer had none.
 
     Files are completed almost in their order, so a few groups are open at a time; those that are full are
     packed.

@@ -100,7 +100,9 @@ async def _files(
         own, borne = wanted[key], info.metadata.get(WRITE_ID)
         if own is None or own == borne:
             name = paths.relative_to(key, destination)
-            found[name] = ManifestFile(key=name, size=info.size, etag=info.etag, write_id=borne)
+            found[name] = ManifestFile(
+                key=name, size=info.size, etag=info.etag, version=info.version or None, write_id=borne
+            )
         return True
 
     inside = [

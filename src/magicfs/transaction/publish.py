@@ -36,6 +36,7 @@ from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_hidden_output, is_replaced
 from magicfs.protocol.deletion import Purpose, may_delete
 from magicfs.protocol.job_state import CHANGES_FILES
+from magicfs.protocol.object_id import etag_and_version, object_id
 from magicfs.stores.conditions import Conditions, remove_matching
 from magicfs.transaction import facts
 from magicfs.transaction.context import JobContext
@@ -260,7 +261,8 @@ async def _look_up(engine: Engine, output: JobOutput, etags: ETags) -> ETags:
     async def look(one: tuple[int, str]) -> bool:
         place, key = one
         try:
-            found.put(place, (await engine.store.head(key)).etag)
+            info = await engine.store.head(key)
+            found.put(place, object_id(info.etag, info.version))
         except ObjectNotFound:
             found.put(place, "")  # removed since by somebody; the manifest tells that it was here
         return True
@@ -303,15 +305,17 @@ def _files_below(output: JobOutput, destination: str, etags: ETags) -> Iterator[
         ManifestFile(
             key=step.key[len(prefix) :],
             size=step.length,
-            etag=etag or "",
+            etag=etag,
+            version=version or None,
             checksum=checksum,
             write_id=step.write_id,
             rows=None if footer is None else footer.rows,
         )
-        for step, etag, footer, checksum in zip(
+        for step, seen, footer, checksum in zip(
             output.steps(), etags, output.footers(), output.checksums(), strict=True
         )
         if step.key.startswith(prefix)
+        for etag, version in [etag_and_version(seen or "")]
     )
 
 

@@ -303,6 +303,10 @@ MANIFEST_IN_PARTS = replace(
         FilesPart(name="00001-fedcba9876543210.json", sha256="fedcba9876543210" * 4, files=1, size=0),
     ),
 )
+MANIFEST_OF_VERSIONS = replace(
+    MANIFEST,
+    files=(replace(MANIFEST.files[0], version="3/L4kqtJlcpXroDTDmJ+rmSpXd3dIbrHY"), MANIFEST.files[1]),
+)
 MANIFEST_FILES = ManifestFiles(job_id=JOB_ID, files=MANIFEST.files)
 SUM = replace(
     MANIFEST,
@@ -875,6 +879,15 @@ FORMATS = [
             "parts[1].size": _NO_SIZE,
         },
         kept=("parts[0]",),
+    ),
+    replace(
+        PUBLISHED,
+        golden="magicfs_manifest_1_versions.json",
+        value=MANIFEST_OF_VERSIONS,
+        made=None,
+        required=(),
+        refused={"files[0].version": ["", 1, []]},
+        kept=("files[0]",),
     ),
     replace(
         PUBLISHED,

@@ -36,6 +36,7 @@ class Piece:
     start: int
     end: int
     values: Place = ()  # of those columns that are declared
+    version: str | None = None  # of the file, where its bucket keeps versions
 
 
 def format_of(key: str, asked: str | None) -> str:
@@ -54,11 +55,11 @@ def format_of(key: str, asked: str | None) -> str:
     )
 
 
-def open_file(filesystem: AbstractFileSystem, path: str, size: int) -> Any:
+def open_file(filesystem: AbstractFileSystem, path: str, size: int, version: str | None) -> Any:
     """A file of a known size for pyarrow; one of this machine as such."""
     if getattr(filesystem, "local_file", False):
         return pa.OSFile(path, "rb")
-    return pa.PythonFile(PublishedFile(filesystem, path, size), mode="r")
+    return pa.PythonFile(PublishedFile(filesystem, path, size, version), mode="r")
 
 
 def columns_of(source: Any, key: str, file_format: str) -> pa.Schema:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -56,13 +56,13 @@ def check_job(destination: Destination, job: str) -> None:
     destination.run(publications.check_published, job)
 
 
-def snapshot(destination: Destination, job: str | None) -> dict[str, int]:
-    """The data files by key, the newest job's first, with their sizes: now, or as of a job in the chain.
+def snapshot(destination: Destination, job: str | None) -> dict[str, ManifestFile]:
+    """The data files by key, the newest job's first: now, or as of a job in the chain.
 
     Raises as ``magicfs.dataset``.
     """
     found = destination.run(_files, job)
-    return {key: file.size for key, file in found.items() if is_data(key, "")}
+    return {key: file for key, file in found.items() if is_data(key, "")}
 
 
 async def _files(engine: Engine, location: Location, job: str | None) -> Mapping[str, ManifestFile]:
@@ -71,7 +71,7 @@ async def _files(engine: Engine, location: Location, job: str | None) -> Mapping
     return shown_files(location, await publications.view_at(engine, location, job))
 
 
-def columns(destination: Destination, found: Mapping[str, int], options: ReadOptions) -> StructType:
+def columns(destination: Destination, found: Mapping[str, ManifestFile], options: ReadOptions) -> StructType:
     """The columns of a dataset without a given schema: those of the newest file and of the directories.
 
     Raises UsageError if there are no files.
@@ -83,7 +83,7 @@ def columns(destination: Destination, found: Mapping[str, int], options: ReadOpt
             "name them in .schema(…)"
         )
     kind = files.format_of(newest, options.file_format)
-    with _Reading(newest), _opened(destination, newest, found[newest]) as source:
+    with _Reading(newest), _opened(destination, found[newest]) as source:
         of_file = schemas.of_file(files.columns_of(source, newest, kind), kind)
     values = _values(found, options)
     schema = schemas.chosen(schemas.of_dataset(of_file, values.values()), options.columns)
@@ -92,7 +92,10 @@ def columns(destination: Destination, found: Mapping[str, int], options: ReadOpt
 
 
 def share(
-    found: Mapping[str, int], schema: StructType, options: ReadOptions, filters: Sequence[Any] = ()
+    found: Mapping[str, ManifestFile],
+    schema: StructType,
+    options: ReadOptions,
+    filters: Sequence[Any] = (),
 ) -> list[FilesOfTask]:
     """What each task reads. ``filters``: Spark's, by which files are left out whose directories tell enough.
 
@@ -109,10 +112,11 @@ def share(
             needed[place] = directories.is_needed(dict(place), kinds, filters, options.time_zone)
         if needed[place]:
             kept[key] = place
-    limit = _bytes_of_task([found[key] for key in kept], options.bytes_per_task)
+    limit = _bytes_of_task([found[key].size for key in kept], options.bytes_per_task)
     whole = [
-        Piece(key, found[key], files.format_of(key, options.file_format), 0, found[key], place)
+        Piece(key, one.size, files.format_of(key, options.file_format), 0, one.size, place, one.version)
         for key, place in kept.items()
+        for one in [found[key]]
     ]
     pieces = [piece for one in whole for piece in _pieces(one, limit)]
     return [FilesOfTask(tuple(one)) for one in _packed(pieces, limit)]
@@ -133,7 +137,7 @@ def _pieces(whole: Piece, limit: int) -> Iterator[Piece]:
         return
     for start in range(0, whole.size, limit):
         end = min(start + limit, whole.size)
-        yield Piece(whole.key, whole.size, whole.file_format, start, end, whole.values)
+        yield replace(whole, start=start, end=end)
 
 
 def _packed(pieces: Sequence[Piece], limit: int) -> Iterator[list[Piece]]:
@@ -160,7 +164,7 @@ def rows(task: FilesOfTask, schema: StructType, options: ReadOptions) -> Iterato
     for piece in task.pieces:
         values = dict(piece.values)
         wanted = pa.schema([one for one in declared if one.name not in values])
-        with _Reading(piece.key), _opened(destination, piece.key, piece.size) as source:
+        with _Reading(piece.key), _opened(destination, piece) as source:
             for batch in files.batches(source, piece, wanted):
                 constants = {
                     name: directories.column_of(
@@ -171,9 +175,9 @@ def rows(task: FilesOfTask, schema: StructType, options: ReadOptions) -> Iterato
                 yield fitted(batch, declared, constants)
 
 
-def _opened(destination: Destination, key: str, size: int) -> Any:
-    path = f"{paths.prefix_of(destination.location.path)}{key}"
-    return files.open_file(destination.filesystem, path, size)
+def _opened(destination: Destination, one: ManifestFile | Piece) -> Any:
+    path = f"{paths.prefix_of(destination.location.path)}{one.key}"
+    return files.open_file(destination.filesystem, path, one.size, one.version)
 
 
 class _Reading:

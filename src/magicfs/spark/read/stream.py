@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from magicfs.datasets import publications
 from magicfs.datasets.publications import NOTHING
 from magicfs.errors import UsageError
-from magicfs.formats.manifest import Manifest
+from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.protocol.conflict import is_data
 from magicfs.spark.read import schema as schemas
 from magicfs.spark.read import snapshot
@@ -113,7 +113,7 @@ def end_of_batch(jobs: Sequence[Manifest], most: int | None) -> str:
     return jobs[-1].job_id
 
 
-def new_files(jobs: Sequence[Manifest], on_replace: str, url: str) -> dict[str, int]:
+def new_files(jobs: Sequence[Manifest], on_replace: str, url: str) -> dict[str, ManifestFile]:
     """The data files that jobs, the oldest first, have brought, and that the last of them still shows.
 
     ``on_replace``: what to do about a job that takes rows away: ``fail``, ``read`` what it brings, or
@@ -121,7 +121,7 @@ def new_files(jobs: Sequence[Manifest], on_replace: str, url: str) -> dict[str, 
 
     Raises UsageError for such a job if it is to fail.
     """
-    found: dict[str, int] = {}
+    found: dict[str, ManifestFile] = {}
     for job in jobs:
         if job.conflict == "rewrite":
             found = _shown(found, job, url)
@@ -133,16 +133,14 @@ def new_files(jobs: Sequence[Manifest], on_replace: str, url: str) -> dict[str, 
                     "option('onReplace', 'read') to read what it brought as new rows, or 'skip' to leave "
                     "that out, or begin with a new checkpointLocation"
                 )
-            found = (
-                {} if job.hides == "all" else {k: size for k, size in found.items() if k not in job.deleted}
-            )
+            found = {} if job.hides == "all" else {k: one for k, one in found.items() if k not in job.deleted}
             if on_replace == "skip":
                 continue
-        found |= {file.key: file.size for file in job.files if is_data(file.key, "")}
+        found |= {file.key: file for file in job.files if is_data(file.key, "")}
     return found
 
 
-def _shown(found: Mapping[str, int], job: Manifest, url: str) -> dict[str, int]:
+def _shown(found: Mapping[str, ManifestFile], job: Manifest, url: str) -> dict[str, ManifestFile]:
     """What of some files is left when a later job has been published.
 
     Raises UsageError for one that has put some of them together with others, and has not kept them: their
@@ -158,7 +156,7 @@ def _shown(found: Mapping[str, int], job: Manifest, url: str) -> dict[str, int]:
     if job.hides == "all" and job.replaced is not None:
         return {}
     deleted = frozenset(job.deleted)
-    return {key: size for key, size in found.items() if key not in deleted}
+    return {key: one for key, one in found.items() if key not in deleted}
 
 
 def _takes_away(job: Manifest) -> bool:

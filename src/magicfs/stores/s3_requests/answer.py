@@ -189,6 +189,32 @@ def _uploads(root: ET.Element) -> dict[str, Any]:
     return {"Uploads": uploads, "IsTruncated": made.get("IsTruncated") == "true", **following}
 
 
+def _versions(root: ET.Element) -> dict[str, Any]:
+    found: dict[str, list[dict[str, Any]]] = {"Version": [], "DeleteMarker": []}
+    made: dict[str, Any] = {}
+    for child in root:
+        name = _name(child)
+        if name not in found:
+            made[name] = child.text or ""
+            continue
+        entry = _texts(child)
+        if name == "Version":
+            entry["Size"] = _number(entry.get("Size"))
+        entry["IsLatest"] = entry.get("IsLatest") == "true"
+        _date(entry, "LastModified")
+        found[name].append(entry)
+    if made.get("EncodingType") == "url":
+        _decode([entry for entries in found.values() for entry in entries], "Key")
+        made |= {"NextKeyMarker": unquote_plus(made["NextKeyMarker"])} if made.get("NextKeyMarker") else {}
+    following = {name: made[name] for name in ("NextKeyMarker", "NextVersionIdMarker") if made.get(name)}
+    return {
+        "Versions": found["Version"],
+        "DeleteMarkers": found["DeleteMarker"],
+        "IsTruncated": made.get("IsTruncated") == "true",
+        **following,
+    }
+
+
 def _deleted(root: ET.Element) -> dict[str, Any]:
     return {"Errors": [_texts(child) for child in root if _name(child) == "Error"]}
 
@@ -221,4 +247,6 @@ _READERS: Final[Mapping[str, Callable[[ET.Element], dict[str, Any]]]] = {
     "ListObjectsV2": _objects,
     "ListMultipartUploads": _uploads,
     "DeleteObjects": _deleted,
+    "GetBucketVersioning": _flat,
+    "ListObjectVersions": _versions,
 }

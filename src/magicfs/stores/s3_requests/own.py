@@ -116,7 +116,7 @@ class OwnRequests:
         sse_md5(shared)
         if operation.mode and self.line.asks_sums:
             shared[operation.mode] = "ENABLED"
-        if method == "list_objects_v2":
+        if method in {"list_objects_v2", "list_object_versions"}:
             shared["EncodingType"] = "url"
         self._check(operation, {**shared, **given})
         argument, header = operation.algorithm

@@ -13,6 +13,7 @@ The tests come in by subclassing. A store that cannot complete uploads on a cond
 ``UnconditionalStoreExam``, one that ignores conditions
 ``IgnoringStoreExam``, one whose uploads are blocks of their key ``BlockStoreExam``, a store of files,
 which can do less, ``FileStoreExam``, and one with another choice of ``suite.PARTS`` composes its own.
+``VersionsExam``, beside it, is that of buckets that keep versions.
 Fixtures of the subclass prepare the bucket, which must be empty when a test begins. Use it with
 ``pytest_plugins = ["magicfs.testing.exam_summary"]``.
 """
@@ -29,6 +30,7 @@ from magicfs.testing.store_exam.suite import (
     StoreExam,
     UnconditionalStoreExam,
 )
+from magicfs.testing.store_exam.versions import VersionsExam
 
 __all__ = [
     "BlockStoreExam",
@@ -39,4 +41,5 @@ __all__ = [
     "MemoryStoreExam",
     "StoreExam",
     "UnconditionalStoreExam",
+    "VersionsExam",
 ]
