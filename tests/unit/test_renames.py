@@ -66,6 +66,21 @@ def test_files_are_renamed_into_directories_that_are_made(tmp_path: Path) -> Non
     assert (operations.count("make_directory"), operations.count("rename")) == (7, 100)
 
 
+def test_files_that_may_replace_nothing_are_looked_for_only_in_directories_that_are_there(
+    tmp_path: Path,
+) -> None:
+    scene = Scene(tmp_path)
+    steps = [scene.step(name, if_absent=True) for name in [*NAMES, "alone/a"]]
+    (tmp_path / "d=3").mkdir()
+    (tmp_path / NAMES[3]).write_bytes(b"somebody else's")
+    result = scene.run(steps)
+    assert [failure.outcome for failure in result.failures] == [Outcome.CONFLICT]
+    assert (tmp_path / NAMES[3]).read_bytes() == b"somebody else's"
+    in_third = sum(name.startswith("d=3/") for name in NAMES)
+    looks = [one.key for one in scene.traffic.log if one.operation == "look"]
+    assert len(looks) == 7 + in_third + 1, "of six directories none is there, and one has one file to come"
+
+
 def test_a_tree_of_this_machine_renames_all_in_one_call(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     steps = [scene.step(name) for name in NAMES]

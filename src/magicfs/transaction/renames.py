@@ -7,7 +7,9 @@ keeps its ETag, so what lies at the key tells whether it has been renamed.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Final
 
@@ -24,6 +26,9 @@ __all__ = ["Pace", "is_there", "rename_files"]
 
 _AT_ONCE: Final = 1000
 """Renames that are given to the tree in one call."""
+
+
+_UNKNOWN: Final = Entry("", "file")
 
 
 class Pace:
@@ -124,6 +129,7 @@ class _Renaming:
         """Those whose places nobody has taken; what has been renamed already is done."""
         if not self.looks_first and not any(step.if_absent for _, step in group):
             return group
+        absent = await self._absent(group)
         there: dict[int, Entry | None] = {}
 
         async def look(one: tuple[int, Rename]) -> bool:
@@ -134,8 +140,9 @@ class _Renaming:
                 self._failed(number, step, _outcome(error), error)
             return True
 
-        await drained(group, look, self._engine.concurrency)
-        for number, step in group:
+        looked = [one for one in group if _parent(one[1]) not in absent]
+        await drained(looked, look, self._engine.concurrency)
+        for number, step in looked:
             if (entry := there.get(number)) is None:
                 continue
             if _is_file(entry, step):
@@ -146,7 +153,21 @@ class _Renaming:
                 place = f"{self._tree.bucket}/{step.key}"
                 error = ObjectExists("rename", place, "something is there", hint="use other file names")
                 self._failed(number, step, Outcome.CONFLICT, error)
-        return [one for one in group if one[0] in there and there[one[0]] is None]
+        return [one for one in group if _parent(one[1]) in absent or there.get(one[0], _UNKNOWN) is None]
+
+    async def _absent(self, group: Sequence[tuple[int, Rename]]) -> set[str]:
+        """Directories that are not there, of those that several files go to: none of these is looked at."""
+        parents, absent = Counter(_parent(step) for _, step in group), set[str]()
+
+        async def look(parent: str) -> bool:
+            with suppress(StoreError):  # each of its files is looked at, and told of
+                if await self._tree.look(parent) is None:
+                    absent.add(parent)
+            return True
+
+        several = [one for one, files in parents.items() if one and files > 1]
+        await drained(several, look, self._engine.concurrency)
+        return absent
 
     async def _for_each(
         self,
@@ -208,6 +229,10 @@ class _Renaming:
 def _groups(steps: Iterator[tuple[int, Rename]], length: int) -> Iterator[list[tuple[int, Rename]]]:
     while group := list(islice(steps, length)):
         yield group
+
+
+def _parent(step: Rename) -> str:
+    return step.key.rpartition("/")[0]
 
 
 def _is_file(found: Entry | None, step: Rename) -> bool:
