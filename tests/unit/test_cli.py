@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from magicfs.cli.storage import parse_storage_options
 from magicfs.stores import backends
 from magicfs.stores.memory import default_world
 from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.transaction.outcome import ended
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 HOSTILE = "día 1/50% +#ä.parquet"
@@ -229,6 +231,23 @@ class TestPending:
         assert "unknown" in row
         assert job.id in row
         file.discard()
+
+    def test_what_late_tasks_have_left_is_ended_by_the_line_that_is_named(self, bucket, capsys):
+        """Where only the names of uploads tell whose they are, as after a job that was aborted."""
+        url = f"memory://{bucket}/sales 50% #1"
+        job = magicfs.Job(url, conflict="append").setup()
+        name = f"a-000000-{job.id}.parquet"
+        job.abort()
+        store = MemoryFileSystem().store(bucket)
+        on_loop(MemoryFileSystem(), store.create_upload, f"sales 50% #1/{name}", metadata={})
+        assert cli.main(["pending", url]) == 1
+        [line] = [one for one in lines_of(capsys) if one.startswith("to end: ")]
+        words = shlex.split(line.removeprefix("to end: magicfs "))
+        assert words == ["abort", url, "--job", job.id, "--driver-is-dead"]
+        assert f"magicfs abort {url} --job {job.id} --driver-is-dead" in str(ended(url, job.id))
+        assert cli.main(words[:-1]) == 2, "without the promise it is refused"
+        assert cli.main(words) == 0
+        assert cli.main(["pending", url]) == 0
 
     def test_neighbour_with_a_longer_name_is_not_listed(self, bucket, capsys):
         job = magicfs.Job(f"memory://{bucket}/dataset10", conflict="append").setup()

@@ -128,7 +128,7 @@ def test_the_page_about_manifests_names_every_field_of_a_log() -> None:
 
 def test_the_page_about_manifests_tells_how_large_a_log_is() -> None:
     page = (ROOT / "docs" / "manifests.md").read_text()
-    assert (JOBS_IN_PART, LAST_KEPT, PARTS_IN_PART) == (100, 50, 16)
+    assert (JOBS_IN_PART, LAST_KEPT, PARTS_IN_PART) == (100, 50, 8)
     assert f"The last {LAST_KEPT} to {LAST_KEPT + JOBS_IN_PART - 1} publications stand" in page
     assert f"{2 * PARTS_IN_PART} parts of a level, the oldest {PARTS_IN_PART} become" in page
 

@@ -127,10 +127,13 @@ def _ends(location: Location, upload: OpenUpload) -> tuple[str, ...]:
         return f"magicfs publish {url(upload.own_path)}", f"magicfs discard {url(upload.own_path)}"
     if upload.job_id is None:
         return ()
+    promise = "--driver-is-dead"
+    if upload.destination is None and not upload.hadoops:
+        # Only its name tells: the job has ended, or nobody knows whose it is.
+        return (f"magicfs abort {url(location.key)} --job {shlex.quote(upload.job_id)} {promise}",)
     destination = location.key if upload.destination is None else upload.destination
     job = f"{url(destination)} --job {shlex.quote(upload.job_id)}"
     if upload.hadoops:
-        promise = "--driver-is-dead"
         return f"magicfs recover {job}", f"magicfs commit {job} {promise}", f"magicfs abort {job} {promise}"
     if upload.quarantined:
         return f"magicfs commit {job} --accept REASON", f"magicfs abort {job}"

@@ -213,7 +213,8 @@ def _advice(url: str, job: RecoveredJob) -> str:
         return "nothing was changed; leave --dry-run out to do it"
     if job.warnings:
         return (
-            f"fix what the warnings name, then magicfs recover {url}, and once the job has ended "
-            f"magicfs abort {url} --job {job.job_id}, which sweeps what is left"
+            f"fix what the warnings name, then magicfs recover {url}, and once the job has ended and none of "
+            f"its tasks runs any more, magicfs abort {url} --job {job.job_id} --driver-is-dead, which sweeps "
+            "what is left"
         )
     return ""

@@ -119,9 +119,9 @@ class Fields:
         """A list of texts, empty when absent."""
         value = self._take(field)
         values = [] if value is None else self._list(field, value)
-        for index, value in enumerate(values):
-            if type(value) is not str:
-                raise self._mistyped(f"{field}[{index}]", "text", value)
+        if set(map(type, values)) - {str}:
+            index = next(place for place, one in enumerate(values) if type(one) is not str)
+            raise self._mistyped(f"{field}[{index}]", "text", values[index])
         return tuple(values)
 
     def text_map(self, field: str, *, null: str | None = None) -> dict[str, str]:

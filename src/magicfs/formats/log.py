@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from magicfs.formats.document import parse, render, with_unknown
-from magicfs.formats.fields import Fields, check_format
+from magicfs.formats.fields import LONG_MAX, Fields, check_format
 from magicfs.formats.limits import LOG_SIZE_LIMIT, within
+from magicfs.protocol import ids
 
 __all__ = [
     "LOG_FORMAT",
@@ -36,6 +37,7 @@ LOG_PART_FORMAT: Final = "magicfs.log-part/1"
 LOG_NAMES_FORMAT: Final = "magicfs.log-names/1"
 
 _FILE: Final = re.compile(r"(?:log|names)-[0-9]{5,9}-[0-9a-f]{16}\.json")
+_PART_MEMBERS: Final = frozenset({"jobId", "name", "sha256", "level", "jobs", "oldest"})
 _ADVICE: Final = "choose shorter names of runs"
 
 
@@ -128,6 +130,15 @@ class LogPart:
 
     @classmethod
     def from_fields(cls, fields: Fields) -> LogPart:
+        if (members := fields.plain(_PART_MEMBERS)) is not None and _is_plain_part(members):
+            return cls(
+                job_id=members["jobId"],
+                name=members["name"],
+                sha256=members["sha256"],
+                level=members["level"],
+                jobs=members["jobs"],
+                oldest_ms=members["oldest"],
+            )
         return cls(
             job_id=fields.required_job_id(),
             name=_name(fields),
@@ -301,6 +312,19 @@ class Log:
         }
         raw = render(with_unknown(document, self.unknown))
         return within(raw, LOG_SIZE_LIMIT, f"the log beside {self.job_id}", _ADVICE)
+
+
+def _is_plain_part(members: Mapping[str, Any]) -> bool:
+    """Whether a part has nothing wrong: each log names dozens. Otherwise the fields tell what it is."""
+    texts = members["jobId"], members["name"], members["sha256"]
+    numbers = members["level"], members["jobs"], members["oldest"]
+    return (
+        all(type(one) is str for one in texts)
+        and all(type(one) is int and 0 <= one <= LONG_MAX for one in numbers)
+        and is_log_file(texts[1])
+        and texts[2] != ""
+        and ids.is_job_id(texts[0])
+    )
 
 
 def _name(fields: Fields) -> str:

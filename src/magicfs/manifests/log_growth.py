@@ -28,7 +28,7 @@ JOBS_IN_PART: Final = 100
 LAST_KEPT: Final = 50
 """How many jobs, the newest, are never in parts."""
 
-PARTS_IN_PART: Final = 16
+PARTS_IN_PART: Final = 8
 """How many parts one of the next level stands for."""
 
 Before = tuple[LogFile, Log]

@@ -18,6 +18,7 @@ __all__ = [
     "attempt_id",
     "check_attempt",
     "is_attempt_of_ours",
+    "is_job_id",
     "is_random",
     "job_id",
     "task_id",
@@ -82,6 +83,11 @@ def task_of_attempt(attempt: str) -> TaskId:
 def is_attempt_of_ours(attempt: str) -> bool:
     """Whether an attempt id is one that ``attempt_id`` made, not Hadoop's."""
     return _ATTEMPT.match(attempt) is not None
+
+
+def is_job_id(value: str) -> bool:
+    """Whether text may be a job id."""
+    return _SAFE.match(value) is not None and len(value) <= ID_LENGTH_MAX
 
 
 def is_random(job: JobId) -> bool:

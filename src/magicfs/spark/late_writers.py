@@ -32,8 +32,8 @@ def sweep_late(job: Job, how: LateWriters) -> threading.Thread | None:
 
     ``job``: a job that was committed or aborted through this object or a copy of it. ``how``: ``wait``
     returns when it is done, ``LATE_WRITERS_SECONDS`` later. ``background`` does it in a thread, for which the
-    process waits before it exits. ``leave`` does nothing: ``magicfs abort URL --job ID`` or a lifecycle rule
-    of the bucket will.
+    process waits before it exits. ``leave`` does nothing: ``magicfs abort URL --job ID --driver-is-dead`` or
+    a lifecycle rule of the bucket will.
 
     Returns the thread, with ``background``.
     """
@@ -85,7 +85,7 @@ def _sweep_later(job: Job) -> None:
         _LOG.info("late uploads of job %s were not looked for: %s", job.id, error)
     except MagicError as error:
         _LOG.warning(
-            "uploads that late attempts of job %s may have left were not discarded: %s; run magicfs abort %s "
-            "--job %s",
+            "uploads that late attempts of job %s may have left were not discarded: %s; once none of them "
+            "runs any more, magicfs abort %s --job %s --driver-is-dead discards them",
             *(job.id, error, job.url, job.id),
         )

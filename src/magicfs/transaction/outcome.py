@@ -93,7 +93,8 @@ def ended(url: str, job: str) -> CommitDenied:
     """Nothing is ever published for a job that has ended, whatever its tasks have left since."""
     return CommitDenied(
         f"job {job} has ended, published or aborted, and cannot be committed again; nothing was changed; "
-        f"remove what its tasks have left since with magicfs abort {url} --job {job}"
+        f"what its tasks have left since, once none of them runs any more, magicfs abort {url} --job {job} "
+        "--driver-is-dead removes"
     )
 
 
