@@ -10,11 +10,13 @@ from typing import Any, Final, get_args
 
 from magicfs.protocol.ids import JobId
 from magicfs.testing.store_faults import Fault, Kind
+from proofs.crash.log_cuts import TRIALS, hunt_log, play_log
 from proofs.crash.past_deeds import A_AND_B, DEEDS, C, D, Deed, outcome_of, own_files
 from proofs.crash.past_programs import publish
 from proofs.crash.past_scene import PastScene
 from proofs.crash.patching import patched
 from proofs.crash.processes import Outcome
+from proofs.crash.wrong_log import LOG_MUTANTS
 from proofs.crash.wrong_past import PAST_MUTANTS, Meeting, Other, WrongPast
 
 __all__ = [
@@ -99,6 +101,8 @@ def past_units(*, quick: bool) -> Iterator[tuple[str, tuple[Any, ...]]]:
         yield from (("past", ("cuts", model, deed, 11 if quick else 1)) for deed in DEEDS)
     yield from (("past", ("beside", *both, 20 if quick else 1000)) for both in PAST_MEETINGS)
     yield from (("past", ("mutant", wrong)) for wrong in PAST_MUTANTS)
+    yield from (("past", ("log", trial)) for trial in TRIALS)
+    yield from (("past", ("log mutant", wrong)) for wrong in LOG_MUTANTS)
 
 
 def work_past(kind: str, *what: Any) -> PastTally:
@@ -109,6 +113,11 @@ def work_past(kind: str, *what: Any) -> PastTally:
     if kind == "mutant":
         (wrong,) = what
         return PastTally(mutants=1, missed=[] if hunt_past(wrong) else [wrong.name])
+    if kind == "log":
+        return PastTally(findings=play_log(*what))
+    if kind == "log mutant":
+        (wrong,) = what
+        return PastTally(mutants=1, missed=[] if hunt_log(wrong) else [wrong.name])
     deed, other, seeds = what
     begun = PastScene.begin("full", deed)
     found = [one for seed in range(seeds) for one in beside(begun, other, seed)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from proofs.crash.log_cuts import TRIALS
 from proofs.crash.past_cuts import (
     MODELS,
     PAST_MEETINGS,
@@ -15,6 +16,7 @@ from proofs.crash.past_cuts import (
 )
 from proofs.crash.past_deeds import DEEDS, Deed
 from proofs.crash.past_scene import PastScene
+from proofs.crash.wrong_log import LOG_MUTANTS
 from proofs.crash.wrong_past import PAST_MUTANTS, Other, WrongPast
 
 SEEDS = 30
@@ -49,7 +51,8 @@ def test_a_wrong_line_is_noticed(wrong: WrongPast) -> None:
 
 def test_all_of_it_is_part_of_the_crash_loops() -> None:
     units = [what for _, what in past_units(quick=False)]
-    assert len(units) == len(MODELS) * len(DEEDS) + len(PAST_MEETINGS) + len(PAST_MUTANTS)
+    of_logs = len(TRIALS) + len(LOG_MUTANTS)
+    assert len(units) == len(MODELS) * len(DEEDS) + len(PAST_MEETINGS) + len(PAST_MUTANTS) + of_logs
     whole = work_past("cuts", "full", "expire", 1)
     whole.add(work_past("beside", "rollback", "tag", 2))
     whole.add(work_past("mutant", PAST_MUTANTS[0]))

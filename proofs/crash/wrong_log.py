@@ -1,0 +1,124 @@
+"""The mutants of the log of publications: each is one line made wrong, and the trial that must notice it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["LOG_MUTANTS", "WrongLog"]
+
+_LOG: Final = "magicfs.manifests.log"
+_NAMES: Final = "magicfs.manifests.log_names"
+_GROWTH: Final = "magicfs.manifests.log_growth"
+_NEWS: Final = "magicfs.manifests.log_news"
+_CHECK: Final = "magicfs.manifests.log_check"
+
+
+@dataclass(frozen=True, slots=True)
+class WrongLog:
+    """One wrong line.
+
+    Attributes:
+        name: What is wrong.
+        module: Where.
+        line: What it says.
+        instead: What it says instead.
+        trials: What is tried to notice it.
+    """
+
+    name: str
+    module: str
+    line: str
+    instead: str
+    trials: tuple[str, ...] = ("grown",)
+
+
+LOG_MUTANTS: Final = (
+    WrongLog("jobs stand in the log and in a part", _GROWTH, "last=tuple(last[full:]),", "last=tuple(last),"),
+    WrongLog(
+        "newer parts come before older ones",
+        _GROWTH,
+        "found, level = [*older, *here[full:], *newer], level + 1",
+        "found, level = [*newer, *here[full:], *older], level + 1",
+    ),
+    WrongLog(
+        "the log before is not told as outdated", _GROWTH, "left.append(whose(before[0]))", "whose(before[0])"
+    ),
+    WrongLog(
+        "sets that were put together are not told as outdated",
+        _NAMES,
+        "outdated += [file_of_names(older, number) for number in range(len(older.sha256))]",
+        "outdated += []",
+    ),
+    WrongLog(
+        "of two sets that name a run the older counts",
+        _NAMES,
+        "found = await gathered(reversed(log.names), look, AT_ONCE)",
+        "found = await gathered(log.names, look, AT_ONCE)",
+    ),
+    WrongLog(
+        "of two sets put together the older counts",
+        _NAMES,
+        "return Names({**older.runs, **self.runs}, {**older.jobs, **self.jobs})",
+        "return Names({**self.runs, **older.runs}, {**older.jobs, **self.jobs})",
+    ),
+    WrongLog(
+        "of two of the last jobs of a run the older counts",
+        _NAMES,
+        "job = next((one.job_id for one in reversed(log.last) if one.run_id == run), None)",
+        "job = next((one.job_id for one in log.last if one.run_id == run), None)",
+    ),
+    WrongLog(
+        "what the log tells of is read from manifests, too",
+        _LOG,
+        "if one.previous is not None and past.tells_of(one.previous):",
+        "if False:",
+    ),
+    WrongLog(
+        "a moment is looked for in the oldest part",
+        _LOG,
+        "part = next((one for one in reversed(parts) if one.oldest_ms <= moment_ms), None)",
+        "part = next((one for one in parts if one.oldest_ms <= moment_ms), None)",
+    ),
+    WrongLog(
+        "new jobs come into the log the newest first",
+        _NEWS,
+        "return found[::-1], runs_beside(found, dict(past.pointer.runs), summed)",
+        "return found, runs_beside(found, dict(past.pointer.runs), summed)",
+    ),
+    WrongLog(
+        "who meets a log that is superseded does not ask again",
+        _LOG,
+        "if again is None or again[0].log == pointer.log:",
+        "if True:",
+        ("read",),
+    ),
+    WrongLog(
+        "who looks into a log that is superseded does not ask again",
+        _LOG,
+        "if again is None or again.pointer.log == past.pointer.log:",
+        "if True:",
+        ("read",),
+    ),
+    WrongLog(
+        "a compaction deletes what its own log does not need, before that is linked",
+        _GROWTH,
+        'outdated=(*outdated, *("/".join(at) for at in left)),',
+        "outdated=tuple([await delete_outdated(store, destination, old)] and ()) if old else (),",
+        ("cut", "beside"),
+    ),
+    WrongLog(
+        "a repair does not tell what the old log has left",
+        "magicfs.datasets.log_repair",
+        'outdated = ["/".join(at) for at in found.files]',
+        "outdated = []",
+        ("lost",),
+    ),
+    WrongLog(
+        "a repair does not look for what a lost file names",
+        _CHECK,
+        "await _of_scattered(store, destination, found)",
+        "pass",
+        ("lost",),
+    ),
+)
