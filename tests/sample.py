@@ -6,6 +6,8 @@ not each combination. One body for several classes, as in an exam, has the class
 ``sample(classes="NAME")`` the body is another: each is run by one of the classes of its module that have this
 mark, and with each value of its parameters.
 
+``examples(COUNT)`` is for the settings of Hypothesis: a fifth of them each day.
+
 The fixture ``some`` is for a test that goes through a long sequence itself, such as the requests of a job:
 ``some(requests, 10)`` is ten of them in the default run, with the first and the last.
 
@@ -22,13 +24,15 @@ import random
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pytest
 
-__all__ = ["Sample", "covering", "few", "pytest_configure", "some"]
+__all__ = ["Sample", "Some", "covering", "examples", "few", "pytest_configure", "some"]
 
 _T = TypeVar("_T")
+Some = Callable[[Iterable[Any], int], list[Any]]
+"""What the fixture ``some`` returns."""
 _LONG = "not long"
 _SENT = "magicfs_left_out"
 
@@ -57,6 +61,11 @@ def few(values: Iterable[_T], count: int, draw: random.Random) -> list[_T]:
     return [every[index] for index in sorted({0, len(every) - 1, *inner})]
 
 
+def examples(count: int) -> int:
+    """How many examples of Hypothesis a test takes: of so many a fifth each day."""
+    return count if Sample.is_whole else count // 5
+
+
 def _row(item: pytest.Function) -> dict[Hashable, Hashable]:
     """Its class, its body, and its place in each of the lists that are multiplied with each other."""
     spec: Any = getattr(item, "callspec", None)
@@ -65,6 +74,12 @@ def _row(item: pytest.Function) -> dict[Hashable, Hashable]:
         (body, number): place for number, place in enumerate(spec._idlist if spec else [])
     }
     return {"class": getattr(item.cls, "__name__", ""), "body": body, **places}
+
+
+def _has_examples(item: pytest.Function) -> bool:
+    """Whether Hypothesis tries examples, and its module has it try fewer each day."""
+    tries = hasattr(item.obj, "hypothesis") or hasattr(item.cls, "settings")
+    return tries and getattr(item.module, "examples", None) is examples
 
 
 def _body(item: pytest.Function) -> str:
@@ -78,7 +93,10 @@ class Sample:
     Attributes:
         whole: Whether nothing is left out.
         left_out: How many tests, and steps of tests, were left out; and of how many.
+        is_whole: The same as ``whole``, for what is read while modules are imported.
     """
+
+    is_whole: ClassVar[bool] = True
 
     def __init__(self, config: pytest.Config) -> None:
         self._is_long = _LONG not in config.option.markexpr
@@ -110,7 +128,7 @@ class Sample:
                 how = marker.kwargs
                 of = f"classes {how['classes']}" if "classes" in how else _body(item)
                 products.setdefault((item.path, of, 1 + bool(how.get("pairs"))), []).append(item)
-            elif self._is_long and "some" in item.fixturenames:
+            elif self._is_long and ("some" in item.fixturenames or _has_examples(item)):
                 item.add_marker(pytest.mark.long)
         for (path, name, strength), product in products.items():
             drawn = self.draw(f"{path.name} {name}")
@@ -161,12 +179,13 @@ class Sample:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Install the plugin."""
-    config.pluginmanager.register(Sample(config), "magicfs-sample")
+    config.pluginmanager.register(made := Sample(config), "magicfs-sample")
+    Sample.is_whole = made.whole
     config.addinivalue_line("markers", "sample(pairs, classes): a product of which each day a sample is run")
 
 
 @pytest.fixture
-def some(request: pytest.FixtureRequest) -> Callable[[Iterable[Any], int], list[Any]]:
+def some(request: pytest.FixtureRequest) -> Some:
     """Return ``some(values, count)``: as many of the values in the default run, all in a long one."""
     sample: Any = request.config.pluginmanager.get_plugin("magicfs-sample")
 

@@ -17,10 +17,12 @@ from proofs.crash.audit_scene import STEPS, AuditScene, Step
 from proofs.crash.figures import Figures, Targets
 from proofs.crash.past_cuts import MODELS, PastTally
 from proofs.crash.wrong_audit import AUDIT_MUTANTS, Rival, WrongAudit
+from tests.sample import Some
 
 SEEDS = 30
 
 
+@pytest.mark.sample
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("model", MODELS)
 def test_each_cut_shows_nothing_that_nobody_has_accepted(model: str, step: Step) -> None:
@@ -30,17 +32,18 @@ def test_each_cut_shows_nothing_that_nobody_has_accepted(model: str, step: Step)
     assert tally.pairs == 0
 
 
+@pytest.mark.parametrize("thinner", [4, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("step", STEPS)
-def test_nor_does_any_pair(step: Step) -> None:
-    tally = cut_audit("full", step, every=5 if step.startswith("accept") else 1)
+def test_nor_does_any_pair(step: Step, thinner: int) -> None:
+    tally = cut_audit("full", step, every=thinner * (5 if step.startswith("accept") else 1))
     assert tally.findings == []
-    assert tally.pairs > 500
+    assert tally.pairs > 500 // thinner // 2
 
 
 @pytest.mark.parametrize(("step", "rival"), MEETINGS)
-def test_beside_others_all_or_nothing_is_published_and_once(step: Step, rival: Rival) -> None:
+def test_beside_others_all_or_nothing_is_published_and_once(step: Step, rival: Rival, some: Some) -> None:
     begun = AuditScene.before("full", step)
-    assert [one for seed in range(SEEDS) for one in beside_audit(begun, rival, seed)] == []
+    assert [one for seed in some(range(SEEDS), 8) for one in beside_audit(begun, rival, seed)] == []
 
 
 def test_the_scene_comes_to_every_end() -> None:

@@ -31,6 +31,7 @@ from proofs.crash.settings import Setting
 from proofs.crash.snapshots import BUCKET
 from proofs.crash.writing import DESTINATION, write_attempt
 from proofs.crash.wrong_lines import WITHOUT_SWAP
+from tests.sample import examples
 
 TASKS = (0, 1)
 CUTS = st.none() | st.builds(
@@ -153,6 +154,7 @@ class OneJob(RuleBasedStateMachine):
         self.check()
 
 
+@pytest.mark.long
 def test_the_machine_would_notice() -> None:
     wrong = WITHOUT_SWAP
     before_of(Setting(mode="append"))
@@ -165,4 +167,4 @@ def test_the_machine_would_notice() -> None:
 
 
 TestOneJob = OneJob.TestCase
-TestOneJob.settings = settings(max_examples=150, stateful_step_count=14, deadline=None)
+TestOneJob.settings = settings(max_examples=examples(150), stateful_step_count=14, deadline=None)

@@ -18,10 +18,12 @@ from proofs.crash.past_deeds import DEEDS, Deed
 from proofs.crash.past_scene import PastScene
 from proofs.crash.wrong_log import LOG_MUTANTS
 from proofs.crash.wrong_past import PAST_MUTANTS, Other, WrongPast
+from tests.sample import Some
 
 SEEDS = 30
 
 
+@pytest.mark.sample
 @pytest.mark.parametrize("deed", DEEDS)
 @pytest.mark.parametrize("model", MODELS)
 def test_each_cut_leaves_exactly_old_or_new_and_what_is_promised(model: str, deed: Deed) -> None:
@@ -31,17 +33,18 @@ def test_each_cut_leaves_exactly_old_or_new_and_what_is_promised(model: str, dee
     assert tally.pairs == 0
 
 
+@pytest.mark.parametrize("thinner", [4, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("deed", ["rollback", "expire", "partitions", "drop", "rewrite"])
-def test_so_does_each_pair(deed: Deed) -> None:
-    tally = cut_past("full", deed, step=1 if deed == "expire" else 5)
+def test_so_does_each_pair(deed: Deed, thinner: int) -> None:
+    tally = cut_past("full", deed, step=thinner * (1 if deed == "expire" else 5))
     assert tally.findings == []
-    assert tally.pairs > 100
+    assert tally.pairs > 100 // thinner
 
 
 @pytest.mark.parametrize(("deed", "other"), PAST_MEETINGS)
-def test_two_at_once_come_to_what_one_after_the_other_comes_to(deed: Deed, other: Other) -> None:
+def test_two_at_once_come_to_what_one_after_the_other_comes_to(deed: Deed, other: Other, some: Some) -> None:
     begun = PastScene.begin("full", deed)
-    assert [one for seed in range(SEEDS) for one in beside(begun, other, seed)] == []
+    assert [one for seed in some(range(SEEDS), 8) for one in beside(begun, other, seed)] == []
 
 
 @pytest.mark.parametrize("wrong", PAST_MUTANTS, ids=lambda one: one.name)

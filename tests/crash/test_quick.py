@@ -26,8 +26,10 @@ from proofs.crash.wrong_places import FAR_MUTANTS
 from proofs.guarantees.main import declared
 from proofs.sides.table import SIDES
 from proofs.sides.wrong_sides import SIDE_MUTANTS
+from tests.sample import Some
 
 STEP = 7
+COUNTS = {"mutant": 8, **dict.fromkeys(("side", "side mutant", "past", "audits"), 2)}
 
 
 def thinned(*arguments: Any, **options: Any) -> list[tuple[str, Any]]:
@@ -39,6 +41,23 @@ def thinned(*arguments: Any, **options: Any) -> list[tuple[str, Any]]:
     ]
 
 
+def test_some_of_everything_quickly(some: Some, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each kind of work a few units; those of the sides and of the past are in the tests beside this."""
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    targets = Targets(100, 1_000, simulated_jobs=100, staged_jobs=40, elsewhere=50)
+    kinds: dict[str, list[Any]] = {}
+    for unit in thinned(COMMITTERS, quick=True, targets=targets, first=0):
+        kinds.setdefault(unit[0], []).append(unit)
+    assert kinds.keys() > {"singles", "pairs", "mutant", "side", "side mutant", "past", "audits", "classic"}
+    taken = [unit for kind, of in kinds.items() for unit in some(of, COUNTS.get(kind, 4))]
+    figures = crash.run(taken, "s3")
+    assert figures.violations == 0, [str(one) for one in figures.findings]
+    assert [one for one in figures.caught if not one.caught] == []
+    assert len(figures.caught) >= 8
+    assert figures.driven.keys() == set(DRIVEN)
+
+
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_everything_quickly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "0")

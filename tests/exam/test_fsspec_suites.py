@@ -145,13 +145,13 @@ def test_each_exception_is_needed_and_named() -> None:
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("tracking", ["memory", "store"])
+@pytest.mark.parametrize("tracking", ["memory", pytest.param("store", marks=pytest.mark.long)])
 def test_suites_in_a_task_on_memory(tmp_path: Path, tracking: str) -> None:
     check_in_task(tmp_path, tracking, "memory://bucket/sales", {})
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("tracking", ["memory", "store"])
+@pytest.mark.parametrize("tracking", [pytest.param("memory", marks=pytest.mark.long), "store"])
 def test_suites_in_a_task_on_files(tmp_path: Path, tracking: str) -> None:
     check_in_task(tmp_path, tracking, f"file://{tmp_path}/sales of 50%+#", {})
 

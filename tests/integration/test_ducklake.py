@@ -23,7 +23,11 @@ OPTIONS = ("-q", "--noconftest", "-c", os.devnull, "--rootdir", str(ROOT), "-p",
 @pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.parametrize(
-    "tests", ["tests/unit/catalogs/test_register.py", "tests/integration/ducklake_flights.py"]
+    "tests",
+    [
+        "tests/unit/catalogs/test_register.py",
+        pytest.param("tests/integration/ducklake_flights.py", marks=pytest.mark.long),
+    ],
 )
 def test_in_its_environment(tests: str, tmp_path: Path):
     home = environments.ensure("ducklake", REQUIREMENTS)

@@ -59,6 +59,7 @@ def test_spark_publishes_a_csv_file_for_every_group(ministack: Server, bucket_fa
     assert ministack.pending_uploads(bucket) == []
 
 
+@pytest.mark.long
 def test_spark_publishes_a_thumbnail_for_every_image(ministack: Server, bucket_factory: Any) -> None:
     skip_without_java()
     bucket = bucket_factory(ministack)

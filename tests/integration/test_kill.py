@@ -46,7 +46,7 @@ def test_killed_jobs_are_recovered_and_no_row_is_lost(store: str) -> None:
     assert set(figures["delays_s"]) == set(REQUIRED)
 
 
-@pytest.mark.parametrize("committer", ["manifest", "file-v1"])
+@pytest.mark.parametrize("committer", [pytest.param("manifest", marks=pytest.mark.long), "file-v1"])
 def test_killed_jobs_of_renames_are_recovered_and_no_row_is_lost(committer: str) -> None:
     command = [sys.executable, "-m", "proofs.kill", "--kills", "2", "--seed", "7"]
     command += ["--committer", committer, "--store", "local"]

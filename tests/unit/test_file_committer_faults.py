@@ -23,7 +23,7 @@ from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.outcome import JobEnd
 from proofs.scenes.file_scene import JOB, FileScene, Process, attempt_of, run
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.sample]
 
 FILES = {"a.txt": b"a", "day=1/b.txt": b"bb"}
 OLD = {"old.txt": b"old", "day=1/old.txt": b"older"}

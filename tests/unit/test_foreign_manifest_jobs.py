@@ -20,6 +20,7 @@ from magicfs.stores.local import LocalStore
 from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
 from proofs.scenes.hadoop_manifest_jobs import HadoopManifestJob
+from tests.sample import Some
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -180,7 +181,7 @@ def command(job: HadoopManifestJob, name: str, *faults: Fault) -> Traffic:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["commit", "abort"])
 @pytest.mark.parametrize("renamed", [0, 2])
-def test_command_killed_at_each_of_its_requests(name: str, renamed: int, tmp_path: Path) -> None:
+def test_command_killed_at_each_of_its_requests(name: str, renamed: int, tmp_path: Path, some: Some) -> None:
     def begun(number: int) -> HadoopManifestJob:
         job = HadoopManifestJob(tmp_path / str(number) / "sales 50%")
         job.rename(renamed)
@@ -188,7 +189,7 @@ def test_command_killed_at_each_of_its_requests(name: str, renamed: int, tmp_pat
 
     requests = command(begun(0), name).count
     kinds = (Kind.CRASH_BEFORE, Kind.CRASH_AFTER)
-    for number in range(1, 2 * requests + 1):
+    for number in some(range(1, 2 * requests + 1), 12):
         job = begun(number)
         command(job, name, Fault(kinds[number % 2], number=(number + 1) // 2))
         wanted = name == "commit" or renamed > 0

@@ -27,6 +27,7 @@ from magicfs.protocol import paths
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
 from proofs.scenes.job_scene import JobScene
+from tests.sample import Some
 
 DEST = "env=prod/día 50% + #1"
 DAY_MS = 86_400_000
@@ -381,14 +382,19 @@ class TestSize:
 
 class TestDying:
     @pytest.mark.slow
+    @pytest.mark.sample
     @pytest.mark.usefixtures("small")
     @pytest.mark.parametrize(
         "kind", [Kind.CRASH_BEFORE, Kind.CRASH_AFTER, Kind.REPLY_LOST, Kind.ERROR_BEFORE]
     )
     def test_a_compaction_that_dies_anywhere_loses_nothing_and_leaves_nothing(
-        self, scene: JobScene, kind: Kind
+        self, scene: JobScene, kind: Kind, some: Some
     ):
-        for number in range(1, 90):
+        published(scene, 0, 23, every=6)
+        every = Traffic()
+        scene.lived(lambda: compact_chain(scene.engine(every), paths.parse_url(scene.url)))
+        assert every.count > 20
+        for number in some(range(1, every.count + 2), 10):
             place = JobScene(DEST, ignores=scene.filesystem.world.ignores)
             published(place, 0, 23, every=6)
             traffic = Traffic((Fault(kind, number=number),))
@@ -406,15 +412,17 @@ class TestDying:
             assert jobs(place) == down(27)
             assert [run_of(place, f"run {n}/día") for n in range(28)] == [*reversed(down(27)), None]
             assert log_files(place) == named(place)
-            if traffic.count < number:
-                break
         assert done is not None
-        assert 20 < number < 89, "every request"
+        assert traffic.count == every.count < number, "the last is one too many"
 
     @pytest.mark.slow
     @pytest.mark.usefixtures("small")
-    def test_a_compaction_beside_each_request_of_another(self):
-        for number in range(1, 90):
+    def test_a_compaction_beside_each_request_of_another(self, plain: JobScene, some: Some):
+        published(plain, 0, 23, every=6)
+        every = Traffic()
+        plain.lived(lambda: compact_chain(plain.engine(every), paths.parse_url(plain.url)))
+        assert every.count > 20
+        for number in some(range(1, every.count + 2), 10):
             place = JobScene(DEST)
             published(place, 0, 23, every=6)
 
@@ -435,9 +443,7 @@ class TestDying:
             assert jobs(place) == down(27)
             assert [run_of(place, f"run {n}/día") for n in range(28)] == [*reversed(down(27)), None]
             assert log_files(place) == named(place)
-            if traffic.count < number:
-                break
-        assert 20 < number < 89, "every request"
+        assert traffic.count == every.count < number, "the last is one too many"
 
     @pytest.mark.slow
     @pytest.mark.usefixtures("small")
@@ -487,12 +493,12 @@ class TestRepair:
 
     @pytest.mark.usefixtures("small")
     @pytest.mark.parametrize("how", ["gone", "cut", "altered"])
-    def test_each_file_of_a_log_can_be_lost(self, scene: JobScene, how: str):
+    def test_each_file_of_a_log_can_be_lost(self, scene: JobScene, how: str, some: Some):
         published(scene, 0, 23, every=6)
         assert magicfs.repair(scene.url, filesystem=scene.filesystem) == magicfs.RepairReport(scene.url)
         count = len(self.files(scene))
         assert count > 12
-        for number in range(count):
+        for number in some(range(count), 4):
             place = JobScene(DEST, ignores=scene.filesystem.world.ignores)
             published(place, 0, 23, every=6)
             name = self.files(place)[number]
@@ -570,14 +576,19 @@ class TestRepair:
 
     @pytest.mark.slow
     @pytest.mark.usefixtures("small")
-    def test_it_dies_at_each_request_and_beside_a_job(self):
-        ends = set()
+    def test_it_dies_at_each_request_and_beside_a_job(self, some: Some):
+        def begun() -> JobScene:
+            place = JobScene(DEST)
+            published(place, 0, 13, every=6)
+            place.delete([one for one in self.files(place) if "/log-" in one][-1])
+            return place
+
+        ends, every, sound = set(), Traffic(), begun()
+        assert sound.lived(lambda: repair_chain(sound.engine(every), paths.parse_url(sound.url)))
+        assert every.count > 10
         for how in ("dies", "a job joins"):
-            for number in range(1, 120):
-                place = JobScene(DEST)
-                published(place, 0, 13, every=6)
-                plain_names = [one for one in self.files(place) if "/log-" in one]
-                place.delete(plain_names[-1])
+            for number in some(range(1, every.count + 2), 12):
+                place = begun()
 
                 def join(request: Request, number: int = number, place: JobScene = place) -> None:
                     if request.number == number:
@@ -593,9 +604,7 @@ class TestRepair:
                     ends.add("denied")
                 magicfs.repair(place.url, filesystem=place.filesystem)
                 _all_of_it(place, 14 if how != "dies" and traffic.count >= number else 13)
-                if traffic.count < number:
-                    break
-            assert 10 < number < 119
+            assert traffic.count < number, "the last is one too many"
         assert ends == {"repaired", "died", "denied"}
 
     def test_adopt_makes_a_pointer_again_that_knows_its_log(self, scene: JobScene):

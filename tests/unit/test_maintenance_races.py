@@ -153,6 +153,7 @@ def every_order(
     return explore(base, names, look, end, at_once_in_turn=at_once_in_turn)
 
 
+@pytest.mark.long
 def test_two_compactions_beside_a_job_that_appends() -> None:
     every = {"a.bin", "b.bin"}
     found = every_order(

@@ -148,7 +148,7 @@ def test_long_run_has_all_of_what_is_ever_left_out(
 
 
 def test_one_that_is_named_is_run_whatever_is_drawn(tmp_path: Path) -> None:
-    for a, b in product(range(4), range(5)):
+    for a, b in ((0, 0), (0, 1), (3, 4)):
         ran = run(tmp_path, "-m", "not long", only=f"::test_product[{b}-{a}]")
         assert len(ran.names) == 1
 

@@ -18,8 +18,9 @@ from magicfs.stores.s3_requests import line as lines
 from magicfs.stores.s3_requests import sdk
 from magicfs.stores.s3_requests.line import Line
 from magicfs.stores.s3_requests.own import OwnRequests
+from tests.sample import examples
 
-EXAMPLES = 40
+EXAMPLES = examples(40)
 """For each kind of filesystem."""
 
 BUCKET = "some-bucket"

@@ -16,8 +16,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from magicfs.stores.s3_requests.signature import UNSIGNED_PAYLOAD, Scope, Signer, canonical
+from tests.sample import examples
 
-EXAMPLES = 2_000
+EXAMPLES = examples(2_000)
 
 _HOSTILE = [
     *"aB9 /+%#?&=~.-_*:@!$'(),;\\|<>\"`^{}[]\n\r\t\x01\x7f",
