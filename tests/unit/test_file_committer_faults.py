@@ -10,11 +10,14 @@ from typing import Literal
 
 import pytest
 
+from magicfs.datasets.commit import commit_listed
 from magicfs.errors import CommitDenied, CommitOutcomeUnknown, MagicError, PermissionDenied, StoreError
 from magicfs.formats.job_object import JobObject
 from magicfs.formats.success import SuccessData
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.formats.task_manifest import TaskManifest
+from magicfs.protocol.conflict import Conflict
+from magicfs.protocol.paths import parse_url
 from magicfs.stores.local import LocalStore
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.testing import virtual_time
@@ -460,6 +463,24 @@ def test_claim_that_could_not_be_judged_keeps_its_files(make: Make) -> None:
         again = await scene.process(2).committer.commit_task(task, attempt)
         await driver.commit([good, again])
         assert await scene.visible() == OLD | NEW
+        assert await scene.work() == []
+
+    run(go())
+
+
+@pytest.mark.parametrize("conflict", ["fail", "append"])
+def test_open_job_is_committed_by_somebody_else_beside_files_that_its_tasks_have_published(
+    make: Make, conflict: Conflict
+) -> None:
+    async def go() -> None:
+        scene = make()
+        driver = await scene.process(2, conflict=conflict).setup()
+        for number in range(2):
+            await scene.process(2, conflict=conflict).task(number, FILES)
+        engine, where = driver.committer.engine, parse_url(driver.committer.context.url)
+        report = await commit_listed(engine, where, JOB, driver_is_dead=True)
+        assert report.files == 4
+        assert await scene.visible() == NEW
         assert await scene.work() == []
 
     run(go())

@@ -30,6 +30,7 @@ from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from magicfs.transaction.outcome import ended
 from magicfs.transaction.output import JobOutput
 from magicfs.transaction.prepare import check_empty
+from magicfs.transaction.task_manifests import TaskManifests
 
 __all__ = ["Found", "find", "hadoop_keys", "work_of"]
 
@@ -87,6 +88,8 @@ async def find(
     if await was_published(engine, location, name):
         raise ended(location.url, name)
     await _check_run(engine, location, one.job, others)
+    if await TaskManifests(engine, context).claims():  # what its tasks have published is in nobody's way
+        context = replace(context, renames=replace(context.renames, at_task_commit=True))
     if one.job.audit is not None:  # what was judged is what is published
         return Found(context, one.job, await facts.read_output(engine, context, one.job))
     if one.job.tracking == "memory":
