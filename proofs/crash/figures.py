@@ -12,7 +12,7 @@ from proofs.crash.classic import Tally
 from proofs.crash.grid import Finding, Grid
 from proofs.crash.mutants import Caught
 from proofs.crash.past_cuts import PastTally
-from proofs.crash.settings import Setting
+from proofs.crash.settings import BY_TASKS, Setting
 from proofs.crash.simulation import Result
 from proofs.sides.checks import Played
 from proofs.sides.mutants import Hunted
@@ -202,8 +202,10 @@ class Figures:
             committer: {name: of[name] for name in names} for committer, of in sorted(self.driven.items())
         }
         for name, tallies in sorted(self.classic.items()):
+            of = self.driven.get(name, Counter())  # of tasks that publish under a job object
             found[name] = {
-                "single_cuts": sum(one.cuts for one in tallies),
+                "single_cuts": sum(one.cuts for one in tallies) + of["single_cuts"],
+                "pairs": of["pairs"],
                 "violations": sum(len(one.seen) for one in tallies),
                 "declared": all(one.honest for one in tallies),
             }
@@ -214,7 +216,7 @@ class Figures:
             if committer == "magic":
                 least = (targets.single_cuts, targets.pairs, targets.simulated_jobs)
             else:
-                least = (1, 1, targets.staged_jobs)
+                least = (1, 1, 0 if committer == BY_TASKS else targets.staged_jobs)
             if any(
                 of[name] < n
                 for name, n in zip(("single_cuts", "pairs", "simulated_jobs"), least, strict=True)

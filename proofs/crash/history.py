@@ -33,6 +33,7 @@ class JobFacts:
         outputs: What each attempt has written: bodies by final keys. Only attempts that may be published.
         accepted: For each driver the attempts that it was told to publish; None if they were to be listed.
         committer: Name of its committer.
+        by_tasks: Whether its tasks publish, before the job does.
     """
 
     job_id: str
@@ -43,6 +44,7 @@ class JobFacts:
     outputs: dict[str, dict[str, bytes]] = field(default_factory=dict)
     accepted: list[set[str]] | None = None
     committer: str = "magic"
+    by_tasks: bool = False
 
     def has_uploads(self, plan: Plan | None, small: int | None) -> bool:
         """Whether any file that is published was an upload: files of at most ``small`` bytes were none."""
@@ -110,6 +112,7 @@ class JobHistory:
         plan: What it publishes; None before its commit point.
         seen: Keys that were visible when it was prepared last.
         recorded: Uploads that documents of the job have named, if their names do not tell whose they are.
+        claims: Attempts that have claimed their tasks, of a job whose tasks publish.
     """
 
     states: tuple[str, ...] = ()
@@ -117,6 +120,7 @@ class JobHistory:
     plan: Plan | None = None
     seen: frozenset[str] = frozenset()
     recorded: frozenset[str] = frozenset()
+    claims: frozenset[str] = frozenset()
     _object: Any = None
 
     def reached(self, state: str) -> bool:
@@ -136,6 +140,8 @@ class JobHistory:
         """Take note of what the job's own objects say now."""
         if not job.unique:
             self._look_at_records(world, job)
+        if job.by_tasks:
+            self._look_at_claims(world, job, destination)
         found = newest(world.objects, job.stem, gaps=False)
         if found is self._object:
             return
@@ -151,6 +157,19 @@ class JobHistory:
             self.seen = frozenset(key for key in world.objects if is_data(key, destination))
         if self.state == "committing" and not self.reached("completed"):
             self.plan = _plan(world, document)
+
+    def _look_at_claims(self, world: SnapshotWorld, job: JobFacts, destination: str) -> None:
+        """A claim that is withdrawn was none; at the job's end all go."""
+        claims = f"{destination}/_temporary/{job.job_id}/claims/"
+        there = {
+            document_of(it.body)["taskAttemptID"]
+            for key, it in world.objects.items()
+            if key.startswith(claims)
+        }
+        if self.state in {"open", "prepared", "committing"}:
+            self.claims = frozenset(there)
+        else:
+            self.claims |= there
 
     def _look_at_records(self, world: SnapshotWorld, job: JobFacts) -> None:
         own = {key: one.body for key, one in world.objects.items() if key.startswith(job.directory)}

@@ -132,7 +132,9 @@ def _moment(look: _Look) -> Iterator[Violation]:
             yield Violation("c" if key not in old else "e", f"{key} holds what no committed attempt wrote")
             continue
         job, history = owned
-        if not history.reached("committing"):
+        if _is_claimed(job, history, key, found.body):
+            pass  # its task has published it, and it stays
+        elif not history.reached("committing"):
             yield Violation("a", f"{key} is visible and its job was never committing: {history.states}")
         elif history.plan is not None and key not in history.plan.files:
             yield Violation("c", f"{key} is visible, and the job does not publish it")
@@ -159,9 +161,19 @@ def _moment(look: _Look) -> Iterator[Violation]:
                 yield Violation("b", f"{key} of {job.job_id}, which is completed, holds something else")
 
 
+def _is_claimed(job: JobFacts, history: JobHistory, key: str, body: bytes) -> bool:
+    """Whether a file is of an attempt that publishes its task, which no other attempt can."""
+    if not job.by_tasks or (history.plan is not None and key not in history.plan.files):
+        return False
+    return any(job.outputs.get(attempt, {}).get(key) == body for attempt in history.claims)
+
+
 def _attempts(look: _Look) -> Iterator[Violation]:
     """(c): what is to be published is one committed attempt for each task, whole."""
     for job, history in look.jobs():
+        tasks = [_task_of(attempt) for attempt in history.claims]
+        if len(tasks) != len(set(tasks)):
+            yield Violation("c", f"two attempts have claimed one task: {sorted(history.claims)}")
         if (plan := history.plan) is None:
             continue
         if plan.problem:
@@ -198,6 +210,8 @@ def _success(look: _Look) -> Iterator[Violation]:
     if old is not None and _same_success(found, old):
         before = look.data(look.before)
         changed = [one for one in before.keys() | data.keys() if before.get(one) is not data.get(one)]
+        if look.facts.jobs[0].by_tasks:  # what its tasks publish comes before
+            changed = [one for one in changed if one in before]
         if changed:
             yield Violation("f", f"the old _SUCCESS is there and {min(changed)} has changed")
         return
@@ -254,7 +268,11 @@ def _outcome(look: _Look) -> Iterator[Violation]:
         expected |= plan.files.keys()
         yield from _scope(look, job, history)
     expected -= look.deletable()
-    data = look.data(look.now).keys()
+    data = {*look.data(look.now)}
+    for job, history in look.jobs():
+        if job.by_tasks and not history.reached("completed"):
+            # What its tasks have published stays.
+            data -= {key for one in history.claims for key in job.outputs.get(one, {})} - expected
     if look.alone and expected != data:
         missing, surplus = sorted(expected - data), sorted(data - expected)
         yield Violation("b", f"the destination is neither old nor new: missing {missing}, too many {surplus}")

@@ -23,7 +23,7 @@ from proofs.crash.grid import PLANS, STAGED_PLANS, Plan
 from proofs.crash.mutants import ALL_MUTANTS, hunt, reproduced, without_swap
 from proofs.crash.other_stores import seeds_of
 from proofs.crash.past_cuts import past_units, work_past
-from proofs.crash.settings import Setting, all_settings
+from proofs.crash.settings import BY_TASKS, Setting, all_settings
 from proofs.crash.simulation import Result, simulate
 from proofs.crash.store_models import KINDS
 from proofs.crash.wrong_lines import WITHOUT_SWAP, Mutant
@@ -57,7 +57,8 @@ what the model found. expired_uploads, elsewhere_jobs (two jobs at destinations 
 model_replays and without_swap_violations are magic's alone. "committers" has the figures of each: of those
 that a job object drives the invariants' violations, which must be none; of the others how often a run broke
 a promise that the committer does not make ("violations"), and whether exactly those promises broke
-("declared"). "ok" is false if a promise that is made was broken, if one that is not made never was, or if a
+("declared"). file-v2 is among both: its tasks publish, under a job object.
+"ok" is false if a promise that is made was broken, if one that is not made never was, or if a
 target was missed. waited_jobs are those that wait for days between their tasks and their commit, cut in the
 end where uploads expire; overwritten_files and rewritten_files those that somebody else writes amid a commit,
 on other stores than S3. "sides" counts for each side of the world (a: maintenance, b: other destinations, c:
@@ -143,6 +144,8 @@ def units(committers: Collection[str], *, quick: bool, targets: Targets, first: 
             made += _units_of_magic(quick=quick)
         elif committer in committers:
             made += _units_of_staging(committer, quick=quick, first=first)
+    if BY_TASKS in committers:
+        made += _units_of_staging(BY_TASKS, quick=quick, first=first)
     made += [("mutant", mutant) for mutant in mutants_of(committers)]
     step = 17 if quick else 1
     made += [

@@ -12,7 +12,7 @@ from proofs.crash.drawing import DRIVEN
 from proofs.crash.figures import Targets
 from proofs.crash.grid import STAGED_PLANS
 from proofs.crash.mutants import ALL_MUTANTS
-from proofs.crash.settings import Setting, all_settings
+from proofs.crash.settings import BY_TASKS, Setting, all_settings
 from proofs.crash.store_models import KINDS, MODELS, is_numbered
 from proofs.crash.wrong_lines import WITHOUT_SWAP, Mutant
 from proofs.crash.wrong_stores import STORE_MUTANTS
@@ -49,7 +49,7 @@ def units_on(
     """What is to be done on a kind of store: what takes longest comes first."""
     made: list[_Unit] = []
     driven = [one for one in DRIVEN if one in committers]
-    for committer in driven:
+    for committer in (*driven, *({BY_TASKS} & {*committers})):
         made += _cuts(kind, committer, quick=quick, first=first)
     made += [("mutant", mutant) for mutant in mutants_on(kind, committers)]
     if "magic" in committers:

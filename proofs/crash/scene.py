@@ -11,7 +11,7 @@ from magicfs import datasets
 from magicfs.errors import CommitDenied, CommitFailed, ProtocolViolation, UsageError
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.protocol import ids
-from magicfs.protocol.ids import JobId
+from magicfs.protocol.ids import AttemptId, JobId
 from magicfs.protocol.paths import Location
 from magicfs.report import JobReport
 from magicfs.testing import virtual_time
@@ -84,7 +84,8 @@ class Scene(Watched):
             setting.mode,
             tasks,
             unique=setting.names == "unique",
-            committer=setting.committer,
+            committer=setting.name,
+            by_tasks=setting.by_tasks,
         )
         world = SnapshotWorld(Clock(START + 86400), before)
         facts = Facts(DESTINATION, [job], hides=MODELS[setting.store].hides_uploads)
@@ -165,9 +166,10 @@ class Scene(Watched):
 
     async def _accepted(self, attempt: Attempt) -> TaskCommit | None:
         """Run an attempt as the engine does: what should be accepted is tried again when its process dies."""
+        again: AttemptId | None = None
         for _ in range(3):
             worker = self.process(f"worker-{attempt.task}")
-            program = self._work(worker, attempt)
+            program = self._work(worker, attempt, again)
             if attempt.end == "late":
                 self.late.append(worker.start(program))
                 await asyncio.sleep(0)
@@ -179,10 +181,18 @@ class Scene(Watched):
                 return None
             if isinstance(outcome.result, TaskCommit):
                 return outcome.result
+            if self.setting.by_tasks:
+                # It is not run again once it has begun to commit: its attempt goes on, or a listing finds it.
+                own = ids.attempt_id(ids.task_id(attempt.task), f"{self._attempts:04x}")
+                again = own if own in self.job.outputs else None
+                if own in self.history.claims and self.setting.winners == "listed":
+                    return None
         return None
 
-    async def _work(self, worker: Process, attempt: Attempt) -> TaskCommit | None:
+    async def _work(self, worker: Process, attempt: Attempt, again: AttemptId | None) -> TaskCommit | None:
         task = ids.task_id(attempt.task)
+        if again is not None:
+            return await committer_of(self.context, worker).commit_task(task, again)
         self._attempts += 1
         attempt_id = ids.attempt_id(task, f"{self._attempts:04x}")
         wrote = await write_attempt(worker, self.context, attempt_id, attempt.files)
@@ -261,9 +271,9 @@ class Scene(Watched):
 
     def _can_be_listed(self) -> bool:
         """Whether the job is open and every task has committed; whoever commits it has looked."""
-        sets = f"{self._sets_directory}/attempt-"
+        sets = f"{self._sets_directory}/"
         names = [key[len(sets) :] for key in self.world.objects if key.startswith(sets)]
-        done = {name.rpartition("-")[0] for name in names}
+        done = {name.removeprefix("attempt-").partition("-")[0] for name in names}
         if self.setting.tracking == "cluster":
             done = set(beside.committed(self.world, self.context.job))
         open_ = self.history.state in {"open", "prepared"} and self.setting.winners == "listed"
@@ -272,6 +282,8 @@ class Scene(Watched):
     @property
     def _sets_directory(self) -> str:
         temporary = self.context.temporary
+        if self.setting.by_tasks:
+            return temporary.claims_directory
         return temporary.manifests_directory if self.setting.renames else self.context.layout.sets_directory
 
     def _irreversible(self) -> bool:

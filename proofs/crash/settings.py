@@ -12,7 +12,7 @@ from magicfs.protocol.conflict import CONFLICTS, Conflict
 from magicfs.protocol.temporary import RENAMING
 from proofs.crash.store_models import KINDS, is_numbered
 
-__all__ = ["SHAPES", "Attempt", "Setting", "Shape", "all_settings", "models_of"]
+__all__ = ["BY_TASKS", "SHAPES", "Attempt", "Setting", "Shape", "all_settings", "models_of", "name_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,14 @@ SHAPES: Final[Mapping[str, Shape]] = {
 
 _LAYOUT: Final = "__magic_job"
 
+BY_TASKS: Final = "file-v2"
+"""The committer under a job object whose tasks publish."""
+
+
+def name_of(committer: str) -> str:
+    """The name of a committer, as jobs have it."""
+    return "file" if committer == BY_TASKS else committer
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -91,7 +99,7 @@ class Setting:
         shape: Name of its shape.
         store: Name of the model of its store.
         names: ``unique``, or ``equal`` to names of old files.
-        committer: Which one.
+        committer: Which one, as the table of promises names it: ``file-v2`` is ``file`` with algorithm 2.
     """
 
     layout: Literal["__magic_job", "__magic"] = "__magic_job"
@@ -104,14 +112,24 @@ class Setting:
     committer: str = "magic"
 
     @property
+    def name(self) -> str:
+        """The name of its committer."""
+        return name_of(self.committer)
+
+    @property
+    def by_tasks(self) -> bool:
+        """Whether its tasks publish, before the job does."""
+        return self.committer == BY_TASKS
+
+    @property
     def staged(self) -> bool:
         """Whether tasks write local files."""
-        return committer_info(self.committer).writes == "local files"
+        return committer_info(self.name).writes == "local files"
 
     @property
     def renames(self) -> bool:
         """Whether tasks write files that the job renames, or copies."""
-        return self.committer in RENAMING
+        return self.name in RENAMING
 
     @property
     def one_step(self) -> bool:
@@ -140,8 +158,10 @@ class Setting:
     @property
     def possible(self) -> bool:
         """Whether such a job can be."""
-        if self.mode not in committer_info(self.committer).conflicts:
+        if self.mode not in committer_info(self.name).conflicts:
             return False
+        if self.by_tasks and (self.mode.startswith("replace") or self.shape == "losers"):
+            return False  # the first attempt that commits is the task's
         if self.renames and (self.layout, self.tracking) != (_LAYOUT, "store"):
             return False  # it has one layout, and one place
         if self.tracking in (("memory", "small") if self.staged else ("cluster",)):
@@ -179,7 +199,7 @@ def models_of(committer: str, kind: str) -> tuple[str, ...]:
     """The models on which jobs of a committer are cut. No S3 renames: what renames is cut on files of a
     machine there, and what can copy on both.
     """
-    if kind != "s3" or committer not in RENAMING:
+    if kind != "s3" or name_of(committer) not in RENAMING:
         return KINDS[kind]
     return KINDS["local"] if committer == "manifest" else (*KINDS["s3"], *KINDS["local"])
 

@@ -70,14 +70,16 @@ def context_of(setting: Setting, job: JobId) -> JobContext:
         small_files=SMALL if setting.tracking == "small" else None,
         etag_format=DEFAULT_ETAG_FORMAT,
         options=_options(setting),
-        committer=setting.committer,
+        committer=setting.name,
         part_size=_PART_SIZE,
     )
 
 
 def _options(setting: Setting) -> CommitterOptions:
     if setting.renames:
-        return ManifestOptions() if setting.committer == "manifest" else FileOptions()
+        if setting.committer == "manifest":
+            return ManifestOptions()
+        return FileOptions(algorithm=2 if setting.by_tasks else 1)
     if not setting.staged:
         return NoOptions()
     return StagingOptions(

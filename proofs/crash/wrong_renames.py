@@ -16,6 +16,9 @@ _REPLACE: Final = Setting(committer="manifest", store="local", mode="replace", s
 _LOSERS: Final = Setting(committer="manifest", store="local", shape="losers")
 _FILE: Final = Setting(committer="file", store="local", mode="replace", shape="three")
 _COPIES: Final = Setting(committer="file", shape="three")
+_TASKS: Final = Setting(committer="file-v2", store="local")
+_TASKS_COPY: Final = Setting(committer="file-v2", shape="three")
+_LISTED: Final = Setting(committer="file-v2", store="local", shape="three", winners="listed")
 
 RENAME_MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
@@ -58,6 +61,22 @@ RENAME_MUTANTS: Final[tuple[Mutant, ...]] = (
         'renames = cast("Iterator[Rename]", steps())',
         'renames = cast("Iterator[Rename]", iter([*steps()][1:]))',
         (_REPLACE, _FILE),
+    ),
+    Mutant(
+        "a task publishes before it has claimed",
+        "a",
+        "magicfs.committers.file.algorithm2",
+        "claim = await self._manifests.claim(new)",
+        "await self._publish(new); claim = await self._manifests.claim(new)",
+        (_TASKS, _TASKS_COPY),
+    ),
+    Mutant(
+        "what a dead task has left is not moved",
+        "b",
+        "magicfs.transaction.visible",
+        'renames = cast("Iterator[Rename]", steps())',
+        'renames = cast("Iterator[Rename]", iter([] if looks_first else [*steps()]))',
+        (_LISTED,),
     ),
 )
 """As ``wrong_lines.MUTANTS``."""

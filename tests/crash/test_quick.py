@@ -17,12 +17,13 @@ from proofs.crash.grid import PLANS
 from proofs.crash.main import COMMITTERS, main, mutants_of, units
 from proofs.crash.mutants import ALL_MUTANTS
 from proofs.crash.patching import changed_functions, patched
-from proofs.crash.settings import Setting, all_settings
+from proofs.crash.settings import BY_TASKS, Setting, all_settings
 from proofs.crash.simulation import Simulation
 from proofs.crash.wrong_bundles import BUNDLE_MUTANTS
 from proofs.crash.wrong_company import COMPANY_MUTANTS
 from proofs.crash.wrong_lines import MUTANTS, Mutant
 from proofs.crash.wrong_places import FAR_MUTANTS
+from proofs.crash.wrong_renames import RENAME_MUTANTS
 from proofs.guarantees.main import declared
 from proofs.sides.table import SIDES
 from proofs.sides.wrong_sides import SIDE_MUTANTS
@@ -94,7 +95,8 @@ def test_everything_quickly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 def test_some_committers_are_asked_for() -> None:
     assert mutants_of(["magic"]) == [*MUTANTS, *FAR_MUTANTS, *COMPANY_MUTANTS, *BUNDLE_MUTANTS]
-    assert mutants_of(["file-v2"]) == []
+    assert all(one in RENAME_MUTANTS for one in mutants_of(["file-v2"]))
+    assert len(mutants_of(["file-v2"])) == 2
     some = units(["direct"], quick=True, targets=Targets(0, 0, 0, 0), first=0)
     assert {(kind, what[0]) for kind, what in some} == {("classic", "direct")}
     with pytest.raises(SystemExit):
@@ -111,6 +113,7 @@ def test_every_value_of_every_dimension_is_cut_quickly() -> None:
                 step,
                 name,
             )
+    assert {one.mode for one in all_settings(BY_TASKS)} == {"fail", "append"}
     for committer in ("directory", "partitioned"):
         every = list(all_settings(committer))
         for name in ("layout", "tracking", "winners", "mode", "shape", "store", "names"):
@@ -118,7 +121,7 @@ def test_every_value_of_every_dimension_is_cut_quickly() -> None:
 
 
 def test_settings_are_read_back() -> None:
-    for setting in (one for committer in DRIVEN for one in all_settings(committer)):
+    for setting in (one for committer in (*DRIVEN, BY_TASKS) for one in all_settings(committer)):
         assert Setting.of(setting.text) == setting
     with pytest.raises(ValueError, match="should read like"):
         Setting.of("a,b")
@@ -131,6 +134,7 @@ def test_settings_are_read_back() -> None:
         Setting(mode="replace"),
         Setting(mode="replace", committer="directory"),
         Setting(tracking="cluster", committer="partitioned", shape="losers"),
+        Setting(committer="file-v2", store="local"),
     ],
     ids=lambda setting: setting.text,
 )
