@@ -10,18 +10,22 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from benchmarks.figures import Figure, Sample
 from benchmarks.place import Place
 from benchmarks.session import Session, SideTimes
 from magicfs.testing import environments
 
-__all__ = ["WARM_UP", "Absent", "Measured", "Side", "Turn", "crew", "take_turns"]
+__all__ = ["LONG_S", "WARM_UP", "Absent", "Measured", "Side", "Turn", "crew", "sized", "take_turns"]
 
 WARM_UP = "warm-up"
 """With this begins the key of a turn whose figures are discarded."""
 
+LONG_S: Final = 30.0
+"""What a round takes at least of a group whose discarded one is smaller."""
+
+_Result = TypeVar("_Result")
 _ROOT = Path(__file__).parents[1]
 _OWN_ENVIRONMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "awswrangler": ("awswrangler>=3.17",),
@@ -116,6 +120,16 @@ def _python(name: str) -> str:
     if name not in _OWN_ENVIRONMENTS:
         return sys.executable
     return str(environments.ensure(name, _OWN_ENVIRONMENTS[name]) / "bin" / "python")
+
+
+def sized(work: Callable[..., _Result], **sizes: int) -> Callable[[str], _Result]:
+    """A turn of these sizes, or what tidies up after it; of the discarded round each is a tenth."""
+
+    def turn(where: str) -> _Result:
+        divided = 10 if where.startswith(WARM_UP) else 1
+        return work(where=where, **{name: max(1, size // divided) for name, size in sizes.items()})
+
+    return turn
 
 
 @dataclass(slots=True)

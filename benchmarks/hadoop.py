@@ -63,7 +63,7 @@ class Results:
         """The rows of the table, and what they are made of: of several sizes or writers the worst counts."""
         found: dict[str, Figure] = {}
         for row, phase in _DIRECT if self.directly else ():
-            for tracking in ("store", "memory"):
+            for tracking in hadoop_directly.OURS:
                 each = {
                     f"hadoop_{row}_{tracking}_{files}": turns.ratio(f"ours-{tracking}", "hadoop-store", phase)
                     for files, turns in self.directly.items()

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 from uuid import uuid4
 
 import magicfs
@@ -23,12 +23,18 @@ from benchmarks.hadoop_turns import Seconds, Side, Turns, check_and_clear, proce
 from magicfs.demo.java import require_java
 from magicfs.testing.servers import Server
 
-__all__ = ["Peer", "measure", "s3a_options"]
+__all__ = ["OURS", "Peer", "measure", "s3a_options"]
 
 _THREADS: Final = 8
 _BYTES: Final = 1000
 _IN_MEMORY: Final = "fs.s3a.committer.magic.track.commits.in.memory.enabled"
 _WRITING: Final = ("write", "task_commits", "job_commit")
+OURS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "store": {"tracking": "store"},
+    "memory": {"tracking": "memory"},
+    "bundles": {"tracking": "memory", "small_files": 4096},
+}
+"""How tasks of ours remember files, by the names of sides; those of ``bundles`` are put at job commit."""
 
 
 def s3a_options(server: Server, directory: Path) -> dict[str, str]:
@@ -117,9 +123,7 @@ class Peer:
         self._log.close()
 
 
-def _ours(
-    server: Server, url: str, files: int, *, tasks: int, tracking: Literal["store", "memory"]
-) -> dict[str, Seconds]:
+def _ours(server: Server, url: str, files: int, *, tasks: int, told: Mapping[str, Any]) -> dict[str, Seconds]:
     """One job of ours; returns what its phases took."""
     laps: dict[str, Seconds] = {}
 
@@ -141,7 +145,7 @@ def _ours(
 
     with ThreadPoolExecutor(_THREADS) as threads:
         with lap("setup"):
-            job = magicfs.Job(url, conflict="append", tracking=tracking, storage_options=options).setup()
+            job = magicfs.Job(url, conflict="append", storage_options=options, **told).setup()
         with lap("write"):
             written = list(threads.map(write, range(tasks)))
         with lap("task_commits"):
@@ -184,9 +188,9 @@ def measure(
             made: dict[str, Side] = {}
             for name, peer in peers.items():
                 made[name] = partial(_turn, server, bucket, "s3a", files, partial(peer.job, tasks=tasks))
-            for tracking in ("store", "memory"):
-                ours = partial(_ours, server, tasks=tasks, tracking=tracking)
-                made[f"ours-{tracking}"] = partial(_turn, server, bucket, "s3", files, ours)
+            for name, told in OURS.items():
+                ours = partial(_ours, server, tasks=tasks, told=told)
+                made[f"ours-{name}"] = partial(_turn, server, bucket, "s3", files, ours)
             return made
 
         for name, once in sides(warm_up).items():

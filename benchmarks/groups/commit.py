@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from benchmarks.crew import crew, take_turns
+from benchmarks.crew import LONG_S, crew, sized, take_turns
 from benchmarks.figures import Figure, ratio_of
 from benchmarks.groups.bucket import on_stub
 from benchmarks.session import Session
@@ -27,11 +27,12 @@ def measure(session: Session) -> Mapping[str, Figure]:
         measured = take_turns(
             session,
             {
-                "magicfs": partial(sides["magicfs"].do, "commit", files=files, tasks=_TASKS),
-                "aiobotocore": partial(sides["aiobotocore"].do, "complete", files=files),
-                "boto3": partial(sides["boto3"].do, "complete", files=files),
+                "magicfs": sized(partial(sides["magicfs"].do, "commit"), files=files, tasks=_TASKS),
+                "aiobotocore": sized(partial(sides["aiobotocore"].do, "complete"), files=files),
+                "boto3": sized(partial(sides["boto3"].do, "complete"), files=files),
             },
             after=bucket.clear,
+            round_s=LONG_S,
         )
     ours = measured.wall_s("magicfs", "commit")
     figures = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import data
-from benchmarks.crew import Side, Turn, crew, take_turns
+from benchmarks.crew import LONG_S, Side, Turn, crew, take_turns
 from benchmarks.figures import Figure, ratio_of
 from benchmarks.groups.bucket import on_seaweedfs
 from benchmarks.session import Session
@@ -35,7 +35,7 @@ def measure(session: Session) -> Mapping[str, Figure]:
         with crew(session, _SIDES, bucket.place, frozenset({"duckdb"})) as sides:
             for shape in _SHAPES:
                 turns = _turns(sides, shape, str(table))
-                written = take_turns(session, turns, partial(bucket.take_rows, rows=count))
+                written = take_turns(session, turns, partial(bucket.take_rows, rows=count), round_s=LONG_S)
                 for engine in _ENGINES:
                     if f"{shape}-{engine}-own" not in written.turns:
                         continue

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
-from benchmarks.crew import crew, take_turns
+from benchmarks.crew import LONG_S, crew, sized, take_turns
 from benchmarks.figures import Figure
 from benchmarks.groups.bucket import on_stub
 from benchmarks.session import Session
@@ -20,19 +19,25 @@ _SIZE = 1000
 def measure(session: Session) -> Mapping[str, Figure]:
     """Files divided by seconds of the client's processor time; job, task and their ends included."""
     files = session.size(5000, 200)
-    given: dict[str, Any] = {"files": files, "size": _SIZE}
     with on_stub(session) as bucket, crew(session, _SIDES, bucket.place) as sides:
         ours = sides["magicfs"]
         measured = take_turns(
             session,
             {
-                "magicfs": partial(ours.do, "pipe", tracking="bundles", **given),
-                "magicfs, uploads": partial(ours.do, "pipe", tracking="memory", **given),
-                "magicfs, in store": partial(ours.do, "pipe", tracking="store", **given),
-                "magicfs, open": partial(ours.do, "open_files", tracking="bundles", **given),
-                "s3fs": partial(sides["s3fs"].do, "pipe", **given),
+                "magicfs": sized(partial(ours.do, "pipe", tracking="bundles", size=_SIZE), files=files),
+                "magicfs, uploads": sized(
+                    partial(ours.do, "pipe", tracking="memory", size=_SIZE), files=files
+                ),
+                "magicfs, in store": sized(
+                    partial(ours.do, "pipe", tracking="store", size=_SIZE), files=files
+                ),
+                "magicfs, open": sized(
+                    partial(ours.do, "open_files", tracking="bundles", size=_SIZE), files=files
+                ),
+                "s3fs": sized(partial(sides["s3fs"].do, "pipe", size=_SIZE), files=files),
             },
             after=bucket.clear,
+            round_s=LONG_S,
         )
     names = {
         "magicfs": "files_per_core_s",

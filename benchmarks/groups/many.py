@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
-from benchmarks.crew import crew, take_turns
+from benchmarks.crew import LONG_S, crew, sized, take_turns
 from benchmarks.figures import Figure, ratio_of
 from benchmarks.groups.bucket import on_seaweedfs
 from benchmarks.session import Session
@@ -26,16 +25,24 @@ _SIZE = 100_000
 
 def measure(session: Session) -> Mapping[str, Figure]:
     """Ratios of time."""
-    given: dict[str, Any] = {"files": session.size(2000, 100), "size": _SIZE}
+    files = session.size(2000, 100)
     with on_seaweedfs(session) as bucket, crew(session, _SIDES, bucket.place, _OPTIONAL) as sides:
         ours = sides.pop("magicfs")
         turns = {
-            "memory": partial(ours.do, "pipe", tracking="bundles", **given),
-            "uploads": partial(ours.do, "pipe", tracking="memory", **given),
-            "store": partial(ours.do, "pipe", tracking="store", **given),
+            "memory": sized(partial(ours.do, "pipe", tracking="bundles", size=_SIZE), files=files),
+            "uploads": sized(partial(ours.do, "pipe", tracking="memory", size=_SIZE), files=files),
+            "store": sized(partial(ours.do, "pipe", tracking="store", size=_SIZE), files=files),
         }
-        turns |= {name: partial(side.do, "pipe", **given) for name, side in sides.items()}
-        measured = take_turns(session, turns, partial(bucket.take, **given), optional=_OPTIONAL)
+        turns |= {
+            name: sized(partial(side.do, "pipe", size=_SIZE), files=files) for name, side in sides.items()
+        }
+        measured = take_turns(
+            session,
+            turns,
+            sized(partial(bucket.take, size=_SIZE), files=files),
+            optional=_OPTIONAL,
+            round_s=LONG_S,
+        )
     s3fs = measured.wall_s("s3fs")
     figures = {
         f"many_{name}": ratio_of(measured.wall_s(name), s3fs) for name in measured.turns if name != "s3fs"

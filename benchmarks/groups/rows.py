@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import data
-from benchmarks.crew import Side, crew, take_turns
+from benchmarks.crew import LONG_S, WARM_UP, Side, Turn, crew, take_turns
 from benchmarks.figures import Figure, ratio_of
 from benchmarks.groups.bucket import Bucket, on_seaweedfs
 from benchmarks.session import Session
@@ -31,11 +31,19 @@ def measure(session: Session) -> Mapping[str, Figure]:
     """Ratios of time: of writing against every side, of reading what magicfs has written."""
     count = session.size(6_000_000, 200_000)
     with tempfile.TemporaryDirectory() as directory, on_seaweedfs(session) as bucket:
-        table = Path(directory) / "rows.arrow"
+        table, few = Path(directory) / "rows.arrow", Path(directory) / "few.arrow"
         data.save_rows(table, count)
+        data.save_rows(few, count // 10)
+
+        def turn(side: Side, where: str) -> Turn:
+            return side.do("write_rows", where, table=str(few if where.startswith(WARM_UP) else table))
+
+        def take(where: str) -> None:
+            bucket.take_rows(where, rows=count // 10 if where.startswith(WARM_UP) else count)
+
         with crew(session, _SIDES, bucket.place, _OPTIONAL) as sides:
-            turns = {name: partial(side.do, "write_rows", table=str(table)) for name, side in sides.items()}
-            written = take_turns(session, turns, partial(bucket.take_rows, rows=count), optional=_OPTIONAL)
+            turns = {name: partial(turn, side) for name, side in sides.items()}
+            written = take_turns(session, turns, take, optional=_OPTIONAL, round_s=LONG_S)
             figures = _read(session, bucket, sides, str(table), count)
     ours = written.wall_s("magicfs", "write")
     for name in written.turns:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
-from benchmarks.crew import crew, take_turns
+from benchmarks.crew import LONG_S, crew, sized, take_turns
 from benchmarks.figures import Figure, ratio_of
 from benchmarks.groups.bucket import on_seaweedfs
 from benchmarks.session import Session
@@ -23,22 +22,23 @@ _SIZE = 1000
 
 def measure(session: Session) -> Mapping[str, Figure]:
     """Ratios of processor time, and of time."""
-    given: dict[str, Any] = {"files": session.size(2000, 100), "size": _SIZE}
+    files = session.size(2000, 100)
     with on_seaweedfs(session) as bucket, crew(session, _SIDES, bucket.place) as sides:
         ours = sides["magicfs"]
         measured = take_turns(
             session,
             {
-                "memory": partial(ours.do, "pipe", tracking="bundles", **given),
-                "uploads": partial(ours.do, "pipe", tracking="memory", **given),
-                "store": partial(ours.do, "pipe", tracking="store", **given),
-                "s3fs": partial(sides["s3fs"].do, "pipe", **given),
-                "obstore": partial(sides["obstore"].do, "pipe", **given),
+                "memory": sized(partial(ours.do, "pipe", tracking="bundles", size=_SIZE), files=files),
+                "uploads": sized(partial(ours.do, "pipe", tracking="memory", size=_SIZE), files=files),
+                "store": sized(partial(ours.do, "pipe", tracking="store", size=_SIZE), files=files),
+                "s3fs": sized(partial(sides["s3fs"].do, "pipe", size=_SIZE), files=files),
+                "obstore": sized(partial(sides["obstore"].do, "pipe", size=_SIZE), files=files),
             },
-            after=partial(bucket.take, **given),
+            after=sized(partial(bucket.take, size=_SIZE), files=files),
+            round_s=LONG_S,
         )
     figures = {
-        f"small_{name}_ms": Figure.of([1000 * one / given["files"] for one in measured.cpu_s(name)])
+        f"small_{name}_ms": Figure.of([1000 * one / files for one in measured.cpu_s(name)])
         for name in measured.turns
     }
     for side in ("memory", "uploads", "store", "obstore"):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
-from functools import partial
 
+from benchmarks.crew import LONG_S, sized
 from benchmarks.data import BLOCK
 from benchmarks.figures import Figure
 from benchmarks.groups.bucket import on_seaweedfs
@@ -19,8 +19,12 @@ def measure(session: Session) -> Mapping[str, Figure]:
     """Rates."""
     mebibytes = session.size(512, 64)
     with on_seaweedfs(session) as bucket:
-        after = partial(bucket.take, files=1, size=mebibytes * len(BLOCK))
-        measured = streamed(session, bucket, mebibytes, after)
+
+        def take(where: str, mebibytes: int) -> None:
+            bucket.take(where, files=1, size=mebibytes * len(BLOCK))
+
+        after = sized(take, mebibytes=mebibytes)
+        measured = streamed(session, bucket, mebibytes, after, round_s=LONG_S)
     figures = dict(rates(measured, mebibytes, "stream"))
     here = [name for name in PEERS if name in measured.turns]
     best = min(here, key=lambda name: statistics.median(measured.wall_s(name)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from benchmarks.crew import Measured, crew, take_turns
+from benchmarks.crew import Measured, crew, sized, take_turns
 from benchmarks.figures import Figure, ratio_of
 from benchmarks.groups.bucket import Bucket
 from benchmarks.session import Session
@@ -24,11 +24,18 @@ _OPTIONAL = frozenset({"s5cmd"})
 PEERS = tuple(name for name in _SIDES if name != "magicfs")
 
 
-def streamed(session: Session, bucket: Bucket, mebibytes: int, after: Callable[[str], None]) -> Measured:
+def streamed(
+    session: Session,
+    bucket: Bucket,
+    mebibytes: int,
+    after: Callable[[str], None],
+    *,
+    round_s: float,
+) -> Measured:
     """Every side's turns; ``after`` each one is tidied up."""
     with crew(session, _SIDES, bucket.place, _OPTIONAL) as sides:
-        turns = {name: partial(side.do, "stream", mebibytes=mebibytes) for name, side in sides.items()}
-        return take_turns(session, turns, after, optional=_OPTIONAL)
+        turns = {name: sized(partial(side.do, "stream"), mebibytes=mebibytes) for name, side in sides.items()}
+        return take_turns(session, turns, after, optional=_OPTIONAL, round_s=round_s)
 
 
 def rates(measured: Measured, mebibytes: int, name: str) -> Mapping[str, Figure]:

@@ -11,10 +11,12 @@ from benchmarks.session import Session
 
 __all__ = ["measure"]
 
+_ROUND_S = 10.0
+
 
 def measure(session: Session) -> Mapping[str, Figure]:
     """Rates."""
     mebibytes = session.size(1024, 128)
     with on_stub(session) as bucket:
-        measured = streamed(session, bucket, mebibytes, bucket.clear)
+        measured = streamed(session, bucket, mebibytes, bucket.clear, round_s=_ROUND_S)
     return rates(measured, mebibytes, "stub_stream")

@@ -106,7 +106,8 @@ def test_what_a_side_left_is_looked_at_and_deleted(server: Ministack) -> None:
 
 
 def results() -> Results:
-    sides = {"hadoop-store": [4.0], "hadoop-memory": [5.0], "ours-store": [2.0], "ours-memory": [1.0]}
+    sides = {"hadoop-store": [4.0], "hadoop-memory": [5.0]}
+    sides |= {"ours-store": [2.0], "ours-memory": [1.0], "ours-bundles": [0.5]}
     slow = {**sides, "ours-store": [3.0]}
     phases = ("job_commit", "whole")
     writers = {"s3a-magic": [4.0], "s3a-directory": [2.0], "s3a-file": [8.0], "format": [2.0], "write": [1.0]}

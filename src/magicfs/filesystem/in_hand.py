@@ -147,17 +147,17 @@ async def _bundle(store: Store, scope: PlaceName, owner: PathOwner) -> bool:
     number, taken = tracker().leave(scope)
     if not taken:
         return False
-    key, places, offset = bundle_in(owner, number), dict[str, Body](), 0
+    key, offsets, offset = bundle_in(owner, number), dict[str, int](), 0
     try:
         for one, body in taken.items():
-            places[one] = Body(key, offset, hashlib.sha256(body).hexdigest())
+            offsets[one] = offset
             offset += len(body)
         put = await store.put(key, b"".join(taken.values()))
         etag = put.etag or (await store.head(key)).etag
     except BaseException:
         tracker().came_back(scope, taken)
         raise
-    tracker().arrived(scope, places, key, etag)
+    tracker().arrived(scope, offsets, key, etag)
     return True
 
 

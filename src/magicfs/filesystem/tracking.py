@@ -199,19 +199,19 @@ class Tracker:
             found.bundles_begun += bool(taken)
             return found.bundles_begun, taken
 
-    def arrived(self, scope: PlaceName, places: Mapping[str, Body], key: str, etag: str) -> None:
-        """Bodies are in a bundle now, each at its place there."""
+    def arrived(self, scope: PlaceName, offsets: Mapping[str, int], key: str, etag: str) -> None:
+        """Bodies are in a bundle now, each at its offset there."""
         with self._lock:
             found = self._scopes.get(scope)
             if found is None:
                 return
             found.bundles[key] = etag
             for path, pending in found.finished.items():
-                if (place := places.get(identity_of(pending))) is not None:
-                    found.finished[path] = replace(pending, body=place)
-            for one in places:
+                if pending.body is not None and (offset := offsets.get(identity_of(pending))) is not None:
+                    found.finished[path] = replace(pending, body=Body(key, offset, pending.body.sha256))
+            for one in offsets:
                 found.bodies.pop(one, None)
-            found.leaving -= places.keys()
+            found.leaving -= offsets.keys()
 
     def came_back(self, scope: PlaceName, taken: Collection[str]) -> None:
         """Bodies did not come into a bundle, and are in hand again."""

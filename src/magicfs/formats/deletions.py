@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from magicfs.formats.document import parse, render
-from magicfs.formats.fields import Fields, check_format
+from magicfs.formats.fields import LONG_MAX, Fields, check_format
 from magicfs.formats.limits import DELETIONS_SIZE_LIMIT, within
 
 __all__ = ["CHUNK_LENGTH", "DELETIONS_FORMAT", "DELETIONS_SIZE_LIMIT", "OldObject", "read", "write"]
@@ -15,6 +15,7 @@ __all__ = ["CHUNK_LENGTH", "DELETIONS_FORMAT", "DELETIONS_SIZE_LIMIT", "OldObjec
 DELETIONS_FORMAT: Final = "magicfs.deletions/1"
 CHUNK_LENGTH: Final = 1000
 """Most objects of one chunk: as many as one bulk delete takes."""
+_MEMBERS: Final = frozenset({"key", "etag", "size"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,25 @@ def read(path: str, raw: bytes) -> tuple[OldObject, ...]:
     """Read one chunk."""
     fields = Fields(path, parse(path, raw, size_limit=DELETIONS_SIZE_LIMIT))
     check_format(fields, DELETIONS_FORMAT)
+    if _all_plain(fields.elements("objects")):
+        return tuple([OldObject(**one) for one in fields.elements("objects")])
     return tuple(
         OldObject(
             one.required_text("key"), one.required_text("etag"), one.required_integer("size", minimum=0)
         )
         for one in fields.objects("objects")
+    )
+
+
+def _all_plain(objects: Sequence[Any]) -> bool:
+    """Whether all are as ``write`` makes them, so that each need not be asked member by member."""
+    return all(
+        type(one) is dict
+        and one.keys() == _MEMBERS
+        and type(one["key"]) is type(one["etag"]) is str
+        and type(one["size"]) is int
+        and one["key"]
+        and one["etag"]
+        and 0 <= one["size"] <= LONG_MAX
+        for one in objects
     )

@@ -96,6 +96,8 @@ def is_replaced(key: str, directory: str) -> bool:
     if not paths.is_under(key, directory):
         return False
     relative = paths.relative_to(key, directory)
+    if not relative.startswith((".", "_")) and "/." not in relative and "/_" not in relative:
+        return not key.endswith("/")  # nothing is hidden, as of most keys
     *parents, last = relative.split("/")
     if is_reserved(relative):
         return False

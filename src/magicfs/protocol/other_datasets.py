@@ -56,14 +56,15 @@ def other_of(key: str, destination: str) -> Other | None:
 
     The first sign on the way down counts. The destination's own manifests and its jobs' work are no others.
     """
-    if not paths.is_under(key, destination):
+    prefix = paths.prefix_of(destination)
+    if not key.startswith(prefix) or len(key) == len(prefix):
         return None
-    relative = paths.relative_to(key, destination)
+    relative = key[len(prefix) :]
     if _SIGN.search(relative) is None:
         return None
     names = relative.split("/")
     for depth, name in enumerate(names):
-        directory = paths.prefix_of(destination) + "/".join(names[:depth])
+        directory = prefix + "/".join(names[:depth])
         directory = directory.removesuffix("/") if not depth else directory
         is_last, is_below = depth == len(names) - 1, any(names[:depth])
         if name.startswith(MAGIC) and not is_last:

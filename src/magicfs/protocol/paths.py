@@ -150,9 +150,10 @@ def which_holds(key: str, directories: Iterable[str]) -> str | None:
 
 def relative_to(key: str, directory: str) -> str:
     """The key relative to a directory that it lies under; UsageError if it lies elsewhere."""
-    if not is_under(key, directory):
+    prefix = prefix_of(directory)
+    if not key.startswith(prefix) or len(key) == len(prefix):
         raise UsageError(f"{key!r} does not lie under {directory!r}; write below the destination")
-    return key[len(prefix_of(directory)) :]
+    return key[len(prefix) :]
 
 
 def check_length(key: str, what: str, advice: str) -> None:

@@ -105,5 +105,5 @@ class Replacement:
     def _is_in_partitions(self, key: str) -> bool:
         if not self._partitions:
             return False
-        *directories, _ = paths.relative_to(key, self.scope.destination).split("/")
-        return any("/".join(directories[:depth]) in self._partitions for depth in range(len(directories) + 1))
+        directories = paths.parents(paths.relative_to(key, self.scope.destination))
+        return any(one in self._partitions for one in directories) or "" in self._partitions
