@@ -433,6 +433,40 @@ def taken(name: str, raw: bytes, cuts: Any) -> Footer | None:
     return taker.footer()
 
 
+class TestFilesAtTheirPlace:
+    """Of local files only the ends are read, once they are whole."""
+
+    @pytest.mark.parametrize(
+        ("columns", "rows"),
+        [(1, 0), (2, 10), (900, 3), (2, 200_000)],
+        ids=["empty", "small", "long footer", "larger than what is kept"],
+    )
+    def test_tell_the_same_as_their_bytes_do(self, tmp_path: Path, columns: int, rows: int):
+        table = pa.table({f"column {n} ü": range(n, n + rows) for n in range(columns)})
+        raw = io.BytesIO()
+        pq.write_table(table, raw, use_dictionary=False, compression="none")
+        url = (tmp_path / "day=1 %+#").as_uri()
+        with (
+            magicfs.Job(url, footers=True, tracking="memory") as job,
+            job.task(0) as task,
+            task.filesystem.open(f"{task.path}/a.parquet", "wb") as file,
+        ):
+            file.write(raw.getvalue()[:-100])
+            file.write(raw.getvalue()[-100:])
+        [found] = magicfs.footers(url).values()
+        assert found == taken("a.parquet", raw.getvalue(), [])
+        assert found is not None
+        assert found.rows == rows
+
+    def test_what_is_no_parquet_tells_nothing(self, tmp_path: Path):
+        bodies = {"a.parquet": b"", "b.parquet": b"PAR1", "c.parquet": b"PAR1" + b"\xff" * 12 + b"PAR1"}
+        with magicfs.Job(tmp_path.as_uri(), footers=True, tracking="memory") as job, job.task(0) as task:
+            for name, body in bodies.items():
+                with task.filesystem.open(f"{task.path}/{name}", "wb") as file:
+                    file.write(body)
+        assert list(magicfs.footers(tmp_path.as_uri()).values()) == [None] * 3
+
+
 class TestLimits:
     def test_many_columns_lose_the_statistics_of_the_last(self):
         schema = Schema.of([Field((f"column {n}",), "string", 1) for n in range(1000)])

@@ -242,10 +242,10 @@ def test_race_of_processes_for_names_has_one_winner_for_each(tmp_path: Path) -> 
 def test_filesystem_without_hard_links_cannot_write_only_if_absent(
     store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_: Path, target: Path) -> None:
+    def refuse(_: str, target: str) -> None:
         raise PermissionError(errno.EPERM, "Operation not permitted", str(target))
 
-    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    monkeypatch.setattr(os, "link", refuse)
     with pytest.raises(Unsupported, match="hard links"):
         run(store.put("a", b"", mode=PutMode.CREATE))
     assert list(tmp_path.iterdir()) == []
@@ -257,13 +257,13 @@ def test_filesystem_without_hard_links_cannot_write_only_if_absent(
 def test_link_that_a_network_filesystem_repeated_has_succeeded(
     store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = Path.hardlink_to
+    plain = os.link
 
-    def repeated(path: Path, target: Path) -> None:
-        plain(path, target)
-        plain(path, target)
+    def repeated(file: str, target: str) -> None:
+        plain(file, target)
+        plain(file, target)
 
-    monkeypatch.setattr(Path, "hardlink_to", repeated)
+    monkeypatch.setattr(os, "link", repeated)
     run(store.put("a", b"ours", mode=PutMode.CREATE))
     with pytest.raises(ObjectExists):
         run(store.put("a", b"ours", mode=PutMode.CREATE))

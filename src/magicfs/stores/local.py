@@ -22,7 +22,6 @@ there. What differs from an object store:
 
 from __future__ import annotations
 
-import asyncio
 import builtins
 import contextlib
 import errno
@@ -34,7 +33,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 from magicfs.errors import (
     ObjectExists,
@@ -47,7 +46,8 @@ from magicfs.errors import (
 )
 from magicfs.protocol import file_options, paths
 from magicfs.protocol.parts import PartLimits
-from magicfs.stores import local_files, local_parts, local_uploads
+from magicfs.stores import local_files, local_listing, local_parts, local_uploads
+from magicfs.stores.local_calls import calls_below
 from magicfs.stores.local_parts import OpenUpload, WrongPartsError
 from magicfs.stores.local_placed import PlacedFile
 from magicfs.stores.local_tree import LocalTree
@@ -57,11 +57,11 @@ from magicfs.stores.tree_port import Tree
 
 __all__ = ["LocalStore"]
 
-_P = ParamSpec("_P")
+_Ts = TypeVarTuple("_Ts")
 _T = TypeVar("_T")
 
-_PAGE = 1000
-_RENAME = "choose another name"
+_SMALL_BYTES = 2**16  # of a file that is read at once
+_RENAME, _MAKE = "choose another name", "make the directory first"
 _NO_MATCH = "a filesystem cannot replace a file only if it is still a certain one"
 
 
@@ -94,6 +94,7 @@ class LocalStore:
             raise UsageError(f"{bucket!r} is no absolute path of a directory; write file:///directory/name")
         self.bucket = bucket
         self._root = Path(f"{bucket}/")
+        self._calls = calls_below(self._root)
 
     @property
     def identity(self) -> str:
@@ -107,7 +108,7 @@ class LocalStore:
         self, key: str, *, metadata: Mapping[str, str], options: Mapping[str, Any] | None = None
     ) -> str:
         file_options.check(dict(options or {}), self.capabilities.upload_options, self._place(key), self.name)
-        return await self._run("create_upload", key, self._create_upload, key, metadata)
+        return await self._briefly("create_upload", key, self._create_upload, key, metadata)
 
     def _create_upload(self, key: str, metadata: Mapping[str, str]) -> str:
         with self._said_plainly("create_upload", key):
@@ -136,7 +137,7 @@ class LocalStore:
 
     async def put_placed_part(self, key: str, upload_id: str, part: PlacedPart) -> Part:
         assert isinstance(part, PlacedFile)
-        return await self._run("put_part", key, self._put_placed_part, key, upload_id, part)
+        return await self._briefly("put_part", key, self._put_placed_part, key, upload_id, part)
 
     def _put_placed_part(self, key: str, upload_id: str, part: PlacedFile) -> Part:
         part.close()
@@ -229,11 +230,16 @@ class LocalStore:
             return self._write("copy", destination, fill).size
 
     async def get(self, key: str, *, size_max: int | None = None) -> bytes:
-        return await self._run("get", key, self._get, key, size_max)
+        found = await self._briefly("get", key, self._get, key, size_max, _SMALL_BYTES)
+        if found is None:
+            found = await self._run("get", key, self._get, key, size_max, None)
+        return found or b""
 
-    def _get(self, key: str, size_max: int | None) -> bytes:
+    def _get(self, key: str, size_max: int | None, most: int | None) -> bytes | None:
+        """None if that were more than ``most`` bytes."""
         with self._opened("get", key) as file:
-            return local_files.read_from(file, size_max)
+            is_read = most is None or local_files.size_of(file, size_max) <= most
+            return local_files.read_from(file, size_max) if is_read else None
 
     async def get_range(self, key: str, start: int, size: int, *, etag: str) -> bytes:
         return await self._run("get_range", key, self._get_range, key, start, size, etag)
@@ -246,7 +252,7 @@ class LocalStore:
             return local_files.read_from(file, size)
 
     async def head(self, key: str) -> ObjectInfo:
-        return await self._run("head", key, self._head, "head", key)
+        return await self._briefly("head", key, self._head, "head", key)
 
     def _head(self, operation: str, key: str) -> ObjectInfo:
         found = None
@@ -258,32 +264,28 @@ class LocalStore:
         return found
 
     async def checksums(self, key: str, *, etag: str) -> Mapping[str, str]:
-        if (await self._run("checksums", key, self._head, "checksums", key)).etag != etag:
+        if (await self._briefly("checksums", key, self._head, "checksums", key)).etag != etag:
             raise PreconditionFailed("checksums", self._place(key), f"no file of ETag {etag} is there")
         return {}
 
     async def list(self, prefix: str, *, limit: int | None = None) -> AsyncIterator[ObjectInfo]:
         await self._check_bucket("list", prefix)
-        found = local_files.walk(self._root, prefix)
-        left = limit
-        while left is None or left > 0:
-            most = _PAGE if left is None else min(left, _PAGE)
-            page = await self._run("list", prefix, local_files.some_of, found, most)
-            for info in page:
-                yield info
-            if len(page) < most:
-                return
-            left = left and left - most
+        with local_files.translated("list", self._place(prefix)):
+            async for page in local_listing.objects_of(self._calls, self._root, prefix, limit):
+                for info in page:
+                    yield info
 
     async def list_directories(self, prefix: str) -> AsyncIterator[str]:
         await self._check_bucket("list_directories", prefix)
-        found = await self._run("list_directories", prefix, local_files.directories, self._root, prefix)
+        with local_files.translated("list_directories", self._place(prefix)):
+            found = await local_listing.directories_of(self._calls, self._root, prefix)
         for directory in found:
             yield directory
 
     async def delete(self, keys: Sequence[str]) -> None:
         self._check_number("delete", keys)
-        await self._run("delete", keys[0] if keys else "", self._delete, keys)
+        run = self._briefly if len(keys) <= local_listing.FEW else self._run
+        await run("delete", keys[0] if keys else "", self._delete, keys)
 
     def _delete(self, keys: Sequence[str]) -> None:
         errors = []
@@ -361,20 +363,20 @@ class LocalStore:
             local_files.prune(self._root, key)
 
     async def _check_bucket(self, operation: str, key: str) -> None:
-        if not await asyncio.to_thread(self._root.is_dir):
-            problem = f"no directory {self.bucket!r}"
-            raise ObjectNotFound(operation, self._place(key), problem, hint="make the directory first")
+        if not await self._calls.brief(self._root.is_dir):
+            raise ObjectNotFound(operation, self._place(key), f"no directory {self.bucket!r}", hint=_MAKE)
 
     def _check_number(self, operation: str, keys: Sequence[str]) -> None:
         if len(keys) > self.capabilities.bulk_delete_max:
-            problem = f"{len(keys)} keys are too many for one request"
-            raise StoreError(operation, self._place(keys[0]), problem)
+            raise StoreError(operation, self._place(keys[0]), f"{len(keys)} keys are too many for a request")
 
-    async def _run(
-        self, operation: str, key: str, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
-    ) -> _T:
+    async def _run(self, operation: str, key: str, work: Callable[[*_Ts], _T], *args: *_Ts) -> _T:
         with local_files.translated(operation, self._place(key)):
-            return await asyncio.to_thread(work, *args, **kwargs)
+            return await self._calls.long(work, *args)
+
+    async def _briefly(self, operation: str, key: str, work: Callable[[*_Ts], _T], *args: *_Ts) -> _T:
+        with local_files.translated(operation, self._place(key)):
+            return await self._calls.brief(work, *args)
 
     def _missing(self, operation: str, key: str) -> ObjectNotFound:
         return ObjectNotFound(operation, self._place(key), "no such file", hint="check the path")

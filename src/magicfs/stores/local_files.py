@@ -17,7 +17,6 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from io import BufferedReader
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -29,12 +28,12 @@ from magicfs.errors import (
     Unavailable,
     Unsupported,
 )
-from magicfs.protocol import paths
 from magicfs.protocol.magic import MAGIC
 from magicfs.stores.port import Body, ObjectInfo
 
 __all__ = [
     "NOT_EMPTY",
+    "OURS",
     "UPLOADS",
     "children",
     "copy_into",
@@ -46,11 +45,11 @@ __all__ = [
     "opened",
     "prune",
     "read_from",
-    "some_of",
+    "read_small",
+    "size_of",
     "too_fast",
     "translate",
     "translated",
-    "walk",
     "write",
     "write_in",
     "write_into",
@@ -61,8 +60,8 @@ UPLOADS: Final = ".magicfs-uploads"
 
 NOT_EMPTY: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 
-# Temporary files of writers, and the directory of uploads: no objects.
-_OURS = re.compile(r"\.magicfs-(?:[0-9a-f]{16}\.tmp|uploads)")
+OURS: Final = re.compile(r"\.magicfs-(?:[0-9a-f]{16}\.tmp|uploads)")
+"""Temporary files of writers, and the directory of uploads: no objects."""
 # Somebody who deletes directories may be faster; nobody is so for ever.
 _TRIES = 500
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
@@ -131,14 +130,27 @@ def info_of(key: str, found: os.stat_result) -> ObjectInfo:
     return ObjectInfo(key, found.st_size, etag, found.st_mtime)
 
 
-def opened(path: Path) -> BufferedReader:
+def opened(path: str | Path) -> BufferedReader:
     """Open a file to be read. What is no file, such as a directory, raises FileNotFoundError."""
+    return os.fdopen(_opened(path), "rb")
+
+
+def read_small(path: str, size_max: int) -> bytes:
+    """The first bytes of a file, whose size is told right. FileNotFoundError as for ``opened``."""
+    descriptor = _opened(path)
+    try:
+        return os.read(descriptor, min(size_max, os.fstat(descriptor).st_size))
+    finally:
+        os.close(descriptor)
+
+
+def _opened(path: str | Path) -> int:
     # Nobody may ever write into a named pipe: do not wait for it.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise FileNotFoundError(errno.ENOENT, "no file is there, but something else", str(path))
-    return os.fdopen(descriptor, "rb")
+    return descriptor
 
 
 def etag_of(file: BufferedReader) -> str:
@@ -148,9 +160,13 @@ def etag_of(file: BufferedReader) -> str:
 
 def read_from(file: BufferedReader, size_max: int | None) -> bytes:
     """Read a file whole, or its first ``size_max`` bytes; the limit itself takes no memory."""
-    if size_max is None:
-        return file.read()
-    return file.read(min(size_max, os.fstat(file.fileno()).st_size))
+    return file.read() if size_max is None else file.read(size_of(file, size_max))
+
+
+def size_of(file: BufferedReader, size_max: int | None) -> int:
+    """How many bytes ``read_from`` reads of a file, as far as it is known."""
+    size = os.fstat(file.fileno()).st_size
+    return size if size_max is None else min(size_max, size)
 
 
 def write(
@@ -177,7 +193,7 @@ def write(
 
 
 def write_in(
-    path: Path,
+    path: str | Path,
     fill: Callable[[int], object],
     key: str,
     *,
@@ -189,7 +205,8 @@ def write_in(
 
     Without ``lasting`` it may be empty after the machine has stopped.
     """
-    temporary = path.parent / f".magicfs-{secrets.token_hex(8)}.tmp"
+    temporary = f"{os.path.dirname(path)}/.magicfs-{secrets.token_hex(8)}.tmp"
+    is_there = True
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         try:
@@ -206,20 +223,22 @@ def write_in(
         if if_absent:
             link(temporary, path)
         else:
-            temporary.replace(path)
+            os.replace(temporary, path)
+            is_there = False
     finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+        if is_there:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
     return info_of(key, written)
 
 
-def link(temporary: Path, path: Path) -> None:
+def link(temporary: str, path: str | Path) -> None:
     """Give a file a second name, if nothing is there; FileExistsError if another file is."""
     try:
-        path.hardlink_to(temporary)
+        os.link(temporary, path)
     except FileExistsError:
         # A network filesystem repeats a request whose answer was lost, and meets its own work (open(2)).
-        if not os.path.samestat(temporary.lstat(), path.lstat()):
+        if not os.path.samestat(os.lstat(temporary), os.lstat(path)):
             raise
     except OSError as error:
         if error.errno in _NO_LINKS:
@@ -234,6 +253,8 @@ def make_directories(path: Path, root: Path) -> None:
 
     Raises FileNotFoundError if the root is not there, NotADirectoryError for a file in the place of one.
     """
+    if os.path.isdir(path):
+        return None
     if not root.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such directory", str(root))
     for _ in range(_TRIES):
@@ -312,7 +333,7 @@ def children(path: Path, prefix: str) -> list[tuple[str, ObjectInfo | None]]:
         found = []
         with os.scandir(descriptor) as entries:
             for entry in entries:
-                if _OURS.fullmatch(entry.name):
+                if OURS.fullmatch(entry.name):
                     continue
                 with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
                     held = entry.stat(follow_symlinks=False)
@@ -322,59 +343,6 @@ def children(path: Path, prefix: str) -> list[tuple[str, ObjectInfo | None]]:
     finally:
         os.close(descriptor)
     return sorted(found, key=lambda child: os.fsencode(child[0]))
-
-
-def _names(path: Path) -> list[str]:
-    """The names in a directory, those of directories with a slash; symbolic links are none."""
-    with os.scandir(path) as entries:
-        return [
-            f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
-            for entry in entries
-            if not _OURS.fullmatch(entry.name)
-        ]
-
-
-def walk(root: Path, prefix: str) -> Iterator[ObjectInfo]:
-    """Every object whose key begins with a prefix, in order of the bytes of keys.
-
-    What is deleted meanwhile may be left out. OSError if a directory cannot be read.
-    """
-    start, slash, beginning = prefix.rpartition("/")
-    if slash and not paths.can_be_a_file(start):
-        return
-    waiting = [start + slash]
-    while waiting:
-        key = waiting.pop()
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            if key and not key.endswith("/"):
-                if (info := describe(root / key, key)) is not None:
-                    yield info
-                continue
-            below = (key + name for name in _names(root / key) if name.startswith(beginning))
-            waiting += sorted(below, key=os.fsencode, reverse=True)
-            beginning = ""
-
-
-def directories(root: Path, prefix: str) -> list[str]:
-    """Every directory whose path begins with a prefix, and none below it, in order of their bytes.
-
-    Each ends with a slash. OSError if the directory that holds them cannot be read.
-    """
-    start, slash, beginning = prefix.rpartition("/")
-    start += slash
-    if slash and not paths.can_be_a_file(start.removesuffix("/")):
-        return []
-    try:
-        names = _names(root / start)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    found = (start + name for name in names if name.endswith("/") and name.startswith(beginning))
-    return sorted(found, key=os.fsencode)
-
-
-def some_of(items: Iterator[ObjectInfo], most: int) -> list[ObjectInfo]:
-    """The next items, at most so many."""
-    return list(islice(items, most))
 
 
 @contextlib.contextmanager

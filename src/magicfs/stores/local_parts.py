@@ -70,8 +70,8 @@ class OpenUpload:
     root: Path
     key: str
     upload_id: str
-    listed: Path  # where its record lies
-    directory: Path  # where its parts lie: elsewhere if the way to the key goes through a symbolic link
+    listed: str  # where its record lies
+    directory: str  # where its parts lie: elsewhere if the way to the key goes through a symbolic link
     modified_ns: int  # what the time of the file will be
     boot: str = ""  # what ``boot_id`` was when it was opened; empty if nobody knows
 
@@ -92,8 +92,8 @@ class OpenUpload:
         if not is_first:
             for other in self._parts().get(number, ()):
                 if other != part:
-                    (self.directory / other.name).unlink(missing_ok=True)
-        (self.directory / DATA).stat()  # completed or aborted meanwhile
+                    _unlink(self._at(other.name))
+        os.stat(self._at(DATA))  # completed or aborted meanwhile
         return Part(number, part.etag)
 
     def place(self, path: str) -> local_placed.PlacedFile | None:
@@ -103,8 +103,8 @@ class OpenUpload:
         """
         if local_placed.PlacedFile.opened >= local_placed.open_max() or not self._claim(1):
             return None
-        file = self.directory / DATA
-        return local_placed.PlacedFile(os.open(file, os.O_WRONLY | os.O_CLOEXEC), path, file)
+        file = self._at(DATA)
+        return local_placed.PlacedFile(os.open(file, os.O_RDWR | os.O_CLOEXEC), path, Path(file))
 
     def put_placed(self, size: int) -> Part:
         """Keep what was written to ``place``'s file as part 1; FileNotFoundError if the upload is gone."""
@@ -113,8 +113,8 @@ class OpenUpload:
 
     def _keep(self, part: _Kept) -> Part:
         """Acknowledge a part that is in its place."""
-        os.close(os.open(self.directory / part.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-        (self.directory / DATA).stat()  # completed or aborted meanwhile
+        os.close(os.open(self._at(part.name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        os.stat(self._at(DATA))  # completed or aborted meanwhile
         return Part(part.number, part.etag)
 
     def complete(self, path: Path, parts: Sequence[Part], size_min: int, *, if_absent: bool) -> ObjectInfo:
@@ -125,11 +125,12 @@ class OpenUpload:
         """
         chosen = self._chosen(parts, size_min)
         total = sum(part.size for part in chosen)
-        self._check_kept(chosen)
-        if not self._is_whole(chosen, total):
-            with self._locked():
-                self._assemble(self._chosen(parts, size_min), total)
+        stride = self._stride()
         with self._data(os.O_RDWR) as descriptor:
+            self._check_kept(descriptor, chosen, stride or 0)
+            if not self._is_whole(descriptor, chosen, stride, total):
+                with self._locked():
+                    self._assemble(self._chosen(parts, size_min), total)
             self._seal(descriptor)
             whole = local_files.info_of(self.key, os.fstat(descriptor))
         for _ in range(_TRIES):
@@ -137,26 +138,28 @@ class OpenUpload:
             try:
                 self._appear(path, if_absent=if_absent)
             except FileNotFoundError:
-                (self.directory / DATA).stat()  # or the directory of the file was deleted meanwhile
+                os.stat(self._at(DATA))  # or the directory of the file was deleted meanwhile
                 continue
             self.remove()
             return whole
         raise local_files.too_fast(path.parent)
 
     def _appear(self, path: Path, *, if_absent: bool) -> None:
-        data = self.directory / DATA
+        # Afterwards ``data`` may still be there: of two names of one file a rename changes nothing, and a
+        # completion with if_absent may have been cut between the two.
         if if_absent:
-            local_files.link(data, path)
+            local_files.link(self._at(DATA), path)
         else:
-            data.replace(path)
-        # Of two names of one file a rename changes nothing: a completion with if_absent was cut in between.
-        data.unlink(missing_ok=True)
+            os.replace(self._at(DATA), path)
+
+    def _at(self, name: str) -> str:
+        return f"{self.directory}/{name}"
 
     def remove(self) -> None:
         """Remove the upload, whatever is left of it; a second call does nothing."""
         # First what a completion needs, then what a listing shows, so that a cut leaves no half upload.
         for directory in dict.fromkeys((self.directory, self.listed)):
-            (directory / DATA).unlink(missing_ok=True)
+            _unlink(f"{directory}/{DATA}")
         for directory in dict.fromkeys((self.directory, self.listed)):
             remove(directory)
 
@@ -166,18 +169,22 @@ class OpenUpload:
         """Whether nobody has sent this part before."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            os.close(os.open(self.directory / f"{number:05d}.{_CLAIM}", flags, 0o666))
+            os.close(os.open(self._at(f"{number:05d}.{_CLAIM}"), flags, 0o666))
         except FileExistsError:
             return False
         return True
 
     def _write_stride(self, size: int) -> None:
         fill = partial(local_files.write_into, body=b"%d" % size)
-        local_files.write_in(self.directory / _STRIDE, fill, _STRIDE, lasting=False)
+        local_files.write_in(self._at(_STRIDE), fill, _STRIDE, lasting=False)
 
     def _stride(self) -> int | None:
         try:
-            return int((self.directory / _STRIDE).read_bytes())
+            descriptor = os.open(self._at(_STRIDE), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return int(os.read(descriptor, 32))
+            finally:
+                os.close(descriptor)
         except FileNotFoundError:
             return None
         except ValueError as error:
@@ -185,27 +192,25 @@ class OpenUpload:
 
     def _write_beside(self, name: str, body: Body) -> None:
         fill = partial(local_files.write_into, body=body)
-        local_files.write_in(self.directory / name, fill, name)
+        local_files.write_in(self._at(name), fill, name)
 
     @contextlib.contextmanager
     def _data(self, flags: int) -> Iterator[int]:
-        descriptor = os.open(self.directory / DATA, flags | os.O_CLOEXEC)
+        descriptor = os.open(self._at(DATA), flags | os.O_CLOEXEC)
         try:
             yield descriptor
         finally:
             os.close(descriptor)
 
-    def _check_kept(self, chosen: Sequence[_Kept]) -> None:
+    def _check_kept(self, descriptor: int, chosen: Sequence[_Kept], stride: int) -> None:
         """Raise FileNotFoundError if the machine stopped before all of ``data`` was on the disk.
 
         Filesystems extend a file only once the blocks are written (ext4 with data=ordered, XFS, Btrfs): what
         is lost is the end, or a hole.
         """
-        stride = self._stride() or 0
         wanted = max(((one.number - 1) * stride + one.size for one in chosen if one.in_place), default=0)
-        with self._data(os.O_RDONLY) as descriptor:
-            if wanted > os.fstat(descriptor).st_size or self._has_holes(descriptor):
-                raise FileNotFoundError(errno.ENOENT, STOPPED)
+        if wanted > os.fstat(descriptor).st_size or self._has_holes(descriptor):
+            raise FileNotFoundError(errno.ENOENT, STOPPED)
 
     def _has_holes(self, descriptor: int) -> bool:
         if not self.boot or self.boot == boot_id() or not is_of_this_machine(self.boot):
@@ -257,14 +262,13 @@ class OpenUpload:
 
     # -- putting parts together ------------------------------------------------------------------------
 
-    def _is_whole(self, chosen: Sequence[_Kept], total: int) -> bool:
+    def _is_whole(self, descriptor: int, chosen: Sequence[_Kept], stride: int | None, total: int) -> bool:
         """Whether ``data`` consists of exactly these parts already."""
-        stride = self._stride()
         return (
             stride is not None
             and all(part.in_place and part.number == n for n, part in enumerate(chosen, start=1))
             and all(part.size == stride for part in chosen[:-1])
-            and (self.directory / DATA).stat().st_size == total
+            and os.fstat(descriptor).st_size == total
         )
 
     @contextlib.contextmanager
@@ -273,7 +277,7 @@ class OpenUpload:
         import fcntl  # POSIX alone has it
 
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        descriptor = os.open(self.directory / _LOCK, flags, 0o666)
+        descriptor = os.open(self._at(_LOCK), flags, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
@@ -293,10 +297,10 @@ class OpenUpload:
             for others in self._parts().values():
                 for other in others:
                     if other.in_place and other not in chosen:
-                        (self.directory / other.name).unlink(missing_ok=True)
+                        _unlink(self._at(other.name))
             for part, start in placed:
                 if not part.in_place:
-                    _copy_at(self.directory / part.name, descriptor, start)
+                    _copy_at(Path(self._at(part.name)), descriptor, start)
             os.ftruncate(descriptor, total)
             self._seal(descriptor)
 
@@ -307,8 +311,8 @@ class OpenUpload:
         moved = _Kept(part.number, part.size, part.token, in_place=False)
         start = (part.number - 1) * stride
         fill = partial(_copy_between, descriptor, start, part.size)
-        local_files.write_in(self.directory / moved.name, fill, moved.name)
-        (self.directory / part.name).unlink(missing_ok=True)
+        local_files.write_in(self._at(moved.name), fill, moved.name)
+        _unlink(self._at(part.name))
         return moved
 
 
@@ -335,13 +339,13 @@ def _machine() -> str:
     return hashlib.sha256(named.encode()).hexdigest()[:8]
 
 
-def remove(directory: Path) -> None:
+def remove(directory: str) -> None:
     """Remove a directory of files, and the one that holds it if nothing else is in it."""
     for _ in range(_TRIES):
         try:
-            for path in directory.iterdir():
-                path.unlink(missing_ok=True)
-            directory.rmdir()
+            for name in os.listdir(directory):
+                _unlink(f"{directory}/{name}")
+            os.rmdir(directory)
         except (FileNotFoundError, NotADirectoryError):
             break
         except OSError as error:
@@ -350,7 +354,12 @@ def remove(directory: Path) -> None:
         else:
             break
     with contextlib.suppress(OSError):
-        directory.parent.rmdir()
+        os.rmdir(os.path.dirname(directory))
+
+
+def _unlink(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 def _copy_between(source: int, start: int, size: int, descriptor: int) -> None:

@@ -64,6 +64,11 @@ class PlacedFile:
         with local_files.translated("put_part", self._path):
             os.close(os.dup(self._descriptor))
 
+    def read(self, start: int, size: int) -> bytes:
+        """Bytes of it, once it is closed; fewer at its end."""
+        with local_files.translated("put_part", self._path):
+            return os.pread(self._descriptor, size, start)
+
     def reader(self) -> Callable[[], bytes]:
         """What reads all of it back, until its upload ends."""
         return self._file.read_bytes

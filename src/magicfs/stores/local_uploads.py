@@ -20,7 +20,6 @@ import secrets
 import stat
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,33 +62,33 @@ def _places(root: Path, names: Sequence[str]) -> tuple[int, int]:
     """
     if not root.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such directory", str(root))
-    depth, links, path = 0, list[int](), root
+    depth, links, path = 0, list[int](), str(root).rstrip("/")
     for name in names[:-1]:
-        path = path / name
+        path = f"{path}/{name}"
         try:
-            found = path.lstat()
+            found = os.lstat(path)
         except FileNotFoundError:
             break
         if stat.S_ISLNK(found.st_mode):
             links.append(depth)
         elif not stat.S_ISDIR(found.st_mode):
-            raise NotADirectoryError(errno.ENOTDIR, "a file is in the place of a directory", str(path))
+            raise NotADirectoryError(errno.ENOTDIR, "a file is in the place of a directory", path)
         depth += 1
+    directory = "/".join((str(root).rstrip("/"), *names[:depth]))
     for name in names[depth:]:  # whether it is too long
         with contextlib.suppress(FileNotFoundError):
-            root.joinpath(*names[:depth], name).lstat()
+            os.lstat(f"{directory}/{name}")
     above = (link for link in links if os.access(root.joinpath(*names[:link]), os.W_OK | os.X_OK))
     return next(above, depth), depth
 
 
 def _open(root: Path, names: Sequence[str], metadata: Mapping[str, str], listed: int, kept: int) -> str:
     token = secrets.token_hex(8)
-    place = root.joinpath(*names[:kept], UPLOADS)
-    new = place / f"{token}{_NEW}"
-    place.mkdir(exist_ok=True)
-    new.mkdir()
+    place = _place(root, names[:kept])
+    new = f"{place}/{token}{_NEW}"
+    _make(place, new)
     try:
-        descriptor = os.open(new / DATA, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(f"{new}/{DATA}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
             now = time.time_ns()
             os.utime(descriptor, ns=(now, now))
@@ -102,32 +101,55 @@ def _open(root: Path, names: Sequence[str], metadata: Mapping[str, str], listed:
         raw = json.dumps(record).encode()
         if listed == kept:
             _write_record(new, raw)
-            new.rename(place / upload_id)
+            os.rename(new, f"{place}/{upload_id}")
             return upload_id
-        new.rename(place / upload_id)
-        new = place / upload_id
-        _list_elsewhere(root.joinpath(*names[:listed], UPLOADS), upload_id, raw)
+        os.rename(new, f"{place}/{upload_id}")
+        new = f"{place}/{upload_id}"
+        _list_elsewhere(_place(root, names[:listed]), upload_id, raw)
     except BaseException:
         with contextlib.suppress(OSError):
-            (new / DATA).unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{new}/{DATA}")
             remove(new)
         raise
     return upload_id
 
 
-def _write_record(directory: Path, record: bytes, *, lasting: bool = False) -> None:
-    """Write a record; without ``lasting`` it may be empty after the machine has stopped, as the parts."""
-    fill = partial(local_files.write_into, body=record)
-    local_files.write_in(directory / _RECORD, fill, _RECORD, lasting=lasting)
+def _place(root: Path, names: Sequence[str]) -> str:
+    return "/".join((str(root).rstrip("/"), *names, UPLOADS))
 
 
-def _list_elsewhere(place: Path, upload_id: str, record: bytes) -> None:
-    new = place / f"{upload_id}{_NEW}"
-    place.mkdir(exist_ok=True)
-    new.mkdir()
+def _make(place: str, new: str) -> None:
+    """Make a directory for an upload, and the one that holds it."""
+    try:
+        os.mkdir(new)
+    except FileNotFoundError:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(place)
+        os.mkdir(new)
+
+
+def _write_record(directory: str, record: bytes, *, lasting: bool = False) -> None:
+    """Write the record into a directory that nobody knows yet.
+
+    Without ``lasting`` it may be empty after the machine has stopped, as the parts.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(f"{directory}/{_RECORD}", flags, 0o666)
+    try:
+        local_files.write_into(descriptor, record)
+        if lasting:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _list_elsewhere(place: str, upload_id: str, record: bytes) -> None:
+    new = f"{place}/{upload_id}{_NEW}"
+    _make(place, new)
     try:
         _write_record(new, record, lasting=True)  # nobody finds the parts without it
-        new.rename(place / upload_id)
+        os.rename(new, f"{place}/{upload_id}")
     except BaseException:
         with contextlib.suppress(OSError):
             remove(new)
@@ -144,7 +166,7 @@ def find(root: Path, key: str, upload_id: str) -> tuple[OpenUpload | None, bool]
     if match is None or not paths.can_be_a_file(key) or not 0 < int(match[2]) <= int(match[1]) <= len(names):
         return None, False
     listed, directory = (
-        root.joinpath(*names[: len(names) - int(below)], UPLOADS, upload_id) for below in (match[1], match[2])
+        f"{_place(root, names[: len(names) - int(below)])}/{upload_id}" for below in (match[1], match[2])
     )
     record = _record_of(listed)
     relative = _key_of(record)
@@ -153,7 +175,7 @@ def find(root: Path, key: str, upload_id: str) -> tuple[OpenUpload | None, bool]
     upload = OpenUpload(root, key, upload_id, listed, directory, int(match[4], 16), known)
     if relative is not None and relative != "/".join(names[len(names) - int(match[1]) :]):
         return None, False
-    return upload, relative is not None and (directory / DATA).exists()
+    return upload, relative is not None and os.path.exists(f"{directory}/{DATA}")
 
 
 def _died_with_the_machine(upload_id: re.Match[str]) -> bool:
@@ -165,11 +187,10 @@ def _died_with_the_machine(upload_id: re.Match[str]) -> bool:
     return int(upload_id[4], 16) / 1e9 < started
 
 
-def _record_of(directory: Path) -> dict[str, Any]:
+def _record_of(directory: str) -> dict[str, Any]:
     """The record of an upload; empty if there is none."""
     try:
-        with local_files.opened(directory / _RECORD) as file:
-            found = json.loads(file.read(_RECORD_BYTES_MAX))
+        found = json.loads(local_files.read_small(f"{directory}/{_RECORD}", _RECORD_BYTES_MAX))
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -214,9 +235,9 @@ def _look(root: Path, directory: str, prefix: str, found: dict[str, UploadInfo])
         return
     for upload_id in names:
         match = _ID.fullmatch(upload_id)
-        record = _record_of(root / directory / UPLOADS / upload_id) if match else {}
+        place = f"{root / directory / UPLOADS}/{upload_id}"
+        record = _record_of(place) if match else {}
         relative = _key_of(record)
-        place = root / directory / UPLOADS / upload_id
         if upload_id.endswith(_NEW) and _is_left(place):
             with contextlib.suppress(OSError):
                 remove(place)
@@ -235,13 +256,13 @@ def _look(root: Path, directory: str, prefix: str, found: dict[str, UploadInfo])
                 upload.remove()
 
 
-def _is_left(place: Path) -> bool:
+def _is_left(place: str) -> bool:
     """Whether a process has died that was opening an upload."""
     with contextlib.suppress(OSError):
-        return time.time() - place.stat().st_mtime > _NEW_LASTS_S
+        return time.time() - os.stat(place).st_mtime > _NEW_LASTS_S
     return False
 
 
-def _is_over(place: Path) -> bool:
+def _is_over(place: str) -> bool:
     """Whether what would become the file is gone, which goes first when an upload ends."""
-    return not (place / DATA).exists()
+    return not os.path.exists(f"{place}/{DATA}")

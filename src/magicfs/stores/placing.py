@@ -20,6 +20,15 @@ class PlacedPart(Protocol):
     def write(self, data: memoryview) -> None:
         """Add bytes at the end; blocks as a file does. StoreError as ``put_part`` raises it."""
 
+    def close(self) -> None:
+        """End it, and wait for what the filesystem has to say; blocks. A second call does the same.
+
+        StoreError as ``put_part`` raises it.
+        """
+
+    def read(self, start: int, size: int) -> bytes:
+        """Bytes of it, once it is closed; fewer at its end. StoreError as ``put_part`` raises it."""
+
     def reader(self) -> Callable[[], bytes]:
         """What reads all of it back once it is put, until its upload ends; then it raises OSError.
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from magicfs.filesystem.upload.copies import make_room
-from magicfs.filesystem.upload.footers import TakesBytes
+from magicfs.filesystem.upload.footers import TakesBytes, take_ends
 from magicfs.filesystem.upload.memory import Share
 from magicfs.stores.placing import PlacedPart
 from magicfs.stores.port import Body, PartBody
@@ -72,7 +72,7 @@ class PlacedBuffer:
         assert self._part is not None
         view = bytes_of(data)
         self._part.write(view)
-        if self._taker is not None and len(view):
+        if self._taker is not None and self._taker.is_slow and len(view):
             self._taker.take(view)
         yield from ()
 
@@ -80,6 +80,14 @@ class PlacedBuffer:
         """All of the file, which is given up here: whoever holds it last closes it."""
         part, self._part = self._part, None
         assert part is not None
+        return part
+
+    def finish(self) -> PlacedPart:
+        """All of the file, which is closed here; blocks. StoreError if it could not be written."""
+        part = self.take()
+        part.close()
+        if self._taker is not None and not self._taker.is_slow:
+            take_ends(self._taker, part.size, part.read)
         return part
 
 
@@ -117,6 +125,10 @@ class Buffer:
         if self._share.memory.is_short:
             make_room()
         return self._share.memory.is_short and filled >= self._sizes.next_part_size_min
+
+    def finish(self) -> io.BytesIO:
+        """The last body."""
+        return self.take()
 
     def take(self) -> io.BytesIO:
         """What has been filled so far, handed over without copying it."""

@@ -6,13 +6,14 @@ import asyncio
 import io
 import re
 from collections import deque
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from magicfs.formats.footer import Footer
-from magicfs.formats.parquet import TAIL_MAX, read_footer
+from magicfs.formats.parquet import END, MAGIC, TAIL_MAX, read_footer
 from magicfs.stores.port import PartBody
 
-__all__ = ["FooterTaker", "TakesBytes", "footer_of", "take", "taker_of"]
+__all__ = ["FooterTaker", "TakesBytes", "footer_of", "take", "take_ends", "taker_of"]
 
 _AT_ONCE: Final = 64 * 1024
 """Bytes from which on a body, or a footer, is looked through in a thread."""
@@ -60,6 +61,17 @@ async def take(taker: TakesBytes, body: PartBody) -> None:
                 await asyncio.to_thread(taker.take, data)
             else:
                 taker.take(data)
+
+
+def take_ends(taker: TakesBytes, size: int, read: Callable[[int, int], bytes]) -> None:
+    """Have a whole file looked at by what is not slow. ``read`` is given a place and a number of bytes."""
+    end = read(max(size - _AT_ONCE, 0), _AT_ONCE)
+    wanted = min(int.from_bytes(end[-END:-4], "little") + END, TAIL_MAX, size)
+    if wanted > len(end):
+        end = read(size - wanted, wanted)
+    if size > len(end):
+        taker.take(memoryview(read(0, len(MAGIC))))
+    taker.take(memoryview(end))
 
 
 async def footer_of(taker: FooterTaker) -> Footer | None:

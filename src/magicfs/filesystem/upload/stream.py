@@ -269,6 +269,11 @@ class Upload:
             )
             self._end()
 
+    async def finish(self, last: PartBody | PlacedPart) -> None:
+        """As ``seal``, then ``record``."""
+        await self.seal(last)
+        await self.record()
+
     async def abort(self) -> None:
         """Discard the upload and whatever was recorded of it. A second call does the same again.
 

@@ -72,8 +72,7 @@ class DelayedFile(WriteOnlyFile):
         if (raised := raised_in_body(self._sink.opened_during)) is not None:
             self.abort_after(raised)
             return
-        if self._seal() and self.autocommit:
-            self.commit()
+        self._seal(record=self.autocommit)
 
     def commit(self) -> None:
         """Record the upload; ``close`` does so by itself outside transactions. A second call does nothing.
@@ -81,13 +80,13 @@ class DelayedFile(WriteOnlyFile):
         Raises UsageError if the file was aborted.
         """
         if self._sink.state == "open":
-            self._seal()
+            self._seal(record=False)
         self._sink.record()
 
-    def _seal(self) -> bool:
-        """Send what is left; False if another thread has done so."""
+    def _seal(self, *, record: bool) -> None:
+        """Send what is left, and record the upload if wanted; nothing if another thread has done so."""
         super().close()  # hands over what is buffered, in a lock of its own
-        return self._sink.seal()
+        self._sink.seal(record=record)
 
     def abort(self) -> None:
         """Discard the upload and what was recorded of it. A second call does nothing.
@@ -135,17 +134,21 @@ class _UploadSink(Sink):
             for body in buffer.add(data):
                 self._run(self._upload.send, body)
 
-    def seal(self) -> bool:
-        """Send the last part and wait for all; False if that was done before, or the file was aborted."""
+    def seal(self, *, record: bool) -> None:
+        """Send the last part and wait for all, then record the upload if that is wanted.
+
+        Does nothing if that was done before, or the file was aborted.
+        """
         with self._lock:
             if self.state != "open":
-                return False
+                return
             buffer, self._buffer = self._buffer, None
             assert buffer is not None
             self.end("closed")
             with self._abort_on_error():
-                self._run(self._upload.seal, buffer.take())
-            return True
+                self._run(self._upload.finish if record else self._upload.seal, buffer.finish())
+            if record:
+                self.end("committed")
 
     def record(self) -> None:
         """Make the sealed upload known. UsageError if it was aborted; a second call does nothing."""
