@@ -54,11 +54,20 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
-    """Give all tests with Spark to one process: each that has any starts a JVM, and warms it up."""
+    """Give all tests with Spark to one process: each that has any starts a JVM, and warms it up.
+
+    Unit tests come last. They are many and short, so that no process waits for the end of another.
+    """
     from xdist.scheduler import LoadScopeScheduling
 
     class SparkTogether(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             return "spark" if nodeid.startswith("tests/spark/") else super()._split_scope(nodeid)
+
+        def schedule(self) -> None:
+            is_first = self.collection is None
+            super().schedule()
+            for scope in [one for one in self.workqueue if is_first and one.startswith("tests/unit/")]:
+                self.workqueue.move_to_end(scope)
 
     return SparkTogether(config, log) if config.getvalue("dist") == "loadscope" else None

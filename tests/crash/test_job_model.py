@@ -115,6 +115,7 @@ def test_the_code_keeps_every_rule(rule: str) -> None:
     assert [one.violation for one in replayed(rule, numbered=True)] == [None, None]
 
 
+@pytest.mark.sample
 @pytest.mark.parametrize(("way", "numbered"), [("manifest", False), ("file", True), ("copies", False)])
 @pytest.mark.parametrize("rule", BY_RENAMES)
 def test_the_code_keeps_every_rule_where_it_renames(rule: str, way: Way, numbered: bool) -> None:

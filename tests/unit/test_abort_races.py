@@ -18,6 +18,8 @@ from magicfs.testing.store_faults import Request
 from magicfs.transaction import record
 from proofs.scenes.job_scene import JobScene
 
+pytestmark = pytest.mark.sample
+
 _JOB = "5f4c2d1e-8a4b-4f0e-9d5a-0c1b2a3d4e5f"
 _EXTRA = "extra +#%"
 _FILES = ({"p=1/a +#%.bin": b"a"}, {"p=2/b.bin": b"b"})

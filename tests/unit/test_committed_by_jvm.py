@@ -25,6 +25,8 @@ from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.job_scene import JobScene
 from proofs.scenes.staged_scene import StagedScene
 
+pytestmark = pytest.mark.sample
+
 FILES = [{"día=1/50% + #1.bin": b"0"}, {"a.bin": b"1", "b.bin": b"2"}]
 BODIES = [b"0", b"1", b"2"]
 THEIRS = "part-00007-c000.bin"

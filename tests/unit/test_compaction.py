@@ -34,7 +34,7 @@ from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
 from proofs.scenes.job_scene import JobScene
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.sample]
 
 NUMBERED = frozenset({"put_if_match"})
 DEST = "sales"

@@ -28,6 +28,8 @@ from magicfs.transaction import prepare
 from magicfs.transaction.context import JobSetup
 from proofs.scenes.job_scene import BUCKET, JobScene
 
+pytestmark = pytest.mark.sample
+
 NEW = {"p=1/a.bin": b"new"}
 MODES = pytest.mark.parametrize("mode", CONFLICTS)
 

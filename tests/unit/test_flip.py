@@ -16,6 +16,8 @@ from magicfs.stores import local_exchange
 from magicfs.stores.interrupt import run_on
 from magicfs.transaction import flip, flip_remains
 
+pytestmark = pytest.mark.sample
+
 REPLACING = ["magic", "directory"]
 NAMES = ["sales", "wäre 50% +#", "p=1", "a.b~old", " x"]
 

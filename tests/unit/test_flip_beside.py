@@ -37,6 +37,8 @@ from magicfs.transaction import driver, flip, flip_checks
 from magicfs.transaction.execute import Executor
 from tests.unit.test_flip import beside, job_of, publish, seen, work, write
 
+pytestmark = pytest.mark.sample
+
 
 @pytest.fixture
 def sales(tmp_path: Path) -> Path:

@@ -29,6 +29,8 @@ from magicfs.manifests.chain import manifest_key
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.job_scene import JobScene
 
+pytestmark = pytest.mark.sample
+
 DEST = "env=prod/día 50% + #1"
 
 

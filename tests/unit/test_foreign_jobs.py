@@ -26,6 +26,8 @@ from magicfs.testing.store_faults import Actor, Crash, Fault, Kind, Request
 from proofs.scenes.hadoop_jobs import HadoopJob
 from proofs.scenes.unfinished import Bucket
 
+pytestmark = pytest.mark.sample
+
 DESTINATION = "día 50% + #1/sales"
 LAYOUTS = ("__magic_job", "__magic")
 Run = Callable[..., tuple[int, str, str]]

@@ -24,6 +24,8 @@ from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
 from proofs.scenes.hadoop_staged_jobs import HadoopStagedJob
 from proofs.scenes.unfinished import Bucket
 
+pytestmark = pytest.mark.sample
+
 DESTINATION = "día 50% + #1/sales"
 Run = Callable[..., tuple[int, str, str]]
 

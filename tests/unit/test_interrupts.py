@@ -39,6 +39,8 @@ from proofs.sides.interrupts import (
     write,
 )
 
+pytestmark = pytest.mark.sample
+
 
 @pytest.fixture
 def world() -> World:

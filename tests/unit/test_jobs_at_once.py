@@ -23,6 +23,8 @@ from magicfs.stores.port import Store
 from magicfs.stores.s3 import S3Store
 from proofs.scenes.job_scene import BUCKET, JobScene
 
+pytestmark = pytest.mark.sample
+
 NAME = "day=1 é/a b%2F+#.txt"
 """Every task of every job writes a file of this name."""
 KINDS: dict[str, dict[str, Any]] = {

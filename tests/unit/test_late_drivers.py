@@ -26,6 +26,8 @@ from magicfs.testing.store_faults import Actor, Crash, Fault, Kind, Request
 from magicfs.transaction import record
 from proofs.scenes.job_scene import BUCKET, JobScene
 
+pytestmark = pytest.mark.sample
+
 SAME = {"k #1.txt": b"same bytes"}
 
 

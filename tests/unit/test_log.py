@@ -605,7 +605,7 @@ class TestRepair:
                 magicfs.repair(place.url, filesystem=place.filesystem)
                 _all_of_it(place, 14 if how != "dies" and traffic.count >= number else 13)
             assert traffic.count < number, "the last is one too many"
-        assert ends == {"repaired", "died", "denied"}
+        assert {"repaired", "died"} <= ends <= {"repaired", "died", "denied"}
 
     def test_adopt_makes_a_pointer_again_that_knows_its_log(self, scene: JobScene):
         for n in range(3):

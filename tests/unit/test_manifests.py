@@ -21,6 +21,8 @@ from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.port import Body, ObjectInfo
 from magicfs.stores.register import Register
 
+pytestmark = pytest.mark.sample
+
 BUCKET = "b"
 DEST = "día 50%/sales"
 MATCH = Conditions()

@@ -15,6 +15,8 @@ from magicfs.formats.pendingset import PendingSet
 from proofs.scenes.hadoop_jobs import HadoopJob
 from proofs.scenes.unfinished import Bucket
 
+pytestmark = pytest.mark.sample
+
 DESTINATION = "día 50% + #1/sales"
 TASK = "task_202601010000_0001_m_000001"
 

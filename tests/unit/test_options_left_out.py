@@ -32,6 +32,8 @@ from proofs.sides.forgotten import (
     option_of_a_job,
 )
 
+pytestmark = pytest.mark.sample
+
 OF_FILESYSTEM: Final[dict[str, Any]] = {
     "fs": None,  # the wrapped filesystem as an instance
     "target_protocol": None,  # or by its name

@@ -17,6 +17,8 @@ from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, PutMode, Update
 from magicfs.stores.register import KEPT, Entry, Register
 
+pytestmark = pytest.mark.sample
+
 BUCKET = "b"
 KEY = "día 50%/_magicfs/current.json"
 MATCH = Conditions()

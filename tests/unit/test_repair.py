@@ -21,6 +21,8 @@ from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
 from proofs.scenes.job_scene import JobScene
 
+pytestmark = pytest.mark.sample
+
 DEST = "env=prod/día 50% + #1"
 
 
