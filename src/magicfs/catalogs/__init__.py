@@ -9,6 +9,7 @@ from magicfs.catalogs.catch_up import CaughtUp, catch_up
 from magicfs.catalogs.delta import Delta
 from magicfs.catalogs.ducklake import DuckLake
 from magicfs.catalogs.glue import Glue
+from magicfs.catalogs.hive import Hive
 from magicfs.catalogs.iceberg import Iceberg
 from magicfs.catalogs.register import RegisterReport, register
 from magicfs.catalogs.symlinks import SymlinkManifest
@@ -18,6 +19,7 @@ __all__ = [
     "Delta",
     "DuckLake",
     "Glue",
+    "Hive",
     "Iceberg",
     "RegisterReport",
     "SymlinkManifest",

@@ -7,13 +7,14 @@ from typing import Any, Final
 
 from magicfs.catalogs.delta import Delta
 from magicfs.catalogs.glue import Glue
+from magicfs.catalogs.hive import Hive
 from magicfs.catalogs.iceberg import Iceberg
 from magicfs.catalogs.port import Catalog
 from magicfs.catalogs.symlinks import SymlinkManifest
 from magicfs.errors import UsageError
 from magicfs.formats.registration import Registration
 
-__all__ = ["catalog_of", "glue_named", "iceberg_named"]
+__all__ = ["catalog_of", "glue_named", "hive_named", "iceberg_named"]
 
 
 def catalog_of(one: Registration) -> Catalog:
@@ -43,9 +44,7 @@ def iceberg_named(table: str, name: str) -> Iceberg:
 
 def glue_named(table: str, *, region: str | None = None, exact: bool = True) -> Glue:
     """A table of Glue, by a client that takes credentials from the environment, and a region if need be."""
-    database, dot, name = table.partition(".")
-    if not (database and dot and name):
-        raise UsageError(f"--table {table!r} names no database of Glue; write it as db.sales")
+    database, name = _database_and_name(table, "Glue")
     try:
         import botocore.session
     except ImportError as error:
@@ -55,6 +54,20 @@ def glue_named(table: str, *, region: str | None = None, exact: bool = True) -> 
     except botocore.exceptions.NoRegionError as error:
         raise UsageError("glue needs a region; set AWS_DEFAULT_REGION") from error
     return Glue(client, database, name, exact=exact)
+
+
+def hive_named(table: str, uri: str | None, *, exact: bool = False) -> Hive:
+    """A table of the metastore of Hive at an address."""
+    if uri is None:
+        raise UsageError("hive needs the address of its metastore: --metastore thrift://host:9083")
+    return Hive(uri, *_database_and_name(table, "Hive"), exact=exact)
+
+
+def _database_and_name(table: str, keeper: str) -> tuple[str, str]:
+    database, dot, name = table.partition(".")
+    if not (database and dot and name):
+        raise UsageError(f"--table {table!r} names no database of {keeper}; write it as db.sales")
+    return database, name
 
 
 def _iceberg(one: Registration) -> Catalog:
@@ -73,6 +86,11 @@ def _glue(one: Registration) -> Catalog:
     return found
 
 
+def _hive(one: Registration) -> Catalog:
+    assert one.options is not None
+    return hive_named(one.table, one.options.get("uri"), exact=one.options.get("exact") == "true")
+
+
 def _check(one: Registration, found: Any) -> None:
     if found != one.options:
         raise UsageError(
@@ -86,4 +104,5 @@ _KINDS: Final[dict[str, Callable[[Registration], Catalog]]] = {
     "symlink": lambda _: SymlinkManifest(),
     "iceberg": _iceberg,
     "glue": _glue,
+    "hive": _hive,
 }

@@ -101,8 +101,8 @@ def register(
 
     Args:
         url: The destination, such as ``s3://bucket/sales``, or the report of a job.
-        catalog: ``magicfs.catalogs.Iceberg``, ``Delta``, ``DuckLake``, ``Glue`` or
-            ``SymlinkManifest``.
+        catalog: ``magicfs.catalogs.Iceberg``, ``Delta``, ``DuckLake``, ``Glue``,
+            ``Hive`` or ``SymlinkManifest``.
         force: Bring the table there even if others have added files to it or removed some. What they did to
             it is undone, as a further version of the table.
         storage_options: Options of the store's fsspec filesystem.

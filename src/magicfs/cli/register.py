@@ -23,18 +23,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "catalog",
         metavar="CATALOG",
-        choices=("delta", "iceberg", "glue", "symlink"),
-        help="delta, a table of Delta Lake at the destination; iceberg; glue; or symlink, lists of files for "
-        "Athena, Trino and Hive",
+        choices=("delta", "iceberg", "glue", "hive", "symlink"),
+        help="delta, a table of Delta Lake at the destination; iceberg; glue; hive; or symlink, lists of "
+        "files for Athena, Trino and Hive",
     )
     parser.add_argument(
-        "--table", metavar="NAME", help="the table of an iceberg or glue catalog, such as db.sales"
+        "--table", metavar="NAME", help="the table of an iceberg, glue or hive catalog, such as db.sales"
     )
     parser.add_argument(
         "--catalog-name",
         metavar="NAME",
         default="default",
         help="which catalog of .pyiceberg.yaml; by default the one called default",
+    )
+    parser.add_argument(
+        "--metastore", metavar="URI", help="of hive: where its metastore is, such as thrift://host:9083"
+    )
+    parser.add_argument(
+        "--exact",
+        action="store_true",
+        help="of hive: let readers go by lists of files, as Trino and Presto can, Hive and Spark cannot",
     )
     parser.add_argument(
         "--force",
@@ -72,16 +80,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _catalog(arguments: argparse.Namespace) -> Catalog:
     from magicfs.catalogs import Delta, SymlinkManifest
-    from magicfs.catalogs.described import glue_named, iceberg_named
+    from magicfs.catalogs.described import glue_named, hive_named, iceberg_named
 
     if arguments.catalog in {"delta", "symlink"}:
         if arguments.table is not None:
             raise UsageError(
-                f"--table is for iceberg and glue; a {arguments.catalog} table is at the destination itself"
+                f"--table is for iceberg, glue and hive; a {arguments.catalog} table is at the destination "
+                "itself"
             )
         return Delta() if arguments.catalog == "delta" else SymlinkManifest()
     if arguments.table is None:
         raise UsageError(f"name the table of the {arguments.catalog} catalog: --table db.sales")
+    if arguments.catalog == "hive":
+        return hive_named(arguments.table, arguments.metastore, exact=arguments.exact)
     if arguments.catalog == "glue":
         return glue_named(arguments.table)
     return iceberg_named(arguments.table, arguments.catalog_name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 from magicfs.formats.document import parse, render, with_unknown
@@ -234,13 +235,13 @@ class LoggedNames:
         fields = Fields(path, parse(path, raw, size_limit=size_limit))
         check_format(fields, LOG_NAMES_FORMAT)
         runs = fields.elements("runs")
-        for place, one in enumerate(runs):
-            # Whoever takes a job from it looks at its id: most of them are read by nobody.
-            if type(one) is not list or len(one) != 2 or not type(one[0]) is type(one[1]) is str:
-                raise fields.error(f"runs[{place}]", "expected a list of a run id and a job id")
+        # Whoever takes a job from it looks at its id: most of them are read by nobody.
+        if not _are_pairs(runs):
+            place = next(place for place, one in enumerate(runs) if not _are_pairs([one]))
+            raise fields.error(f"runs[{place}]", "expected a list of a run id and a job id")
         return cls(
             job_id=fields.required_job_id(),
-            runs=tuple((run, job) for run, job in runs),
+            runs=tuple(map(tuple, runs)),
             jobs=fields.texts("jobs"),
             unknown=fields.rest(),
         )
@@ -325,6 +326,13 @@ def _is_plain_part(members: Mapping[str, Any]) -> bool:
         and texts[2] != ""
         and ids.is_job_id(texts[0])
     )
+
+
+def _are_pairs(runs: list[Any]) -> bool:
+    """Whether all of them are lists of two texts."""
+    if not set(map(type, runs)) <= {list} or not set(map(len, runs)) <= {2}:
+        return False
+    return set(map(type, chain.from_iterable(runs))) <= {str}
 
 
 def _name(fields: Fields) -> str:
