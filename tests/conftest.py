@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import os
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -52,9 +53,25 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+# What of the tests with Spark starts no JVM, or a process of its own.
+WITHOUT_SESSION = tuple(
+    f"tests/spark/test_{name}.py"
+    for name in (
+        *("demo", "java", "partition_writer", "spark_options", "spark_proof"),
+        *("spark_read_alone", "spark_worker", "spark_writer_alone"),
+    )
+)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more process than processors: many tests wait, for a server, a JVM, or a clock."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
-    """Give all tests with Spark to one process: each that has any starts a JVM, and warms it up.
+    """Give all tests of one Spark to one process: each that has any starts a JVM, and warms it up.
 
     Unit tests come last. They are many and short, so that no process waits for the end of another.
     """
@@ -62,7 +79,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
     class SparkTogether(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if nodeid.startswith("tests/spark/") else super()._split_scope(nodeid)
+            has_session = nodeid.startswith("tests/spark/") and not nodeid.startswith(WITHOUT_SESSION)
+            return "spark" if has_session else super()._split_scope(nodeid)
 
         def schedule(self) -> None:
             is_first = self.collection is None
