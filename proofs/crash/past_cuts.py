@@ -11,7 +11,7 @@ from typing import Any, Final, get_args
 from magicfs.protocol.ids import JobId
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.crash.log_cuts import TRIALS, hunt_log, play_log
-from proofs.crash.past_deeds import A_AND_B, DEEDS, C, D, Deed, outcome_of, own_files
+from proofs.crash.past_deeds import A_AND_B, AFTER_ROLLBACK, DEEDS, C, D, Deed, outcome_of, own_files
 from proofs.crash.past_programs import publish
 from proofs.crash.past_scene import PastScene
 from proofs.crash.patching import patched
@@ -20,8 +20,11 @@ from proofs.crash.wrong_log import LOG_MUTANTS
 from proofs.crash.wrong_past import PAST_MUTANTS, Meeting, Other, WrongPast
 
 __all__ = [
+    "MEETINGS_OF_VERSIONS",
     "MODELS",
+    "OF_VERSIONS",
     "PAST_MEETINGS",
+    "VERSIONS",
     "PastTally",
     "beside",
     "cut_past",
@@ -33,6 +36,10 @@ __all__ = [
 
 MODELS: Final = ("full", "local")
 """A store with If-Match, and one without."""
+VERSIONS: Final = "versions"
+"""A bucket that keeps versions."""
+OF_VERSIONS: Final = tuple(one for one in DEEDS if one not in AFTER_ROLLBACK)
+"""What is done there: a rollback leaves copies, and shows nothing again that somebody has promised."""
 _DELETES: Final = "delete_all_matching"
 _WISHES: Final = ("forward", "back", "again")
 _DEEDS: Final[dict[Other, Deed]] = {
@@ -51,6 +58,10 @@ PAST_MEETINGS: Final[tuple[Meeting, ...]] = (
     ),
 )
 """Who meets whom."""
+MEETINGS_OF_VERSIONS: Final[tuple[Meeting, ...]] = tuple(
+    ("rollback", other) for other in ("expire", "append", "replace", "rollback", "compact", "recover")
+)
+"""Who meets whom in a bucket that keeps versions."""
 _HARMLESS: Final = ("compact", "tag", "recover")
 _STARTS: Final = 160  # turns of the loop after which the other one begins, at most
 _OTHER: Final = JobId("0000000e-8a4b-4f0e-9d5a-0c1b2a3d4e5f")
@@ -99,7 +110,9 @@ def past_units(*, quick: bool) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """What is to be tried, in units of work for ``work_past``."""
     for model in MODELS:
         yield from (("past", ("cuts", model, deed, 11 if quick else 1)) for deed in DEEDS)
+    yield from (("past", ("cuts", VERSIONS, deed, 11 if quick else 1)) for deed in OF_VERSIONS)
     yield from (("past", ("beside", *both, 20 if quick else 1000)) for both in PAST_MEETINGS)
+    yield from (("past", ("beside", *both, 20 if quick else 1000, VERSIONS)) for both in MEETINGS_OF_VERSIONS)
     yield from (("past", ("mutant", wrong)) for wrong in PAST_MUTANTS)
     yield from (("past", ("log", trial)) for trial in TRIALS)
     yield from (("past", ("log mutant", wrong)) for wrong in LOG_MUTANTS)
@@ -118,8 +131,8 @@ def work_past(kind: str, *what: Any) -> PastTally:
     if kind == "log mutant":
         (wrong,) = what
         return PastTally(mutants=1, missed=[] if hunt_log(wrong) else [wrong.name])
-    deed, other, seeds = what
-    begun = PastScene.begin("full", deed)
+    deed, other, seeds, *model = what
+    begun = PastScene.begin(model[0] if model else "full", deed)
     found = [one for seed in range(seeds) for one in beside(begun, other, seed)]
     return PastTally(beside=seeds, findings=found)
 
@@ -218,7 +231,7 @@ async def _turns(count: int) -> None:
 
 
 def _ended(scene: PastScene, other: Other, done: list[bool]) -> Iterator[str]:
-    _, shown = scene.view()
+    shown = scene.meant(scene.view()[1])
     first, second = done
     if other in _HARMLESS and not second:
         yield f"{other} was refused"
@@ -265,7 +278,7 @@ def hunt_past(wrong: WrongPast, seeds: int = 400) -> list[str]:
         for deed in wrong.deeds:
             tally = PastTally()
             with sound():
-                whole = PastScene.begin("full", deed)
+                whole = PastScene.begin(wrong.model, deed)
             for _ in cuts(tally, whole, 1, pairs=True):
                 if tally.findings:
                     return tally.findings

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from typing import Final, Literal, get_args
 
 from magicfs.protocol.ids import JobId
@@ -30,6 +32,7 @@ __all__ = [
     "D",
     "Deed",
     "named",
+    "original",
     "outcome_of",
     "own_files",
 ]
@@ -111,3 +114,19 @@ def outcome_of(deed: Deed, job: JobId, old: frozenset[str]) -> frozenset[str]:
 def _elsewhere(files: frozenset[str]) -> frozenset[str]:
     """Those that lie in another partition than the one that is replaced or dropped."""
     return frozenset(name for name in files if not name.startswith(f"{PARTITION}/"))
+
+
+_COPY: Final = re.compile(r"(.*)-([0-9a-f]{16})-copied-[0-9a-f-]{36}\.bin")
+
+
+def original(name: str) -> str:
+    """The file of the past of which a file is a copy, made by a rollback; else the file itself."""
+    found = _COPY.fullmatch(name)
+    if found is None:
+        return name
+    for one in (*A_AND_B, *C, *D):
+        stem = one.removesuffix(".bin")
+        digest = hashlib.sha256(stem[len(found[1]) :].encode()).hexdigest()
+        if stem.startswith(found[1]) and digest[:16] == found[2]:
+            return one
+    return name

@@ -47,6 +47,7 @@ from proofs.crash.past_deeds import (
     D,
     Deed,
     named,
+    original,
     outcome_of,
 )
 from proofs.crash.past_programs import publish, rewrite
@@ -100,6 +101,8 @@ class PastScene:
         """The world before the deed."""
         world = SnapshotWorld(Clock(START))
         scene = cls(model, deed, world, JobId("0000000f-8a4b-4f0e-9d5a-0c1b2a3d4e5f"))
+        if scene.keeps_versions:
+            world.keep_every_version()
         scene.stage(scene._past(), seed="past")
         world.clock.now += 2 * DAY_MS / 1000  # type: ignore[attr-defined]
         scene.old, scene.promised, scene.over = D, C, A_AND_B
@@ -111,7 +114,7 @@ class PastScene:
             scene.old, scene.promised, scene.over = named(("p=0/e.bin",), FOURTH), C | A_AND_B, frozenset()
         scene.new = outcome_of(deed, scene.job, scene.old)
         scene.bodies = {
-            name: world.objects[paths.join(DESTINATION, name)].body for name in (*A_AND_B, *C, *scene.old)
+            name: world.held(paths.join(DESTINATION, name))[0] for name in (*A_AND_B, *C, *scene.old)
         }
         scene.neighbours = {key: world.objects[key].body for key in NEIGHBOURS}
         return scene
@@ -180,17 +183,30 @@ class PastScene:
         view = read_chain(self.world.objects, DESTINATION)
         return view, frozenset(paths.relative_to(key, DESTINATION) for key in view.files)
 
+    @property
+    def keeps_versions(self) -> bool:
+        """Whether the bucket keeps versions."""
+        return MODELS[self.model].keeps_versions
+
+    def meant(self, shown: frozenset[str]) -> frozenset[str]:
+        """Names of files, with those of the files of the past in place of their copies."""
+        if not self.keeps_versions:
+            return shown
+        return frozenset(original(name) for name in shown)
+
     def there(self, name: str) -> bool:
-        """Whether a file is there and is what was written."""
-        found = self.world.objects.get(paths.join(DESTINATION, name))
-        return found is not None and self.bodies.get(name, found.body) == found.body
+        """Whether readers of manifests find a file, and it is what was written."""
+        found = self.world.held(paths.join(DESTINATION, name))
+        body = self.bodies.get(original(name) if self.keeps_versions else name)
+        return body in found if body is not None else bool(found)
 
     def look(self) -> None:
         """What readers see now."""
-        view, shown = self.view()
+        view, named = self.view()
+        shown = self.meant(named)
         if view.problem:
             self.violations.append(f"the chain: {view.problem}")
-        if missing := [name for name in shown if not self.there(name)]:
+        if missing := [name for name in named if not self.there(name)]:
             self.violations.append(f"readers of manifests miss {missing}")
         if missing := [name for name in self.promised if not self.there(name)]:
             self.violations.append(f"{missing} is gone before its time")
@@ -222,10 +238,22 @@ class PastScene:
                 self.violations.append("the pointer does not name the job that keeps")
         if done and self.deed == "expire" and self._keeping() != {JOBS[2]}:
             self.violations.append(f"all is expired, and the pointer names {sorted(self._keeping())}")
+        if self.keeps_versions:
+            if done and self.deed == "expire":
+                self._check_gone(self.over)
+            missing = [name for name in kept if not self.there(name)]
+            self.violations += [f"{name} was to be kept" for name in missing]
+            kept = may_stay = frozenset()
         self.check_listing(kept, may_stay)
         marked = f"{DESTINATION}/_SUCCESS" in self.world.objects
         if marked == (self.seen_new and self.deed == "unmarked"):
             self.violations.append(f"_SUCCESS is {'' if marked else 'not '}there")
+
+    def _check_gone(self, names: frozenset[str]) -> None:
+        """Neither a version of these files is left, nor a marker."""
+        left = [name for name in names if self.world.contents.versions.get(paths.join(DESTINATION, name))]
+        if left:
+            self.violations.append(f"all is expired, and versions or markers of {sorted(left)} are left")
 
     def _keeping(self) -> set[str]:
         pointer = newest(self.world.objects, f"{DESTINATION}/_magicfs/current")

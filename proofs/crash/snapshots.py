@@ -46,6 +46,8 @@ class SnapshotWorld(World):
             self.opened = source.opened
             self.written = source.written
             self.contents.objects.update(source.contents.objects)
+            self.contents.keeping, self.contents.added = source.contents.keeping, source.contents.added
+            self.contents.versions.update({key: [*line] for key, line in source.contents.versions.items()})
             for upload_id, upload in source.contents.uploads.items():
                 self.contents.uploads[upload_id] = replace(upload, parts=dict(upload.parts))
 
@@ -60,6 +62,18 @@ class SnapshotWorld(World):
         found: dict[str, Any] = self.contents.objects
         return found
 
+    def keep_every_version(self) -> None:
+        """Let the bucket keep what is deleted or written over."""
+        self.capabilities = replace(self.capabilities, versions=True)
+        self.keep_versions(BUCKET)
+
+    def held(self, key: str) -> list[bytes]:
+        """What the versions of a key hold, or the object where the bucket keeps none."""
+        line = self.contents.versions.get(key)
+        if line is None:
+            return [self.objects[key].body] if key in self.objects else []
+        return [one.held.body for one in line if one.held is not None]
+
     @property
     def uploads(self) -> dict[str, Any]:
         """Every pending upload by its id."""
@@ -71,6 +85,7 @@ class SnapshotWorld(World):
         return (
             self.objects == other.objects
             and self.uploads == other.uploads
+            and self.contents.versions == other.contents.versions
             and self.directories == other.directories
             and self.cluster == other.cluster
             and self.local == other.local

@@ -190,12 +190,14 @@ class Model:
     Attributes:
         honoured: The conditions that it looks at; it ignores others, without a word.
         store: How it behaves.
+        keeps_versions: Whether its bucket keeps what is deleted or written over.
         on_wire: Whether it is asked by the requests of an ``S3Store``, written, signed and read as always.
     """
 
     honoured: Conditions
     store: type[_Plain] = _Plain
     on_wire: bool = False
+    keeps_versions: bool = False
 
     @property
     def hides_uploads(self) -> bool:
@@ -218,10 +220,11 @@ MODELS: Final[Mapping[str, Model]] = MappingProxyType(
         "azure": Model(Conditions(), _Blocks),
         "local": Model(Conditions(put_if_match=False), _Files),
         "wire": Model(Conditions(), on_wire=True),
+        "versions": Model(Conditions(), keeps_versions=True),
     }
 )
-"""By the name that reproductions give: S3 with everything, or only If-None-Match; other stores; and S3 with
-everything behind our own requests, which are answered in memory."""
+"""By the name that reproductions give: S3 with everything, or only If-None-Match; other stores; S3 with
+everything behind our own requests, which are answered in memory; and a bucket of S3 with versions."""
 
 KINDS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {

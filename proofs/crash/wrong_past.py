@@ -30,6 +30,7 @@ class WrongPast:
         instead: What it says instead.
         deeds: What is cut to notice it.
         beside: Who is beside whom to notice it.
+        model: On which store it is cut.
     """
 
     name: str
@@ -38,6 +39,7 @@ class WrongPast:
     instead: str
     deeds: tuple[Deed, ...] = ()
     beside: tuple[Meeting, ...] = ()
+    model: str = "full"
 
 
 PAST_MUTANTS: Final = (
@@ -93,7 +95,7 @@ PAST_MUTANTS: Final = (
     WrongPast(
         "what a job keeps is deleted all the same",
         "magicfs.transaction.execute",
-        "old = []  # they stay until magicfs expire",
+        "old = [one for one in old if one.version]",
         "pass",
         ("keep", "rollback that keeps"),
     ),
@@ -211,6 +213,54 @@ PAST_MUTANTS: Final = (
         "rivals = conflicting(others, context.job, partitions)",
         "rivals = conflicting(others, context.job, partitions) if context.conflict == 'replace' else []",
         beside=(("rewrite", "replace"), ("drop", "rollback"), ("rewrite", "drop")),
+    ),
+    WrongPast(
+        "what is kept by its version stays beside the new files",
+        "magicfs.transaction.execute",
+        "old = [one for one in old if one.version]",
+        "old = []",
+        ("keep",),
+        model="versions",
+    ),
+    WrongPast(
+        "a job forgets the versions of what it keeps",
+        "magicfs.transaction.prepare",
+        'OldObject(one.key, one.etag, one.size, found.versions.get(one.key, ""))',
+        "OldObject(one.key, one.etag, one.size)",
+        ("keep",),
+        model="versions",
+    ),
+    WrongPast(
+        "an expiry leaves the versions",
+        "magicfs.datasets.kept_versions",
+        "await _delete(engine, [(one.key, one.version) for one in objects])",
+        "await _delete(engine, [])",
+        ("expire",),
+        model="versions",
+    ),
+    WrongPast(
+        "an expiry leaves the markers",
+        "magicfs.datasets.kept_versions",
+        "await _delete(engine, markers)",
+        "await _delete(engine, [])",
+        ("expire",),
+        model="versions",
+    ),
+    WrongPast(
+        "an expiry that died forgets the markers",
+        "magicfs.datasets.expire",
+        "over_now = [one for job in done for one in kept[job]]",
+        "over_now = gone",
+        ("expire",),
+        model="versions",
+    ),
+    WrongPast(
+        "a rollback shows names at which nothing is",
+        "magicfs.transaction.version_copies",
+        "copied.restored = {key: file for key, file in files.items() if key not in names}",
+        "copied.restored = files",
+        ("rollback",),
+        model="versions",
     ),
 )
 """Wrong lines, each in what only this room of proofs tries."""

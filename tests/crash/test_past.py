@@ -6,8 +6,11 @@ import pytest
 
 from proofs.crash.log_cuts import TRIALS
 from proofs.crash.past_cuts import (
+    MEETINGS_OF_VERSIONS,
     MODELS,
+    OF_VERSIONS,
     PAST_MEETINGS,
+    VERSIONS,
     beside,
     cut_past,
     hunt_past,
@@ -33,6 +36,29 @@ def test_each_cut_leaves_exactly_old_or_new_and_what_is_promised(model: str, dee
     assert tally.pairs == 0
 
 
+@pytest.mark.sample
+@pytest.mark.parametrize("deed", OF_VERSIONS)
+def test_each_cut_in_a_bucket_with_versions_too(deed: Deed) -> None:
+    tally = cut_past(VERSIONS, deed, step=1 if deed in {"rollback", "expire", "keep"} else 4, pairs=False)
+    assert tally.findings == []
+    assert tally.cuts >= 40
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize(("deed", "other"), MEETINGS_OF_VERSIONS)
+def test_two_at_once_in_a_bucket_with_versions_too(deed: Deed, other: Other) -> None:
+    begun = PastScene.begin(VERSIONS, deed)
+    assert [one for seed in range(SEEDS // 3) for one in beside(begun, other, seed)] == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("deed", ["rollback", "rollback that keeps", "expire", "keep"])
+def test_each_pair_in_a_bucket_with_versions_too(deed: Deed) -> None:
+    tally = cut_past(VERSIONS, deed, step=5)
+    assert tally.findings == []
+    assert tally.pairs > 100
+
+
 @pytest.mark.parametrize("thinner", [4, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("deed", ["rollback", "expire", "partitions", "drop", "rewrite"])
 def test_so_does_each_pair(deed: Deed, thinner: int) -> None:
@@ -55,7 +81,9 @@ def test_a_wrong_line_is_noticed(wrong: WrongPast) -> None:
 def test_all_of_it_is_part_of_the_crash_loops() -> None:
     units = [what for _, what in past_units(quick=False)]
     of_logs = len(TRIALS) + len(LOG_MUTANTS)
-    assert len(units) == len(MODELS) * len(DEEDS) + len(PAST_MEETINGS) + len(PAST_MUTANTS) + of_logs
+    cut = len(MODELS) * len(DEEDS) + len(OF_VERSIONS)
+    met = len(PAST_MEETINGS) + len(MEETINGS_OF_VERSIONS)
+    assert len(units) == cut + met + len(PAST_MUTANTS) + of_logs
     whole = work_past("cuts", "full", "expire", 1)
     whole.add(work_past("beside", "rollback", "tag", 2))
     whole.add(work_past("mutant", PAST_MUTANTS[0]))

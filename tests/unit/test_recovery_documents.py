@@ -57,12 +57,13 @@ FULL = JobObject(
         verdicts=(Verdict(rule="r", passed=False, told="t"),), against="5f1e", audited_ms=1, accepted="why"
     ),
     keep_replaced_ms=1,
+    keep_in_place=True,
     restores="j",
     restored=(CHUNK,),
     hidden=(CHUNK,),
 )
 FLIP = FlipRecord(job_id("j"), "d", "d.new", (CHUNK,))
-DOCUMENTS = (FULL.to_bytes(), deletions.write([OldObject("k", "e", 1)]), FLIP.to_bytes())
+DOCUMENTS = (FULL.to_bytes(), deletions.write([OldObject("k", "e", 1, "v")]), FLIP.to_bytes())
 BODY = json.dumps(Body("k", 0, "0" * 64).to_document()).encode()
 
 

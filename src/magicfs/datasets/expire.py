@@ -10,13 +10,14 @@ files are shown: no job deletes what an earlier one has promised, so it is for a
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from typing import Any
 
 from fsspec.spec import AbstractFileSystem
 
+from magicfs.datasets import kept_versions
 from magicfs.datasets.connection import on_destination, told_as_newest
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, ObjectNotFound, UsageError
@@ -24,6 +25,7 @@ from magicfs.formats.deletions import OldObject
 from magicfs.formats.pointer import Keeping, Pointer
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING
+from magicfs.manifests.comparison import has_version
 from magicfs.manifests.kept import change_keeping, kept_by
 from magicfs.parallel import drained
 from magicfs.protocol import paths
@@ -108,7 +110,7 @@ async def expire_kept(
     over = {one.job_id for one in seen[0].keeping if _is_over(one, now)}
     begun = {one.job_id for one in seen[0].keeping if one.expires}
     if dry_run:
-        gone, _ = await _to_delete(engine, location, seen[0], over, begun)
+        gone, _, _ = await _to_delete(engine, location, seen[0], over, begun)
         left = [one for one in seen[0].keeping if one.job_id not in over]
         return _report(location, left, [one for one in seen[0].keeping if one.job_id in over], gone)
     store = (await told_as_newest(engine, location)).store
@@ -127,10 +129,14 @@ async def expire_kept(
     again = await chain.read_pointer(store, destination, conditions, expected=True)
     pointer = seen[0] if again is None else again[0]
     ours = [one for one in pointer.keeping if one.expires and one.job_id in over]
-    gone, shown = await _to_delete(engine, location, pointer, {one.job_id for one in ours}, begun)
-    objects = [(one.key, one.etag) for one in gone]
+    about = (engine, location, pointer, {one.job_id for one in ours}, begun)
+    gone, shown, kept = await _to_delete(*about)
+    objects = [(one.key, one.etag) for one in gone if not one.version]
     altered = await remove_matching(store, conditions, objects, engine.concurrency)
+    await kept_versions.delete(engine, [one for one in gone if one.version])
     done = {one.job_id for one in ours} - shown
+    over_now = [one for job in done for one in kept[job]]
+    await kept_versions.delete_markers(engine, destination, over_now)
     after = await change_keeping(
         store, destination, conditions, lambda one: None if one.expires and one.job_id in done else one
     )
@@ -155,9 +161,10 @@ async def _refuse_rollbacks(engine: Engine, location: Location) -> None:
 
 async def _to_delete(
     engine: Engine, location: Location, pointer: Pointer, over: set[str], begun: set[str]
-) -> tuple[list[OldObject], set[str]]:
-    """What the jobs keep whose time is over, without what is shown or kept for longer; and which of the jobs
-    keep what is shown. Of jobs that an earlier call has ``begun`` with, without what that has deleted.
+) -> tuple[list[OldObject], set[str], dict[str, list[OldObject]]]:
+    """What the jobs keep whose time is over, without what is shown or kept for longer; which of the jobs keep
+    what is shown; and what each job keeps. Of jobs that an earlier call has ``begun`` with, without what that
+    has deleted.
     """
     store, destination = engine.store, location.key
     kept = await kept_by(store, destination, READING, pointer.keeping)
@@ -171,22 +178,25 @@ async def _to_delete(
             found |= {one.key: one for one in objects if one.key not in shown and one.key not in longer}
     again = {job for job, objects in kept.items() if any(one.key in shown for one in objects)}
     doubtful = {one.key for job, objects in kept.items() if job in begun for one in objects} & found.keys()
-    gone = await _gone(engine, doubtful)
-    return [one for key, one in found.items() if key not in gone], again & over
+    gone = await _gone(engine, [found[key] for key in sorted(doubtful)])
+    return [one for key, one in found.items() if key not in gone], again & over, kept
 
 
-async def _gone(engine: Engine, keys: Collection[str]) -> set[str]:
-    """Those of some objects that are not there any more."""
+async def _gone(engine: Engine, objects: Sequence[OldObject]) -> set[str]:
+    """The keys of those objects that are not there any more, neither they nor their versions."""
     gone: set[str] = set()
 
-    async def look(key: str) -> bool:
+    async def look(one: OldObject) -> bool:
         try:
-            await engine.store.head(key)
+            if not one.version:
+                await engine.store.head(one.key)
+            elif not await has_version(engine.store, one.key, one.version):
+                gone.add(one.key)
         except ObjectNotFound:
-            gone.add(key)
+            gone.add(one.key)
         return True
 
-    await drained(sorted(keys), look, engine.concurrency)
+    await drained(objects, look, engine.concurrency)
     return gone
 
 

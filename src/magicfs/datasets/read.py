@@ -20,7 +20,7 @@ from magicfs.errors import ObjectNotFound, UsageError
 from magicfs.formats.manifest import Manifest, ManifestFile
 from magicfs.manifests import chain
 from magicfs.manifests.chain import READING, View
-from magicfs.manifests.comparison import compare
+from magicfs.manifests.comparison import compare, without_version
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_data
 from magicfs.protocol.job_state import SHOWS_NOTHING
@@ -160,7 +160,8 @@ async def _files_as_of(
     shown = shown_files(location, await view_at(engine, location, job))
     files = {key: file for key, file in shown.items() if is_data(key, "")}
     found = await compare(engine, location.key, files)
-    if gone := (*found.missing, *found.altered):
+    gone = await without_version(engine, location.key, files, (*found.missing, *found.altered))
+    if gone:
         raise ObjectNotFound(
             "dataset",
             f"{engine.store.bucket}/{paths.join(location.key, gone[0])}",

@@ -14,6 +14,7 @@ from magicfs.datasets.commit_or_abort import commit_or_abort
 from magicfs.datasets.connection import on_destination, told_as_newest
 from magicfs.datasets.history import job_as_of
 from magicfs.engine import Engine
+from magicfs.manifests.chain import READING
 from magicfs.protocol import ids
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
@@ -22,6 +23,7 @@ from magicfs.report import JobReport
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import JobTransaction
 from magicfs.transaction.output import JobOutput
+from magicfs.transaction.version_copies import copy_what_is_gone
 
 __all__ = ["roll_back", "rollback"]
 
@@ -38,9 +40,10 @@ def rollback(
 ) -> JobReport:
     """Publish the dataset as it was when a job had been published, as a new job, all or nothing.
 
-    No file is copied: those of then must still be there, as ``keep_replaced`` of the jobs since has kept
-    them. What was published since is replaced, as by a job with ``conflict="replace"``. If this process dies,
-    ``magicfs recover`` brings the rollback to its end. A second call is one more job that shows the same;
+    No file is copied that is still there, as ``keep_replaced`` of the jobs since has kept it. Of one that is
+    kept by its version the store makes a copy, under another name. What was published since is replaced, as
+    by a job with ``conflict="replace"``. If this process dies, ``magicfs recover`` brings the rollback to its
+    end. A second call is one more job that shows the same;
     with the same ``run_id`` it changes nothing.
 
     Args:
@@ -96,6 +99,6 @@ async def roll_back(
         return JobReport.before(found.published, location.url, context.committer, context.conflict)
 
     async def load() -> JobOutput:
-        return JobOutput()  # what it shows is read from the manifests, by whoever commits it
+        return await copy_what_is_gone(transaction.engine, context, READING)
 
     return await commit_or_abort(transaction, load, found.driver)

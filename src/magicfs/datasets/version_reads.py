@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from magicfs.errors import ObjectNotFound, PermissionDenied
 from magicfs.stores import resolve
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from magicfs.stores.port import Store
     from magicfs.stores.version_port import VersionStore
 
-__all__ = ["VersionReads", "has_version"]
+__all__ = ["VersionReads"]
 
 
 class VersionReads:
@@ -48,14 +48,3 @@ class VersionReads:
 
 async def _read(store: Store, key: str, version: str, start: int, size: int) -> bytes:
     return await cast("VersionStore", store).versions().get_range(key, version, start, size)
-
-
-async def has_version(store: Any, key: str, version: str) -> bool:
-    """Whether a bucket still has a version of an object."""
-    if not version or not store.capabilities.versions:
-        return False
-    try:
-        await store.versions().head(key, version)
-    except ObjectNotFound:
-        return False
-    return True

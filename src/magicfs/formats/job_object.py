@@ -136,6 +136,8 @@ class JobObject:
     keep_replaced_ms: int | None = None
     """For how long replaced files stay where they are; None if they are deleted, and then the field is left
     out."""
+    keep_in_place: bool = False
+    """Whether they stay there where the bucket would keep them by version; the field is left out if not."""
     restores: str | None = None
     """Of a rollback the job whose files it shows again; None for all others, and then the field is left
     out."""
@@ -220,6 +222,7 @@ class JobObject:
             object_settings=fields.text_map("objectSettings"),
             success_marker=fields.flag("successMarker", default=True),
             keep_replaced_ms=_number(fields, "keepReplaced"),
+            keep_in_place=fields.flag("keepInPlace", default=False),
             restores=fields.nullable_job_id("restores"),
             restored=tuple(read_chunk(one) for one in fields.objects("restored"))
             if fields.has("restored")
@@ -324,6 +327,8 @@ class JobObject:
         document: dict[str, object] = {}
         if self.keep_replaced_ms is not None:
             document["keepReplaced"] = self.keep_replaced_ms
+        if self.keep_in_place:
+            document["keepInPlace"] = True
         if self.restores is not None:
             document["restores"] = self.restores
         if self.restored:

@@ -14,7 +14,7 @@ from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
 from magicfs.protocol.conflict import CONFLICTS, Conflict, is_reserved
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.paths import Location
-from magicfs.protocol.period import parse_period
+from magicfs.protocol.period import Period, parse_period
 from magicfs.protocol.temporary import RENAMING
 from magicfs.stores import object_settings
 from magicfs.stores.object_settings import ObjectSettings
@@ -48,6 +48,7 @@ __all__ = [
     "check_success_marker",
     "keep_of",
     "kept_of_files",
+    "kept_of_replaced",
 ]
 
 Publish = Literal["files", "flip"]
@@ -315,6 +316,11 @@ def check_storage_class(committer: str, settings: ObjectSettings) -> None:
             f"StorageClass={settings['StorageClass']!r} cannot be copied before it is restored; use "
             "committer='magic', or another storage class"
         )
+
+
+def kept_of_replaced(keep: Period | None, *, in_place: bool) -> dict[str, Any]:
+    """What a job's specification says of files that it replaces."""
+    return {"keep_replaced": keep, "keep_in_place": in_place}
 
 
 def keep_of(spec: JobSpec) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from datetime import UTC, datetime
 
+from magicfs.job.spec import JobSpec
 from magicfs.protocol.paths import is_hidden
 from magicfs.transaction.context import FoundJob, FoundUpload, JobSetup
 
@@ -16,10 +17,10 @@ LISTED_MAX = 20
 _LOGGER = logging.getLogger("magicfs")
 
 
-def log_found(url: str, job: str, found: JobSetup, *, keeps: bool = False) -> None:
+def log_found(url: str, job: str, found: JobSetup, spec: JobSpec) -> None:
     """Log unfinished jobs and pending uploads, one line each, at INFO; as a warning that nothing will be
     published, because the run is, that readers who read a directory above skip the destination, and what
-    readers who list will see of files that the job ``keeps``.
+    readers who list will see of files that the job keeps, as its ``spec`` says.
     """
     name = url.rpartition("/")[2]
     if is_hidden(name):
@@ -35,7 +36,14 @@ def log_found(url: str, job: str, found: JobSetup, *, keeps: bool = False) -> No
             "another run_id for other data",
             *(url, found.published, job),
         )
-    if keeps:
+    keeps = spec.keep_replaced is not None
+    if keeps and found.keeps_versions and not spec.keep_in_place:
+        _LOGGER.info(
+            "%s: job %s deletes the files that it replaces, and the bucket keeps them by the versions that "
+            "manifests name; those without one stay where they are until magicfs expire, beside the new ones",
+            *(url, job),
+        )
+    elif keeps:
         _LOGGER.warning(
             "%s: job %s keeps the files that it replaces where they are: who lists the destination sees them "
             "beside the new ones until magicfs expire; readers of manifests do not (magicfs.dataset, "

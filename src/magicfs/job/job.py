@@ -18,7 +18,7 @@ from magicfs.formats.task_commit import TaskCommit
 from magicfs.job import catalogs as job_catalogs
 from magicfs.job import commit as job_commit
 from magicfs.job.bar import bar_of
-from magicfs.job.checks import check_audit_failure, kept_of_files
+from magicfs.job.checks import check_audit_failure, kept_of_files, kept_of_replaced
 from magicfs.job.destination import choose_committer, destination_of
 from magicfs.job.found import log_found
 from magicfs.job.hadoop import settled
@@ -94,7 +94,10 @@ class Job(Twins[JobReport], Maps):
         keep_replaced: For how long replaced files stay where they are, such as ``"7d"``: so long readers of
             manifests can go on with an older list of files, read the dataset ``as_of`` then, and
             ``magicfs.rollback`` leads back to it. ``magicfs.expire`` deletes them afterwards. Until then who
-            lists the destination sees them beside the new files. By default they are deleted at once.
+            lists the destination sees them beside the new files; on a bucket of S3 with versions the bucket
+            keeps them out of sight. By default they are deleted at once.
+        keep_in_place: Whether they stay where they are on a bucket with versions, too, for readers who know
+            names and no versions, such as those of Iceberg and Delta tables. With ``catalogs`` they do.
         catalogs: Tables that ``commit`` lets show the dataset as soon as it is published, such as
             ``[magicfs.catalogs.Delta()]``: as ``magicfs.register`` does. One that fails is a warning of the
             report, for the job is published. They are the driver's, and not pickled. If the driver dies
@@ -155,6 +158,7 @@ class Job(Twins[JobReport], Maps):
         extra_destinations: Sequence[str] = (),
         also_replace: Sequence[str] = (),
         keep_replaced: Period | None = None,
+        keep_in_place: bool = False,
         catalogs: Sequence[job_catalogs.ShowsDatasets] = (),
         footers: bool = False,
         checksums: bool = False,
@@ -198,7 +202,7 @@ class Job(Twins[JobReport], Maps):
             single_driver=single_driver,
             extra_destinations=extra_destinations,
             also_replace=also_replace,
-            keep_replaced=keep_replaced,
+            **kept_of_replaced(keep_replaced, in_place=keep_in_place or bool(catalogs)),
             **kept_of_files(footers=footers, checksums=checksums, audit=audit),
             storage_options=options,
             filesystem=filesystem,
@@ -276,7 +280,7 @@ class Job(Twins[JobReport], Maps):
                 raise
             self._found, self._state = found, "open"
             self.spec.tell_filesystem()
-            log_found(self.url, self.id, found, keeps=self.spec.keep_replaced is not None)
+            log_found(self.url, self.id, found, self.spec)
         self._require_open("setup")
         return self
 

@@ -89,6 +89,7 @@ class JobSpec:
     also_replace: Sequence[str] = ()  # URLs of other datasets that the job may delete
     inline_limit: int | None = None  # bytes of the largest pending set in a task commit; None: the default
     keep_replaced: Period | None = None  # for how long replaced files stay; None if they are deleted
+    keep_in_place: bool = False  # whether they stay where they are in a bucket with versions, too
     footers: bool = False  # whether what files say of themselves is kept
     checksums: bool = False  # whether a checksum of each file is kept
     file_checks: tuple[FileCheck, ...] = ()  # what its tasks look for in the content of their files
@@ -212,6 +213,7 @@ class JobSpec:
             also_replace=other_keys_of(self.also_replace, self.location, self.conflict),
             inline_limit=self.inline_limit,
             keep_replaced_ms=keep_of(self),
+            keep_in_place=self.keep_in_place,
             footers=self.footers,
             checksums=self.checksums,
             file_checks=self.file_checks,

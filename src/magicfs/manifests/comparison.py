@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from magicfs.engine import Engine
 from magicfs.errors import ObjectNotFound
@@ -12,9 +13,10 @@ from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_data
 from magicfs.protocol.readback import WRITE_ID
-from magicfs.stores.port import ObjectInfo
+from magicfs.stores.port import ObjectInfo, Store
+from magicfs.stores.version_port import VersionStore
 
-__all__ = ["Comparison", "compare", "is_file"]
+__all__ = ["Comparison", "compare", "has_version", "is_file", "without_version"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,33 @@ async def compare(engine: Engine, destination: str, files: Mapping[str, Manifest
 
     await drained(doubtful, look, engine.concurrency)
     return Comparison(tuple(sorted(missing)), tuple(sorted(altered)), dict(sorted(foreign.items())))
+
+
+async def without_version(
+    engine: Engine, destination: str, files: Mapping[str, ManifestFile], keys: Sequence[str]
+) -> list[str]:
+    """Those of some files of which the bucket does not keep the version that is named either, in order."""
+    there: set[str] = set()
+
+    async def look(key: str) -> bool:
+        version = files[key].version
+        if version and await has_version(engine.store, paths.join(destination, key), version):
+            there.add(key)
+        return True
+
+    await drained(keys, look, engine.concurrency)
+    return [key for key in keys if key not in there]
+
+
+async def has_version(store: Store, key: str, version: str) -> bool:
+    """Whether a bucket still has a version of an object."""
+    if not store.capabilities.versions:
+        return False
+    try:
+        await cast("VersionStore", store).versions().head(key, version)
+    except ObjectNotFound:
+        return False
+    return True
 
 
 def is_file(info: ObjectInfo, file: ManifestFile) -> bool:

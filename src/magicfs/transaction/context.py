@@ -72,6 +72,9 @@ class JobContext:
     keep_replaced_ms: int | None = None
     """For how long replaced files stay where they are; None if they are deleted."""
 
+    keep_in_place: bool = False
+    """Whether they stay there where the bucket would keep them by their versions, too."""
+
     restores: str | None = None
     """Of a rollback, the job whose files it shows again."""
 
@@ -155,6 +158,7 @@ class JobContext:
             new=job.new,
             success_marker=job.success_marker,
             keep_replaced_ms=job.keep_replaced_ms,
+            keep_in_place=job.keep_in_place,
             restores=job.restores,
             begun_by=job.begun_by,
             footers=job.footers,
@@ -196,3 +200,4 @@ class JobSetup:
     """Uploads that were pending there; None where listing them is not allowed."""
     published: str | None = None  # the job that has published the same run already; None if none has
     created: bool = False  # whether the job object was made, and not taken over
+    keeps_versions: bool = False  # whether the bucket keeps versions of what is deleted or written over

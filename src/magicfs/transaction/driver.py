@@ -116,6 +116,7 @@ class JobTransaction:
             uploads=uploads if context.run_id is None else await setup.pending_uploads(engine, context),
             published=published,
             created=record.created,
+            keeps_versions=record.keeps_versions,
         )
 
     async def _finish_earlier_jobs_of_run(

@@ -299,7 +299,8 @@ class Executor:
             looked=ahead.pointer,
         )
         if job.keep_replaced_ms is not None:
-            old = []  # they stay until magicfs expire
+            # Those without a version stay until magicfs expire, the others by their versions.
+            old = [one for one in old if one.version]
         check = partial(self.record.confirm, version)
         altered = await publish.delete_old(self.cleaner, conditions, old, done.output, check)
         done.deleted = len(old) - len(altered)

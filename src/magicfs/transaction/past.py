@@ -9,8 +9,9 @@ rollbacks that have announced themselves; of the two at least one sees the other
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from typing import Final
 
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, FormatError, ObjectNotFound, UsageError
@@ -24,13 +25,27 @@ from magicfs.manifests.kept import kept_by
 from magicfs.manifests.log import is_published
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_data
+from magicfs.protocol.final_names import unique_name
+from magicfs.protocol.ids import JobId
 from magicfs.protocol.replacement import OldFile, Replacement
 from magicfs.stores.conditions import Conditions
 from magicfs.transaction import facts
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.output import JobOutput
 
-__all__ = ["cannot_keep", "check_restored", "leave_kept", "read_back", "restored_files"]
+__all__ = [
+    "cannot_keep",
+    "check_restored",
+    "copied_key",
+    "files_gone",
+    "leave_kept",
+    "read_back",
+    "restored_files",
+    "shown_by",
+    "versions_of",
+]
+
+_COPIED: Final = "copied"
 
 
 async def leave_kept(
@@ -40,8 +55,12 @@ async def leave_kept(
     pointer: Pointer,
     found: Replacement,
     restored: Mapping[str, ManifestFile],
+    shown: Mapping[str, ManifestFile],
 ) -> None:
     """Take out of what a job replaces what earlier jobs keep, and what it shows again itself.
+
+    ``shown``: the files that readers of manifests see, by relative keys. What is kept by its version is
+    deleted as any other file, if it is there.
 
     What is kept and shown all the same, since a rollback, is still what the earlier job has promised. Only a
     job that keeps what it replaces promises it once more. What is shown and stays is ``left``.
@@ -51,8 +70,7 @@ async def leave_kept(
     """
     store, destination = engine.store, context.layout.destination
     kept = await kept_by(store, destination, conditions, pointer.keeping)
-    shown = await _shown(engine, destination, conditions, pointer.job_id)
-    held = {one.key: one.etag.strip('"') for objects in kept.values() for one in objects}
+    held = {one.key: one.etag.strip('"') for objects in kept.values() for one in objects if not one.version}
     if over := [key for key in found.equal_keys if key in held]:
         raise CommitDenied(
             f"job {context.job} would write over {over[0]}, which an earlier job has replaced and still "
@@ -61,7 +79,7 @@ async def leave_kept(
     going = {one.key for job in pointer.keeping if job.expires for one in kept[job.job_id]}
     going -= {one.key for job in pointer.keeping if not job.expires for one in kept[job.job_id]}
     if lost := [key for key in restored if paths.join(destination, key) in going and key not in shown]:
-        raise _gone(engine, context, lost)
+        raise files_gone(engine, context, lost)
 
     def goes(one: OldFile) -> bool:
         relative = paths.relative_to(one.key, destination)
@@ -76,7 +94,7 @@ async def leave_kept(
     found.left += [one for one in stays if one.key in shown_keys]
 
 
-async def _shown(
+async def shown_by(
     engine: Engine, destination: str, conditions: Conditions, job: str
 ) -> Mapping[str, ManifestFile]:
     """The files that readers of manifests saw when a job had been published, by relative keys."""
@@ -87,10 +105,21 @@ async def _shown(
     return {}
 
 
+def versions_of(context: JobContext, found: Replacement, shown: Mapping[str, ManifestFile]) -> dict[str, str]:
+    """The versions of what a job replaces, by keys: of files that manifests name with one."""
+    versions = {}
+    for one in found.deleted:
+        file = shown.get(paths.relative_to(one.key, context.layout.destination))
+        if file is not None and file.version and file.etag.strip('"') == one.etag.strip('"'):
+            versions[one.key] = file.version
+    return versions
+
+
 async def restored_files(
-    engine: Engine, context: JobContext, conditions: Conditions
+    engine: Engine, context: JobContext, conditions: Conditions, copied: Collection[str] = ()
 ) -> dict[str, ManifestFile]:
-    """The files that were visible when the job that a rollback leads to had been published, by relative keys.
+    """The files that were visible when the job that a rollback leads to had been published, by relative keys,
+    without those of which it has a copy among the keys in ``copied``.
 
     Raises ObjectNotFound if no such job is in the chain, UsageError if not all of its files were known.
     """
@@ -110,7 +139,19 @@ async def restored_files(
             f"when job {job} was published to {context.url} files were there that no manifest knows, so what "
             "readers saw then cannot be told; nothing was changed; roll back to a later job"
         )
-    return dict(view.files)
+    return {
+        key: file
+        for key, file in view.files.items()
+        if not copied or copied_key(destination, key, context.job) not in copied
+    }
+
+
+def copied_key(destination: str, key: str, job: JobId) -> str:
+    """The key of the copy that a rollback makes of a file, which had another key relative to the destination.
+
+    Two rollbacks never make the same one, and a copy of a copy has no longer name.
+    """
+    return paths.join(destination, *unique_name(tuple(paths.elements(key)), _COPIED, job))
 
 
 async def read_back(
@@ -129,10 +170,11 @@ async def check_restored(engine: Engine, context: JobContext, restored: Mapping[
     found = await compare(engine, context.layout.destination, restored)
     gone = [key for key in (*found.missing, *found.altered) if is_data(key, "")]
     if gone := gone or [*found.missing, *found.altered]:
-        raise _gone(engine, context, gone)
+        raise files_gone(engine, context, gone)
 
 
-def _gone(engine: Engine, context: JobContext, keys: list[str]) -> ObjectNotFound:
+def files_gone(engine: Engine, context: JobContext, keys: Sequence[str]) -> ObjectNotFound:
+    """The error of a rollback to files that are gone, whose relative keys are given."""
     return ObjectNotFound(
         "rollback",
         f"{engine.store.bucket}/{paths.join(context.layout.destination, keys[0])}",

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from magicfs.engine import Engine
@@ -57,6 +57,8 @@ class _Found:
     replacement: Replacement
     pointer: SeenPointer | None
     listed_all: bool  # whether the whole destination was listed
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Of what is kept by its version, by keys."""
 
 
 async def prepare(
@@ -74,8 +76,9 @@ async def prepare(
     job is changing the same files, or another driver moved this one; UsageError if nobody could tell what is
     replaced.
     """
-    if context.restores is not None:
-        output.restored = await past.restored_files(engine, context, record.conditions)
+    if context.restores is not None and not output.restored:
+        copied = set(output.final_keys())
+        output.restored = await past.restored_files(engine, context, record.conditions, copied)
     check_empty(context, output)
     capacity.check_success(context, output)
     if version.job.state is JobState.PREPARED and context.conflict != "append":
@@ -181,7 +184,7 @@ async def _announce_and_look(
     if context.conflict == "fail":
         data_there.refuse_any(context, found.replacement.deleted)
     nonce, partitions = new_token(), found.replacement.scope.partitions
-    deleted = _deleted(context, found.replacement)
+    deleted = _deleted(context, found)
     if context.new is not None:
         # Of conflict="fail" what would be deleted is no data: summaries of Parquet without any.
         carried = [*found.replacement.hidden, *(() if deleted else found.replacement.deleted)]
@@ -230,12 +233,14 @@ async def _others_and_pointer(
     return others, await _pointer(engine, context, record, expected=expected)
 
 
-def _deleted(context: JobContext, replacement: Replacement) -> list[OldObject]:
+def _deleted(context: JobContext, found: _Found) -> list[OldObject]:
     if context.conflict == "fail":
         return []
-    written_over = set(replacement.equal_keys)
+    written_over = set(found.replacement.equal_keys)
     return [
-        OldObject(one.key, one.etag, one.size) for one in replacement.deleted if one.key not in written_over
+        OldObject(one.key, one.etag, one.size, found.versions.get(one.key, ""))
+        for one in found.replacement.deleted
+        if one.key not in written_over
     ]
 
 
@@ -263,15 +268,21 @@ async def _look(engine: Engine, context: JobContext, record: JobRecord, output: 
         await removal.take_only(engine, context, found, chosen)
     elif found.hidden and pointer is not None and context.conflict != "fail":
         found.remove_known(await _published(engine, context, record, pointer))
-    replaces = context.conflict != "append"
-    if seen is not None and replaces and (seen[0].keeping or context.restores is not None):
-        await past.leave_kept(engine, context, record.conditions, seen[0], found, output.restored)
-    if context.keep_replaced_ms is not None and found.equal_keys:
+    versions: Mapping[str, str] = {}
+    keeps = context.keep_replaced_ms is not None
+    keeps_versions = keeps and record.keeps_versions and not context.keep_in_place
+    looks_back = keeps_versions or context.restores is not None
+    if seen is not None and context.conflict != "append" and (seen[0].keeping or looks_back):
+        shown = await past.shown_by(engine, destination, record.conditions, seen[0].job_id)
+        about = (engine, context, record.conditions, seen[0])
+        await past.leave_kept(*about, found, output.restored, shown)
+        versions = past.versions_of(context, found, shown) if keeps_versions else {}
+    if keeps and found.equal_keys:
         raise past.cannot_keep(context, found.equal_keys[0])
     if pointer is None and found.older_files:
         own = output.final_keys() if context.renames.at_task_commit else ()
         found.older_files = await older_files.are_there(engine, context, record.conditions, destination, own)
-    return _Found(found, pointer, listed_all)
+    return _Found(found, pointer, listed_all, versions)
 
 
 async def _leave_landed(engine: Engine, context: JobContext, output: JobOutput, found: Replacement) -> None:

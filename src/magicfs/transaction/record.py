@@ -60,6 +60,8 @@ class JobRecord:
         self.store = store
         self.layout = layout
         self.created = False  # whether it was this process that set the job up
+        self.keeps_versions = False
+        """Whether the bucket kept versions when the job's object was last written, as far as was seen."""
         self.use(conditions)
         self._heard = (0.0, 0.0)
 
@@ -77,6 +79,7 @@ class JobRecord:
         self._heard = moment
         if entry is None:
             return None
+        self.keeps_versions = bool(entry.version)
         path = f"{self.store.bucket}/{entry.key}"
         job = JobObject.from_bytes(path, entry.body)
         job.check_place(path, self.layout.job, self.store.bucket, self.layout.destination)
@@ -91,6 +94,7 @@ class JobRecord:
         with held():
             version = JobVersion(job, await self._register.create(job.to_bytes(), tried=tried))
             self.created = True
+        self.keeps_versions = bool(version.entry.version)
         return version
 
     async def move(self, version: JobVersion, state: JobState, **changes: Any) -> JobVersion:
@@ -122,6 +126,7 @@ class JobRecord:
                 "nothing was changed here; look with magicfs recover --dry-run"
             ) from error
         self._heard = moment
+        self.keeps_versions = bool(entry.version)
         return JobVersion(moved, entry)
 
     async def confirm(self, version: JobVersion, *, may_have_ended: bool = False) -> None:
@@ -197,6 +202,7 @@ def opened(context: JobContext, engine: Engine) -> JobObject:
         also_replace=context.also_replace,
         new=context.new,
         keep_replaced_ms=context.keep_replaced_ms,
+        keep_in_place=context.keep_in_place and context.keep_replaced_ms is not None,
         restores=context.restores,
         begun_by=context.begun_by,
         footers=context.footers,

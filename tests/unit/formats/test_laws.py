@@ -30,7 +30,7 @@ from magicfs.cli.main import main
 from magicfs.errors import FormatError, UsageError
 from magicfs.formats import deletions, limits
 from magicfs.formats.audit import Audit, Verdict
-from magicfs.formats.deletions import DELETIONS_FORMAT, OldObject
+from magicfs.formats.deletions import DELETIONS_FORMAT, DELETIONS_OF_VERSIONS_FORMAT, OldObject
 from magicfs.formats.document import member
 from magicfs.formats.fields import LONG_MAX
 from magicfs.formats.file_list import FILE_LIST_FORMAT, FileList
@@ -508,6 +508,11 @@ JOB_OF_THE_PAST = replace(
     restores="5f1e",
     restored=(Chunk(f"{_FACTS}/66cc/restored-00000.json", "ab" * 32, 3, 8388725),),
     unknown={},
+)
+JOB_IN_PLACE = replace(JOB, keep_replaced_ms=604_800_000, keep_in_place=True, unknown={})
+DELETIONS_OF_VERSIONS = (
+    OldObject(NAMES[0], '"11cafe-2"', 8388725, "3/L4kqtJlcpXroDTDmJ+rmSpXd3dIbrHY"),
+    OldObject("city=東京/part 1.parquet", '"e"', 0),
 )
 MANIFEST_OF_THE_PAST = replace(
     MANIFEST,
@@ -1136,6 +1141,16 @@ FORMATS = [
     ),
     replace(
         STATE,
+        own=JOB_OF_THE_PAST_FORMAT,
+        golden="magicfs_job_2_in_place.json",
+        value=JOB_IN_PLACE,
+        required=(),
+        refused={"keepInPlace": [1, "yes"]},
+        ignored=(),
+        made=None,
+    ),
+    replace(
+        STATE,
         own=JUDGED_JOB_FORMAT,
         golden="magicfs_job_3.json",
         value=JUDGED_JOB,
@@ -1289,9 +1304,25 @@ FORMATS = [
         value=DELETIONS,
         read=deletions.read,
         write=deletions.write,
-        made=st.lists(any_value(OldObject), max_size=5).map(tuple),
+        made=st.lists(any_value(OldObject).map(lambda one: replace(one, version="")), max_size=5).map(tuple),
         required=("format", "objects", "objects[1].key", "objects[1].etag", "objects[1].size"),
         refused={"objects[0].key": [""], "objects[0].etag": [""], "objects[0].size": _NO_SIZE},
+        forgets=True,
+    ),
+    Format(
+        kind="deletions",
+        own=DELETIONS_OF_VERSIONS_FORMAT,
+        golden="magicfs_deletions_2.json",
+        value=DELETIONS_OF_VERSIONS,
+        read=deletions.read,
+        write=deletions.write,
+        made=st.lists(
+            any_value(OldObject).map(lambda one: replace(one, version=one.version or "v")),
+            min_size=1,
+            max_size=5,
+        ).map(tuple),
+        required=("format", "objects", "objects[1].key"),
+        refused={"objects[0].version": ["", 1]},
         forgets=True,
     ),
     Format(
