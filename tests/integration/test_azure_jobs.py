@@ -245,8 +245,9 @@ def test_what_cannot_be_done_is_refused_with_a_reason(azurite: Azurite, containe
     def ask(work: Callable[..., Any], *args: Any, **how: Any) -> Any:
         return run_on(resolve.loop_of(filesystem), work, *args, **how)
 
-    with pytest.raises(ObjectNotFound, match="create the container first"):
+    with pytest.raises(ObjectNotFound, match="create the container first") as caught:
         magicfs.Job("abfs://no-such-container/x", storage_options=azurite.storage_options()).setup()
+    assert not any(name in str(caught.value) for name in ("_delta_log", "__magic"))
     lease = blob.acquire_lease(15)
     upload_id = ask(store.create_upload, "other", metadata={})
     for work in (lambda: ask(store.put, "held", b"new"), lambda: ask(store.delete, ["held"])):

@@ -194,8 +194,10 @@ with task:
 class TestRefusals:
     def test_unknown_bucket(self, place: Place) -> None:
         job = Job("gs://magicfs-no-such-bucket/sales", storage_options=place.options)
-        with pytest.raises(ObjectNotFound, match="create the bucket first"):
+        with pytest.raises(ObjectNotFound, match="create the bucket first") as caught:
             job.setup()
+        assert "_delta_log" not in str(caught.value)
+        assert "__magic" not in str(caught.value)
 
     def test_private_bucket_without_and_with_wrong_credentials(self, place: Place) -> None:
         place.server.change_bucket(place.bucket, iamConfiguration={"publicAccessPrevention": "enforced"})

@@ -169,6 +169,8 @@ def test_answers_are_told_in_the_words_of_the_port(
     assert type(found) is kind
     assert hint in str(found)
     assert code in str(found)
+    # Of a container that is not there the key says nothing: the caller may never have named it.
+    assert ("c/k" in str(found)) == (code != "ContainerNotFound")
     assert "RequestId" not in str(found)
     assert str(pickle.loads(pickle.dumps(found))) == str(found)
 

@@ -169,6 +169,8 @@ def _answered(error: Exception, operation: str, path: str) -> StoreError:
     hint = _HINTS.get(code, "")
     if kind is PermissionDenied and not hint:
         hint = _CREDENTIALS
+    if code == "ContainerNotFound":
+        path = path.partition("/")[0]  # the key is one that the caller may never have named
     known = kind(operation, path, f"{told or 'no message'} ({status} {code})", hint=hint)
     if isinstance(known, Unavailable) and status in {"429", "503"}:
         known.throttled = True

@@ -99,6 +99,8 @@ def refused(answer: Answer, operation: str, path: str) -> StoreError:
         kind = StoreError
     if kind is ObjectNotFound and operation in _OF_UPLOADS and not is_about_the_bucket(answer):
         kind, told = UploadNotFound, _LIFECYCLE
+    if kind is ObjectNotFound and is_about_the_bucket(answer):
+        path = path.partition("/")[0]  # the key is one that the caller may never have named
     problem = f"{told or 'no message'} ({answer.status} {reason})".replace(" )", ")")
     error = kind(operation, path, problem, hint=_hint(kind, answer, reason, told))
     if isinstance(error, Unavailable) and answer.status in {429, 503}:
