@@ -2,7 +2,8 @@
 
 The destination shows ``new``. An earlier job keeps ``old``, whose time is over, another one keeps ``held``,
 whose time is not. A rollback shows ``old`` again, an expiry deletes it, a job replaces what is shown, another
-one adds ``added``. A rewrite puts ``larger``, with the same rows, in the place of ``new``, a drop nothing. An
+one adds ``added``. Where the bucket keeps versions ``old`` is one of them, and a rollback shows a copy of it,
+``copied``. A rewrite puts ``larger``, with the same rows, in the place of ``new``, a drop nothing. An
 executor is at one request of its program, and may die before each: so at every state all of them are taken
 for dead, what a recovery and then an expiry do is done, and the end is looked at, too.
 """
@@ -22,9 +23,16 @@ OLD, NEW, HELD = "old", "new", "held"
 _KEEPS: Final = MappingProxyType({"J2": OLD, "J3": HELD})
 """What each of the earlier jobs keeps."""
 _OVER: Final = "J2"
-LARGER, ADDED = "larger", "added"
+LARGER, ADDED, COPIED = "larger", "added", "copied"
 _BRINGS: Final = MappingProxyType(
-    {"rollback": OLD, "replace": "newer", "rewrite": LARGER, "drop": "", "append": ADDED}
+    {
+        "rollback": OLD,
+        "copy": COPIED,
+        "replace": "newer",
+        "rewrite": LARGER,
+        "drop": "",
+        "append": ADDED,
+    }
 )
 _NAMES: Final = ("rewrite", "drop")
 """Jobs that name the files that they replace."""
@@ -50,6 +58,7 @@ class PastRules:
         same_files: A rewrite replaces only files that are shown when it commits.
         leave_added: A job that names the files that it replaces hides no others.
         delete_named: Nor does it delete others.
+        copy_first: A rollback to a version copies it before it commits.
     """
 
     mark_first: bool = True
@@ -67,6 +76,7 @@ class PastRules:
     same_files: bool = True
     leave_added: bool = True
     delete_named: bool = True
+    copy_first: bool = True
 
 
 class Pointer(NamedTuple):
@@ -117,6 +127,9 @@ PAST_SCENES: Final = MappingProxyType(
         "replace and expire": ("replace", "expire"),
         "rollback and replace": ("rollback", "replace"),
         "rollback, replace and expire": ("rollback", "replace", "expire"),
+        "copy and expire": ("copy", "expire"),
+        "copy, replace and expire": ("copy", "replace", "expire"),
+        "copy and two expiries": ("copy", "expire", "expire"),
         "rewrite and replace": ("rewrite", "replace"),
         "rewrite and append": ("rewrite", "append"),
         "rewrite, rollback and expire": ("rewrite", "rollback", "expire"),
@@ -143,6 +156,7 @@ PAST_BREAKS: Final = MappingProxyType(
         "same_files": "rewrite and replace",
         "leave_added": "drop and append",
         "delete_named": "rewrite and append",
+        "copy_first": "copy and expire",
     }
 )
 """For every rule a scene that goes wrong without it."""
@@ -169,6 +183,13 @@ def _stop(world: World, me: Actor) -> _Next:
 def _rewrite_read(world: World, me: Actor, _: PastRules) -> _Next:
     """Read the files that are shown, to put them together."""
     return (world, me._replace(at="job-read")) if NEW in world.pointer.shown else _stop(world, me)
+
+
+@_move
+def _copy_version(world: World, me: Actor, rules: PastRules) -> _Next:
+    """Copy the version, into an upload that nobody sees; without it there is no rollback."""
+    there = OLD in world.files or not rules.copy_first
+    return (world, me._replace(at="job-read")) if there else _stop(world, me)
 
 
 @_move
@@ -235,10 +256,12 @@ def _job_back_out(world: World, me: Actor, _: PastRules) -> _Next:
 
 
 @_move
-def _job_commit(world: World, me: Actor, _: PastRules) -> _Next:
+def _job_commit(world: World, me: Actor, rules: PastRules) -> _Next:
     """The commit point; what the job brings is there."""
     jobs = frozenset(one for one in world.jobs if one.role != me.role)
     brings = {_BRINGS[me.role]} - {""}
+    if me.role == "copy" and not rules.copy_first and OLD not in world.files:
+        brings = set()
     files = world.files if me.role == "rollback" else world.files | brings
     new = world._replace(jobs=jobs | {Job(me.role, "completed", me.gone)}, files=files)
     return new, me._replace(at="job-link-read")
@@ -350,7 +373,12 @@ def _expire_forget(world: World, me: Actor, rules: PastRules) -> _Next:
 
 def _begin(roles: tuple[str, ...]) -> World:
     pointer = Pointer(frozenset({NEW}), frozenset(_KEEPS), frozenset(), 0)
-    first = {"expire": "expire-read", "rewrite": "rewrite-read", "append": "append-commit"}
+    first = {
+        "expire": "expire-read",
+        "rewrite": "rewrite-read",
+        "append": "append-commit",
+        "copy": "copy-version",
+    }
     actors = tuple(Actor(role, first.get(role, "job-read")) for role in roles)
     return World(frozenset({OLD, NEW, HELD}), pointer, frozenset(), actors)
 

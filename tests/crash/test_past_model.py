@@ -32,6 +32,7 @@ WRONG = {
     "same_files": "readers see rows again that another job has replaced",
     "leave_added": "['added'] is left",
     "delete_named": "readers miss ['added']",
+    "copy_first": "readers miss ['copied']",
 }
 
 
@@ -40,7 +41,8 @@ def test_the_protocol_holds(scene: str) -> None:
     result = check_past(scene, PastRules())
     assert result.violation is None, result.trace
     assert result.ends >= {frozenset({"new"})}, "whoever dies early has changed nothing"
-    assert any("rollback" in role for role in PAST_SCENES[scene]) == (frozenset({"old"}) in result.ends)
+    for role, shown in (("rollback", "old"), ("copy", "copied")):
+        assert (role in PAST_SCENES[scene]) == (frozenset({shown}) in result.ends)
 
 
 def test_every_rule_is_broken_on_purpose() -> None:
@@ -70,4 +72,4 @@ def test_it_is_part_of_the_model(capsys: pytest.CaptureFixture[str], monkeypatch
     monkeypatch.setattr("proofs.job_model.main.QUICK", frozenset({"append+driver"}))
     monkeypatch.setattr("proofs.job_model.main.BREAKS", {})
     main(["--quick", "--sample", "0"])
-    assert '"past":{"scenes":12,' in capsys.readouterr().out
+    assert '"past":{"scenes":15,' in capsys.readouterr().out
