@@ -131,15 +131,6 @@ class LogPart:
 
     @classmethod
     def from_fields(cls, fields: Fields) -> LogPart:
-        if (members := fields.plain(_PART_MEMBERS)) is not None and _is_plain_part(members):
-            return cls(
-                job_id=members["jobId"],
-                name=members["name"],
-                sha256=members["sha256"],
-                level=members["level"],
-                jobs=members["jobs"],
-                oldest_ms=members["oldest"],
-            )
         return cls(
             job_id=fields.required_job_id(),
             name=_name(fields),
@@ -178,7 +169,7 @@ class LoggedPart:
         return cls(
             job_id=fields.required_job_id(),
             jobs=tuple(map(LoggedJob.from_fields, fields.objects("publications"))),
-            parts=tuple(map(LogPart.from_fields, fields.objects("parts"))),
+            parts=_parts(fields),
             unknown=fields.rest(),
         )
 
@@ -291,7 +282,7 @@ class Log:
             newest=fields.job_id_at("newest", fields.required_text("newest")),
             jobs=fields.required_integer("jobs", minimum=0),
             runs=fields.required_integer("runs", minimum=0),
-            parts=tuple(map(LogPart.from_fields, fields.objects("parts"))),
+            parts=_parts(fields),
             last=tuple(map(LoggedJob.from_fields, fields.objects("publications"))),
             names=tuple(map(LogNames.from_fields, fields.objects("names"))),
             outdated=outdated,
@@ -315,17 +306,29 @@ class Log:
         return within(raw, LOG_SIZE_LIMIT, f"the log beside {self.job_id}", _ADVICE)
 
 
-def _is_plain_part(members: Mapping[str, Any]) -> bool:
-    """Whether a part has nothing wrong: each log names dozens. Otherwise the fields tell what it is."""
-    texts = members["jobId"], members["name"], members["sha256"]
-    numbers = members["level"], members["jobs"], members["oldest"]
-    return (
-        all(type(one) is str for one in texts)
-        and all(type(one) is int and 0 <= one <= LONG_MAX for one in numbers)
-        and is_log_file(texts[1])
-        and texts[2] != ""
-        and ids.is_job_id(texts[0])
+def _parts(fields: Fields) -> tuple[LogPart, ...]:
+    """The parts that a file names: dozens in each log, so those with nothing wrong are read at once."""
+    return tuple(
+        _plain_part(one) or LogPart.from_fields(fields.object_at(f"parts[{place}]", one))
+        for place, one in enumerate(fields.elements("parts"))
     )
+
+
+def _plain_part(members: Any) -> LogPart | None:
+    """A part that has all members of one, and no others; None if something may be wrong with it."""
+    if type(members) is not dict or members.keys() != _PART_MEMBERS:
+        return None
+    job, name, sha256 = members["jobId"], members["name"], members["sha256"]
+    level, jobs, oldest = members["level"], members["jobs"], members["oldest"]
+    if not (
+        type(job) is type(name) is type(sha256) is str and type(level) is type(jobs) is type(oldest) is int
+    ):
+        return None
+    if not (min(level, jobs, oldest) >= 0 and max(level, jobs, oldest) <= LONG_MAX and sha256):
+        return None
+    if not (is_log_file(name) and ids.is_job_id(job)):
+        return None
+    return LogPart(job_id=job, name=name, sha256=sha256, level=level, jobs=jobs, oldest_ms=oldest)
 
 
 def _are_pairs(runs: list[Any]) -> bool:
