@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import botocore.session
 import pytest
-from hypothesis import settings
 
 from magicfs.filesystem import MagicFileSystem
 
@@ -19,10 +18,6 @@ if TYPE_CHECKING:
 pytest.register_assert_rewrite("proofs.tree_exam", "proofs.committer_exam")
 
 pytest_plugins = ["magicfs.testing.fixtures", "magicfs.testing.exam_summary", "tests.sample"]
-
-# A deadline is a timed assertion, and fails on a busy machine.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
 
 
 # Every client loads the description of S3 anew, for 200 ms and 10 MB; all clients of a test process share it.

@@ -19,6 +19,7 @@ import magicfs
 from magicfs.errors import UsageError
 from magicfs.tables.partition_names import HIVE_DEFAULT_PARTITION
 from magicfs.tables.partition_writer import FileName, PartitionWriter
+from tests.sample import examples
 
 NAME = FileName("part-00003", ".snappy.parquet")
 
@@ -191,7 +192,7 @@ def test_memory_is_bounded_by_writing_row_groups_out(files: Files) -> None:
     assert [parquet.metadata.row_group(n).num_rows for n in range(parquet.num_row_groups)] == [4000, 4000]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     batches=st.lists(
         st.lists(
@@ -355,7 +356,7 @@ def test_rows_said_to_be_sorted_that_are_not_are_all_written(files: Files) -> No
     assert files.rows("id") == Counter({("1", 1): 1, ("1", 3): 1, ("2", 2): 1, ("2", 4): 1, ("2", 5): 1})
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     sizes=st.lists(st.integers(1, 60), max_size=8),
     group=st.none() | st.integers(1, 40),

@@ -33,6 +33,7 @@ from magicfs.stores.memory import MemoryStore
 from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
 from proofs.scenes.job_scene import JobScene
+from tests.sample import examples
 
 pytestmark = [pytest.mark.slow, pytest.mark.sample]
 
@@ -435,7 +436,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(EVENTS, st.booleans())
 def test_a_reader_cannot_tell_whether_a_chain_was_ever_summed_up(events: list[Any], older: bool) -> None:
     """Replacing jobs look at any time before they join, as they do when others join in between."""

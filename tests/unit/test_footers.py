@@ -28,6 +28,7 @@ from magicfs.manifests import parts
 from magicfs.manifests.chain import manifest_key
 from magicfs.testing.store_faults import Fault, Kind
 from proofs.scenes.job_scene import JobScene
+from tests.sample import examples
 
 pytestmark = pytest.mark.sample
 
@@ -374,7 +375,7 @@ class TestDeaths:
 
 
 class TestCsv:
-    @settings(deadline=None, max_examples=300)
+    @settings(deadline=None, max_examples=examples(300))
     @given(
         records=st.lists(
             st.lists(st.text(st.sampled_from('ab,"\n\r;é '), max_size=6), min_size=2, max_size=3), max_size=6

@@ -26,6 +26,7 @@ from magicfs.stores import local_parts, local_uploads
 from magicfs.stores.local import LocalStore
 from magicfs.stores.local_files import UPLOADS
 from magicfs.stores.port import Part
+from tests.sample import examples
 
 KEY = "sales/day=1/part 0.parquet"
 _OPERATIONS = ("open", "mkdir", "link", "replace", "rename", "unlink", "rmdir", "utime", "fsync", "ftruncate")
@@ -136,7 +137,7 @@ def test_only_parts_that_came_before_the_first_are_copied(
     assert copied == ["00002", "00003"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_parts_of_any_size_and_order_become_exactly_what_is_named(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

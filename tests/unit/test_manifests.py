@@ -20,6 +20,7 @@ from magicfs.stores.conditions import Conditions
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.port import Body, ObjectInfo
 from magicfs.stores.register import Register
+from tests.sample import examples
 
 pytestmark = pytest.mark.sample
 
@@ -368,7 +369,7 @@ class TestAtOnce:
     @pytest.mark.slow
     @pytest.mark.parametrize("conditions", SAFE)
     @pytest.mark.parametrize("case", CASES)
-    @settings(max_examples=40)
+    @settings(max_examples=examples(40))
     @given(
         turns=st.lists(st.tuples(st.integers(0, 11), st.integers(1, 8)), max_size=30),
         there=st.sampled_from([(), ("z",), ("y", "z")]),

@@ -24,6 +24,7 @@ from magicfs.stores.local import LocalStore
 from magicfs.stores.local_files import UPLOADS
 from magicfs.stores.placing import can_place
 from magicfs.stores.port import Part
+from tests.sample import examples
 
 MIB = 2**20
 
@@ -55,7 +56,7 @@ def data(directory: Path) -> bytes:
     return (upload / "data").read_bytes()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(sizes=st.lists(st.sampled_from([0, 1, 100, 2**16 - 1, 2**16, 2**16 + 1, 200_000]), max_size=12))
 def test_what_is_written_is_what_is_published(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int]

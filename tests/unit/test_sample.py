@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from itertools import combinations, product
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
-from tests.sample import covering, few
+from tests.sample import Sample, covering, few
 
 TESTS = """
 import pytest
+from hypothesis import given, settings, strategies
+from tests.sample import examples
 
 @pytest.mark.sample
 @pytest.mark.parametrize("a", range(4))
@@ -46,9 +50,23 @@ class TestThree(Whole): pass
 @pytest.mark.sample(classes="one kind")
 class TestFour(Whole): pass
 
+@settings(database=None)
+@given(strategies.booleans())
+def test_by_hypothesis(one):
+    assert examples(400) == 4 * settings.default.max_examples
+
 def test_steps(some):
     print("STEPS", len(some(range(100), 10)))
 """
+
+
+@pytest.fixture(autouse=True)
+def _as_this_run_is() -> Iterator[None]:
+    """The runs in here are of other kinds."""
+    is_whole, profile = Sample.is_whole, settings.get_current_profile_name()
+    yield
+    Sample.is_whole = is_whole
+    settings.load_profile(profile)
 
 
 class Ran:
@@ -65,7 +83,8 @@ class Ran:
 
 
 def run(directory: Path, *arguments: str, only: str = "") -> Ran:
-    (directory / "test_it.py").write_text(TESTS)
+    file = directory / f"test_in_{directory.name}.py"  # modules are kept by their names
+    file.write_text(TESTS)
     ran = Ran()
     given = [
         "-p",
@@ -79,7 +98,7 @@ def run(directory: Path, *arguments: str, only: str = "") -> Ran:
         "-s",
     ]
     markers = ["-o", "markers=long: too long"]
-    assert pytest.main([f"{directory}/test_it.py{only}", *given, *markers, *arguments], plugins=[ran]) == 0
+    assert pytest.main([f"{file}{only}", *given, *markers, *arguments], plugins=[ran]) == 0
     return ran
 
 
@@ -141,6 +160,7 @@ def test_long_run_has_all_of_what_is_ever_left_out(
     ran = run(tmp_path, "-m", "long")
     assert (ran.of("product"), ran.of("body"), ran.of("test_long")) == (20, 6, 1)
     assert (ran.of("TestThree"), ran.of("TestFour")) == (3, 3)
+    assert (ran.of("by_hypothesis"), ran.of("steps")) == (1, 1)
     assert (ran.of("values"), ran.of("plain")) == (0, 0)
     told = capsys.readouterr().out
     assert "STEPS 100\n" in told

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from magicfs.formats.footer import Column, Footer
 from magicfs.formats.parquet import TAIL_MAX, read_footer
 from magicfs.formats.thrift import ThriftError, read_struct
+from tests.sample import examples
 
 NAMES = st.sampled_from(["a", "ü ñ", "a.b", "50% + #1", "dataset1", "dataset10", "_x", "漢字"])
 
@@ -110,7 +111,7 @@ def same(ours: Any, theirs: Any) -> bool:
 
 
 class TestAgainstPyarrow:
-    @settings(deadline=None, max_examples=150)
+    @settings(deadline=None, max_examples=examples(150))
     @given(table=tables(), groups=st.integers(1, 12), version=st.sampled_from(["1.0", "2.4", "2.6"]))
     def test_rows_columns_nulls_and_bounds(self, table: pa.Table, groups: int, version: str):
         raw = written(table, row_group_size=groups, version=version)
@@ -142,7 +143,7 @@ class TestAgainstPyarrow:
                 assert column.min <= min(low for low, _ in raw_have)
                 assert column.max >= max(high for _, high in raw_have)
 
-    @settings(deadline=None, max_examples=150)
+    @settings(deadline=None, max_examples=examples(150))
     @given(kind=st.sampled_from(list(FLAT)), data=st.data(), groups=st.integers(1, 5))
     def test_no_value_lies_outside_of_the_bounds(self, kind: Any, data: st.DataObject, groups: int):
         values = data.draw(st.lists(st.none() | FLAT[kind], min_size=1, max_size=12))
@@ -160,7 +161,7 @@ class TestAgainstPyarrow:
             assert found.min in held
             assert found.max in held
 
-    @settings(deadline=None, max_examples=60)
+    @settings(deadline=None, max_examples=examples(60))
     @given(kind=st.sampled_from([one for one in FLAT if one != pa.float16()]), data=st.data())
     def test_bounds_are_known_where_pyarrow_writes_them(self, kind: Any, data: st.DataObject):
         values = data.draw(st.lists(FLAT[kind], min_size=1, max_size=12))
@@ -352,7 +353,7 @@ class TestBrokenFooters:
         for length in range(len(self.RAW)):
             assert read_footer(self.RAW[:4], self.RAW[:length]) is None
 
-    @settings(deadline=None, max_examples=400)
+    @settings(deadline=None, max_examples=examples(400))
     @given(place=st.integers(0), byte=st.integers(0, 255))
     def test_a_changed_byte_never_raises(self, place: int, byte: int):
         (length,) = struct.unpack("<I", self.RAW[-8:-4])
