@@ -11,6 +11,7 @@ from adlfs import AzureBlobFileSystem
 from fsspec.asyn import get_loop, sync
 from gcsfs.core import GCSFileSystem
 
+import magicfs
 from magicfs.errors import ObjectNotFound, PermissionDenied, StoreError, UsageError
 from magicfs.job.job import Job
 from magicfs.stores import azure_folders, resolve
@@ -20,6 +21,7 @@ from magicfs.testing.fault_proxy import FaultProxy
 from magicfs.testing.faults import Action, Rule
 from magicfs.testing.gcs_operations import gcs_operation
 from magicfs.testing.gcs_server import GcsDouble
+from proofs.committer_exam.drivers import dying, dying_task
 
 RENAMING = [("manifest", {}), ("file", {"algorithm": 1}), ("file", {"algorithm": 2})]
 # Work files are written by gcsfs and adlfs themselves, and they send them in a way that aiohttp warns of.
@@ -120,6 +122,36 @@ def test_no_folder_of_a_jobs_work_is_left(place: Place, committer: str, options:
     job.abort()
     at_once = {"day=7/ä+%20.csv": b"7"} if options.get("algorithm") == 2 else {}  # visible at task commit
     assert place.visible() == WRITTEN | at_once
+    assert place.work() == []
+
+
+@pytest.mark.parametrize("committer", ["manifest", "file"])
+def test_job_whose_driver_died_between_two_renames_is_finished_or_taken_back(
+    place: Place, committer: str
+) -> None:
+    job = place.job(committer, unique_names=True).setup()
+    options = {"storage_options": place.options(None)}
+    dying(job, [write(job, number) for number in range(2)], "complete_upload", 1)
+    assert len(place.visible()) == 1
+    (undone,) = magicfs.recover(job.url, rollback=True, **options).jobs
+    assert (undone.action, place.visible(), place.work()) == ("reverted", {}, [])
+    job = place.job(committer, unique_names=True).setup()
+    dying(job, [write(job, number) for number in range(2)], "complete_upload", 1)
+    (done,) = magicfs.recover(job.url, **options).jobs
+    assert (done.action, len(place.visible()), place.work()) == ("finished", 2, [])
+
+
+def test_task_of_algorithm_2_that_died_between_two_renames_is_published_whole(place: Place) -> None:
+    job = place.job("file", committer_options={"algorithm": 2}).setup()
+    write(job, 0)
+    task = job.task(1)
+    task.setup()
+    for name in ("day=1/ä+%20.csv", "day=1/b.csv"):
+        task.filesystem.pipe_file(f"{task.path}/{name}", b"1")
+    dying_task(job, task, "complete_upload", 1)
+    assert len(place.visible()) == 2
+    job.commit()
+    assert place.visible() == WRITTEN | {"day=1/b.csv": b"1"}
     assert place.work() == []
 
 

@@ -21,13 +21,14 @@ from magicfs.errors import (
     Unavailable,
     UploadNotFound,
 )
+from magicfs.stores.folder_port import Folders
 from magicfs.stores.object_tree import tree_of
 from magicfs.stores.port import Capabilities, PutMode, Store, Update
 from magicfs.stores.tree_port import Entry, Renamed, Tree, rename_one_by_one
 from magicfs.stores.version_port import Version, Versions
 from magicfs.testing.store_faults import Actor, ArmedFault, Crash, Fault, Kind, Request
 
-__all__ = ["FaultyStore", "FaultyTree", "FaultyVersions", "Traffic", "faulty", "generate"]
+__all__ = ["FaultyFolders", "FaultyStore", "FaultyTree", "FaultyVersions", "Traffic", "faulty", "generate"]
 
 _T = TypeVar("_T")
 
@@ -199,9 +200,22 @@ class FaultyStore:
         """The tree of the store within, whose requests pass through the same traffic."""
         return FaultyTree(tree_of(self.inner), self.traffic, self.actor)
 
+    def folders(self) -> Any:
+        """The folders of the store within, where it may have some; their requests pass as all do."""
+        return FaultyFolders(self.inner.folders(), self.traffic, self.actor)
+
     def versions(self) -> Any:
         """The versions of the store within, whose requests pass through the same traffic."""
         return FaultyVersions(self.inner.versions(), self.traffic, self.actor)
+
+
+class FaultyFolders:
+    """One actor's way to the folders of a bucket; made as ``FaultyStore`` is."""
+
+    def __init__(self, inner: Folders, traffic: Traffic, actor: Actor) -> None:
+        self.inner = inner
+        self.traffic = traffic
+        self.actor = actor
 
 
 class FaultyVersions:
@@ -377,6 +391,11 @@ def _error(kind: type[StoreError], request: Request, problem: str) -> StoreError
 
 generate(Store, FaultyStore)
 generate(Tree, FaultyTree)
+generate(
+    Folders,
+    FaultyFolders,
+    {"exist": "folders_exist", "make": "make_directory", "move": "rename", "delete": "delete_directory"},
+)
 generate(
     Versions,
     FaultyVersions,

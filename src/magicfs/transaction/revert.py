@@ -20,8 +20,10 @@ from magicfs.formats.pending import Pending
 from magicfs.parallel import drained
 from magicfs.protocol import job_state
 from magicfs.protocol.deletion import Purpose, may_delete
+from magicfs.protocol.readback import is_renamed
 from magicfs.protocol.steps import Batch
 from magicfs.stores.conditions import Conditions, remove_matching
+from magicfs.stores.object_tree import tree_of
 from magicfs.transaction import facts, work_files
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
@@ -117,9 +119,26 @@ async def _visible(engine: Engine, output: JobOutput) -> tuple[list[tuple[str, s
         except StoreError as error:
             problems.append(error)
             return True
-        if may_delete(Purpose.TAKE_BACK, info.key, shown_of(info, pending), own):
+        try:
+            shown = shown_of(info, pending) or await _shown_by_tree(engine, pending)
+        except StoreError as error:
+            problems.append(error)
+            return True
+        if may_delete(Purpose.TAKE_BACK, info.key, shown, own):
             found.append((info.key, info.etag))
         return True
 
     await drained(output.pendings(), look, engine.concurrency)
     return sorted(found), problems
+
+
+async def _shown_by_tree(engine: Engine, pending: Pending) -> str | None:
+    """The same of a file that was renamed where a rename gives it another ETag, and the tree knows one that
+    stays.
+    """
+    tree = tree_of(engine.store)
+    if pending.source is None or not await tree.is_atomic():
+        return None
+    there = await tree.look(pending.destination_key)
+    kept = there is not None and there.kind == "file" and is_renamed(there.etag, pending.source.etag)
+    return pending.source.etag if kept else None
