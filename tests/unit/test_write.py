@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -396,3 +397,23 @@ def test_moments_and_days_as_partitions_read_back(url: str) -> None:
     assert any("at=2026-01-31 08%3A00%3A00.5/" in path for path in visible(url))
     read = magicfs.dataset(url, schema=table.schema).to_table().sort_by("n")
     assert read["at"].to_pylist() == table["at"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "advice"),
+    [
+        ("mode", "append", "say conflict='fail', 'append'"),
+        ("existing_data_behavior", "delete_matching", "say conflict='fail', 'append'"),
+        ("partition_cols", ["day"], "say partition_by="),
+        ("comitter", "magic", "did you mean committer="),
+        ("partition_bye", "day", "did you mean partition_by="),
+        ("día 50% + #1", 1, "leave it out"),
+    ],
+)
+def test_words_of_other_libraries_are_told_in_ours_before_anything_is_changed(
+    tmp_path: Path, name: str, value: Any, advice: str
+) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"{name}= is no argument of magicfs.write")) as caught:
+        magicfs.write(pa.table({"day": [1], "n": [2]}), str(tmp_path / "sales"), **{name: value})
+    assert advice in str(caught.value)
+    assert list(tmp_path.iterdir()) == []

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from magicfs.committers.registry import COMMITTERS
 from magicfs.errors import UsageError
@@ -32,6 +34,16 @@ __all__ = ["FileFormat", "write"]
 
 FileFormat = Literal["parquet", "csv", "json", "orc", "arrow"]
 _TASKS_MAX = 10_000
+_CONFLICT: Final = "say conflict='fail', 'append', 'replace' or 'replace_partitions'"
+_PARTITIONS: Final = "say partition_by=['day']"
+_WORDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("mode", "if_exists", "existing_data_behavior", "overwrite", "append"), _CONFLICT),
+    **dict.fromkeys(("partition_cols", "partition_on", "partitionBy", "partition_columns"), _PARTITIONS),
+    "delete_matching": "say conflict='replace_partitions'",
+    "file_format": "say format='parquet'",
+    "codec": "say compression='zstd'",
+}
+"""Words of other libraries for what has another name here."""
 
 
 def write(
@@ -111,6 +123,7 @@ def write(
         Exception: What the data raised while they were read; nothing is visible.
     """
     _require_pyarrow(data)
+    _check_job(job)
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     _check(partitioning, tasks, max_rows_per_file, max_bytes_per_file, max_open_files, row_group_size)
     from magicfs.tables.sources import source_of
@@ -341,6 +354,18 @@ def _write_part(
     from magicfs.tables.sources import fragment_batches
 
     files.write(fragment_batches(dataset, schema, int(task.id), count), task)
+
+
+def _check_job(job: Mapping[str, Any]) -> None:
+    """Refuse what ``Job`` does not take, and say what another library's word is here."""
+    known = [*signature(write).parameters, *signature(Job).parameters]
+    for name in job:
+        if name in known:
+            continue
+        if (word := _WORDS.get(name)) is None:
+            close = get_close_matches(name, known, 1)
+            word = f"did you mean {close[0]}=?" if close else "leave it out"
+        raise UsageError(f"{name}= is no argument of magicfs.write; {word}; nothing was changed")
 
 
 def _with_tracking(job: Mapping[str, Any]) -> dict[str, Any]:
