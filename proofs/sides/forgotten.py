@@ -66,6 +66,7 @@ OF_JOB: Final[dict[str, Any]] = {
     "also_replace": ["memory://bucket/another"],
     "publish": "flip",
     "keep_replaced": "7d",
+    "keep_in_place": True,
     "footers": True,
     "checksums": True,
     "audit": [bool],
