@@ -55,7 +55,7 @@ def test_some_of_everything_quickly(some: Some, monkeypatch: pytest.MonkeyPatch)
     assert figures.violations == 0, [str(one) for one in figures.findings]
     assert [one for one in figures.caught if not one.caught] == []
     assert len(figures.caught) >= 8
-    assert figures.driven.keys() == set(DRIVEN)
+    assert {"magic"} <= figures.driven.keys() <= set(DRIVEN)
 
 
 @pytest.mark.long
