@@ -25,6 +25,7 @@ from magicfs.testing.faulty_store import Traffic, faulty
 from magicfs.testing.store_faults import Actor, Crash, Fault, Kind, Request
 from proofs.scenes.hadoop_jobs import HadoopJob
 from proofs.scenes.unfinished import Bucket
+from tests.sample import Some
 
 pytestmark = pytest.mark.sample
 
@@ -321,7 +322,7 @@ def end_of(bucket: Bucket, url: str, job: HadoopJob, wish: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["commit", "abort"])
 @pytest.mark.parametrize(("completed", "layout"), [(0, "__magic_job"), (2, "__magic")])
-def test_command_killed_at_each_of_its_requests(name: str, completed: int, layout: str) -> None:
+def test_command_killed_at_each_of_its_requests(name: str, completed: int, layout: str, some: Some) -> None:
     def begun() -> tuple[Bucket, HadoopJob]:
         bucket = Bucket(f"b-{uuid4().hex[:8]}")
         job = theirs(bucket, layout=layout)
@@ -332,7 +333,7 @@ def test_command_killed_at_each_of_its_requests(name: str, completed: int, layou
     requests = command(first, name, job.id).count
     assert requests > 10
     for kind in (Kind.CRASH_BEFORE, Kind.CRASH_AFTER):
-        for number in range(1, requests + 1):
+        for number in some(range(1, requests + 1), 6):
             for wish in ("commit", "abort"):
                 bucket, job = begun()
                 command(bucket, name, job.id, Fault(kind, number=number))
@@ -344,11 +345,11 @@ def test_command_killed_at_each_of_its_requests(name: str, completed: int, layou
 @pytest.mark.slow
 @pytest.mark.parametrize("first", ["commit", "abort"])
 @pytest.mark.parametrize("second", ["commit", "abort", "recover"])
-def test_commands_at_once_agree(first: str, second: str) -> None:
+def test_commands_at_once_agree(first: str, second: str, some: Some) -> None:
     """The second runs whole before each request of the first."""
     bucket = Bucket(f"b-{uuid4().hex[:8]}")
     requests = command(bucket, first, theirs(bucket).id).count
-    for number in range(1, requests + 1):
+    for number in some(range(1, requests + 1), 10):
         bucket = Bucket(f"b-{uuid4().hex[:8]}")
         job = theirs(bucket)
         engine = Engine(MemoryStore(bucket.name, default_world()), 4)
