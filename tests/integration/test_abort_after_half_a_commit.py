@@ -15,6 +15,8 @@ from magicfs.errors import CommitDenied, ProtocolViolation
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.testing.servers import Server
 
+pytestmark = pytest.mark.sample
+
 DYING_COMMIT = """
 import os, pickle, sys
 from magicfs.report import Progress

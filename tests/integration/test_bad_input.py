@@ -34,6 +34,8 @@ from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import SeaweedFS, Server
 from proofs.scenes.known import forget_files
 
+pytestmark = pytest.mark.sample
+
 DESTINATION = "wäre house/sales%201 +#"
 OLD = f"{DESTINATION}/old.txt"
 # Long enough for a loaded machine, short enough for a test that waits for it.

@@ -16,6 +16,8 @@ from magicfs.demo.fingerprint import Fingerprint, fingerprint
 from magicfs.testing.servers import Server
 from proofs.scenes.catalog_scene import CatalogScene, parquet
 
+pytestmark = pytest.mark.sample
+
 KINDS = ("symlink", "delta", "iceberg")
 
 

@@ -10,6 +10,8 @@ import pytest
 import magicfs
 from magicfs.stores import resolve
 
+pytestmark = pytest.mark.sample
+
 NAME = "lake 1/sales +#%ü"
 LARGE = bytes(range(256)) * 40_000  # two parts
 BY_STORE = {

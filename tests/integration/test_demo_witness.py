@@ -24,6 +24,8 @@ from magicfs.demo.watcher import Watcher
 from magicfs.errors import UsageError
 from magicfs.testing.servers import Server
 
+pytestmark = pytest.mark.sample
+
 JOB = "0b5c7f0e-6f6a-4d7e-9a53-1c2d3e4f5a6b"
 # Ceph is of the machine's own packages: ``tox run -e ceph``.
 STARTED = sorted({"ceph"} if os.environ.get("MAGICFS_EXAMS") == "ceph" else STORES.keys() - {"ceph"})

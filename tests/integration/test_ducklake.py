@@ -10,6 +10,8 @@ import pytest
 
 from magicfs.testing import environments
 
+pytestmark = pytest.mark.sample
+
 ROOT = Path(__file__).parents[2]
 REQUIREMENTS = (
     "duckdb==1.5.5",

@@ -17,6 +17,8 @@ from magicfs.stores import resolve, s3
 from magicfs.testing.equal_parts import EqualPartsProxy
 from magicfs.testing.servers import Server
 
+pytestmark = pytest.mark.sample
+
 FEW = 20
 """Parts that an upload may have: after each tenth of them parts grow."""
 LENGTH = 7 * 5 * 2**20 + 3

@@ -19,6 +19,8 @@ from PIL import Image
 from magicfs.testing.servers import Server
 from proofs.scenes.java import skip_without_java
 
+pytestmark = pytest.mark.sample
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

@@ -19,6 +19,8 @@ from magicfs.testing.adls_server import AdlsDouble
 from magicfs.testing.azurite import Azurite
 from magicfs.testing.gcs_server import GcsDouble
 
+pytestmark = pytest.mark.sample
+
 LONG_S = 3600
 _TOKEN = {"service": True, "container": True, "object": True}
 _MAY = dict.fromkeys(("read", "write", "delete", "list", "add", "create"), True)

@@ -19,6 +19,8 @@ from botocore.exceptions import ClientError, HTTPClientError
 from magicfs.testing.fault_proxy import Action, FaultProxy, RequestSeen, Rule
 from magicfs.testing.servers import Ministack, Server
 
+pytestmark = pytest.mark.sample
+
 MiB = 1024 * 1024
 # No machine stalls for longer, and the tests' time limit is longer still.
 STALL_S = 20.0

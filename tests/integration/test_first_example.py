@@ -16,6 +16,8 @@ from s3fs import S3FileSystem
 
 from magicfs.testing.servers import Server
 
+pytestmark = pytest.mark.sample
+
 README = Path(__file__).parents[2] / "README.md"
 EXAMPLES = {
     "magicfs.write": (Counter([("mon", 1.5), ("tue", 2.5)]), 2),

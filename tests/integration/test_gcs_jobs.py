@@ -27,6 +27,8 @@ from magicfs.job.job import Job
 from magicfs.stores import resolve
 from magicfs.testing.gcs_server import GcsDouble
 
+pytestmark = pytest.mark.sample
+
 NAMES = ["a b%20", "a+b #1", "日本語", "dataset1"]
 
 

@@ -22,6 +22,8 @@ from magicfs.testing.servers import Moto
 from magicfs.testing.store_faults import Crash
 from proofs.scenes.catalog_scene import CatalogScene, parquet
 
+pytestmark = pytest.mark.sample
+
 DATABASE = "lake"
 STATES = (
     (

@@ -27,6 +27,8 @@ from proofs.scenes.catalog_scene import CatalogScene, parquet
 from proofs.scenes.hive_metastore import HiveMetastore
 from proofs.scenes.java import skip_without_java
 
+pytestmark = pytest.mark.sample
+
 DATABASE = "lake"
 STATES = (
     (

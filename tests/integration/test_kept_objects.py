@@ -29,6 +29,8 @@ from magicfs.testing.faults import Action, Rule
 from magicfs.testing.gcs_operations import gcs_operation
 from magicfs.testing.gcs_server import GcsDouble
 
+pytestmark = pytest.mark.sample
+
 
 class Place(ABC):
     """A bucket, and what keeps objects in it."""

@@ -21,6 +21,8 @@ from magicfs.cli.main import main
 from magicfs.stores.local_files import UPLOADS
 from proofs.scenes.java import skip_without_java
 
+pytestmark = pytest.mark.sample
+
 ROOT = Path(__file__).parents[2]
 ROWS = Counter([(day, amount) for n in range(4) for day, amount in (("mon", n), ("tue", 10 * n))])
 DRIVEN = ("magic", "directory", "partitioned")

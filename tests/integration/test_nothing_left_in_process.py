@@ -32,6 +32,8 @@ from magicfs.job.task import Task
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
 
+pytestmark = pytest.mark.sample
+
 CONCURRENCY = 8
 
 

@@ -22,6 +22,8 @@ from magicfs.stores.interrupt import run_on
 from magicfs.testing.fault_proxy import Action, FaultProxy, RequestSeen, Rule
 from magicfs.testing.servers import Server
 
+pytestmark = pytest.mark.sample
+
 DESTINATION = "wäre house/sales%201 +#"
 TOLD = {
     "ServerSideEncryption": "aws:kms",

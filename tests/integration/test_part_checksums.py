@@ -9,6 +9,8 @@ import pytest
 import magicfs
 from magicfs.testing.servers import Server
 
+pytestmark = pytest.mark.sample
+
 
 @pytest.mark.parametrize("tracking", ["store", "memory"])
 def test_job_with_sha256_of_every_part_is_published_on_a_server_that_checks(

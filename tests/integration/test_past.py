@@ -22,6 +22,8 @@ from proofs.past.places import Place, place_of
 from proofs.past.readers import Onlookers
 from proofs.past.turns import Done
 
+pytestmark = pytest.mark.sample
+
 
 @pytest.mark.parametrize("store", ["local", pytest.param("s3", marks=pytest.mark.long)])
 def test_each_publication_is_read_as_of_then_whoever_is_killed(store: str) -> None:

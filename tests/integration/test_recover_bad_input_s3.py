@@ -21,6 +21,8 @@ from proofs.scenes.hadoop_jobs import HadoopJob
 from proofs.scenes.s3_scene import S3Scene
 from proofs.scenes.unfinished import died_in, written
 
+pytestmark = pytest.mark.sample
+
 NO_LISTING = Rule("ListMultipartUploads", Action.ERROR, status=403, code="AccessDenied")
 NO_PUT = Rule("PutObject", Action.ERROR, status=403, code="AccessDenied")
 NO_SWAP = Rule("PutObject", Action.ERROR, status=403, code="AccessDenied", match=r"/job\.json")

@@ -19,6 +19,8 @@ from magicfs.formats.task_commit import TaskCommit
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
 
+pytestmark = pytest.mark.sample
+
 DESTINATION = "wäre house/sales%201 +#"
 TASKS = (
     {"p=0/a.bin": b"new 0", "p=1/a.bin": b"new 1"},

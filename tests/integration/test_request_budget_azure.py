@@ -18,6 +18,8 @@ from magicfs.testing.azure_operations import CLASSES, azure_operation, classes
 from magicfs.testing.azurite import Azurite
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 
+pytestmark = pytest.mark.sample
+
 PAGE = (Path(__file__).parents[2] / "docs" / "azure.md").read_text()
 FILE = Counter({"Put Block": 2})
 RECORDS = {"store": Counter({"Put Blob": 2}), "memory": Counter[str]()}

@@ -16,6 +16,8 @@ from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.gcs_operations import classes, gcs_operation
 from magicfs.testing.gcs_server import GcsDouble
 
+pytestmark = pytest.mark.sample
+
 FILE = Counter({"CreateMultipartUpload": 1, "UploadPart": 1})
 RECORDS = {"store": Counter({"objects.insert": 2}), "memory": Counter[str]()}
 LOOKS = Counter({"objects.list": 3, "objects.get": 2, "ListMultipartUploads": 1})

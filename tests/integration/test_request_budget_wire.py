@@ -19,6 +19,8 @@ from magicfs.job.task import Task
 from magicfs.testing.fault_proxy import FaultProxy
 from magicfs.testing.servers import Server
 
+pytestmark = pytest.mark.sample
+
 FILE = Counter({"CreateMultipartUpload": 1, "UploadPart": 1})
 RECORDS = {"store": Counter({"PutObject": 2}), "memory": Counter[str]()}
 # What pyarrow asks before it writes, once a call: is the base directory empty?

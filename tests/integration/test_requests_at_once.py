@@ -15,6 +15,8 @@ from magicfs.testing.gcs_operations import gcs_operation
 from magicfs.testing.gcs_server import GcsDouble
 from magicfs.testing.servers import Server
 
+pytestmark = pytest.mark.sample
+
 FILES = 40
 AT_ONCE = 32
 # Long enough for a busy machine to send the others meanwhile.

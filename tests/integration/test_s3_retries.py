@@ -27,6 +27,8 @@ from magicfs.stores.s3_requests.own import OwnRequests
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
 
+pytestmark = pytest.mark.sample
+
 _KEY = "dataset1/day=1/a b%.parquet"
 REQUESTS: dict[str, tuple[str, Callable[[Store], Coroutine[Any, Any, Any]]]] = {
     "create_upload": ("CreateMultipartUpload", lambda store: store.create_upload(_KEY, metadata={})),

@@ -17,6 +17,8 @@ from botocore.exceptions import ClientError
 from magicfs.testing import processes
 from magicfs.testing.servers import SERVERS, Ministack, Server, ServerFailed
 
+pytestmark = pytest.mark.sample
+
 PART = 5 * 1024 * 1024
 NAMES = sorted(SERVERS)
 ODD_NAMES = ["with space", "a+b", "100%", "%2F", "x#y", "q?z=1&w", "żółw-☃", "comma,semi;", "eq=1", "it's"]

@@ -23,6 +23,8 @@ import magicfs
 from magicfs.errors import CommitFailed
 from magicfs.testing.servers import Server
 
+pytestmark = pytest.mark.sample
+
 COMMITTERS = pytest.mark.parametrize("committer", ["direct", "stocator", "task-completing"])
 FINAL = pytest.mark.parametrize("committer", ["direct", "stocator"])
 BLOCK = 5 * 2**20

@@ -18,6 +18,8 @@ from magicfs.errors import UsageError
 from magicfs.job.job import Job
 from magicfs.testing.servers import Server
 
+pytestmark = pytest.mark.sample
+
 WRITERS = '''
 """What runs in the other processes, which cannot import a test."""
 

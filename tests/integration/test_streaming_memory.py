@@ -13,6 +13,8 @@ import pytest
 
 from magicfs.filesystem.upload import PARTS_IN_FLIGHT
 
+pytestmark = pytest.mark.sample
+
 MIB = 2**20
 PART = 8 * MIB
 

@@ -14,6 +14,8 @@ from magicfs.filesystem import MagicFileSystem
 from magicfs.testing.servers import Server
 from proofs.scenes.s3_scene import S3Scene
 
+pytestmark = pytest.mark.sample
+
 BODY = bytes(range(256)) * 4096
 
 

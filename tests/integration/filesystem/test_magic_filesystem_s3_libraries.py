@@ -16,6 +16,8 @@ import pytest
 
 from proofs.scenes.s3_scene import S3Scene
 
+pytestmark = pytest.mark.sample
+
 WORK = "dataset1/__magic/job 1/task%2F1/__base"
 FRAME = pd.DataFrame({"day": ["a b", "c%d", "a b"], "value": [1.5, 2.5, 3.5], "word": ["zażółć", "日本", ""]})
 TABLE = pa.Table.from_pandas(FRAME, preserve_index=False)

@@ -22,6 +22,8 @@ from magicfs.testing.servers import Server
 from proofs.scenes.memory_scene import MemoryScene
 from proofs.scenes.s3_scene import S3Scene
 
+pytestmark = pytest.mark.sample
+
 WORK = "dataset1/__magic/job 1/task%2F1/__base"
 THREADS = 16
 FILES_EACH = 8
