@@ -32,7 +32,7 @@ from magicfs.formats.task_manifest import EntryStatus, TaskManifest
 from magicfs.protocol import ids
 from magicfs.protocol.guarantees import Guarantees
 from magicfs.protocol.ids import AttemptId, TaskId
-from magicfs.protocol.job_state import BEFORE_COMMIT, JobState
+from magicfs.protocol.job_state import BEFORE_COMMIT, PUBLISHES
 from magicfs.protocol.steps import Rename
 from magicfs.stores.interrupt import hold
 from magicfs.transaction import facts, pack, work_files
@@ -125,7 +125,7 @@ class TaskPublishingCommitter(FileCommitter):
         job = await self._transaction.job()
         if job is None or job.state in BEFORE_COMMIT:
             return job is not None
-        if job.state not in {JobState.COMMITTING, JobState.COMPLETED}:
+        if job.state not in PUBLISHES:
             return False
         try:
             return attempt in (await facts.read_output(self.engine, self.context, job)).attempts
