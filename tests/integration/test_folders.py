@@ -117,6 +117,7 @@ def test_no_folder_of_a_jobs_work_is_left(place: Place, committer: str, options:
     job.commit(commits)
     assert place.visible() == WRITTEN
     assert place.work() == []
+    assert magicfs.verify(job.url, storage_options=place.options(None)).ok
     job = place.job(committer, committer_options=options).setup()
     write(job, 7)
     job.abort()
@@ -139,6 +140,7 @@ def test_job_whose_driver_died_between_two_renames_is_finished_or_taken_back(
     dying(job, [write(job, number) for number in range(2)], "complete_upload", 1)
     (done,) = magicfs.recover(job.url, **options).jobs
     assert (done.action, len(place.visible()), place.work()) == ("finished", 2, [])
+    assert magicfs.verify(job.url, deep=True, **options).ok
 
 
 def test_task_of_algorithm_2_that_died_between_two_renames_is_published_whole(place: Place) -> None:
@@ -153,6 +155,26 @@ def test_task_of_algorithm_2_that_died_between_two_renames_is_published_whole(pl
     job.commit()
     assert place.visible() == WRITTEN | {"day=1/b.csv": b"1"}
     assert place.work() == []
+    assert magicfs.verify(job.url, storage_options=place.options(None)).ok
+
+
+@pytest.mark.parametrize("committer", ["manifest", "file"])
+def test_files_whose_renames_were_not_answered_are_told_as_they_are_listed(
+    place: Place, committer: str
+) -> None:
+    with FaultProxy(place.server.endpoint, place.operation) as proxy:
+        job = place.job(committer, proxy.endpoint).setup()
+        commits = [write(job, number) for number in range(2)]
+        proxy.add(Rule(place.moves, Action.LOST, times=1))
+        job.commit(commits)
+    assert place.visible() == WRITTEN
+    options = {"storage_options": place.options(None)}
+    assert magicfs.verify(job.url, **options).ok
+    # Each file is deleted by the ETag that the manifest has.
+    job = place.job(committer, conflict="replace").setup()
+    report = job.commit([write(job, 5)])
+    assert (place.visible(), report.warnings) == ({"day=5/ä+%20.csv": b"5"}, ())
+    assert magicfs.verify(job.url, **options).ok
 
 
 def test_manifest_committer_refuses_a_bucket_without_folders_and_changes_nothing(flat: Place) -> None:

@@ -91,8 +91,9 @@ class AzureFolders:
         with azure_errors.translated("make_directory", self._requests.path(path)):
             await self._container().get_directory_client(path).create_directory()
 
-    async def move(self, source: str, destination: str) -> None:
+    async def move(self, source: str, destination: str) -> str | None:
         await self._rename(source, destination)
+        return None
 
     async def rename(self, source: str, destination: str) -> None:
         from azure.core import MatchConditions

@@ -256,8 +256,8 @@ class DelegatingFolders:
     async def make(self, path: str) -> None:
         await self._around("make_directory", path, lambda: self.inner.make(path))
 
-    async def move(self, source: str, destination: str) -> None:
-        await self._around("rename", source, lambda: self.inner.move(source, destination))
+    async def move(self, source: str, destination: str) -> str | None:
+        return await self._around("rename", source, lambda: self.inner.move(source, destination))
 
     async def rename(self, source: str, destination: str) -> None:
         await self._around("rename", source, lambda: self.inner.rename(source, destination))

@@ -49,8 +49,11 @@ class Folders(Protocol):
     async def make(self, path: str) -> None:
         """Make a folder, with its parents. One that is there stays as it is."""
 
-    async def move(self, source: str, destination: str) -> None:
+    async def move(self, source: str, destination: str) -> str | None:
         """Give an object another name in one step, with its content and metadata. It replaces an object.
+
+        Returns:
+            The ETag by which it is listed from now on, where that is another one than before.
 
         Raises:
             ObjectNotFound: No such source, or no folder for the destination; nothing changed.

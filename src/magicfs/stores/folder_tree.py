@@ -73,6 +73,10 @@ class FolderTree:
             yield entry
 
     async def rename(self, source: str, destination: str) -> None:
+        await self._rename(source, destination)
+
+    async def _rename(self, source: str, destination: str) -> str | None:
+        """``rename``; returns another ETag that a file has now."""
         for path in (source, destination):
             self._check("rename", path, whole_bucket=False)
         if paths.is_under(destination, source):
@@ -82,11 +86,11 @@ class FolderTree:
         if there is None:
             raise ObjectNotFound("rename", self._place(source), "no such file or directory")
         if source == destination:
-            return
+            return None
         if there.kind == "file":
-            await self._folders.move(source, destination)
-        else:
-            await self._rename_folder(source, destination)
+            return await self._folders.move(source, destination)
+        await self._rename_folder(source, destination)
+        return None
 
     async def _rename_folder(self, source: str, destination: str) -> None:
         await self._refuse_files("rename", destination, [destination])
@@ -103,7 +107,7 @@ class FolderTree:
         raise self._busy("rename", destination)
 
     async def rename_all(self, files: Sequence[tuple[str, str]], concurrency: int) -> Renamed:
-        return await rename_one_by_one(self, files, concurrency)
+        return await rename_one_by_one(self, files, concurrency, self._rename)
 
     async def how_exchanged(self, path: str) -> Exchange:
         self._check("how_exchanged", path, whole_bucket=False)

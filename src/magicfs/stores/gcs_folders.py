@@ -23,7 +23,7 @@ from magicfs.stores.tree_port import Entry
 
 __all__ = ["GcsFolders"]
 
-_FIELDS: Final = "name,size,md5Hash,crc32c"
+_FIELDS: Final = "name,size,md5Hash,crc32c,generation"
 _AT_ONCE: Final = 16
 # Of a rename that goes on; it is over within seconds whatever lies below (Google's guide to folders).
 _FIRST_POLL_S: Final = 0.05
@@ -86,9 +86,11 @@ class GcsFolders:
             if not await self._is_folder("make_directory", path):
                 raise
 
-    async def move(self, source: str, destination: str) -> None:
+    async def move(self, source: str, destination: str) -> str | None:
         await self._require_free("rename", destination)
-        await self._ask("rename", source, "POST", f"{self._object(source)}/moveTo/o/{_quoted(destination)}")
+        target = f"{self._object(source)}/moveTo/o/{_quoted(destination)}"
+        told = await self._ask("rename", source, "POST", target)
+        return str(told["generation"])
 
     async def _require_free(self, operation: str, destination: str) -> None:
         """Raise ObjectExists where a folder is at the destination, ObjectNotFound without a folder above."""
@@ -242,4 +244,5 @@ def _quoted(name: str) -> str:
 
 def _entry(item: Mapping[str, Any]) -> Entry:
     size = int(item.get("size", 0))
-    return Entry(item["name"], "file", size, f"{item.get('md5Hash') or item.get('crc32c', '')}-{size}")
+    checksum = item.get("md5Hash") or item.get("crc32c", "")
+    return Entry(item["name"], "file", size, f"{checksum}-{size}", str(item["generation"]))

@@ -16,8 +16,8 @@ Trees differ in one thing, which ``is_atomic`` says:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from magicfs.errors import ObjectNotFound, StoreError
@@ -52,17 +52,25 @@ class Entry:
         size: Length of a file in bytes.
         etag: Of a file, as the store gives it. Where a rename is one step it stays the same when the file is
             renamed; a copy has another one, or the same.
+        object_etag: The one that requests for objects tell, where that is another one.
     """
 
     path: str
     kind: Kind
     size: int = 0
     etag: str = ""
+    object_etag: str = field(default="", compare=False)
+
+    @property
+    def listed_etag(self) -> str:
+        """The ETag by which a listing of objects tells the file."""
+        return self.object_etag or self.etag
 
 
 Renamed = dict[int, StoreError | str | None]
 """What became of some of many renames, by their places: what each met, or None where it succeeded; the ETag
-where that is another one than before, for the file was copied to another device."""
+by which objects are listed where that is another one than before: the file was copied to another device, or a
+rename gives it another generation."""
 
 
 class Tree(Protocol):
@@ -254,9 +262,15 @@ def in_order(entries: Iterable[Entry]) -> list[Entry]:
     )
 
 
-async def rename_one_by_one(tree: Tree, files: Sequence[tuple[str, str]], concurrency: int) -> Renamed:
-    """``Tree.rename_all`` by the other requests of a tree."""
+async def rename_one_by_one(
+    tree: Tree,
+    files: Sequence[tuple[str, str]],
+    concurrency: int,
+    rename_one: Callable[[str, str], Awaitable[str | None]] | None = None,
+) -> Renamed:
+    """``Tree.rename_all`` by the other requests of a tree; ``rename_one`` tells an ETag that is new."""
     found: Renamed = {}
+    step = rename_one or tree.rename
     blocked: dict[str, StoreError] = {}
     parents = dict.fromkeys(destination.rpartition("/")[0] for _, destination in files)
     above = {parent.rpartition("/")[0] for parent in parents}
@@ -270,14 +284,14 @@ async def rename_one_by_one(tree: Tree, files: Sequence[tuple[str, str]], concur
 
     async def rename(one: tuple[int, tuple[str, str]]) -> bool:
         place, (source, destination) = one
-        error = blocked.get(destination.rpartition("/")[0])
-        if error is None:
+        met: StoreError | str | None = blocked.get(destination.rpartition("/")[0])
+        if met is None:
             try:
-                await tree.rename(source, destination)
-            except StoreError as met:
-                error = met
-        found[place] = error
-        return error is None or isinstance(error, ObjectNotFound)
+                met = await step(source, destination)
+            except StoreError as error:
+                met = error
+        found[place] = met
+        return not isinstance(met, StoreError) or isinstance(met, ObjectNotFound)
 
     if await tree.is_atomic():  # elsewhere nothing asks for parents
         await drained((one for one in parents if one and one not in above), make, concurrency)

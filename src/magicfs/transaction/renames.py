@@ -146,7 +146,7 @@ class _Renaming:
             if (entry := there.get(number)) is None:
                 continue
             if _is_file(entry, step):
-                self._done(number, step, entry.etag)
+                self._done(number, step, entry.listed_etag)
             elif not step.if_absent:
                 there[number] = None
             else:
@@ -186,14 +186,14 @@ class _Renaming:
         try:
             there = await self._tree.look(step.key)
             if there is not None and _is_file(there, step):
-                self._done(number, step, there.etag)
+                self._done(number, step, there.listed_etag)
                 return
             if isinstance(error, ObjectNotFound) and await self._tree.look(step.source) is not None:
                 # Somebody has removed the directory since it was made.
                 await self._tree.make_directory(step.key.rpartition("/")[0])
                 await self._tree.rename(step.source, step.key)
                 there = await self._tree.look(step.key)
-                self._done(number, step, there.etag if there else None)
+                self._done(number, step, there.listed_etag if there else None)
                 return
         except StoreError as second:
             error.add_note(f"and reading it back failed: {second}")
@@ -209,7 +209,7 @@ class _Renaming:
             self._failed(number, step, Outcome.UNKNOWN, unread)
             return
         if (problem := _difference(found, step)) is None:
-            self._done(number, step, found.etag if found else None)
+            self._done(number, step, found.listed_etag if found else None)
             return
         error = CommitFailed(
             f"{step.key} is not the file that its task committed: {problem}", failed=[step.key]
