@@ -78,7 +78,7 @@ STORE_MUTANTS: Final[Mapping[str, tuple[Mutant, ...]]] = MappingProxyType(
                 "whatever has the name of a file is taken back",
                 "e",
                 "magicfs.transaction.revert",
-                "if may_delete(Purpose.TAKE_BACK, info.key, shown_of(info, pending), own):",
+                "if may_delete(Purpose.TAKE_BACK, info.key, shown, own):",
                 "if None not in own.values():",
                 (Setting(shape="three", store="azure"),),
                 "overwritten",

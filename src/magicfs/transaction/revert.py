@@ -114,13 +114,9 @@ async def _visible(engine: Engine, output: JobOutput) -> tuple[list[tuple[str, s
         own = {pending.destination_key: write_id_of(pending)}
         try:
             info = await engine.store.head(pending.destination_key)
+            shown = shown_of(info, pending) or await _shown_by_tree(engine, pending)
         except ObjectNotFound:
             return True
-        except StoreError as error:
-            problems.append(error)
-            return True
-        try:
-            shown = shown_of(info, pending) or await _shown_by_tree(engine, pending)
         except StoreError as error:
             problems.append(error)
             return True
