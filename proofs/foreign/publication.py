@@ -126,19 +126,22 @@ def landing(path: str, land: Callable[[bytes], None]) -> Publication:
 @functools.cache
 def _listen_to_files() -> None:
     """Let every delayed file of this process publish the job that was begun for it, when it is closed."""
-    make, commit, abort = DelayedFile.__init__, DelayedFile.commit, DelayedFile.abort
+    make, abort = DelayedFile.__init__, DelayedFile.abort
 
     @functools.wraps(make)
     def make_for_publication(self: DelayedFile, *args: Any, **kwargs: Any) -> None:
         self.publication = getattr(_opening, "publication", None)  # type: ignore[attr-defined]
         make(self, *args, **kwargs)
 
-    @functools.wraps(commit)
-    def commit_and_publish(self: DelayedFile) -> None:
-        is_first = self._sink.state != "committed"
-        commit(self)
-        if is_first:
-            self.publication.publish()  # type: ignore[attr-defined]
+    def then_publish(end: Callable[[DelayedFile], None]) -> Callable[[DelayedFile], None]:
+        @functools.wraps(end)
+        def end_and_publish(self: DelayedFile) -> None:
+            was = self._sink.state
+            end(self)
+            if was != "committed" and self._sink.state == "committed":
+                self.publication.publish()  # type: ignore[attr-defined]
+
+        return end_and_publish
 
     @functools.wraps(abort)
     def abort_all(self: DelayedFile) -> None:
@@ -146,7 +149,8 @@ def _listen_to_files() -> None:
         self.publication.abort()  # type: ignore[attr-defined]
 
     DelayedFile.__init__ = make_for_publication  # type: ignore[method-assign]
-    DelayedFile.commit = commit_and_publish  # type: ignore[method-assign]
+    DelayedFile.close = then_publish(DelayedFile.close)  # type: ignore[assignment]
+    DelayedFile.commit = then_publish(DelayedFile.commit)  # type: ignore[assignment]
     DelayedFile.abort = abort_all  # type: ignore[method-assign]
 
 

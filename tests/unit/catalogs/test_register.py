@@ -466,4 +466,4 @@ class TestCommand:
 
     def test_a_table_where_there_is_none(self, scene: CatalogScene, capsys: pytest.CaptureFixture[str]):
         assert main(["register", scene.url, "delta", "--table", "db.sales"]) == 2
-        assert "--table is for iceberg and glue" in capsys.readouterr().err
+        assert "--table is for iceberg, glue and hive" in capsys.readouterr().err
