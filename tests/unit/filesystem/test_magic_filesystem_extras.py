@@ -251,7 +251,9 @@ def by_options(_: MagicFileSystem) -> dict[str, Any]:
     return {"inst_kwargs": {"default_method": "options"}}
 
 
-def by_current(_: MagicFileSystem) -> dict[str, Any]:
+def by_current(fs: MagicFileSystem) -> dict[str, Any]:
+    MagicFileSystem._latest = fs._fs_token_  # whatever else this process has made meanwhile
+    MagicFileSystem._cache[fs._fs_token_] = fs
     return {"inst_kwargs": {"default_method": "current"}}
 
 
