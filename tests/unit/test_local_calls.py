@@ -108,6 +108,27 @@ class TestStore:
         assert files == names[:limit]
         assert directories == [f"d {n:03} %+#/" for n in range(count // 2)]
 
+    @pytest.mark.parametrize("left", [1, 2, FEW, FEW + 5])
+    @pytest.mark.parametrize("count", [1, FEW - 1, FEW, FEW + 1, FEW + 2, 3 * FEW])
+    def test_what_dead_writers_have_left_hides_no_file(self, tmp_path: Path, count: int, left: int):
+        for n in range(max(count, left)):
+            if n < left:
+                (tmp_path / f".magicfs-{n:016x}.tmp").write_bytes(b"")
+            if n < count:
+                (tmp_path / f"{n:03}").write_bytes(b"")
+                (tmp_path / "below" / f"{n:03}").mkdir(parents=True)
+
+        async def found() -> tuple[list[str], list[str]]:
+            store = LocalStore(str(tmp_path))
+            files = [info.key async for info in store.list("0")] + [
+                info.key async for info in store.list("1")
+            ]
+            return files, [one async for one in store.list_directories("below/")]
+
+        files, directories = asyncio.run(found())
+        assert files == [f"{n:03}" for n in range(count)]
+        assert directories == [f"below/{n:03}/" for n in range(count)]
+
     def test_no_more_names_are_read_than_are_looked_at(self, tmp_path: Path):
         for n in range(FEW + 1):
             (tmp_path / f"{n}").write_bytes(b"")

@@ -64,14 +64,15 @@ def _names(path: Path, most: int | None = None) -> list[str]:
     TooManyError beyond a limit, before more of them are read.
     """
     with os.scandir(path) as entries:
-        found = [
-            f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
-            for entry in islice(entries, None if most is None else most + 1)
-            if not OURS.fullmatch(entry.name)
-        ]
+        found = list(islice(entries, None if most is None else most + 1))
+        # Before temporary files are left out, or the rest of the directory would be, too.
         if most is not None and len(found) > most:
             raise TooManyError
-        return found
+        return [
+            f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
+            for entry in found
+            if not OURS.fullmatch(entry.name)
+        ]
 
 
 def walk(root: Path, prefix: str, most: int | None = None) -> Iterator[ObjectInfo]:
