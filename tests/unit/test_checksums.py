@@ -8,6 +8,7 @@ import io
 import json
 import sys
 import zlib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -51,6 +52,44 @@ def crc32(body: bytes) -> str:
 
 
 FILES = {"p=1/a ü%+#.parquet": parquet(), "b.csv": b"n\n1\n", "empty.bin": b"", "c.bin": b"\0" * 70_000}
+
+
+SIZES = (0, 1, 65_535, 65_536, 65_537, 3_000_001)
+
+
+class TestCrc32:
+    """That of many bytes may be made by zlib-ng."""
+
+    @staticmethod
+    def expect_the_sums_of_zlib() -> None:
+        body = bytes(range(256)) * 12_000
+        for size in SIZES:
+            part = body[:size]
+            for form in (part, bytearray(part), memoryview(part)):
+                assert checksums.crc32(form) == zlib.crc32(part)
+            assert checksums.crc32(part, 0xFFFF_FFFF) == zlib.crc32(part, 0xFFFF_FFFF)
+        words = memoryview(body[:131_072]).cast("I")
+        assert checksums.crc32(words) == zlib.crc32(words)
+
+    @pytest.fixture(autouse=True)
+    def looked_for_anew(self) -> Iterator[None]:
+        checksums._crc32_of_many.cache_clear()
+        yield
+        checksums._crc32_of_many.cache_clear()
+
+    def test_with_it(self):
+        zlib_ng = pytest.importorskip("zlib_ng.zlib_ng", reason="not installed with this environment")
+        self.expect_the_sums_of_zlib()
+        assert checksums._crc32_of_many() is zlib_ng.crc32
+
+    def test_without_it(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setitem(sys.modules, "zlib_ng", None)
+        self.expect_the_sums_of_zlib()
+        assert checksums._crc32_of_many() is zlib.crc32
+
+    def test_small_bodies_do_not_look_for_it(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(checksums, "_crc32_of_many", lambda: pytest.fail("looked for"))
+        assert checksums.crc32(b"x" * 65_535) == zlib.crc32(b"x" * 65_535)
 
 
 def verified(scene: JobScene) -> magicfs.VerifyReport:

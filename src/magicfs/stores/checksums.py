@@ -13,7 +13,12 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final, Protocol
 
-__all__ = ["MADE", "RunningChecksum", "best", "can_make", "running", "split"]
+from magicfs.stores.port import Body
+
+__all__ = ["MADE", "RunningChecksum", "best", "can_make", "crc32", "running", "split"]
+
+_IMPORTED_FROM: Final = 64 * 1024
+"""Bytes from which on it pays to look for a faster CRC32: a process with a few small files imports none."""
 
 _TEXT: Final = re.compile(r"([A-Z][A-Z0-9]{2,15}):([A-Za-z0-9+/]+={0,2})")
 
@@ -26,6 +31,22 @@ class RunningChecksum(Protocol):
 
     def value(self) -> str:
         """That of all bytes so far, in base64."""
+
+
+def crc32(data: Body, so_far: int = 0) -> int:
+    """The CRC32 of more bytes; as ``zlib.crc32``, several times as fast for many where zlib-ng is there."""
+    made = zlib.crc32 if memoryview(data).nbytes < _IMPORTED_FROM else _crc32_of_many()
+    return made(data, so_far)
+
+
+@cache
+def _crc32_of_many() -> Callable[[Body, int], int]:
+    try:
+        from zlib_ng import zlib_ng
+    except ImportError:
+        return zlib.crc32
+    found: Callable[[Body, int], int] = zlib_ng.crc32
+    return found
 
 
 def split(text: str | None) -> tuple[str, str] | None:
@@ -101,7 +122,7 @@ def _crc64nvme() -> RunningChecksum:
 
 
 MADE: Final[Mapping[str, Callable[[], RunningChecksum]]] = {
-    "CRC32": lambda: _Crc(zlib.crc32, 4),
+    "CRC32": lambda: _Crc(crc32, 4),
     "CRC32C": _crc32c,
     "CRC64NVME": _crc64nvme,
     "MD5": lambda: _Hash(hashlib.md5(usedforsecurity=False)),

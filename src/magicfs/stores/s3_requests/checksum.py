@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import zlib
 from collections.abc import Callable, Mapping
 
+from magicfs.stores.checksums import crc32
 from magicfs.stores.port import Body
 
 __all__ = ["ALGORITHMS", "USUAL", "checksum", "header_of", "is_as_told"]
@@ -16,7 +16,7 @@ USUAL = "CRC32"
 
 
 def _crc32(body: Body) -> bytes:
-    return zlib.crc32(body).to_bytes(4, "big")
+    return crc32(body).to_bytes(4, "big")
 
 
 def _sha1(body: Body) -> bytes:
