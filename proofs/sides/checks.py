@@ -13,7 +13,7 @@ from typing import Final
 
 from proofs.commands.pauses import meet
 from proofs.scenes.trouble import Trouble, require
-from proofs.sides import forgotten, interrupts, sizes, together
+from proofs.sides import crowds, forgotten, interrupts, sizes, together
 
 __all__ = ["CHECKS", "Check", "Played"]
 
@@ -74,6 +74,7 @@ def _all() -> Iterator[Check]:
         yield Check("d", one.__name__, one)
     for one in (sizes.manifests, sizes.job_objects, sizes.statistics, sizes.pending_sets, sizes.parts):
         yield Check("e", one.__name__, one)
+    yield Check("e", crowds.crowded.__name__, crowds.crowded)
 
 
 _CELLS: Final = (

@@ -163,4 +163,12 @@ SIDE_MUTANTS: Final[tuple[SideMutant, ...]] = (
         "if len(group) == length or (group and parts + more > _PARTS_MAX):",
         "if len(group) == length:",
     ),
+    SideMutant(
+        "what dead writers have left is not counted in a short listing",
+        "crowded",
+        "magicfs.stores.local_listing",
+        "found = list(islice(entries, None if most is None else most + 1))",
+        "found = [one for one in islice(entries, None if most is None else most + 1) "
+        "if not OURS.fullmatch(one.name)]",
+    ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +14,10 @@ from magicfs.errors import MagicError, ObjectExists, ObjectNotFound, Preconditio
 from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, UploadInfo
 from magicfs.testing.deviations import DEVIATIONS, Deviation
-from magicfs.testing.store_exam import MemoryStoreExam
+from magicfs.testing.store_exam import LocalStoreExam, MemoryStoreExam
 from magicfs.testing.store_exam.suite import PARTS, PlainFileStoreExam
+from proofs.crash.patching import patched
+from proofs.sides.wrong_sides import SIDE_MUTANTS
 
 pytest_plugins = ["pytester"]
 
@@ -368,6 +371,31 @@ def test_copy_of_a_missing_source_that_succeeds_fails_the_exam() -> None:
         exam_of(CopiesWhatIsMissing).test_copy_of_what_is_not_there_is_object_not_found_and_changes_nothing(  # type: ignore[unused-coroutine]
             "missing"
         )
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "what_dead_writers_have_left_hides_no_object",
+        "more_objects_than_a_page_holds_are_all_listed",
+        "more_directories_than_a_page_holds_are_all_listed",
+    ],
+)
+def test_local_files_that_dead_writers_hide_fail_the_exam(tmp_path: Path, test: str) -> None:
+    class Exam(LocalStoreExam):
+        subject = "local"
+
+    [mutant] = (one for one in SIDE_MUTANTS if one.check == "crowded")
+    for name in ("sound", "wrong"):
+        exam = Exam()
+        exam.directory = tmp_path / name
+        exam.directory.mkdir()
+        asked = getattr(exam, f"test_{test}")
+        if name == "sound":
+            asked()
+            continue
+        with patched(mutant.module, mutant.line, mutant.instead), pytest.raises(AssertionError):
+            asked()
 
 
 def test_part_of_the_exam_cannot_be_left_out_in_silence() -> None:

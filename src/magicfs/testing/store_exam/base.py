@@ -99,6 +99,12 @@ class Examined(Subject):
     def poke(self, key: str, body: bytes) -> None:
         """Write an object into the test's own bucket past the store."""
 
+    def leave_behind(self, directory: str) -> None:
+        """Let dead writers leave something in a directory, if anything of theirs can lie there.
+
+        It is no object.
+        """
+
     @functools.cached_property
     def store(self) -> Store:
         """The store of the test's own bucket."""

@@ -16,6 +16,12 @@ __all__ = ["ListDirectoriesExam", "ListExam", "ListUploadsExam"]
 _MORE_THAN_A_PAGE = 1003
 _CLOCKS_APART_S = 300.0
 _AT_ONCE = 16
+_ODD = ("", " ", "+", "%2F", "%", "é", "日", "=&", "#?", "'", "~", ".x")
+
+
+def _many() -> list[str]:
+    """Hostile names of more than a page, in order."""
+    return [f"{number:05d}{_ODD[number % len(_ODD)]}-" for number in range(_MORE_THAN_A_PAGE)]
 
 
 class ListUploadsExam(Examined):
@@ -119,17 +125,29 @@ class ListExam(Examined):
 
     @pytest.mark.timeout(300)
     async def test_more_objects_than_a_page_holds_are_all_listed(self) -> None:
-        expected = [f"many/{number:05d}" for number in range(_MORE_THAN_A_PAGE)]
+        expected = [f"many/{name}" for name in _many()]
         gate = asyncio.Semaphore(_AT_ONCE)
 
         async def put(key: str) -> None:
             async with gate:
                 await self.store.put(key, b"")
 
+        self.leave_behind("many")
         await asyncio.gather(*map(put, [*expected, "many.", "many0"]))
+        self.leave_behind("many")
         assert await self.listed("many/") == expected
         limited = [info.key async for info in self.store.list("many/", limit=_MORE_THAN_A_PAGE - 1)]
         assert len(set(limited)) == _MORE_THAN_A_PAGE - 1
+
+    async def test_what_dead_writers_have_left_hides_no_object(self) -> None:
+        for directory, count in (("one", 1), ("few", 7), ("more", 70)):
+            self.leave_behind(directory)
+            expected = [f"{directory}/{name}" for name in _many()[:count]]
+            for key in expected:
+                self.poke(key, b"")
+            self.leave_behind(directory)
+            assert await self.listed(f"{directory}/") == expected
+            assert len(await collected(self.store.list(f"{directory}/", limit=1))) == 1
 
     async def test_objects_of_an_unknown_bucket_are_object_not_found(self) -> None:
         with pytest.raises(ObjectNotFound):
@@ -169,14 +187,16 @@ class ListDirectoriesExam(Examined):
 
     @pytest.mark.timeout(300)
     async def test_more_directories_than_a_page_holds_are_all_listed(self) -> None:
-        expected = [f"many/{number:05d}/" for number in range(_MORE_THAN_A_PAGE)]
+        expected = [f"many/{name}/" for name in _many()]
         gate = asyncio.Semaphore(_AT_ONCE)
 
         async def put(directory: str) -> None:
             async with gate:
                 await self.store.put(f"{directory}x", b"")
 
+        self.leave_behind("many")
         await asyncio.gather(*map(put, expected))
+        self.leave_behind("many")
         assert await self.directories("many/") == expected
 
     async def test_directories_of_an_unknown_bucket_are_object_not_found(self) -> None:
