@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import magicfs
 from magicfs.errors import MagicError, ObjectNotFound
-from magicfs.formats.manifest import Manifest
 from proofs.past.content import rows_in
 from proofs.past.ledger import Files, Ledger, State, day_of
 from proofs.past.orders import PUBLISHES, Deed
+from proofs.past.parts import Parts
 from proofs.past.places import Place
-from proofs.past.readers import Held, Onlookers, dataset_of, rows_of
+from proofs.past.readers import Held, Look, Onlookers, dataset_of, rows_of
 from proofs.past.turns import FINE, Done
 from proofs.past.victim import DENIED
 
@@ -49,7 +49,7 @@ class Judge:
         draw: Chooses what is looked at each time.
         figures: What was found and counted.
         said: What was wrong, in words.
-        names: What a listing shows since the last look.
+        names: What was there at the last look, or was kept by its version.
     """
 
     place: Place
@@ -59,6 +59,7 @@ class Judge:
     said: list[str] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     _there: set[str] = field(default_factory=set)  # names that were there when the turn began
+    _traces: set[str] = field(default_factory=set)  # names, and those of which nothing but a marker is left
 
     def wrong(self, what: str, text: str) -> None:
         """Note that something is wrong."""
@@ -72,6 +73,7 @@ class Judge:
         """Judge a turn that is over."""
         before = len(self.ledger.states)
         self._there = there = set(self.names)
+        self._read_names()
         promised = dict(self.ledger.promised)
         shown = self.ledger.shown
         self._note_publications(done)
@@ -81,6 +83,11 @@ class Judge:
         self._note_tags(done)
         self._check_readers(seen, states)
         self._look(done, states)
+
+    def _read_names(self) -> None:
+        kept = self.place.kept()
+        self._traces = set(kept)
+        self.names = {name for name, has_body in kept.items() if has_body}
 
     def _note_publications(self, done: list[Done]) -> None:
         by_run = {one.deed.run_id: one for one in done if one.deed.kind in PUBLISHES}
@@ -127,63 +134,13 @@ class Judge:
         elif until is not None:
             self.wrong("kept_too_long", f"{deed} promises until {one.kept_until}")
         manifest = magicfs.read_manifest(self.place.url, one.job_id, storage_options=self.place.options)
-        own = self._brought(one, deed, manifest, beside)
-        files = {**self._spared(deed, manifest, beside), **own}
+        parts = Parts(self.place, self.ledger, self.figures, self.wrong)
+        own = parts.brought(one, deed, manifest, beside)
+        files = {**parts.spared(deed, manifest, beside), **own}
         state = State(one.job_id, one.run_id or "", one.published, files, keeps=deed.keep_s is not None)
         self.ledger.add(state, None if until is None else int(until))
         self.figures[f"published_{deed.kind}"] += 1
         return own
-
-    def _brought(self, one: magicfs.Publication, deed: Deed, manifest: Manifest, beside: Files) -> Files:
-        """The files of a job: of its manifest only the names are taken, the rows are the order's."""
-        if deed.kind == "drop":
-            self._check_dropped(deed, manifest, beside)
-            return {}
-        if deed.kind == "rewrite":
-            return self._put_together(manifest)
-        if deed.kind == "rollback":
-            if one.restores != deed.target:
-                self.wrong("lost_publications", f"{deed} restores {one.restores}")
-            return self.ledger.state(deed.target).files
-        own = {file.key: deed.rows[day_of(file.key)] for file in manifest.files}
-        if sorted(map(day_of, own)) != sorted(deed.rows):
-            self.wrong("lost_publications", f"{deed} has published {sorted(own)}")
-        return own
-
-    def _check_dropped(self, deed: Deed, manifest: Manifest, beside: Files) -> None:
-        """It takes away what was shown of its day, whether or not it saw what came at once."""
-        of_day = {name for name in self.ledger.shown if day_of(name) == deed.day}
-        gone = set(manifest.deleted)
-        if manifest.files or not of_day - beside.keys() <= gone <= of_day:
-            self.wrong("lost_publications", f"{deed} of {sorted(of_day)} has dropped {sorted(gone)}")
-
-    def _put_together(self, manifest: Manifest) -> Files:
-        """The files of a rewrite: all rows of those of a day that it replaces, in the order of names."""
-        shown, gone = self.ledger.shown, sorted(manifest.deleted)
-        new = {day_of(file.key): file.key for file in manifest.files}
-        days = Counter(map(day_of, gone))
-        if len(new) != len(manifest.files) or new.keys() != days.keys() or min(days.values()) < 2:
-            self.wrong("lost_publications", f"a rewrite has made {sorted(new.values())} of {gone}")
-        if others := [name for name in gone if name not in shown]:
-            self.wrong("lost_publications", f"a rewrite has replaced {others}, which nobody showed")
-        return {
-            name: tuple(row for one in gone if day_of(one) == day for row in shown.get(one, ()))
-            for day, name in new.items()
-        }
-
-    def _spared(self, deed: Deed, manifest: Manifest, beside: Files) -> Files:
-        """What of the state before is visible still; whether a job saw what came at once, it says itself."""
-        old = self.ledger.shown
-        if deed.kind == "append":
-            return old
-        if deed.kind in {"drop", "rewrite"}:
-            return {name: old[name] for name in old if name not in manifest.deleted}
-        if deed.kind == "replace_partitions":
-            unseen = beside.keys() - set(manifest.deleted)
-            return {name: old[name] for name in old if name in unseen or day_of(name) not in deed.rows}
-        seen = [one for one in self.ledger.states if one.job_id == manifest.replaced]
-        unseen = beside.keys() - (seen[0].files.keys() if seen else set())
-        return {name: old[name] for name in old if name in unseen}
 
     def _check_outcome(
         self, one: Done, done: list[Done], there: set[str], promised: dict[str, int], shown: Files
@@ -202,8 +159,9 @@ class Judge:
         if one.status == _NOT_FOUND and one.deed.kind == "rollback":
             files = self.ledger.state(one.deed.target).files.keys()
             others = [other for other in done if other is not one]
+            forever = one.ended_ms + 1 if self.place.keeps_versions else 0  # what nobody has promised
             safe = files <= there and all(
-                promised.get(name, 0) > one.ended_ms or name in shown for name in files
+                promised.get(name, forever) > one.ended_ms or name in shown for name in files
             )
             if not safe or others:
                 self.figures["rollbacks_refused"] += 1
@@ -231,7 +189,7 @@ class Judge:
     def _check_readers(self, seen: Onlookers, states: list[State]) -> None:
         for error in seen.errors:
             self.wrong("seen_torn", error)
-        may_miss = any(not one.keeps for one in states[1:])
+        may_miss = not self.place.keeps_versions and any(not one.keeps for one in states[1:])
         newest = 0
         for look in seen.current:
             if look.rows is None:
@@ -247,18 +205,30 @@ class Judge:
                 newest = max(newest, at[0])
         always = set.intersection(*(set(one.files) for one in states)) if states else set()
         for look in seen.listed:
-            self._check_there(look.names, always, look.ended_ms, "somebody who lists")
+            self._check_listed(look, states, always)
         for look in seen.older:
             held = seen.held[look.held]
             if look.rows is not None and look.rows != held.rows:
                 self.wrong("seen_torn", "a reader of an older list read other rows")
             if look.rows is None:
                 gone = [one for one in held.names if not self._must_be(one, always, look.ended_ms)]
+                if self.place.keeps_versions:
+                    gone = [one for one in gone if one not in self.names]  # nobody has expired the others
                 if not gone:
                     self.wrong("deleted_early", "a reader of an older list met a file that was gone")
         self.figures["reads_by_manifest"] += len(seen.current)
         self.figures["listings"] += len(seen.listed)
         self.figures["reads_of_older_lists"] += len(seen.older)
+
+    def _check_listed(self, look: Look, states: list[State], always: set[str]) -> None:
+        """What is visible all the time is seen; and no replaced file where they are kept by versions."""
+        if not self.place.keeps_versions:
+            self._check_there(look.names, always, look.ended_ms, "somebody who lists")
+            return
+        if missing := sorted(always - look.names):
+            self.wrong("seen_torn", f"somebody who lists does not see {missing}, visible all the time")
+        if old := sorted(look.names - {name for one in states for name in one.files}):
+            self.wrong("kept_too_long", f"somebody who lists sees {old}, which were replaced before")
 
     def _check_there(self, names: Iterable[str], always: set[str], now_ms: float, who: str) -> None:
         missing = (always | (self.ledger.promised.keys() & self._there)) - set(names)
@@ -275,18 +245,22 @@ class Judge:
     # -- what is there now -----------------------------------------------------------------------------
 
     def _look(self, done: list[Done], states: list[State]) -> None:
-        self.names = self.place.names()
+        listed = self.place.names()
+        self._read_names()
         now_ms = time.time() * 1000
         self._there |= self.ledger.promised.keys()
         known = self.ledger.known
+        if self.place.keeps_versions and listed != self.ledger.shown.keys():
+            others = sorted(listed ^ self.ledger.shown.keys())
+            self.wrong("wrong_now", f"what is listed is not what is shown: {others}")
         self._check_there(self.names, set(self.ledger.shown), now_ms, "a look when all was over")
         for name in self.names - known.keys():
             self.wrong("left_behind", f"{name} was never published")
         self._check_kept(done, states)
-        for name in [one for one in self.ledger.promised if one not in self.names]:
+        for name in [one for one in self.ledger.promised if one not in self._traces]:
             del self.ledger.promised[name]
         for name in self.draw.sample(sorted(self.names), min(5, len(self.names))):
-            body = self.place.read(name)
+            body = self.place.read_kept(name)
             if body is None or rows_in(body) != known.get(name, ()):
                 self.wrong("wrong_now", f"{name} holds something else")
         self._check_now()
@@ -303,16 +277,21 @@ class Judge:
         self.figures["files_kept_at_most"] = max(self.figures["files_kept_at_most"], kept)
 
     def _check_kept(self, done: list[Done], states: list[State]) -> None:
-        """Nothing stays that nobody has promised, or whose time was over when it was expired."""
+        """Nothing stays that nobody has promised, or whose time was over when it was expired.
+
+        A version that nobody has promised is no business of ours, and stays.
+        """
         ever = {name for state in states for name in state.files}
         expired = [one.began_ms for one in done if one.deed.kind == "expire" and one.status == FINE]
-        for name in self.names - self.ledger.shown.keys():
+        for name in self._traces - self.ledger.shown.keys():
             until = self.ledger.promised.get(name)
             if until is None:
-                self.wrong("kept_too_long", f"{name} was replaced by a job that keeps nothing")
+                if not self.place.keeps_versions:
+                    self.wrong("kept_too_long", f"{name} was replaced by a job that keeps nothing")
             elif expired and name not in ever and until <= min(expired):
-                self.wrong("kept_too_long", f"{name} is there after it was expired")
-        gone = [one for one in self.ledger.promised if one not in self.names]
+                what = "is there" if name in self.names else "has a marker"
+                self.wrong("kept_too_long", f"{name} {what} after it was expired")
+        gone = [one for one in self.ledger.promised if one not in self._traces]
         self.figures["files_expired"] += len(gone)
 
     def _check_now(self) -> None:
@@ -329,6 +308,14 @@ class Judge:
         else:
             if not report.ok:
                 self.wrong("wrong_now", f"verify: {report}")
+
+    def check_end(self) -> None:
+        """When all time was over, and everything was expired: nothing is left of what was promised."""
+        left = self._traces - self.ledger.shown.keys()
+        if self.place.keeps_versions:
+            left &= self.ledger.ever_promised
+        if left or not self.ledger.shown.keys() <= self.names:
+            self.wrong("kept_too_long", f"not all that was kept went when all time was over: {sorted(left)}")
 
     # -- the past --------------------------------------------------------------------------------------
 

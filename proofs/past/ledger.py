@@ -52,11 +52,13 @@ class Ledger:
         states: After each publication.
         promised: Until when a file stays that was replaced, in milliseconds since the epoch: as long as it is
             there, whether it is shown again or not.
+        ever_promised: All files that were ever promised.
         tags: The jobs that tags name.
     """
 
     states: list[State] = field(default_factory=list)
     promised: dict[str, int] = field(default_factory=dict)
+    ever_promised: set[str] = field(default_factory=set)
     tags: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -77,6 +79,7 @@ class Ledger:
         """Note a publication; ``until_ms`` is when the promise ends for what it has replaced."""
         if until_ms is not None:
             for name in self.shown.keys() - state.files.keys():
+                self.ever_promised.add(name)
                 self.promised[name] = max(until_ms, self.promised.get(name, 0))
         self.states.append(state)
 

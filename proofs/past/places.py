@@ -13,11 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from magicfs.testing.bucket_view import is_hidden
+from magicfs.testing.bucket_view import S3View, is_hidden
 from proofs.kill.stores import STORES, kind_of
 from proofs.kill.watching import DELAYS_S, WatchingProxy
 
-__all__ = ["PLACES", "Place", "Way", "place_of"]
+__all__ = ["PLACES", "Place", "Versions", "Way", "place_of"]
 
 _NAME: Final = "lake 1/sales +#%ü"
 _NEIGHBOUR: Final = f"{_NAME}0/day=d0/part-0.csv"
@@ -47,10 +47,12 @@ class Place(ABC):
     Attributes:
         url: The destination.
         options: With which readers of this process reach it.
+        keeps_versions: Whether what is deleted is kept by its version.
     """
 
     url: str
     options: Mapping[str, Any]
+    keeps_versions: bool = False
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -85,7 +87,19 @@ class Place(ABC):
 
     def names(self) -> set[str]:
         """What somebody takes for data who lists."""
-        return {name for name in self.all_names() if not any(map(is_hidden, name.split("/")))}
+        return {name for name in self.all_names() if _is_data(name)}
+
+    def kept(self) -> dict[str, bool]:
+        """Every name of data of which something is left, and whether it is more than a marker."""
+        return dict.fromkeys(self.names(), True)
+
+    def read_kept(self, name: str) -> bytes | None:
+        """The body of a file that is there, or is kept by its version."""
+        return self.read(name)
+
+
+def _is_data(name: str) -> bool:
+    return not any(map(is_hidden, name.split("/")))
 
 
 class _Server(Place):
@@ -120,6 +134,32 @@ class _Server(Place):
             # A request goes on to the server when its sender is dead.
             if not proxy.settle(_SETTLE_S):
                 raise TimeoutError("requests did not settle")
+
+
+class Versions(_Server):
+    """A bucket that keeps versions, which ``view`` shows."""
+
+    keeps_versions = True
+
+    def __init__(self) -> None:
+        super().__init__("s3")
+        assert isinstance(self._server, S3View)
+        self.view = self._server
+        self.view.keep_versions(_BUCKET)
+
+    def kept(self) -> dict[str, bool]:
+        found: dict[str, bool] = {}
+        for key, _, is_marker in self.view.versions(_BUCKET, f"{_NAME}/"):
+            name = key[len(_NAME) + 1 :]
+            if _is_data(name):
+                found[name] = found.get(name, False) or not is_marker
+        return found
+
+    def read_kept(self, name: str) -> bytes | None:
+        key = f"{_NAME}/{name}"
+        found = self.view.versions(_BUCKET, key)
+        ids = [version for one, version, is_marker in found if one == key and not is_marker]
+        return self.view.read_version(_BUCKET, key, ids[0]) if len(ids) == 1 else None
 
 
 class _Directory(Place):
@@ -157,6 +197,8 @@ class _Directory(Place):
         yield Way({}, {})
 
 
-def place_of(store: str) -> Place:
-    """A new place on a kind of store."""
+def place_of(store: str, *, versioned: bool = False) -> Place:
+    """A new place on a kind of store; ``versioned``: a bucket of S3 that keeps versions."""
+    if versioned:
+        return Versions()
     return _Directory() if store == "local" else _Server(store)

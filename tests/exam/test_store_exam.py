@@ -216,6 +216,11 @@ class TestVersionsOnMinistack(OnVersions):
     running_on = "ministack"
 
 
+class TestVersionsOnSeaweedFS(OnVersions):
+    subject = "versions on seaweedfs"
+    running_on = "seaweedfs"
+
+
 class OnService:
     """A store behind a service that is looked at by a client which is not ours."""
 

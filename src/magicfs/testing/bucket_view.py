@@ -179,6 +179,11 @@ class S3View(BucketView):
             for one in page.get(kind, ())
         )
 
+    def read_version(self, bucket: str, key: str, version: str) -> bytes:
+        """The body of a version that is there."""
+        body: bytes = self.s3_client().get_object(Bucket=bucket, Key=key, VersionId=version)["Body"].read()
+        return body
+
     def forget_versions(self, bucket: str) -> None:
         """Delete everything in a bucket that keeps versions, for good; of others nothing."""
         client = self.s3_client()
