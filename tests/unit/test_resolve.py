@@ -16,9 +16,10 @@ from magicfs import UsageError
 from magicfs.datasets.connection import on_destination
 from magicfs.engine import Engine
 from magicfs.protocol.paths import Location
-from magicfs.stores import resolve
+from magicfs.stores import object_settings, resolve
 from magicfs.stores.local import LocalStore
 from magicfs.stores.memory_filesystem import MemoryFileSystem
+from magicfs.stores.retrying import RetryingStore
 
 
 @pytest.mark.parametrize("scheme", ["file", "local"])
@@ -69,3 +70,45 @@ def test_work_on_a_local_destination_runs_on_a_loop(tmp_path: Path) -> None:
     url = f"file://{tmp_path}/dest"
     assert on_destination(work, url, None, LocalFileSystem(), name="a") == [f"{tmp_path}/dest/a"[1:]]
     assert (tmp_path / "dest/a").read_bytes() == b"body"
+
+
+class TestStoresOfS3:
+    """Each file that is opened asks for the store of its bucket; it is made once."""
+
+    def test_one_for_each_filesystem_and_bucket(self) -> None:
+        first = S3FileSystem(anon=True, skip_instance_cache=True)
+        second = S3FileSystem(anon=True, skip_instance_cache=True)
+        store = resolve.open_store(first, "bucket")
+        assert resolve.open_store(first, "bucket") is store
+        assert resolve.open_store(first, "bücket %+#").bucket == "bücket %+#"
+        assert resolve.open_store(first, "bucket") is store
+        assert resolve.open_store(second, "bucket") is not store
+
+    def test_made_anew_when_what_is_added_to_requests_has_changed(self) -> None:
+        filesystem = S3FileSystem(
+            anon=True, skip_instance_cache=True, s3_additional_kwargs={"ServerSideEncryption": "AES256"}
+        )
+        before = resolve.open_store(filesystem, "bucket")
+        filesystem.s3_additional_kwargs["ServerSideEncryption"] = "aws:kms"
+        after = resolve.open_store(filesystem, "bucket")
+        assert object_settings.of_store(before) == {"ServerSideEncryption": "AES256"}
+        assert object_settings.of_store(after) == {"ServerSideEncryption": "aws:kms"}
+
+    def test_a_filesystem_of_a_users_own_loop_keeps_none(self) -> None:
+        filesystem = S3FileSystem(anon=True, skip_instance_cache=True, asynchronous=True)
+        before = set(vars(filesystem))
+        assert resolve.open_store(filesystem, "bucket") is not resolve.open_store(filesystem, "bucket")
+        assert set(vars(filesystem)) == before
+
+    def test_settings_of_a_job_are_taken_once(self) -> None:
+        filesystem = S3FileSystem(anon=True, skip_instance_cache=True)
+        store = resolve.open_store(filesystem, "bucket")
+        settings = {"StorageClass": "STANDARD_IA"}
+        one, other = (object_settings.store_with(store, settings) for _ in range(2))
+        assert isinstance(one, RetryingStore)
+        assert isinstance(other, RetryingStore)
+        assert one.inner is other.inner
+        third = object_settings.store_with(store, {"StorageClass": "GLACIER_IR"})
+        assert object_settings.of_store(third) == {"StorageClass": "GLACIER_IR"}
+        assert object_settings.of_store(one) == settings
+        assert object_settings.of_store(store) == {}

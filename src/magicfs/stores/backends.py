@@ -81,6 +81,12 @@ def _s3_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
             "no order, and only below whole directories, so that what a dead job left could not be found; "
             "nothing was changed; use a general purpose bucket"
         )
+    from magicfs.stores.s3_client import kept_store
+
+    return kept_store(filesystem, bucket, _new_s3_store)
+
+
+def _new_s3_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
     from magicfs.stores.filesystem_options import options_of
     from magicfs.stores.retrying import RetryingStore
     from magicfs.stores.s3 import S3Store

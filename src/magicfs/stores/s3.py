@@ -78,6 +78,7 @@ class S3Store:
         self._engine = engine
         self._given_line = line
         self._own: OwnRequests | None = None
+        self._twin: S3Store | None = None
         options = filesystem.s3_additional_kwargs
         self.object_settings = object_settings.of_options(options) if settings is None else settings
         self._arguments = object_settings.arguments(self.object_settings, options)
@@ -99,8 +100,11 @@ class S3Store:
 
     def with_object_settings(self, settings: ObjectSettings) -> S3Store:
         """The same bucket, with objects that bear these settings; the customer's key is the filesystem's."""
-        line, engine = self._given_line, self._engine
-        return S3Store(self._filesystem, self.bucket, settings, engine=engine, line=line)
+        twin = self._twin
+        if twin is None or twin.object_settings != settings:
+            line, engine = self._given_line, self._engine
+            twin = self._twin = S3Store(self._filesystem, self.bucket, settings, engine=engine, line=line)
+        return twin
 
     async def create_upload(
         self, key: str, *, metadata: Mapping[str, str], options: Mapping[str, Any] | None = None
@@ -361,6 +365,8 @@ def _is_r2(filesystem: S3FileSystem) -> bool:
 def _endpoint(filesystem: S3FileSystem) -> str:
     """Where requests go, however somebody said so: by an option, by the environment, or by a profile."""
     named = filesystem.endpoint_url or filesystem.client_kwargs.get("endpoint_url")
-    chosen = named or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if named:  # as it is for each file that is opened: the environment takes longer to be asked
+        return str(named).rstrip("/")
+    chosen = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     profile = filesystem.kwargs.get("profile") or os.environ.get("AWS_PROFILE")
     return str(chosen or (f"profile {profile}" if profile else "")).rstrip("/")

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from magicfs.stores.pace import REQUESTS_MAX, START
+from magicfs.stores.port import Store
 from magicfs.stores.retrying import RETRIES, Retry
 
 if TYPE_CHECKING:
     from s3fs import S3FileSystem
 
-__all__ = ["CONNECTIONS", "connections_of", "is_session_class", "retries_of", "without_retries"]
+__all__ = [
+    "CONNECTIONS",
+    "connections_of",
+    "is_session_class",
+    "kept_store",
+    "retries_of",
+    "without_retries",
+]
 
 CONNECTIONS = REQUESTS_MAX
 """Most connections at once, unless the filesystem's own ``max_pool_connections`` says otherwise."""
 
 _PLACE = "_magicfs_sibling"
+_STORES = "_magicfs_stores"
 
 
 def without_retries(filesystem: S3FileSystem, options: dict[str, Any]) -> S3FileSystem:
@@ -45,6 +54,22 @@ def without_retries(filesystem: S3FileSystem, options: dict[str, Any]) -> S3File
         # while it is held.
         sibling = filesystem.__dict__.setdefault(_PLACE, made)
     return sibling
+
+
+def kept_store(filesystem: S3FileSystem, bucket: str, make: Callable[[S3FileSystem, str], Store]) -> Store:
+    """The store of a bucket, which lives and ends with the filesystem: every file that is opened asks for it.
+
+    Made anew where somebody has changed what the filesystem adds to its requests. An ``asynchronous``
+    filesystem keeps none: it is what its stores hold, and would never be let go.
+    """
+    if filesystem.asynchronous:
+        return make(filesystem, bucket)
+    kept: dict[str, tuple[Any, Store]] = filesystem.__dict__.setdefault(_STORES, {})
+    added = filesystem.s3_additional_kwargs, filesystem.req_kw
+    found = kept.get(bucket)
+    if found is None or found[0] != added:
+        found = kept[bucket] = tuple(map(dict, added)), make(filesystem, bucket)
+    return found[1]
 
 
 def connections_of(filesystem: S3FileSystem) -> int:
