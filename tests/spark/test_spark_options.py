@@ -66,6 +66,7 @@ def test_every_option_is_taken_as_spark_hands_it_over() -> None:
         "latewriters": "Wait",
         "alsoreplace": '["s3://bucket/dest/old"]',
         "keepreplaced": "7d",
+        "keepinplace": "TRUE",
         "publish": " Flip ",
         "storageoptions": json.dumps({"client_kwargs": {"region_name": "eu-west-1"}}),
     }
@@ -89,6 +90,7 @@ def test_every_option_is_taken_as_spark_hands_it_over() -> None:
         late_writers="wait",
         also_replace=("s3://bucket/dest/old",),
         keep_replaced="7d",
+        keep_in_place=True,
         publish="flip",
         storage_options={"client_kwargs": {"region_name": "eu-west-1"}},
     )

@@ -71,6 +71,14 @@ def kept(scene: JobScene) -> list[tuple[str, str, bool]]:
     ]
 
 
+def footers(scene: JobScene) -> list[tuple[int, Any, Any] | None]:
+    """Rows, least and greatest value of each file, in their order; None for one of which nothing is known."""
+    found = magicfs.footers(scene.url, filesystem=scene.filesystem).values()
+    columns = [(one, one.column("n")) for one in found if one is not None]
+    known = [(one.rows, column.min, column.max) for one, column in columns if column is not None]
+    return [*(None for one in found if one is None), *sorted(known)]
+
+
 def gone(scene: JobScene) -> set[str]:
     """Names of data of which there are versions, and nothing to see."""
     return {name for name, _, _ in kept(scene)} - set(scene.data())
@@ -243,6 +251,34 @@ class TestRollback:
         assert {file.checksum: file.size for file in manifest_of(scene).values()} == before
         assert magicfs.verify(scene.url, deep=True, filesystem=scene.filesystem).ok
 
+    def test_rows_and_footers_come_along(self, scene: JobScene) -> None:
+        first = scene.published(
+            {"a.parquet": rows(1, 2), "b.parquet": rows(3)}, {"p=1/c.parquet": rows(4, 5, 6)}, footers=True
+        )
+        plain = scene.published({"plain.parquet": rows(7)}, conflict="append")
+        scene.published({"d.parquet": rows(9)}, conflict="replace", keep_replaced="1h")
+        report = rolled_back(scene, first, keep_replaced="1h")
+        assert footers(scene) == [(1, 3, 3), (2, 1, 2), (3, 4, 6)]
+        told = magicfs.read_manifest(scene.url, filesystem=scene.filesystem).footers
+        assert told is not None
+        assert (told.rows, len(told.schemas)) == (6, 1)
+        magicfs.compact(scene.url, filesystem=scene.filesystem)
+        rolled_back(scene, plain, keep_replaced="1h")
+        assert footers(scene) == [None, (1, 3, 3), (2, 1, 2), (3, 4, 6)]
+        magicfs.rollback(scene.url, to=f"job:{report.job_id}", filesystem=scene.filesystem)
+        assert footers(scene) == [(1, 3, 3), (2, 1, 2), (3, 4, 6)], "copies of copies"
+        magicfs.compact(scene.url, filesystem=scene.filesystem)
+        assert footers(scene) == [(1, 3, 3), (2, 1, 2), (3, 4, 6)]
+        assert magicfs.drop(scene.url, where="n >= 4", filesystem=scene.filesystem).files == 1
+
+    def test_lists_of_footers_that_are_lost_keep_nobody_from_rolling_back(self, scene: JobScene) -> None:
+        first = scene.published({"a.parquet": rows(1, 2)}, footers=True)
+        scene.published({"d.parquet": rows(9)}, conflict="replace", keep_replaced="1h")
+        for key in [key for key in scene.objects() if "/footers-" in key]:
+            scene.delete(paths.relative_to(key, DEST))
+        rolled_back(scene, first)
+        assert (values(opened(scene)), footers(scene)) == ([1, 2], [None])
+
     def test_large_files_are_copied_in_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("magicfs.transaction.version_copies._PART", 1000)
         scene = made()
@@ -369,6 +405,45 @@ def test_who_reads_by_names_alone_can_go_on(scene: JobScene, how: dict[str, Any]
     assert values(opened(scene)) == [2]
     assert expired(scene).files == 1
     assert not before & set(scene.data())
+
+
+def in_place(scene: JobScene, kind: str, **how: Any) -> None:
+    """Let a job that is none of ``magicfs.Job`` replace the only file, and keep it."""
+    how = {"filesystem": scene.filesystem, **how}
+    match kind:
+        case "rollback":
+            first = magicfs.history(scene.url, filesystem=scene.filesystem)[-1]
+            magicfs.rollback(scene.url, to=first.job_id, **how)
+        case "drop":
+            magicfs.drop(scene.url, partitions="p=1", **how)
+        case _:
+            magicfs.rewrite(scene.url, **how)
+
+
+@pytest.mark.parametrize("stays", [True, False])
+@pytest.mark.parametrize("kind", ["rollback", "drop", "rewrite"])
+def test_jobs_on_what_is_there_leave_it_in_place_if_they_are_told_to(
+    scene: JobScene, kind: str, stays: bool
+) -> None:
+    scene.published({"p=2/x.parquet": rows(7)})
+    scene.published({"p=1/a.parquet": rows(1), "p=1/b.parquet": rows(2)}, conflict="append")
+    before = {name for name in scene.data() if name.startswith("p=1")}
+    in_place(scene, kind, keep_replaced=ENDED, keep_in_place=stays)
+    shown = {"rollback": [7], "drop": [7], "rewrite": [1, 2, 7]}[kind]
+    assert values(opened(scene)) == shown
+    assert (before & set(scene.data())) == (before if stays else set())
+    assert expired(scene).files == 2
+    assert set(scene.data()) == set(magicfs.footers(scene.url, filesystem=scene.filesystem))
+    assert values(opened(scene)) == shown
+
+
+@pytest.mark.parametrize("kind", ["rollback", "drop", "rewrite"])
+def test_nothing_stays_in_place_for_no_time(scene: JobScene, kind: str) -> None:
+    scene.published({"p=1/a.parquet": rows(1)})
+    before = scene.everything()
+    with pytest.raises(UsageError, match="keep_replaced does not say for how long"):
+        in_place(scene, kind, keep_in_place=True)
+    assert scene.everything() == before
 
 
 def test_the_log_says_how_files_are_kept(scene: JobScene, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from magicfs.cli.keeping import add_keeping
 from magicfs.cli.printing import print_fields, print_json, write_line
 from magicfs.cli.storage import add_storage_options, parse_storage_options
 
@@ -32,11 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="CONDITION",
         help="a condition on partition values and on what manifests know, such as \"day < '2026-01-01'\"",
     )
-    parser.add_argument(
-        "--keep-replaced",
-        metavar="PERIOD",
-        help="keep what is dropped for so long, such as 7d; by default it is deleted",
-    )
+    add_keeping(parser, "keep what is dropped for so long, such as 7d; by default it is deleted")
     parser.add_argument("--run-id", metavar="ID", help="name of the run: a second drop of it does nothing")
     parser.add_argument("--dry-run", action="store_true", help="change nothing, and tell what would be done")
     add_storage_options(parser)
@@ -54,6 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         where=arguments.where,
         dry_run=arguments.dry_run,
         keep_replaced=arguments.keep_replaced,
+        keep_in_place=arguments.keep_in_place,
         run_id=arguments.run_id,
         storage_options=parse_storage_options(arguments.storage_options),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 
+from magicfs.cli.keeping import add_keeping
 from magicfs.cli.printing import print_fields, print_json, write_line
 from magicfs.cli.storage import add_storage_options, parse_storage_options
 
@@ -32,11 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="only this directory relative to URL, such as day=2026-01-01; may be given several times",
     )
-    parser.add_argument(
-        "--keep-replaced",
-        metavar="PERIOD",
-        help="keep the old files for so long, such as 7d; by default they are deleted",
-    )
+    add_keeping(parser, "keep the old files for so long, such as 7d; by default they are deleted")
     parser.add_argument("--run-id", metavar="ID", help="name of the run: a second rewrite of it does nothing")
     parser.add_argument("--dry-run", action="store_true", help="change nothing, and tell what would be done")
     add_storage_options(parser)
@@ -60,6 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         partitions=arguments.partition,
         dry_run=arguments.dry_run,
         keep_replaced=arguments.keep_replaced,
+        keep_in_place=arguments.keep_in_place,
         run_id=arguments.run_id,
         storage_options=parse_storage_options(arguments.storage_options),
     )

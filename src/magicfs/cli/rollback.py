@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from magicfs.cli.keeping import add_keeping
 from magicfs.cli.printing import print_job_report
 from magicfs.cli.storage import add_storage_options, parse_storage_options
 
@@ -22,11 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the publication: a job id, a run id, a tag, or a time such as 2026-03-31T12:00Z; magicfs log "
         "shows them",
     )
-    parser.add_argument(
-        "--keep-replaced",
-        metavar="PERIOD",
-        help="keep what was published since for so long, such as 7d; by default it is deleted",
-    )
+    add_keeping(parser, "keep what was published since for so long, such as 7d; by default it is deleted")
     parser.add_argument(
         "--run-id", metavar="ID", help="name of the run: a second rollback of it does nothing"
     )
@@ -41,6 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.url,
         to=arguments.to,
         keep_replaced=arguments.keep_replaced,
+        keep_in_place=arguments.keep_in_place,
         run_id=arguments.run_id,
         storage_options=parse_storage_options(arguments.storage_options),
     )

@@ -28,7 +28,7 @@ from magicfs.protocol import ids
 from magicfs.protocol.conflict import is_data
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
-from magicfs.protocol.period import parse_period
+from magicfs.protocol.period import kept_for
 from magicfs.protocol.row_condition import Condition, parse_condition
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import JobTransaction
@@ -79,6 +79,7 @@ def drop(
     where: Where | None = None,
     dry_run: bool = False,
     keep_replaced: str | timedelta | None = None,
+    keep_in_place: bool = False,
     run_id: str | None = None,
     job_id: UUID | str | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -104,13 +105,16 @@ def drop(
         dry_run: Change nothing; report what would be dropped.
         keep_replaced: For how long the files stay where they are, such as ``"7d"``, so that this can be
             rolled back. By default they are deleted.
+        keep_in_place: Whether they stay there on a bucket with versions, too, for readers who know names and
+            no versions, such as those of Iceberg and Delta tables.
         run_id: Name of the run: a second drop of it finds the first.
         job_id: An id for the new job, never used again; by default a random UUID.
         storage_options: Options of the store's fsspec filesystem.
         filesystem: That filesystem itself, in place of options.
 
     Raises:
-        UsageError: No choice was given, or it is malformed; or files hold rows that meet ``where`` and others
+        UsageError: No choice was given, or it is malformed; or ``keep_in_place`` came without
+            ``keep_replaced``; or files hold rows that meet ``where`` and others
             that do not, as far as anybody knows; or there are files that no manifest knows. Nothing was
             changed.
         ObjectNotFound: Nothing was published there, or not what ``jobs`` names.
@@ -120,11 +124,11 @@ def drop(
         FormatError: The chain of manifests is broken, or a newer magicfs wrote it.
         StoreError: The store refused, or did not answer; nothing was changed.
     """
-    keep = None if keep_replaced is None else parse_period("keep_replaced", keep_replaced)
     how = {
         "order": Order.of(partitions, jobs, where),
         "dry_run": dry_run,
-        "keep_replaced_ms": keep,
+        "keep_replaced_ms": kept_for(keep_replaced, keep_in_place=keep_in_place),
+        "keep_in_place": keep_in_place,
         "run_id": run_id,
         "job": ids.job_id(uuid4() if job_id is None else job_id),
     }
@@ -185,6 +189,7 @@ async def drop_files(
     order: Order,
     dry_run: bool = False,
     keep_replaced_ms: int | None = None,
+    keep_in_place: bool = False,
     run_id: str | None = None,
     job: ids.JobId,
 ) -> DropReport:
@@ -212,6 +217,7 @@ async def drop_files(
         etag_format="string",
         run_id=run_id,
         keep_replaced_ms=keep_replaced_ms,
+        keep_in_place=keep_in_place,
     )
     transaction = JobTransaction(await told_as_newest(engine, location), context)
     setup = await transaction.set_up()

@@ -18,7 +18,7 @@ from magicfs.manifests.chain import READING
 from magicfs.protocol import ids
 from magicfs.protocol.layout import WorkLayout
 from magicfs.protocol.paths import Location
-from magicfs.protocol.period import parse_period
+from magicfs.protocol.period import kept_for
 from magicfs.report import JobReport
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.driver import JobTransaction
@@ -33,6 +33,7 @@ def rollback(
     *,
     to: str | datetime,
     keep_replaced: str | timedelta | None = None,
+    keep_in_place: bool = False,
     run_id: str | None = None,
     job_id: UUID | str | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -51,6 +52,8 @@ def rollback(
         to: The publication: a job id, a run id, a tag or a time, as for ``magicfs.dataset(url, as_of=…)``.
         keep_replaced: For how long what was published since stays where it is, such as ``"7d"``, so that this
             rollback can be rolled back. By default it is deleted.
+        keep_in_place: Whether it stays there on a bucket with versions, too, for readers who know names and
+            no versions, such as those of Iceberg and Delta tables.
         run_id: Name of the run: a second rollback of it finds the first.
         job_id: An id for the new job, never used again; by default a random UUID.
         storage_options: Options of the store's fsspec filesystem.
@@ -59,15 +62,19 @@ def rollback(
     Raises:
         ObjectNotFound: No such publication, or files of then were deleted or written over since; nothing was
             changed.
-        UsageError: ``to`` means several publications, or it cannot be told what readers saw then; nothing was
-            changed.
+        UsageError: ``to`` means several publications, or it cannot be told what readers saw then; or
+            ``keep_in_place`` came without ``keep_replaced``. Nothing was changed.
         CommitDenied: Another job is changing the destination; nothing was changed.
         CommitOutcomeUnknown: The store did not answer; run ``magicfs recover URL``.
         StoreError: The store refused, or did not answer; nothing was changed.
     """
-    keep = None if keep_replaced is None else parse_period("keep_replaced", keep_replaced)
-    job = ids.job_id(uuid4() if job_id is None else job_id)
-    how = {"to": to, "keep_replaced_ms": keep, "run_id": run_id, "job": job}
+    how = {
+        "to": to,
+        "keep_replaced_ms": kept_for(keep_replaced, keep_in_place=keep_in_place),
+        "keep_in_place": keep_in_place,
+        "run_id": run_id,
+        "job": ids.job_id(uuid4() if job_id is None else job_id),
+    }
     return on_destination(roll_back, url, storage_options, filesystem, **how)
 
 
@@ -77,6 +84,7 @@ async def roll_back(
     *,
     to: str | datetime,
     keep_replaced_ms: int | None = None,
+    keep_in_place: bool = False,
     run_id: str | None = None,
     job: ids.JobId,
 ) -> JobReport:
@@ -90,6 +98,7 @@ async def roll_back(
         etag_format="string",
         run_id=run_id,
         keep_replaced_ms=keep_replaced_ms,
+        keep_in_place=keep_in_place,
         restores=await job_as_of(engine, location, to),
     )
     transaction = JobTransaction(await told_as_newest(engine, location), context)

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from magicfs.errors import UsageError
 
-__all__ = ["Period", "parse_period", "period_text"]
+__all__ = ["Period", "kept_for", "parse_period", "period_text"]
 
 Period: TypeAlias = str | timedelta
 
@@ -35,6 +35,21 @@ def parse_period(name: str, value: object) -> int:
     if not 0 < found <= _PERIOD_MAX_MS:
         raise UsageError(f"{name}={value!r} is out of range; choose a millisecond to 36500d")
     return found
+
+
+def kept_for(keep_replaced: Period | None, *, keep_in_place: bool) -> int | None:
+    """For how many milliseconds replaced files are kept; None if they are not.
+
+    Raises UsageError as ``parse_period``, and where files that nobody keeps should stay where they are.
+    """
+    if keep_replaced is not None:
+        return parse_period("keep_replaced", keep_replaced)
+    if keep_in_place:
+        raise UsageError(
+            "keep_in_place says where replaced files stay, and keep_replaced does not say for how long; "
+            "give it, such as keep_replaced='7d', or leave both out; nothing was changed"
+        )
+    return None
 
 
 def period_text(milliseconds: int) -> str:

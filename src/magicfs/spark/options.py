@@ -47,6 +47,7 @@ class WriteOptions:
     allow_empty: bool = False  # whether a frame without rows may replace what is there
     also_replace: tuple[str, ...] = ()  # URLs of other datasets whose files may be deleted
     keep_replaced: str | None = None  # for how long replaced files stay; None if they are deleted
+    keep_in_place: bool = False  # whether they stay where they are in a bucket with versions, too
     publish: Publish = "files"  # file by file, or the whole destination by one exchange of directories
     tracking: _Tracking = "memory"  # where finished uploads are remembered until their task commits
     unique_names: bool = True  # whether final names carry task and job
@@ -340,6 +341,7 @@ _ALL: Mapping[str, tuple[str, Callable[[str, Any], object]]] = {
     "allowEmpty": ("allow_empty", _flag_of),
     "alsoReplace": ("also_replace", _urls_of),
     "keepReplaced": ("keep_replaced", name_of),
+    "keepInPlace": ("keep_in_place", _flag_of),
     "publish": ("publish", _publish_of),
     "fileFormat": ("file_format", _file_format_of),
     "compression": ("compression", lambda _, value: value.strip().lower()),

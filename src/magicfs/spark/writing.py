@@ -90,6 +90,7 @@ def write(
     allow_empty: bool = False,
     also_replace: Sequence[str] = (),
     keep_replaced: str | None = None,
+    keep_in_place: bool = False,
     publish: Publish = "files",
 ) -> JobReport:
     """Publish a frame, all or nothing. Spark runs one action; this process sets the job up and commits it.
@@ -129,6 +130,7 @@ def write(
         allow_empty: Whether a frame without rows may replace what is there.
         also_replace: URLs of other datasets below the destination or above it whose files may be deleted.
         keep_replaced: For how long replaced files stay where they are, such as ``7d``: ``docs/history.md``.
+        keep_in_place: Whether they stay there on a bucket with versions, too.
         publish: ``flip`` replaces the whole destination by one exchange of directories: ``docs/flip.md``.
 
     Raises:
@@ -153,6 +155,7 @@ def write(
         allow_empty=allow_empty,
         also_replace=also_replace,
         keep_replaced=keep_replaced,
+        keep_in_place=keep_in_place,
         publish=publish,
         part_size=part_size,
         concurrency=concurrency,
@@ -208,6 +211,7 @@ def job_of(
         allow_empty=chosen.allow_empty,
         also_replace=chosen.also_replace,
         keep_replaced=chosen.keep_replaced,
+        keep_in_place=chosen.keep_in_place,
         publish=chosen.publish,
         part_size=chosen.part_size,
         concurrency=chosen.concurrency,

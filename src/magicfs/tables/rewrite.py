@@ -29,7 +29,7 @@ from magicfs.job.task import Task
 from magicfs.protocol import ids, paths
 from magicfs.protocol.conflict import is_data
 from magicfs.protocol.paths import Location
-from magicfs.protocol.period import parse_period
+from magicfs.protocol.period import kept_for
 from magicfs.protocol.rewriting import Group, groups_of
 from magicfs.report import JobReport
 from magicfs.stores import object_settings, resolve
@@ -100,6 +100,7 @@ def rewrite(
     partitions: str | Sequence[str] | None = None,
     dry_run: bool = False,
     keep_replaced: str | timedelta | None = None,
+    keep_in_place: bool = False,
     run_id: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: AbstractFileSystem | None = None,
@@ -123,13 +124,16 @@ def rewrite(
         dry_run: Change nothing; report what would be done.
         keep_replaced: For how long the old files stay where they are, such as ``"7d"``. By default they are
             deleted.
+        keep_in_place: Whether they stay there on a bucket with versions, too, for readers who know names and
+            no versions, such as those of Iceberg and Delta tables.
         run_id: Name of the run: a second rewrite of it finds the first. A run that found nothing to rewrite
             is not remembered.
         storage_options: Options of the store's fsspec filesystem.
         filesystem: That filesystem itself, in place of options.
 
     Raises:
-        UsageError: There are files that no manifest knows; or pyarrow is not installed. Nothing was changed.
+        UsageError: There are files that no manifest knows; or ``keep_in_place`` came without
+            ``keep_replaced``; or pyarrow is not installed. Nothing was changed.
         ObjectNotFound: Nothing was published there; or a file is gone.
         CommitDenied: Another job has replaced some of the files meanwhile, or is doing so, or somebody wrote
             over one; nothing was changed; call again.
@@ -144,11 +148,17 @@ def rewrite(
     if target_size < 1:
         raise UsageError(f"target_size={target_size}; give bytes, such as {TARGET_SIZE}")
     order = Order() if partitions is None else Order.of(partitions)
-    keep = None if keep_replaced is None else parse_period("keep_replaced", keep_replaced)
+    keep = kept_for(keep_replaced, keep_in_place=keep_in_place)
     destination = open_destination(url, storage_options, filesystem)
     _, options = destination_of(url, storage_options, filesystem)
     spec = _spec(destination, options, filesystem)
-    context = replace(spec.context, conflict="rewrite", keep_replaced_ms=keep, run_id=run_id)
+    context = replace(
+        spec.context,
+        conflict="rewrite",
+        keep_replaced_ms=keep,
+        keep_in_place=keep_in_place,
+        run_id=run_id,
+    )
     if dry_run or run_id is None:
         work = _Work.planned(destination, spec, order, target_size)
         if dry_run or not work.groups:

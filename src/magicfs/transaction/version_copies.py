@@ -15,13 +15,15 @@ from typing import Any, Final, cast
 from uuid import uuid4
 
 from magicfs.engine import Engine
-from magicfs.errors import ObjectNotFound
+from magicfs.errors import FormatError, ObjectNotFound
 from magicfs.filesystem.recording import described
 from magicfs.filesystem.upload.stream import Uploaded
 from magicfs.filesystem.upload.taker import Taken
+from magicfs.formats.footer import Footer, once_each
 from magicfs.formats.manifest import ManifestFile
 from magicfs.formats.pending import Pending
 from magicfs.formats.pendingset import PendingSet
+from magicfs.manifests import chain, footers
 from magicfs.manifests.comparison import compare
 from magicfs.parallel import gathered
 from magicfs.protocol import ids, paths
@@ -58,7 +60,7 @@ async def copy_what_is_gone(engine: Engine, context: JobContext, conditions: Con
     gone = await _gone(engine, destination, files)
     if lost := [one.key for one in gone if not one.version]:
         raise past.files_gone(engine, context, lost)
-    copied = await _copied(engine, context, gone) if gone else JobOutput()
+    copied = await _copied(engine, context, conditions, gone) if gone else JobOutput()
     names = {one.key for one in gone}
     copied.restored = {key: file for key, file in files.items() if key not in names}
     return copied
@@ -72,30 +74,54 @@ async def _gone(engine: Engine, destination: str, files: Mapping[str, ManifestFi
     return [files[key] for key in (*found.missing, *found.altered)]
 
 
-async def _copied(engine: Engine, context: JobContext, gone: Sequence[ManifestFile]) -> JobOutput:
+async def _footers(
+    engine: Engine, context: JobContext, conditions: Conditions, files: Sequence[ManifestFile]
+) -> dict[str, Footer]:
+    """What the files say of themselves, as it was kept with them, by relative keys.
+
+    Files are copied without it where it is lost: it can be made again, and they cannot.
+    """
+    store, destination = engine.store, context.layout.destination
+    below = chain.chain(store, destination, conditions, start=context.restores, hidden="readable")
+    try:
+        return await footers.footers_of_files(store, destination, below, {one.key: one for one in files})
+    except FormatError:
+        return {}
+
+
+async def _copied(
+    engine: Engine, context: JobContext, conditions: Conditions, gone: Sequence[ManifestFile]
+) -> JobOutput:
+    said = await _footers(engine, context, conditions, gone)
     sets, taking = StoreSets(engine, context), job_output.Taking(engine, context)
     for number, start in enumerate(range(0, len(gone), _TASK_FILES)):
         task = ids.task_id(number)
         attempt = ids.attempt_id(task, token_hex(4))
-        copies = await _copy_all(engine, context, gone[start : start + _TASK_FILES])
-        copies = [replace(one, job_id=context.job, task_id=attempt) for one in copies]
+        copies = await _copy_all(engine, context, gone[start : start + _TASK_FILES], said)
+        extras = once_each([one.extra_data for one in copies])
+        copies = [
+            replace(one, job_id=context.job, task_id=attempt, extra_data=extra)
+            for one, extra in zip(copies, extras, strict=True)
+        ]
         kept = await sets.keep(task, attempt, PendingSet.merge(context.job, copies))
         name = context.layout.set_key(attempt)
         taking.take(name, kept.pending_set.to_bytes(context.etag_format))
     return taking.finish()
 
 
-async def _copy_all(engine: Engine, context: JobContext, files: Sequence[ManifestFile]) -> list[Pending]:
+async def _copy_all(
+    engine: Engine, context: JobContext, files: Sequence[ManifestFile], said: Mapping[str, Footer]
+) -> list[Pending]:
     async def copy(file: ManifestFile) -> Pending:
         try:
-            return await _copy(engine, context, file)
+            return await _copy(engine, context, file, Taken(said.get(file.key), file.checksum))
         except ObjectNotFound as error:
             raise past.files_gone(engine, context, [file.key]) from error
 
     return await gathered(files, copy, engine.concurrency)
 
 
-async def _copy(engine: Engine, context: JobContext, file: ManifestFile) -> Pending:
+async def _copy(engine: Engine, context: JobContext, file: ManifestFile, taken: Taken) -> Pending:
     store, destination = cast("VersionStore", engine.store), context.layout.destination
     assert file.version is not None
     source = (paths.join(destination, file.key), file.version)
@@ -122,7 +148,5 @@ async def _copy(engine: Engine, context: JobContext, file: ManifestFile) -> Pend
         parts = sorted(
             await gathered(range(1, -(-head.size // step) + 1), part, _AT_ONCE), key=lambda one: one.number
         )
-    uploaded = Uploaded(
-        key, upload_id, write_id, tuple(parts), head.size, taken=Taken(checksum=file.checksum)
-    )
+    uploaded = Uploaded(key, upload_id, write_id, tuple(parts), head.size, taken=taken)
     return described(store, f"{store.bucket}/{key}", uploaded, {})
