@@ -80,7 +80,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
         def schedule(self) -> None:
             is_first = self.collection is None
             super().schedule()
-            for scope in [one for one in self.workqueue if is_first and one.startswith("tests/unit/")]:
+            if not is_first:
+                return
+            for scope in [one for one in self.workqueue if one.startswith("tests/unit/")]:
                 self.workqueue.move_to_end(scope)
+            for scope in [one for one in self.workqueue if one == "spark"]:
+                self.workqueue.move_to_end(scope, last=False)
 
     return SparkTogether(config, log) if config.getvalue("dist") == "loadscope" else None

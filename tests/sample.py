@@ -4,7 +4,8 @@
 default run each value of each parameter is tried, with ``sample(pairs=True)`` each pair of two values, but
 not each combination. One body for several classes, as in an exam, has the class as a further parameter. With
 ``sample(classes="NAME")`` the body is another: each is run by one of the classes of its module that have this
-mark, and with each value of its parameters.
+mark, and with each value of its parameters. With ``sample(most=COUNT)`` not each value is tried, but of one
+body so many of all combinations, other ones each day.
 
 Hypothesis tries a quarter of its examples; in settings of a test, ``examples(COUNT)`` is that of so many.
 
@@ -121,18 +122,23 @@ class Sample:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Mark as long what is not in the sample; in a whole run, all that is ever left out."""
         products: dict[tuple[Any, ...], list[pytest.Function]] = {}
+        inner: list[pytest.Function] = []
         for item in items:
             if not isinstance(item, pytest.Function) or item.get_closest_marker("long"):
                 continue
             if (marker := item.get_closest_marker("sample")) is not None:
                 how = marker.kwargs
                 of = f"classes {how['classes']}" if "classes" in how else _body(item)
-                products.setdefault((item.path, of, 1 + bool(how.get("pairs"))), []).append(item)
-            elif self._is_long and ("some" in item.fixturenames or _has_examples(item)):
-                item.add_marker(pytest.mark.long)
-        for (path, name, strength), product in products.items():
+                key = item.path, of, 1 + bool(how.get("pairs")), how.get("most")
+                products.setdefault(key, []).append(item)
+            if "some" in item.fixturenames or _has_examples(item):
+                inner.append(item)
+        for (path, name, strength, most), product in products.items():
             drawn = self.draw(f"{path.name} {name}")
-            chosen = set(covering([_row(item) for item in product], strength, drawn))
+            if most is None:
+                chosen = set(covering([_row(item) for item in product], strength, drawn))
+            else:
+                chosen = set(drawn.sample(range(len(product)), min(most, len(product))))
             left = [item for index, item in enumerate(product) if index not in chosen]
             if self.whole:
                 left = product if self._is_long and left else []
@@ -141,6 +147,8 @@ class Sample:
                 self.left_out["of tests"] += len(product)
             for item in left:
                 item.add_marker(pytest.mark.long)
+        for item in inner if self._is_long else ():
+            item.add_marker(pytest.mark.long)
 
     def take(self, item: str, values: Iterable[_T], count: int) -> list[_T]:
         """Of a sequence of one test all, or some."""
@@ -185,7 +193,9 @@ def pytest_configure(config: pytest.Config) -> None:
     profile = "whole" if made.whole else "each day"
     settings.register_profile(profile, deadline=None, max_examples=examples(100))
     settings.load_profile(profile)
-    config.addinivalue_line("markers", "sample(pairs, classes): a product of which each day a sample is run")
+    config.addinivalue_line(
+        "markers", "sample(pairs, classes, most): a product of which each day a sample is run"
+    )
 
 
 @pytest.fixture

@@ -9,11 +9,13 @@ from proofs.crash.past_cuts import work_past
 from proofs.crash.wrong_log import LOG_MUTANTS, WrongLog
 
 
+@pytest.mark.sample(most=2)
 @pytest.mark.parametrize("trial", TRIALS)
 def test_all_that_was_published_is_told_and_nothing_is_left(trial: str) -> None:
     assert play_log(trial) == []
 
 
+@pytest.mark.sample(most=4)
 @pytest.mark.parametrize("wrong", LOG_MUTANTS, ids=lambda one: one.name)
 def test_a_wrong_line_is_noticed(wrong: WrongLog) -> None:
     assert hunt_log(wrong)

@@ -32,8 +32,8 @@ from proofs.committer_exam.selection import LeftOut
 # names; what servers answer is the store exam's own subject. ``tox run -e exams`` examines all committers on
 # all servers in all modes, with drivers that die at every file, and jobs of many pages.
 #
-# And of what is left, each day a sample: each body runs for each committer in memory, in one of the modes and
-# with each other value once; where all are on local files, and on the servers, for one of them.
+# And of what is left, each day a sample: in memory each body runs for magic, in one of the modes and with
+# each other value once, and for one of the others; where all are on local files, and on servers, for one.
 pytestmark = pytest.mark.sample
 EVERYWHERE = os.environ.get("MAGICFS_EXAMS") == "all"
 ON_CEPH = os.environ.get("MAGICFS_EXAMS") == "ceph"
@@ -123,8 +123,11 @@ PARTITIONED_EACH_DAY: dict[str, Any] = {"modes": ("store",), "cuts": (1, 3), "se
 
 UPLOADING = tuple(name for name in DRIVEN if committer_info(name).needs == "uploads")
 
+OTHERS: dict[str, Any] = {"pytestmark": pytest.mark.sample(classes="other committers")}
 for each in UPLOADING:
-    examine(OnMemory, each, "memory", **({} if EVERYWHERE or each != "partitioned" else PARTITIONED_EACH_DAY))
+    others = {} if each == "magic" else OTHERS
+    one_mode = {} if EVERYWHERE or each != "partitioned" else PARTITIONED_EACH_DAY
+    examine(OnMemory, each, "memory", **others, **one_mode)
     if EVERYWHERE:
         examine(OnMinistack, each, "ministack", server="ministack")
         examine(OnServerWhole, each, "moto", server="moto")
@@ -193,7 +196,7 @@ if EVERYWHERE:
         examine(OnServerWhole, each, "adls", server="adls", **WITH_FOREIGN)
     for where in ("ministack", "seaweedfs", "gcs", "azurite"):
         examine(OnCopyingServer, "file", where, server=where, **COPIES, **AS_THEY_SEND)
-examine(OnCopies, "file", "memory", **COPIES, **({} if EVERYWHERE else PARTITIONED_EACH_DAY))
+examine(OnCopies, "file", "memory", **COPIES, **OTHERS, **({} if EVERYWHERE else PARTITIONED_EACH_DAY))
 LOCAL_EACH_DAY: dict[str, Any] = {"modes": ("store",), "cuts": (1,), "seeds": (20261121,)}
 for each in DRIVEN:
     # The manifest committer has no other place.

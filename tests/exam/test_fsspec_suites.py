@@ -70,14 +70,14 @@ def compare(directory: Path, protocol: str, options: dict[str, Any], bucket: str
     assert {name: ended for name, ended in magic.items() if ended not in ("passed", wrapped[name])} == {}
 
 
+@pytest.mark.sample(most=1)
 @pytest.mark.timeout(400)
-def test_suites_on_memory(tmp_path: Path) -> None:
-    compare(tmp_path, "memory", {}, "bucket")
-
-
-@pytest.mark.timeout(400)
-def test_suites_on_files(tmp_path: Path) -> None:
-    compare(tmp_path, "file", {"auto_mkdir": True}, f"{tmp_path}/bucket")
+@pytest.mark.parametrize("where", ["memory", "files"])
+def test_suites_on(where: str, tmp_path: Path) -> None:
+    if where == "memory":
+        compare(tmp_path, "memory", {}, "bucket")
+    else:
+        compare(tmp_path, "file", {"auto_mkdir": True}, f"{tmp_path}/bucket")
 
 
 @pytest.mark.long
@@ -144,16 +144,13 @@ def test_each_exception_is_needed_and_named() -> None:
     assert len(NOTHING_FOUND) == 8
 
 
+@pytest.mark.sample(most=1)
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("tracking", ["memory", pytest.param("store", marks=pytest.mark.long)])
-def test_suites_in_a_task_on_memory(tmp_path: Path, tracking: str) -> None:
-    check_in_task(tmp_path, tracking, "memory://bucket/sales", {})
-
-
-@pytest.mark.timeout(400)
-@pytest.mark.parametrize("tracking", [pytest.param("memory", marks=pytest.mark.long), "store"])
-def test_suites_in_a_task_on_files(tmp_path: Path, tracking: str) -> None:
-    check_in_task(tmp_path, tracking, f"file://{tmp_path}/sales of 50%+#", {})
+@pytest.mark.parametrize("tracking", ["memory", "store"])
+@pytest.mark.parametrize("where", ["memory", "files"])
+def test_suites_in_a_task_on(tmp_path: Path, where: str, tracking: str) -> None:
+    url = {"memory": "memory://bucket/sales", "files": f"file://{tmp_path}/sales of 50%+#"}[where]
+    check_in_task(tmp_path, tracking, url, {})
 
 
 @pytest.mark.long

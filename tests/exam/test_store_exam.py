@@ -46,11 +46,18 @@ from magicfs.testing.store_exam.local import LocalFiles
 from magicfs.testing.store_exam.memory import BUCKET, MemoryObjects
 from magicfs.testing.store_exam.suite import PlainFileStoreExam
 
+# Each day each sentence is put to one server of each kind, and to one of the stores that are built around that
+# in memory; ``tox run -e exams`` puts it to all.
+of_s3, of_gcs, of_azure, of_versions, around_memory = (
+    pytest.mark.sample(classes=kind) for kind in ("s3", "gcs", "azure", "versions", "around memory")
+)
+
 
 class TestMemoryStore(MemoryStoreExam):
     subject = "memory"
 
 
+@around_memory
 class TestCountingStore(MemoryStoreExam):
     subject = "counting"
 
@@ -58,6 +65,7 @@ class TestCountingStore(MemoryStoreExam):
         return CountingStore(super().make_store(bucket), Counter())
 
 
+@around_memory
 class TestRetryingStore(MemoryStoreExam):
     subject = "retrying"
 
@@ -65,6 +73,7 @@ class TestRetryingStore(MemoryStoreExam):
         return RetryingStore(super().make_store(bucket))
 
 
+@around_memory
 class TestS3StoreOverWire(MemoryStoreExam):
     """Our requests to S3, answered in this process from memory."""
 
@@ -152,10 +161,6 @@ class S3Exam(OnS3, StoreExam):
     pass
 
 
-# Each day each sentence is put to one server of each kind; ``tox run -e exams`` puts it to all.
-of_s3, of_gcs, of_azure = (pytest.mark.sample(classes=kind) for kind in ("s3", "gcs", "azure"))
-
-
 @of_s3
 class TestMinistack(S3Exam):
     subject = "ministack"
@@ -200,17 +205,20 @@ class OnVersions(OnS3, VersionsExam):
         self.running.keep_versions(self.bucket)
 
 
+@of_versions
 class TestVersionsOnMoto(OnVersions):
     subject = "versions on moto"
     running_on = "moto"
 
 
+@of_versions
 class TestVersionsOnMotoByAiobotocore(OnVersions):
     subject = "versions on moto"
     running_on = "moto"
     engine = "aiobotocore"
 
 
+@of_versions
 class TestVersionsOnMinistack(OnVersions):
     subject = "versions on ministack"
     running_on = "ministack"

@@ -15,7 +15,7 @@ from magicfs.errors import CommitDenied, ProtocolViolation
 from magicfs.formats.task_commit import TaskCommit
 from magicfs.testing.servers import Server
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=2)
 
 DYING_COMMIT = """
 import os, pickle, sys

@@ -24,7 +24,7 @@ from magicfs.testing.adls_server import AdlsDouble
 from magicfs.testing.azurite import AzureView, Azurite
 from magicfs.testing.deviations import OTHERWISE
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=2)
 
 NAMES = ["a b.txt", "50%25", "a+b#1", "日本語/ß?x=1&y", "dataset1/part", "dataset10/part", "tilde~'()"]
 

@@ -33,7 +33,7 @@ from magicfs.testing.azure_operations import azure_operation
 from magicfs.testing.azurite import Azurite
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=2)
 
 NAMES = ("día 1/50% +#ä.csv", "dataset1/x", "dataset10/x", "empty")
 

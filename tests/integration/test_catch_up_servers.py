@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import botocore.session
 import pytest
 
-from magicfs.testing.servers import Moto, Server
+from magicfs.testing.servers import Server
 from proofs.scenes.catalog_scene import FSSPEC, CatalogScene, parquet
 
 FILES = {"p=a b/f 1 é.parquet": parquet(1), "p=+/f.parquet": parquet(2)}
@@ -30,18 +30,6 @@ job = magicfs.Job(url, conflict="append", run_id="late", catalogs=eval(catalogs)
 with job, job.task(0) as task:
     task.filesystem.pipe_file(f"{task.path}/p=late/f.parquet", bytes.fromhex(sys.argv[4]))
 """
-
-
-class MotoWithGlue(Moto):
-    """moto, with what its Glue needs."""
-
-    requirements = ("moto[server,s3,glue]>=5.2",)
-
-
-@pytest.fixture(scope="module")
-def moto_with_glue() -> Iterator[Server]:
-    with MotoWithGlue() as server:
-        yield server
 
 
 def killed(scene: CatalogScene, catalogs: str) -> None:
@@ -105,27 +93,27 @@ def test_symlinks_delta_and_iceberg(
 
 
 def test_glue(
-    moto_with_glue: Server,
+    moto: Server,
     bucket_factory: Callable[..., str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ):
     environment(
         monkeypatch,
-        {**moto_with_glue.environment(), "AWS_ENDPOINT_URL_GLUE": moto_with_glue.endpoint},
+        {**moto.environment(), "AWS_ENDPOINT_URL_GLUE": moto.endpoint},
     )
     client: Any = botocore.session.get_session().create_client("glue")
-    client.create_database(DatabaseInput={"Name": "lake"})
-    url = f"s3://{bucket_factory(moto_with_glue)}/env=prod/día 50% + #1"
-    scene = CatalogScene(url, tmp_path, moto_with_glue.storage_options())
+    client.create_database(DatabaseInput={"Name": "late"})
+    url = f"s3://{bucket_factory(moto)}/env=prod/día 50% + #1"
+    scene = CatalogScene(url, tmp_path, moto.storage_options())
     scene.publish(FILES)
-    killed(scene, "[Glue(botocore.session.get_session().create_client('glue'), 'lake', 'sales')]")
-    assert client.get_tables(DatabaseName="lake")["TableList"] == []
+    killed(scene, "[Glue(botocore.session.get_session().create_client('glue'), 'late', 'sales')]")
+    assert client.get_tables(DatabaseName="late")["TableList"] == []
     monkeypatch.setenv("AWS_ENDPOINT_URL_GLUE", "http://127.0.0.1:9")
     assert recovered(scene) == (1, {"glue": "not registered"}), "it is the catalog of somebody else"
-    monkeypatch.setenv("AWS_ENDPOINT_URL_GLUE", moto_with_glue.endpoint)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_GLUE", moto.endpoint)
     assert recovered(scene) == (0, {"glue": "registered"})
-    found = client.get_partitions(DatabaseName="lake", TableName="sales")["Partitions"]
+    found = client.get_partitions(DatabaseName="late", TableName="sales")["Partitions"]
     assert sorted(one["Values"] for one in found) == [["+"], ["a b"], ["late"]]
     assert scene.table_rows("symlink") == scene.rows()
     assert recovered(scene) == (0, {})

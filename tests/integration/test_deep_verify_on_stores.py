@@ -10,7 +10,7 @@ import pytest
 import magicfs
 from magicfs.stores import resolve
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=2)
 
 NAME = "lake 1/sales +#%ü"
 LARGE = bytes(range(256)) * 40_000  # two parts

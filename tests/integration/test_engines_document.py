@@ -26,7 +26,7 @@ from magicfs.cli import main as cli
 from magicfs.testing import environments
 from magicfs.testing.servers import Server
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=2)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "engines.md").read_text()
 ROWS = {"day": ["mon", "a b", "50%", "x/y", "é+#"], "n": list(range(5))}

@@ -17,7 +17,7 @@ from magicfs.stores import resolve, s3
 from magicfs.testing.equal_parts import EqualPartsProxy
 from magicfs.testing.servers import Server
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=2)
 
 FEW = 20
 """Parts that an upload may have: after each tenth of them parts grow."""

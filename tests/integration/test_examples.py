@@ -19,7 +19,7 @@ from PIL import Image
 from magicfs.testing.servers import Server
 from proofs.scenes.java import skip_without_java
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=2)
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

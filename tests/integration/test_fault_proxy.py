@@ -19,7 +19,7 @@ from botocore.exceptions import ClientError, HTTPClientError
 from magicfs.testing.fault_proxy import Action, FaultProxy, RequestSeen, Rule
 from magicfs.testing.servers import Ministack, Server
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=2)
 
 MiB = 1024 * 1024
 # No machine stalls for longer, and the tests' time limit is longer still.

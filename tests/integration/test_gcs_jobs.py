@@ -27,7 +27,7 @@ from magicfs.job.job import Job
 from magicfs.stores import resolve
 from magicfs.testing.gcs_server import GcsDouble
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=2)
 
 NAMES = ["a b%20", "a+b #1", "日本語", "dataset1"]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ from magicfs.protocol import paths
 from magicfs.testing.servers import Moto
 from magicfs.testing.store_faults import Crash
 from proofs.scenes.catalog_scene import CatalogScene, parquet
+from tests.sample import Some
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=2)
 
 DATABASE = "lake"
 STATES = (
@@ -34,12 +36,6 @@ STATES = (
     ("replace_partitions", {"p=a%20b%25 x+y/f 1 é#.parquet": parquet(6)}),
     ("replace", {"p=+/f.parquet": parquet(7), "p=día/f.parquet": parquet(8)}),
 )
-
-
-class MotoWithGlue(Moto):
-    """moto, with what its Glue needs."""
-
-    requirements = ("moto[server,s3,glue]>=5.2",)
 
 
 class GlueScene(CatalogScene):
@@ -93,22 +89,17 @@ class GlueScene(CatalogScene):
 
 
 @pytest.fixture(scope="module")
-def moto_with_glue() -> Any:
-    with MotoWithGlue() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def client(moto_with_glue: Any) -> Any:
+def client(moto: Moto) -> Iterator[Any]:
     made = botocore.session.get_session().create_client(
         "glue",
         region_name="us-east-1",
-        endpoint_url=moto_with_glue.endpoint,
+        endpoint_url=moto.endpoint,
         aws_access_key_id="key",
         aws_secret_access_key="secret",
     )
     made.create_database(DatabaseInput={"Name": DATABASE})
-    return made
+    yield made
+    made.delete_database(Name=DATABASE)
 
 
 @pytest.fixture
@@ -127,6 +118,7 @@ def publish_state(scene: GlueScene, number: int) -> str:
     return scene.publish(files, conflict=conflict, keep_replaced="1d" if number > 1 else None)
 
 
+@pytest.mark.sample(most=2)
 @pytest.mark.parametrize("before", [None, 0, 1, 2, 3])
 def test_any_earlier_publication_is_brought_to_each_later_one(scene: GlueScene, before: int | None):
     jobs = []
@@ -201,10 +193,10 @@ def test_no_such_database(scene: GlueScene, client: Any):
 class Dying:
     """A client whose process dies before or after one of its requests that change something."""
 
-    def __init__(self, client: Any, at: int) -> None:
+    def __init__(self, client: Any, at: int | None) -> None:
         self._client = client
         self._at = at
-        self._passed = 0
+        self.passed = 0
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._client, name)
@@ -220,35 +212,37 @@ class Dying:
         return watched
 
     def _moment(self) -> None:
-        self._passed += 1
-        if self._passed == self._at:
+        self.passed += 1
+        if self.passed == self._at:
             raise Crash
 
 
+@pytest.mark.sample(most=1)
 @pytest.mark.parametrize("later", [None, 1, 3])
-def test_a_call_that_dies_anywhere_is_repeated(client: Any, tmp_path: Path, later: int | None):
-    at, died = 0, True
-    while died:
-        at += 1
+def test_a_call_that_dies_anywhere_is_repeated(client: Any, tmp_path: Path, later: int | None, some: Some):
+    def die(at: int | None) -> int:
         scene = scene_at(client, tmp_path / f"{at}", f"sales{later}")
         publish_state(scene, 0)
         if later is not None:
             scene.register("glue")
             publish_state(scene, later)
-        died = False
-        try:
-            magicfs.register(scene.url, Glue(Dying(client, at), DATABASE, scene.name))
-        except Crash:
-            died = True
+        dying = Dying(client, at)
+        with nullcontext() if at is None else pytest.raises(Crash):
+            magicfs.register(scene.url, Glue(dying, DATABASE, scene.name))
         scene.register("glue")
         assert scene.table_rows("glue") == scene.rows()
         assert not scene.register("glue").changed
-    assert at > 4
+        return dying.passed
+
+    moments = die(None)
+    assert moments > 3
+    for at in some(range(1, moments + 1), 4):
+        die(at)
 
 
-def test_on_s3(moto_with_glue: Any, bucket_factory: Callable[..., str], client: Any, tmp_path: Path):
-    url = f"s3://{bucket_factory(moto_with_glue)}/env=prod/día 50% + #1"
-    scene = GlueScene(url, tmp_path, client, "on_s3", options=moto_with_glue.storage_options())
+def test_on_s3(moto: Any, bucket_factory: Callable[..., str], client: Any, tmp_path: Path):
+    url = f"s3://{bucket_factory(moto)}/env=prod/día 50% + #1"
+    scene = GlueScene(url, tmp_path, client, "on_s3", options=moto.storage_options())
     first = scene.publish({"p=a%20b%25 x+y/f 1 é#.parquet": parquet(1)})
     scene.register("glue")
     described = client.get_table(DatabaseName=DATABASE, Name="on_s3")["Table"]["StorageDescriptor"]
@@ -277,14 +271,14 @@ def test_the_types_of_hive() -> None:
 
 
 def test_the_command(
-    moto_with_glue: Any,
+    moto: Any,
     scene: GlueScene,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):
     publish_state(scene, 0)
     settings = {
-        "AWS_ENDPOINT_URL_GLUE": moto_with_glue.endpoint,
+        "AWS_ENDPOINT_URL_GLUE": moto.endpoint,
         "AWS_ACCESS_KEY_ID": "key",
         "AWS_SECRET_ACCESS_KEY": "secret",
         "AWS_DEFAULT_REGION": "us-east-1",

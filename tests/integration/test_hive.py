@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,9 @@ from magicfs.testing.store_faults import Crash
 from proofs.scenes.catalog_scene import CatalogScene, parquet
 from proofs.scenes.hive_metastore import HiveMetastore
 from proofs.scenes.java import skip_without_java
+from tests.sample import Some
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=2)
 
 DATABASE = "lake"
 STATES = (
@@ -108,6 +109,7 @@ def publish_state(scene: HiveScene, number: int) -> str:
     return scene.publish(files, conflict=conflict, keep_replaced=keep)
 
 
+@pytest.mark.sample(most=1)
 @pytest.mark.parametrize("before", [None, 0, 2])
 def test_any_earlier_publication_is_brought_to_each_later_one(
     metastore: HiveMetastore, tmp_path: Path, before: int | None
@@ -167,7 +169,7 @@ def test_what_is_refused(metastore: HiveMetastore, tmp_path: Path):
 class Dying:
     """A client whose process dies before or after one of its requests that change something."""
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, at: int | None) -> None:
         self.passed = 0
         self._at = at
 
@@ -199,29 +201,31 @@ class Dying:
 REAL = hive._client
 
 
+@pytest.mark.sample(most=1)
 @pytest.mark.parametrize("later", [None, 3])
 def test_a_call_that_dies_anywhere_is_repeated(
-    metastore: HiveMetastore, tmp_path: Path, later: int | None, monkeypatch: pytest.MonkeyPatch
+    metastore: HiveMetastore, tmp_path: Path, later: int | None, monkeypatch: pytest.MonkeyPatch, some: Some
 ):
-    at, died = 0, True
-    while died:
-        at += 1
+    def die(at: int | None) -> int:
         scene = scene_at(metastore, tmp_path / f"{at}")
         publish_state(scene, 0)
         if later is not None:
             scene.register("hive")
             publish_state(scene, later)
-        died = False
+        client = Dying(at)
         with monkeypatch.context() as patch:
-            patch.setattr(hive, "_client", Dying(at).connected)
-            try:
+            patch.setattr(hive, "_client", client.connected)
+            with nullcontext() if at is None else pytest.raises(Crash):
                 scene.register("hive")
-            except Crash:
-                died = True
         scene.register("hive")
         assert scene.table_rows("hive") == scene.rows()
         assert not scene.register("hive").changed
-    assert at > 4
+        return client.passed
+
+    moments = die(None)
+    assert moments > 3
+    for at in some(range(1, moments + 1), 4):
+        die(at)
 
 
 def test_the_command_and_a_job_whose_driver_died(
@@ -276,7 +280,7 @@ print(json.dumps(sorted([row.n, row.p] for row in rows)))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_spark_reads_what_the_directories_hold(metastore: HiveMetastore, tmp_path: Path):
     scene = scene_at(metastore, tmp_path, exact=False)
     scene.publish({"p=a b/f.parquet": parquet(1), "p=día/f.parquet": parquet(2)})

@@ -29,7 +29,7 @@ from magicfs.testing.faults import Action, Rule
 from magicfs.testing.gcs_operations import gcs_operation
 from magicfs.testing.gcs_server import GcsDouble
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=2)
 
 
 class Place(ABC):

@@ -24,7 +24,7 @@ from proofs.kill.plans import EVERY_SHAPE, plan, undisturbed
 from proofs.kill.stores import STORES, Arrived
 from proofs.kill.watching import WatchingProxy
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=2)
 
 ZERO = ("rows_lost", "rows_duplicated", "partial_datasets", "uploads_left", "work_left")
 JOB = "a/d/__magic_job-1f/job-1f"

@@ -23,7 +23,7 @@ from magicfs.stores.conditions import Conditions, conditions_of
 from magicfs.stores.port import Store
 from magicfs.testing.servers import Server
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=2)
 
 DEST = "env=prod/día 50%"
 HOSTILE = ["p=1/with space.parquet", "p=1/50%.parquet", "p=2/a+b#1.parquet", "p=2/zażółć ☃?x=1&y.parquet"]

@@ -32,7 +32,7 @@ from magicfs.job.task import Task
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=2)
 
 CONCURRENCY = 8
 

@@ -9,7 +9,7 @@ import pytest
 import magicfs
 from magicfs.testing.servers import Server
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=2)
 
 
 @pytest.mark.parametrize("tracking", ["store", "memory"])

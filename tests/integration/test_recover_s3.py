@@ -19,7 +19,7 @@ from magicfs.formats.task_commit import TaskCommit
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=2)
 
 DESTINATION = "wäre house/sales%201 +#"
 TASKS = (

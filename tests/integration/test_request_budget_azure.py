@@ -18,7 +18,7 @@ from magicfs.testing.azure_operations import CLASSES, azure_operation, classes
 from magicfs.testing.azurite import Azurite
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=2)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "azure.md").read_text()
 FILE = Counter({"Put Block": 2})

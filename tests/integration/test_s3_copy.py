@@ -21,7 +21,7 @@ from magicfs.stores.s3 import S3Store
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=2)
 
 MEBIBYTE = 2**20
 BODY = bytes(range(256)) * 45_000  # 11 MiB and a bit

@@ -27,7 +27,7 @@ from magicfs.stores.s3_requests.own import OwnRequests
 from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=2)
 
 _KEY = "dataset1/day=1/a b%.parquet"
 REQUESTS: dict[str, tuple[str, Callable[[Store], Coroutine[Any, Any, Any]]]] = {

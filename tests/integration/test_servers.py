@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from magicfs.testing import processes
 from magicfs.testing.servers import SERVERS, Ministack, Server, ServerFailed
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=2)
 
 PART = 5 * 1024 * 1024
 NAMES = sorted(SERVERS)

@@ -18,7 +18,7 @@ from magicfs.errors import UsageError
 from magicfs.job.job import Job
 from magicfs.testing.servers import Server
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=2)
 
 WRITERS = '''
 """What runs in the other processes, which cannot import a test."""

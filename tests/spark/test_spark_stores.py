@@ -69,6 +69,7 @@ def save(frame: DataFrame, place: Place, mode: str, **options: str) -> None:
     writer.mode(mode).save(place.url)
 
 
+@pytest.mark.sample(most=1)
 def test_format_appends_and_replaces(place: Place, frame: DataFrame) -> None:
     save(frame, place, "append")
     save(frame, place, "append")
@@ -81,6 +82,7 @@ def test_format_appends_and_replaces(place: Place, frame: DataFrame) -> None:
     assert place.pending() == 0
 
 
+@pytest.mark.sample(most=1)
 def test_function_reports_its_rows_and_publishes_a_run_once(place: Place, frame: DataFrame) -> None:
     how: dict[str, Any] = {
         "partition_by": "city",
@@ -94,6 +96,7 @@ def test_function_reports_its_rows_and_publishes_a_run_once(place: Place, frame:
     assert (rows(place), place.pending()) == (40, 0)
 
 
+@pytest.mark.sample(most=1)
 def test_whole_destination_is_published_at_once_where_directories_are_renamed(
     place: Place, frame: DataFrame, request: pytest.FixtureRequest
 ) -> None:

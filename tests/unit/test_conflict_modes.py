@@ -28,7 +28,7 @@ from magicfs.transaction import prepare
 from magicfs.transaction.context import JobSetup
 from proofs.scenes.job_scene import BUCKET, JobScene
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=3)
 
 NEW = {"p=1/a.bin": b"new"}
 MODES = pytest.mark.parametrize("mode", CONFLICTS)

@@ -16,7 +16,7 @@ from magicfs.stores import local_exchange
 from magicfs.stores.interrupt import run_on
 from magicfs.transaction import flip, flip_remains
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=3)
 
 REPLACING = ["magic", "directory"]
 NAMES = ["sales", "wäre 50% +#", "p=1", "a.b~old", " x"]

@@ -37,7 +37,7 @@ from magicfs.transaction import driver, flip, flip_checks
 from magicfs.transaction.execute import Executor
 from tests.unit.test_flip import beside, job_of, publish, seen, work, write
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=3)
 
 
 @pytest.fixture

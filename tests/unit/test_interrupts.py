@@ -39,7 +39,7 @@ from proofs.sides.interrupts import (
     write,
 )
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=3)
 
 
 @pytest.fixture

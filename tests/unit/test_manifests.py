@@ -22,7 +22,7 @@ from magicfs.stores.port import Body, ObjectInfo
 from magicfs.stores.register import Register
 from tests.sample import examples
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=3)
 
 BUCKET = "b"
 DEST = "día 50%/sales"

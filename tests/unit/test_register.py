@@ -17,7 +17,7 @@ from magicfs.stores.memory import MemoryStore, World
 from magicfs.stores.port import Body, Capabilities, ObjectInfo, PutMode, Update
 from magicfs.stores.register import KEPT, Entry, Register
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=3)
 
 BUCKET = "b"
 KEY = "día 50%/_magicfs/current.json"

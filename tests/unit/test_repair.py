@@ -21,7 +21,7 @@ from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Fault, Kind, Request
 from proofs.scenes.job_scene import JobScene
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=3)
 
 DEST = "env=prod/día 50% + #1"
 

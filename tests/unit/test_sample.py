@@ -26,6 +26,14 @@ def test_product(a, b): pass
 @pytest.mark.parametrize("a", range(6))
 def test_values(a): pass
 
+@pytest.mark.sample(most=2)
+@pytest.mark.parametrize("a", range(9))
+def test_at_most(a): pass
+
+@pytest.mark.sample
+def test_sampled_steps(some):
+    some(range(9), 2)
+
 def test_plain(): pass
 
 @pytest.mark.long
@@ -136,7 +144,8 @@ def test_default_run_has_each_value_and_says_what_is_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ran = run(tmp_path, "-m", "not long", "-p", "randomly", "--randomly-seed=7")
-    assert {body: ran.of(body) for body in ("product", "values", "plain", "test_long", "body")} == {
+    assert {body: ran.of(body) for body in ("product", "values", "plain", "test_long", "body", "most")} == {
+        "most": 2,
         "product": 5,
         "values": 6,
         "plain": 1,
@@ -149,8 +158,8 @@ def test_default_run_has_each_value_and_says_what_is_left_out(
     assert {name for name, *_ in bodies} == {"TestThree", "TestFour"}
     told = capsys.readouterr().out
     assert "STEPS 10\n" in told
-    assert "21 of 38 tests of large products were left out, drawn by --randomly-seed=7" in told
-    assert "90 of 100 steps of large products were left out" in told
+    assert "28 of 48 tests of large products were left out, drawn by --randomly-seed=7" in told
+    assert "97 of 109 steps of large products were left out" in told
     assert "tox run -e long has them all" in told
 
 
@@ -160,7 +169,8 @@ def test_long_run_has_all_of_what_is_ever_left_out(
     ran = run(tmp_path, "-m", "long")
     assert (ran.of("product"), ran.of("body"), ran.of("test_long")) == (20, 6, 1)
     assert (ran.of("TestThree"), ran.of("TestFour")) == (3, 3)
-    assert (ran.of("by_hypothesis"), ran.of("steps")) == (1, 1)
+    assert (ran.of("by_hypothesis"), ran.of("test_steps"), ran.of("sampled_steps")) == (1, 1, 1)
+    assert ran.of("at_most") == 9
     assert (ran.of("values"), ran.of("plain")) == (0, 0)
     told = capsys.readouterr().out
     assert "STEPS 100\n" in told

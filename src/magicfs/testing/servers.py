@@ -59,7 +59,7 @@ class Moto(Server):
 
     name = "moto"
     distribution = "moto"
-    requirements = ("moto[server,s3]>=5.2",)
+    requirements = ("moto[server,s3,glue]>=5.2",)
     _ready_path = "/moto-api/data.json"
 
     def _command(self, home: Path) -> list[str]:

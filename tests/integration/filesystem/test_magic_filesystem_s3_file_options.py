@@ -21,7 +21,7 @@ from magicfs.stores.s3_client import without_retries
 from magicfs.testing.servers import Server
 from proofs.scenes.s3_scene import S3Scene
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=2)
 
 BODY = b"a\n1\n"
 NAME = "day=1/a b%+#é.csv"

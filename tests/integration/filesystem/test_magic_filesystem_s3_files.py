@@ -14,7 +14,7 @@ from magicfs.filesystem import MagicFileSystem
 from magicfs.testing.servers import Server
 from proofs.scenes.s3_scene import S3Scene
 
-pytestmark = pytest.mark.sample
+pytestmark = pytest.mark.sample(most=2)
 
 BODY = bytes(range(256)) * 4096
 
