@@ -32,6 +32,7 @@ def test_each_cut_shows_nothing_that_nobody_has_accepted(model: str, step: Step)
     assert tally.pairs == 0
 
 
+@pytest.mark.sample(most=2)
 @pytest.mark.parametrize("thinner", [4, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("step", STEPS)
 def test_nor_does_any_pair(step: Step, thinner: int) -> None:
@@ -40,6 +41,7 @@ def test_nor_does_any_pair(step: Step, thinner: int) -> None:
     assert tally.pairs > 500 // thinner // 2
 
 
+@pytest.mark.sample(most=6)
 @pytest.mark.parametrize(("step", "rival"), MEETINGS)
 def test_beside_others_all_or_nothing_is_published_and_once(step: Step, rival: Rival, some: Some) -> None:
     begun = AuditScene.before("full", step)
@@ -60,6 +62,7 @@ def test_the_scene_comes_to_every_end() -> None:
     assert ends == {("forward", True), ("back", False), ("again", True)}
 
 
+@pytest.mark.sample(most=5)
 @pytest.mark.parametrize("wrong", AUDIT_MUTANTS, ids=lambda one: one.name)
 def test_a_wrong_line_is_noticed(wrong: WrongAudit) -> None:
     assert hunt_audit(wrong)

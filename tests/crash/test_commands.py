@@ -15,6 +15,7 @@ from proofs.commands.pauses import Cell, meet
 from proofs.commands.places import PLACES
 
 
+@pytest.mark.sample(most=3)
 @pytest.mark.parametrize("place", PLACES)
 def test_a_command_that_stands_still_beside_another_breaks_nothing(place: str) -> None:
     every = 4000 if PLACES[place]("s3").is_alive else 200
@@ -38,6 +39,7 @@ def test_adopting_beside_a_job_that_is_half_visible_would_be_noticed(monkeypatch
     assert any("manifests show" in trouble for trouble in cell.troubles)
 
 
+@pytest.mark.sample(most=3)
 @pytest.mark.parametrize("place", ["half visible, append", "half visible, replace", "completed, replace"])
 @pytest.mark.parametrize("second", ["rollback", "recover"])
 def test_what_a_job_takes_back_or_replaces_meanwhile_is_not_adopted(place: str, second: str) -> None:

@@ -68,6 +68,7 @@ def test_on_s3_equal_bytes_are_one_object() -> None:
     assert dropped.rewritten_of(Setting(mode="replace")).findings
 
 
+@pytest.mark.sample(most=4)
 @pytest.mark.parametrize(("kind", "mutant"), EVERY, ids=lambda one: getattr(one, "name", one))
 def test_a_mutant_of_a_store_is_caught_there_and_reproduced(kind: str, mutant: Mutant) -> None:
     assert {job.store for job in mutant.jobs} == {kind}

@@ -73,6 +73,7 @@ def test_every_rule_has_its_scene() -> None:
     assert BREAKS.keys() == WRONG.keys() == set(Rules.__dataclass_fields__)
 
 
+@pytest.mark.sample(most=10)
 @pytest.mark.parametrize("rule", BREAKS)
 def test_no_rule_can_be_left_out(rule: str) -> None:
     result = broken(rule)
@@ -109,6 +110,7 @@ def replayed(rule: str, *, numbered: bool = False, way: Way = "completes") -> li
     return [replayer.play(result.trace, die=die) for die in (False, True)]
 
 
+@pytest.mark.sample(most=10)
 @pytest.mark.parametrize("rule", sorted(BREAKS))
 def test_the_code_keeps_every_rule(rule: str) -> None:
     assert [one.violation for one in replayed(rule)] == [None, None]
@@ -260,6 +262,7 @@ FAR = {
 """Code without the rules of maintenance and of other destinations."""
 
 
+@pytest.mark.sample(most=4)
 @pytest.mark.parametrize("rule", FAR)
 def test_code_without_a_rule_of_the_other_sides_is_noticed(rule: str) -> None:
     assert [one.violation for one in replayed(rule)] == [None, None]

@@ -59,6 +59,7 @@ def test_each_pair_in_a_bucket_with_versions_too(deed: Deed) -> None:
     assert tally.pairs > 100
 
 
+@pytest.mark.sample(most=2)
 @pytest.mark.parametrize("thinner", [4, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("deed", ["rollback", "expire", "partitions", "drop", "rewrite"])
 def test_so_does_each_pair(deed: Deed, thinner: int) -> None:
@@ -67,12 +68,14 @@ def test_so_does_each_pair(deed: Deed, thinner: int) -> None:
     assert tally.pairs > 100 // thinner
 
 
+@pytest.mark.sample(most=6)
 @pytest.mark.parametrize(("deed", "other"), PAST_MEETINGS)
 def test_two_at_once_come_to_what_one_after_the_other_comes_to(deed: Deed, other: Other, some: Some) -> None:
     begun = PastScene.begin("full", deed)
     assert [one for seed in some(range(SEEDS), 8) for one in beside(begun, other, seed)] == []
 
 
+@pytest.mark.sample(most=5)
 @pytest.mark.parametrize("wrong", PAST_MUTANTS, ids=lambda one: one.name)
 def test_a_wrong_line_is_noticed(wrong: WrongPast) -> None:
     assert hunt_past(wrong)

@@ -49,6 +49,7 @@ def test_every_rule_is_broken_on_purpose() -> None:
     assert set(PAST_BREAKS) == set(WRONG) == {one.name for one in fields(PastRules)}
 
 
+@pytest.mark.sample(most=6)
 @pytest.mark.parametrize("rule", PAST_BREAKS)
 def test_without_a_rule_something_goes_wrong(rule: str) -> None:
     result = broken_past(rule)

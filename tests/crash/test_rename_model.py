@@ -42,6 +42,7 @@ def test_every_rule_is_broken_on_purpose() -> None:
     assert set(RENAME_BREAKS) == set(WRONG) == {one.name for one in fields(RenameRules)}
 
 
+@pytest.mark.sample(most=6)
 @pytest.mark.parametrize("rule", RENAME_BREAKS)
 def test_without_a_rule_something_goes_wrong(rule: str) -> None:
     result = broken_renames(rule)

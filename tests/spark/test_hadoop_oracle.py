@@ -298,6 +298,7 @@ def _defaults() -> dict[str, str]:
     return found
 
 
+@pytest.mark.sample(most=3)
 @pytest.mark.parametrize("committer", ["file", "directory", "partitioned", "magic"])
 @pytest.mark.parametrize("url", ["s3a://bucket/x", "abfs://c@a.dfs.core.windows.net/x", "gs://bucket/x"])
 def test_defaults_of_a_release_are_those_of_its_own_files(

@@ -138,6 +138,7 @@ def read(session: SparkSession, place: Path, file_format: str, frame: DataFrame)
     return reader.format(file_format).load(str(place))
 
 
+@pytest.mark.sample(most=2)
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "json", "csv"])
 def test_every_type_that_is_not_refused_reads_back_equal(
     session: SparkSession, tmp_path: Path, file_format: str
@@ -204,6 +205,7 @@ def test_csv_of_empty_text_reads_back_as_that_of_spark_does(session: SparkSessio
     assert [row["name"] for row in ours] == [None, None, "x"]
 
 
+@pytest.mark.sample(most=2)
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "json", "csv"])
 def test_spark_reads_every_codec(session: SparkSession, tmp_path: Path, file_format: str) -> None:
     kind = FORMATS[file_format]

@@ -182,6 +182,7 @@ def test_a_task_counts_only_while_it_writes() -> None:
     assert job.report.rows == 3
 
 
+@pytest.mark.sample(most=2)
 @pytest.mark.parametrize("committer", ["magic", "directory", "file", "manifest", "direct"])
 def test_every_committer_tells_the_rows(committer: str, tmp_path: Path) -> None:
     options = {"work_directory": str(tmp_path)} if committer == "directory" else {}

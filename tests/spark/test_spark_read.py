@@ -71,6 +71,7 @@ def pushdown(spark: SparkSession) -> Iterator[None]:
         spark.conf.unset(PUSHDOWN)
 
 
+@pytest.mark.sample(most=2)
 @pytest.mark.parametrize("file_format", list(FORMATS))
 def test_every_format_reads_back_as_what_was_written(spark: SparkSession, url: str, file_format: str) -> None:
     written = frame(spark).drop(*LEFT_OUT.get(file_format, ()))

@@ -88,6 +88,7 @@ def test_every_codec_is_documented() -> None:
         assert shown.strip("`") in {kind.extension(codec) for codec in found}
 
 
+@pytest.mark.sample(most=1)
 @pytest.mark.parametrize("file_format", list(FORMATS))
 def test_the_types_that_are_refused_are_those_of_the_table(file_format: str) -> None:
     column = 1 + list(FORMATS).index(file_format)
