@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 
 __all__ = ["CLUSTERS", "DISTRIBUTIONS"]
 
@@ -38,6 +40,8 @@ def _ray() -> Iterator[str]:
 
     # A short name: Ray makes Unix sockets below it.
     directory = tempfile.mkdtemp(prefix="mfs-ray-")
+    # There Ray notes the address, whatever ``temp_dir`` says, and makes no directory for it.
+    Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir(), "ray").mkdir(exist_ok=True)
     node = {"num_cpus": 1, "object_store_memory": 200 * 1024 * 1024, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args=node | {"temp_dir": directory})
     try:
