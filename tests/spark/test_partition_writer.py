@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import magicfs
 from magicfs.errors import UsageError
+from magicfs.tables import partition_split, partition_writer
 from magicfs.tables.partition_names import HIVE_DEFAULT_PARTITION
 from magicfs.tables.partition_writer import FileName, PartitionWriter
 from tests.sample import examples
@@ -190,6 +191,38 @@ def test_memory_is_bounded_by_writing_row_groups_out(files: Files) -> None:
             writer.write(batch)
     parquet = pq.ParquetFile(pa.BufferReader(files.closed["part-00003.snappy.parquet"]))
     assert [parquet.metadata.row_group(n).num_rows for n in range(parquet.num_row_groups)] == [4000, 4000]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "split"),
+    [
+        pytest.param(2, [10_000] * 4, id="few partitions: each batch as it is"),
+        pytest.param(5, [10_000, 30_000], id="several: batches are put together"),
+    ],
+)
+def test_batches_are_copied_together_only_as_far_as_their_partitions_ask_for(
+    partitions: int, split: list[int], files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    real = partition_split.split
+
+    def watched(batch: pa.RecordBatch, *given: Any, **options: Any) -> Any:
+        seen.append(batch.num_rows)
+        return real(batch, *given, **options)
+
+    monkeypatch.setattr(partition_split, "split", watched)
+    monkeypatch.setattr(partition_writer, "_LUMP_BYTES", 10_000 * 16)
+    batches = [
+        pa.record_batch({"n": range(10_000), "day": [n % partitions for n in range(10_000)]})
+        for _ in range(4)
+    ]
+    with PartitionWriter(files, NAME, partition_by=["day"]) as writer:
+        writer.write(batches[0])
+        monkeypatch.setattr(partition_writer, "_LUMP_BYTES", 2**30)
+        for batch in batches[1:]:
+            writer.write(batch)
+    assert seen == split
+    assert sum(files.table(path).num_rows for path in files.closed) == 40_000
 
 
 @settings(max_examples=examples(60))

@@ -17,7 +17,7 @@ import magicfs
 from magicfs.errors import UsageError
 from magicfs.filesystem.upload import DelayedFile
 from magicfs.stores.memory_filesystem import MemoryFileSystem
-from magicfs.tables import polars_files
+from magicfs.tables import polars_files, polars_stream
 from magicfs.tables.polars_files import PolarsFiles
 from tests.unit.test_write import NAMES, uploads, url, visible
 
@@ -195,6 +195,23 @@ def test_partitions_that_become_too_many_in_a_stream_go_on_with_ours(
     assert report.files > many  # further ones of some partitions
     assert table(url)["n"].to_pylist() == list(range(rows))
     assert not uploads(url)
+
+
+def test_a_stream_that_fits_the_buffer_comes_to_polars_in_pieces(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heights: list[int] = []
+    popped = polars_files.popped
+
+    def watched(held: Any) -> Any:
+        heights.extend(piece.height for piece in held)
+        return popped(held)
+
+    monkeypatch.setattr(polars_stream, "popped", watched)
+    frame = pl.DataFrame({"n": range(300_000)}).with_columns(part=pl.col("n") % 3)
+    assert magicfs.write(frame.lazy(), url, partition_by="part").rows == sum(heights) == frame.height
+    assert len(heights) > 1
+    assert (writers(url), table(url)["n"].to_pylist()) == ({"Polars"}, list(range(frame.height)))
 
 
 @pytest.mark.parametrize("place", [10_000, 1_500_000])

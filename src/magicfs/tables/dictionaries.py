@@ -27,24 +27,31 @@ def columns_worth_a_dictionary(rows: pa.Table) -> list[str] | None:
     """
     if any(pa.types.is_nested(field.type) for field in rows.schema):
         return None
-    some, first = _sample(rows), rows.slice(0, _SAMPLE)
-    return [
+    # Neighbours first: they are there, and a sample has to be taken.
+    first = rows.slice(0, _SAMPLE)
+    doubtful = [
         field.name
         for number, field in enumerate(rows.schema)
-        if not _may_be_distinct(field.type) or _repeats(some[number]) or _repeats(first[number])
+        if _may_be_distinct(field.type) and not _repeats(first[number])
     ]
+    some = _sample(rows.select(doubtful)) if doubtful else []
+    left_out = {name for name, found in zip(doubtful, some, strict=True) if not _repeats(found)}
+    return [name for name in rows.schema.names if name not in left_out]
 
 
-def _sample(rows: pa.Table) -> list[list[Any]]:
-    """Arrays of each column, with rows from everywhere."""
-    columns: list[list[Any]] = [[] for _ in rows.schema]
+def _sample(rows: pa.Table) -> list[pa.ChunkedArray[Any]]:
+    """Values of each column, from rows everywhere."""
+    columns: list[list[pa.Array[Any]]] = [[] for _ in rows.schema]
     for batch in rows.to_batches():
-        count = max(1, _SAMPLE * batch.num_rows // rows.num_rows)
-        step = batch.num_rows / count
-        places = pa.array([int((n + _jitter()[n]) * step) for n in range(count)], pa.int64())
+        places = _places(batch.num_rows, max(1, _SAMPLE * batch.num_rows // rows.num_rows))
         for found, column in zip(columns, batch.columns, strict=True):
             found.append(column.take(places))
-    return columns
+    return [pa.chunked_array(found) for found in columns]
+
+
+def _places(rows: int, count: int) -> pa.Array[Any]:
+    step = rows / count
+    return pa.array([int((n + _jitter()[n]) * step) for n in range(count)], pa.int64())
 
 
 @cache
@@ -54,10 +61,9 @@ def _jitter() -> list[float]:
     return [numbers.random() for _ in range(_SAMPLE)]
 
 
-def _repeats(values: Any) -> bool:
-    chunks = pa.chunked_array(values) if isinstance(values, list) else values
-    valid = len(chunks) - chunks.null_count
-    distinct: int = pc.count_distinct(chunks).as_py()
+def _repeats(values: pa.ChunkedArray[Any]) -> bool:
+    valid = len(values) - values.null_count
+    distinct: int = pc.count_distinct(values).as_py()
     return bool(valid - distinct >= _REPEATED * valid)
 
 

@@ -21,8 +21,9 @@ BUFFER_BYTES = 128 * 2**20
 """Rows are kept until so much has come together: small batches would make tiny row groups."""
 
 # Batches are put together before they are split: with a thousand partitions, batches of 10,000 rows take ten
-# times as long one by one. Less than what sources give at a time, which then need not be put together.
+# times as long one by one. Not more than is needed, for all of their columns are copied.
 _LUMP_BYTES = 12 * 2**20
+_ROWS_OF_EACH = 4096  # of the partitions that a batch touches, on average
 _FINISHERS = 4
 # Of fewer rows dictionaries are soon made, and what looks at them takes a new process as long to import.
 _ROWS_TO_LOOK_AT = 2**14
@@ -91,7 +92,8 @@ class PartitionWriter:
         self._finishers = Finishers(min(_FINISHERS, files_max))
         self._buffered = 0
         self._whole: list[pa.RecordBatch] = []
-        self._whole_bytes = 0
+        self._whole_bytes = self._whole_rows = 0
+        self._rows_enough: int | None = None  # to be split; None: nobody knows yet how many partitions come
         self._schema: pa.Schema | None = None
 
     @property
@@ -115,7 +117,9 @@ class PartitionWriter:
             return
         self._whole.append(batch)
         self._whole_bytes += batch.nbytes
-        if self._whole_bytes >= min(_LUMP_BYTES, self._buffer_bytes):
+        self._whole_rows += batch.num_rows
+        is_long = self._rows_enough is not None and self._whole_rows >= self._rows_enough
+        if is_long or self._whole_bytes >= min(_LUMP_BYTES, self._buffer_bytes):
             self._split_whole()
 
     def close(self) -> None:
@@ -141,7 +145,7 @@ class PartitionWriter:
         waiting = list(self._partitions.values())
         self._partitions = {}
         self._in_use.clear()
-        self._whole, self._whole_bytes, self._buffered = [], 0, 0
+        self._whole, self._whole_bytes, self._whole_rows, self._buffered = [], 0, 0, 0
         errors = []
         for partition in waiting:
             opened, partition.open = partition.open, None
@@ -303,8 +307,9 @@ class PartitionWriter:
         from magicfs.tables import partition_split
 
         whole = pa.Table.from_batches(self._whole, self._whole[0].schema)
-        self._whole, self._whole_bytes = [], 0
+        self._whole, self._whole_bytes, self._whole_rows = [], 0, 0
         for batch in whole.combine_chunks().to_batches():
+            touched = 0
             for directory, rows in partition_split.split(
                 batch,
                 self._partition_by,
@@ -312,6 +317,8 @@ class PartitionWriter:
                 partitioning=self._partitioning,
             ):
                 self._keep(directory, rows)
+                touched += 1
+            self._rows_enough = touched * _ROWS_OF_EACH
 
     def _file_schema(self, schema: pa.Schema) -> pa.Schema:
         if self._partition_by:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ _FINISHERS = 4
 _OPEN_MAX = 64
 _GROUP_ROWS = 100_000
 _GROUP_ROWS_MIN = 2048
-_THREADS_MIN = 2  # of Polars: one waits for the frames of the other query
+_THREADS_MIN = 2  # of Polars, while there is another query
 _SAMPLE_ROWS = 10_000
 _PIECE_ROWS = 2**17
 _PLAIN = (str, int, bool, date, type(None))
@@ -113,15 +113,14 @@ class PolarsFiles:
         held, is_all = _hold(pieces)
         if not held:
             return Written(0)
-        frame = pl.concat(held, rechunk=False)
-        if is_all:
-            return self.write(frame)
-        seen = keys_of(frame, self.partition_by)
+        # Even if that are all: as one frame they take Polars longer.
+        seen = pl.concat([keys_of(piece, self.partition_by) for piece in held]).unique()
         partitions_max = min(self.open_max, 2 * seen.height)
-        group = self._rows_in_buffer(frame, partitions_max)
-        if seen.height > partitions_max or group is None or pl.thread_pool_size() < _THREADS_MIN:
+        group = self._rows_in_buffer(held, partitions_max)
+        # A thread waits for the frames of the other query, unless that has ended.
+        threads_min = 1 if is_all else _THREADS_MIN
+        if seen.height > partitions_max or group is None or pl.thread_pool_size() < threads_min:
             return Written(0, chain(popped(held), pieces))
-        del frame
         opened = _Opened(self)
         stream = FrameStream(held, pieces, seen, partitions_max, opened.errors)
         self._finished(opened, partial(self._write_stream, stream, group))
@@ -174,14 +173,15 @@ class PolarsFiles:
         count = some.n_unique()
         if count > self.open_max:
             return None
-        return self._rows_in_buffer(frame, min(self.open_max, 2 * count))
+        return self._rows_in_buffer((frame,), min(self.open_max, 2 * count))
 
-    def _rows_in_buffer(self, frame: pl.DataFrame, partitions_max: int) -> int | None:
-        """How many rows of each partition fit the buffer, if they are like a frame's; None: too few."""
-        group, size = self.row_group_size or _GROUP_ROWS, frame.estimated_size()
+    def _rows_in_buffer(self, frames: Collection[pl.DataFrame], partitions_max: int) -> int | None:
+        """How many rows of each partition fit the buffer, if they are like these; None: too few."""
+        group = self.row_group_size or _GROUP_ROWS
+        size = sum(frame.estimated_size() for frame in frames)
         if size <= BUFFER_BYTES:
             return group
-        rows = BUFFER_BYTES * frame.height // (size * partitions_max)
+        rows = BUFFER_BYTES * sum(frame.height for frame in frames) // (size * partitions_max)
         return None if rows < _GROUP_ROWS_MIN else min(group, rows)
 
     def _partitions(self, frame: pl.DataFrame, opened: _Opened) -> pl.PartitionBy:

@@ -70,7 +70,7 @@ class FrameStream:
 
 def keys_of(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     """The partitions of a frame, a row each."""
-    return frame.select(names).unique()
+    return frame.group_by(*names).agg()  # takes half as long as ``unique``
 
 
 def popped(held: deque[pl.DataFrame]) -> Iterator[pl.DataFrame]:
