@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from s3fs import S3FileSystem
 
@@ -15,6 +18,7 @@ from magicfs.errors import MagicError, UsageError
 
 SCREEN = 40
 PLAIN = {"key": "k", "secret": "s"}
+PLAIN_TABLE = pa.table({"n": [1, 2]})
 
 
 @pytest.mark.parametrize(
@@ -39,6 +43,37 @@ def test_wrong_options_are_named_before_any_request(
     with pytest.raises(UsageError) as caught:
         call("s3://bucket/sales", storage_options=options)
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (PLAIN, "no option 'key'; leave it out, or give the URL of the store it is for; nothing was"),
+        ({"endpoint_url": "http://127.0.0.1:9"}, "no option 'endpoint_url'; leave it out"),
+    ],
+)
+@pytest.mark.parametrize("call", [magicfs.Job, magicfs.verify, partial(magicfs.write, PLAIN_TABLE)])
+@pytest.mark.parametrize("kind", ["path", "file://", "memory://"])
+def test_options_of_a_store_are_refused_for_files_and_for_memory(
+    kind: str, call: Callable[..., Any], options: Any, told: str, tmp_path: Path
+) -> None:
+    url = {"path": f"{tmp_path}/sales", "file://": f"file://{tmp_path}/sales"}.get(kind, "memory://b/sales")
+    with pytest.raises(UsageError) as caught:
+        call(url, storage_options=options)
+    assert told in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("options", [{"auto_mkdir": False}, {"skip_instance_cache": True}, {}, None])
+def test_options_that_files_take_are_taken(options: Any, tmp_path: Path) -> None:
+    (tmp_path / "sales").mkdir()
+    report = magicfs.write(PLAIN_TABLE, f"{tmp_path}/sales", storage_options=options)
+    assert report.rows == PLAIN_TABLE.num_rows
+
+
+def test_an_option_of_files_that_is_nearly_right_is_corrected(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no option 'automkdir'; did you mean auto_mkdir"):
+        magicfs.Job(str(tmp_path), storage_options={"automkdir": True})
 
 
 def test_options_that_s3fs_takes_are_taken() -> None:

@@ -214,9 +214,11 @@ AZURE = Backend(
 )
 
 
-def _memory(_scheme: str, options: Mapping[str, Any]) -> AbstractFileSystem:
+def _memory(scheme: str, options: Mapping[str, Any]) -> AbstractFileSystem:
+    from magicfs.stores.filesystem_options import check_few
     from magicfs.stores.memory_filesystem import MemoryFileSystem
 
+    check_few(scheme, options, {"world"})
     return MemoryFileSystem(**options)
 
 
@@ -228,9 +230,12 @@ def _own_store(filesystem: AbstractFileSystem, bucket: str) -> Store:
 MEMORY = Backend(schemes=frozenset({"memory"}), open=_own_store, make=_memory)
 
 
-def _files(_scheme: str, options: Mapping[str, Any]) -> AbstractFileSystem:
+def _files(scheme: str, options: Mapping[str, Any]) -> AbstractFileSystem:
     from fsspec.implementations.local import LocalFileSystem
 
+    from magicfs.stores.filesystem_options import check_few
+
+    check_few(scheme, options, {"auto_mkdir"})
     # As on a store: a directory is there when something is written below it.
     return LocalFileSystem(**{"auto_mkdir": True, **options})
 

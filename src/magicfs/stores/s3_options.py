@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from typing import Any
 
 from magicfs.errors import UsageError
+from magicfs.stores.filesystem_options import OF_EVERY_FILESYSTEM, named_by
 
 __all__ = ["check"]
-
-_OF_EVERY_FILESYSTEM = frozenset(
-    {"batch_size", "listings_expiry_time", "max_paths", "skip_instance_cache", "use_listings_cache"}
-)
 
 _MEANT = {
     "aws_access_key_id": "key",
@@ -38,11 +34,11 @@ def check(options: Mapping[str, Any]) -> None:
     from aiobotocore.session import AioSession
     from s3fs import S3FileSystem
 
-    known = _names(S3FileSystem.__init__) | _names(AioSession.__init__) | _OF_EVERY_FILESYSTEM
+    known = named_by(S3FileSystem.__init__) | named_by(AioSession.__init__) | OF_EVERY_FILESYSTEM
     _check_names("", options, known)
     of_client = options.get("client_kwargs")
-    _check_names("client_kwargs", of_client, _names(AioSession._create_client))  # noqa: SLF001 - nowhere else
-    of_config = _names(AioConfig.__init__) | frozenset(AioConfig.OPTION_DEFAULTS)
+    _check_names("client_kwargs", of_client, named_by(AioSession._create_client))  # noqa: SLF001 - nowhere else
+    of_config = named_by(AioConfig.__init__) | frozenset(AioConfig.OPTION_DEFAULTS)
     _check_names("config_kwargs", options.get("config_kwargs"), of_config)
     inner = of_client if isinstance(of_client, Mapping) else {}
     for endpoint in (options.get("endpoint_url"), inner.get("endpoint_url")):
@@ -50,10 +46,6 @@ def check(options: Mapping[str, Any]) -> None:
             raise UsageError(
                 f"endpoint_url={endpoint!r} is no URL; write 'http://{endpoint}' or 'https://{endpoint}'"
             )
-
-
-def _names(function: Callable[..., Any]) -> frozenset[str]:
-    return frozenset(inspect.signature(function).parameters) - {"self", "kwargs"}
 
 
 def _check_names(where: str, given: Any, known: Collection[str]) -> None:
