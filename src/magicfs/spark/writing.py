@@ -29,6 +29,7 @@ from magicfs.report import JobReport, ProgressCallback
 from magicfs.spark import late_writers as late
 from magicfs.spark import options
 from magicfs.spark.options import LateWriters, WriteOptions
+from magicfs.spark.worker_python import check_worker_python
 from magicfs.spark.writers import COMMIT_SCHEMA, batch_of, collect_commits, current_task
 
 if TYPE_CHECKING:
@@ -378,6 +379,9 @@ def _check_frame(df: DataFrame, mode: str, commit: str) -> None:
     names = [name.lower() for name in df.columns]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"the frame has more than one column {', '.join(twice)}; rename all but one")
+    # Spark Connect has no context here.
+    if (context := getattr(df.sparkSession, "sparkContext", None)) is not None:
+        check_worker_python(context)
 
 
 def _conflict(df: DataFrame, mode: str, asked: Conflict | None, *, partitioned: bool) -> Conflict:
