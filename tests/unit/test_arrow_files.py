@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from magicfs.datasets.arrow_files import PublishedFile
+from magicfs.datasets.published_file import PublishedFile
 
 MIB = 2**20
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 import magicfs
 import magicfs.torch
 from magicfs.datasets.connection import open_destination
-from magicfs.errors import ObjectNotFound, UsageError
-from magicfs.torch.newest import check_name, find
+from magicfs.errors import FormatError, ObjectNotFound, UsageError
+from magicfs.torch.newest import Found, check_name, find
 from proofs.scenes.memory_scene import BUCKET, MemoryScene
 
 URL = f"memory://{BUCKET}/run é %+#"
@@ -29,8 +30,8 @@ def write(job: magicfs.Job, name: str, metadata: bytes) -> None:
                 file.write(body)
 
 
-def save(scene: MemoryScene, name: str, conflict: str = "append") -> None:
-    with magicfs.Job(URL, conflict=conflict, tracking="memory", filesystem=scene.wrapped) as job:  # type: ignore[arg-type]
+def save(scene: MemoryScene, name: str, conflict: Any = "append", **how: Any) -> None:
+    with magicfs.Job(URL, conflict=conflict, tracking="memory", filesystem=scene.wrapped, **how) as job:
         write(job, name, name.encode())
 
 
@@ -84,6 +85,110 @@ def test_of_one_name_the_newest_is_read(scene: MemoryScene) -> None:
     assert first.name == second.name == "step-1"
     assert first.metadata != second.metadata
     assert magicfs.read_manifest(URL, filesystem=scene.wrapped).job_id in second.metadata
+
+
+def keys(scene: MemoryScene) -> set[str]:
+    return {file.key for file in magicfs.read_manifest(URL, filesystem=scene.wrapped).files}
+
+
+def whole(scene: MemoryScene, name: str, parts: set[str]) -> Found:
+    """The newest of a name, of which every file that was published is read under the name of then."""
+    destination = open_destination(URL, None, scene.wrapped)
+    found = find(destination, name)
+    assert {key for key in found.files if key.startswith(f"{name}/")} == parts
+    with found.open(destination, f"{name}/{found.metadata}") as file:
+        assert file.read() == name.encode()
+    for key in parts - {f"{name}/{found.metadata}"}:
+        with found.open(destination, key) as file:
+            file.seek(1)
+            assert (file.read(2), file.read()) == (b"ar", b"t")
+    return found
+
+
+def rolled_back(scene: MemoryScene, job: str) -> str:
+    return magicfs.rollback(URL, to=f"job:{job}", keep_replaced="1h", filesystem=scene.wrapped).job_id
+
+
+def newest(scene: MemoryScene) -> str:
+    return magicfs.history(URL, filesystem=scene.wrapped)[0].job_id
+
+
+@pytest.mark.parametrize("copies", [True, False])
+class TestRolledBack:
+    @pytest.fixture(autouse=True)
+    def _versions(self, scene: MemoryScene, copies: bool) -> None:
+        if copies:
+            scene.filesystem.world.keep_versions(BUCKET)
+
+    def replaced(self, scene: MemoryScene) -> tuple[str, dict[str, set[str]]]:
+        """Three checkpoints that another one has replaced: the last job, and their files."""
+        files = {}
+        for name in ("step-9", "step 10 %/é", "step-1"):
+            save(scene, name)
+            files[name] = keys(scene)
+        last = newest(scene)
+        save(scene, "other", "replace", keep_replaced="1h")
+        return last, files
+
+    def test_all_are_found_in_the_order_of_then(self, scene: MemoryScene, copies: bool) -> None:
+        last, files = self.replaced(scene)
+        rolled_back(scene, last)
+        assert any("-copied-" in key for key in keys(scene)) is copies
+        assert latest(scene) == "step-1"
+        for name, parts in files.items():
+            whole(scene, name, parts)
+        with pytest.raises(ObjectNotFound):
+            whole(scene, "other", set())
+
+    @pytest.mark.usefixtures("copies")
+    def test_so_are_copies_of_copies_and_sums_of_manifests(self, scene: MemoryScene) -> None:
+        last, files = self.replaced(scene)
+        for target in (rolled_back(scene, last), newest(scene)):
+            save(scene, "another", "replace", keep_replaced="1h")
+            assert latest(scene) == "another"
+            rolled_back(scene, target)
+            assert latest(scene) == "step-1"
+        whole(scene, "step-9", files["step-9"])
+        magicfs.compact(URL, filesystem=scene.wrapped)
+        assert latest(scene) == "step-1"
+        for name, parts in files.items():
+            whole(scene, name, parts)
+        save(scene, "step-2")
+        assert latest(scene) == "step-2"
+        whole(scene, "step-9", files["step-9"])
+
+    @pytest.mark.usefixtures("copies")
+    def test_one_that_was_deleted_since_is_passed_over(self, scene: MemoryScene) -> None:
+        last, _ = self.replaced(scene)
+        rolled_back(scene, last)
+        scene.filesystem.rm(f"{URL.removeprefix('memory://')}/step-1", recursive=True)
+        assert latest(scene) == "step 10 %/é"
+
+    def test_what_was_not_copied_is_found_where_the_chain_of_then_is_lost(
+        self, scene: MemoryScene, copies: bool
+    ) -> None:
+        last, _ = self.replaced(scene)
+        rolled_back(scene, last)
+        scene.filesystem.rm(f"{URL.removeprefix('memory://')}/_magicfs/{last}.json")
+        if copies:
+            with pytest.raises(FormatError, match="missing"):
+                latest(scene)
+        else:
+            assert latest(scene) == "step-1"
+
+
+def test_who_has_found_one_reads_on_by_versions_when_it_is_replaced(scene: MemoryScene) -> None:
+    scene.filesystem.world.keep_versions(BUCKET)
+    save(scene, "step-1")
+    destination, parts = open_destination(URL, None, scene.wrapped), keys(scene)
+    found = find(destination, "step-1")
+    save(scene, "step-2", "replace", keep_replaced="1h")
+    assert latest(scene) == "step-2"
+    for key in parts:
+        with found.open(destination, key) as file:
+            assert file.read() in (b"part", b"step-1")
+    with pytest.raises(FileNotFoundError):
+        found.open(destination, "step-1/x")
 
 
 @pytest.mark.parametrize("name", ["", "/", "../x", "a//b", "s3://bucket/step-1", "__magic/x", "_temporary"])

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import magicfs
-from magicfs.datasets.arrow_files import PublishedFile
+from magicfs.datasets.published_file import PublishedFile
 from magicfs.datasets.version_reads import VersionReads
 from magicfs.errors import MagicError, PermissionDenied
 from magicfs.formats.manifest import ManifestFile

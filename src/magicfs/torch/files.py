@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,20 +20,33 @@ _TEMPORARY = f"{METADATA}.tmp"
 class Files(FileSystemBase):
     """The files below a directory of an fsspec filesystem; paths are relative to it.
 
-    ``metadata``: what ``.metadata`` is called there.
+    ``metadata``: what ``.metadata`` is called there. ``opened``: opens what is read, by its path; by default
+    the filesystem does.
     """
 
-    def __init__(self, filesystem: AbstractFileSystem, directory: str, metadata: str = METADATA) -> None:
+    def __init__(
+        self,
+        filesystem: AbstractFileSystem,
+        directory: str,
+        metadata: str = METADATA,
+        opened: Callable[[str], Any] | None = None,
+    ) -> None:
         self._filesystem = filesystem
         self._directory = directory
         self._metadata = metadata
+        self._opened = opened
 
     @contextmanager
     def create_stream(self, path: str | os.PathLike[str], mode: str) -> Iterator[Any]:
         above, _, last = str(path).rpartition("/")
         # A checkpoint becomes visible whole, so nothing needs a temporary name.
         name = self._metadata if last in (METADATA, _TEMPORARY) else last
-        with self._filesystem.open(f"{self._directory}/{above}/{name}", mode) as stream:
+        key = f"{above}/{name}"
+        if self._opened is None:
+            opened = self._filesystem.open(f"{self._directory}/{key}", mode)
+        else:
+            opened = self._opened(key)
+        with opened as stream:
             yield stream
 
     def concat_path(self, path: str | os.PathLike[str], suffix: str) -> str:

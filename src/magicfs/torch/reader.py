@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from fsspec.spec import AbstractFileSystem
@@ -57,7 +58,8 @@ class StorageReader(FileSystemReader):
         destination = self._destination()
         found = find(destination, self.path or None)
         self.path = found.name
-        self.fs = Files(destination.filesystem, destination.location.path, found.metadata)
+        opened = partial(found.open, destination)
+        self.fs = Files(destination.filesystem, destination.location.path, found.metadata, opened)
         return super().read_metadata(*args, **kwargs)
 
     @classmethod

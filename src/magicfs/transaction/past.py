@@ -25,7 +25,7 @@ from magicfs.manifests.kept import kept_by
 from magicfs.manifests.log import is_published
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import is_data
-from magicfs.protocol.final_names import unique_name
+from magicfs.protocol.final_names import job_named, unique_name
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.replacement import OldFile, Replacement
 from magicfs.stores.conditions import Conditions
@@ -36,6 +36,7 @@ from magicfs.transaction.output import JobOutput
 __all__ = [
     "cannot_keep",
     "check_restored",
+    "copied_by",
     "copied_key",
     "files_gone",
     "leave_kept",
@@ -152,6 +153,13 @@ def copied_key(destination: str, key: str, job: JobId) -> str:
     Two rollbacks never make the same one, and a copy of a copy has no longer name.
     """
     return paths.join(destination, *unique_name(tuple(paths.elements(key)), _COPIED, job))
+
+
+def copied_by(key: str) -> str | None:
+    """The rollback that has made a file as a copy, as its name tells; None if none has."""
+    last = key.rpartition("/")[2]
+    job = job_named(last)
+    return job if job is not None and f"-{_COPIED}-{job}" in last else None
 
 
 async def read_back(

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from fsspec.spec import AbstractFileSystem
 
-from magicfs.datasets.arrow_files import PublishedFile
+from magicfs.datasets.published_file import PublishedFile
 from magicfs.errors import UsageError
 from magicfs.spark.read import text
 from magicfs.spark.read.declared import found_columns

@@ -1,0 +1,109 @@
+"""A published file, read by its version where its manifest names one, and without a look at its size."""
+
+from __future__ import annotations
+
+import io
+from typing import Any, Protocol
+
+from fsspec.spec import AbstractFileSystem
+
+from magicfs.datasets.version_reads import VersionReads
+
+__all__ = ["Named", "PublishedFile", "open_published"]
+
+_BLOCK = 2**20
+"""Smaller reads, such as those of CSV and Arrow's own formats, are made so large."""
+_BLOCK_MAX = 2**24
+"""How large reads become that follow one another."""
+
+
+class Named(Protocol):
+    """What is known of a file, such as a ``ManifestFile``."""
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+
+    @property
+    def version(self) -> str | None:
+        """Under which id its bucket keeps it; None if it keeps no versions."""
+
+
+class PublishedFile(io.RawIOBase):
+    """A file of a known size, and of a known version if there is one. For one thread at a time.
+
+    Large reads are made as they are asked for: who asks for them knows what is needed. Small ones are made
+    larger, and further ones served from what has come; the more follow one another, the larger.
+    """
+
+    def __init__(
+        self,
+        filesystem: AbstractFileSystem,
+        path: str,
+        size: int,
+        version: str | None = None,
+        versions: VersionReads | None = None,
+    ) -> None:
+        self._filesystem = filesystem
+        self._version = version
+        self._versions = versions or VersionReads(filesystem)
+        self._path = path
+        self._size = size
+        self._position = 0
+        self._kept, self._start = b"", 0  # the last bytes that came, and where they begin
+        self._block = _BLOCK
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        if base + offset < 0:
+            raise ValueError(f"negative seek position {base + offset}")
+        self._position = base + offset
+        return self._position
+
+    def read(self, size: int | None = -1) -> bytes:
+        """As of every file: fewer bytes only at its end."""
+        start = min(self._position, self._size)
+        end = self._size if size is None or size < 0 else min(start + size, self._size)
+        body = self._between(start, end) if start < end else b""
+        self._position += len(body)
+        return body
+
+    def readinto(self, buffer: Any) -> int:
+        body = self.read(len(buffer))
+        buffer[: len(body)] = body
+        return len(body)
+
+    def _between(self, start: int, end: int) -> bytes:
+        kept_end = self._start + len(self._kept)
+        if self._start <= start and end <= kept_end:
+            return self._kept[start - self._start : end - self._start]
+        follows = self._start <= start <= kept_end
+        self._block = min(2 * self._block, _BLOCK_MAX) if follows else _BLOCK
+        head = self._kept[start - self._start :] if follows else b""
+        first = start + len(head)
+        last = end if end == self._size else min(max(end, first + self._block), self._size)
+        if self._version:
+            body = self._versions.read(self._path, self._version, first, last)
+        else:
+            body = self._filesystem.cat_file(self._path, start=first, end=last)
+        # What was asked for alone is not kept: the caller has it.
+        self._kept, self._start = (body, first) if last > end else (b"", last)
+        asked = body[: end - first]
+        return head + asked if head else asked
+
+
+def open_published(filesystem: AbstractFileSystem, path: str, file: Named) -> Any:
+    """Open a file for reads anywhere in it. ``path`` is where it lies now."""
+    # Files of this machine are best opened as such.
+    if filesystem.async_impl or file.version:
+        return PublishedFile(filesystem, path, file.size, file.version)
+    return filesystem.open(path, "rb")
