@@ -100,7 +100,10 @@ class Connection:
             self._body = body
             self._sent = sent
             self._is_sending = True
-            self._loop.add_writer(self._number, self._on_writable)
+            if sent == len(head):  # it may take more at once, and then nobody has to wait until it does
+                self._send_if_it_takes_more()
+            if self._is_sending and not self._write_waits_for_read:
+                self._loop.add_writer(self._number, self._on_writable)
         return future
 
     def leave(self, future: asyncio.Future[Answer]) -> None:
@@ -193,6 +196,9 @@ class Connection:
             self._loop.remove_writer(self._number)
             self._on_readable()
             return
+        self._send_if_it_takes_more()
+
+    def _send_if_it_takes_more(self) -> None:
         try:
             self._send_piece()
         except ssl.SSLWantReadError:
