@@ -572,3 +572,28 @@ def test_a_store_whose_puts_make_other_objects_than_its_uploads_has_no_small_fil
     assert len(scene.uploads()) == 1
     job.commit([commit])
     assert published(scene, job) == {"a.csv": b"row"}
+
+
+@pytest.mark.parametrize(("tracking", "small_files"), [("memory", 2**20), ("memory", None), ("store", None)])
+def test_pyarrow_writes_metadata_of_the_files_that_it_has_collected(
+    scene: MemoryScene, tracking: Any, small_files: int | None
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = pa.table({"a": [1, 2, 3]})
+    collected: list[Any] = []
+    job = job_on(scene, tracking=tracking, small_files=small_files)
+    task = job.task(0).setup()
+    with task.filesystem.open(f"{task.path}/day=é %/a.parquet", "wb") as file:
+        pq.write_table(rows, file, metadata_collector=collected)
+    collected[0].set_file_path("day=é %/a.parquet")
+    # It reads back what it has written, and writes it once more.
+    pq.write_metadata(
+        rows.schema, f"{task.path}/all.meta", filesystem=task.filesystem, metadata_collector=collected
+    )
+    job.commit([task.commit()])
+    files = {key.rpartition(".")[2]: body for key, body in scene.objects().items() if "/_" not in key}
+    assert sorted(files) == ["meta", "parquet"]
+    assert pq.read_metadata(pa.BufferReader(files["meta"])).num_rows == rows.num_rows
+    assert not scene.uploads()
