@@ -39,7 +39,10 @@ from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 NAMES = ("día 1/50% +#ä.csv", "dataset1/x", "dataset10/x", "empty")
 HOUR = dt.timedelta(hours=1)
 # Work files are written by adlfs itself, and it sends them in a way that aiohttp warns of.
-pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning"),
+    pytest.mark.sample,
+]
 
 
 class Token:

@@ -76,6 +76,8 @@ def die_among_files(url, options):
                 write(task)
 '''
 
+pytestmark = pytest.mark.sample(most=2)
+
 
 @pytest.fixture(scope="module")
 def writers(tmp_path_factory: pytest.TempPathFactory, ministack: Server) -> Iterator[ModuleType]:

@@ -29,6 +29,7 @@ EXAMPLES = {
 """The rows and the number of the files of each, by what it calls."""
 
 
+@pytest.mark.sample(most=1)
 @pytest.mark.parametrize("number", [0, 1])
 def test_first_examples_publish_every_row_each_time_they_are_run(
     number: int, ministack: Server, bucket_factory: Callable[..., str]

@@ -25,7 +25,10 @@ from proofs.committer_exam.drivers import dying, dying_task
 
 RENAMING = [("manifest", {}), ("file", {"algorithm": 1}), ("file", {"algorithm": 2})]
 # Work files are written by gcsfs and adlfs themselves, and they send them in a way that aiohttp warns of.
-pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning"),
+    pytest.mark.sample(most=3),
+]
 
 
 @dataclass

@@ -116,7 +116,10 @@ def assert_nothing_left(server: Server, job: Job) -> None:
 
 EVERY_ROW = [b"%06d\n" % number for number in range(4)]
 # Python warns of forking while threads run; that is what this is about.
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
+    pytest.mark.sample(most=2),
+]
 
 
 @pytest.mark.parametrize("tracking", ["store", "memory"])

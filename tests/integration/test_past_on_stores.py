@@ -62,6 +62,10 @@ class Place:
         return keys + [key for key, _ in self.server.uploads(self.bucket)]
 
 
+# Each day each sentence is put to two of the stores.
+pytestmark = pytest.mark.sample(most=2)
+
+
 @pytest.fixture(params=STORES)
 def place(request: pytest.FixtureRequest, bucket_factory: Callable[..., str]) -> Place:
     name = request.param.removeprefix("versions on ")
