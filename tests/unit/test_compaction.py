@@ -35,7 +35,7 @@ from magicfs.testing.store_faults import Fault, Kind, Request
 from proofs.scenes.job_scene import JobScene
 from tests.sample import examples
 
-pytestmark = [pytest.mark.slow, pytest.mark.sample(most=3)]
+pytestmark = [pytest.mark.slow, pytest.mark.sample(most=2)]
 
 NUMBERED = frozenset({"put_if_match"})
 DEST = "sales"

@@ -32,7 +32,7 @@ from magicfs.transaction.delegate import (
 from proofs.scenes.job_scene import JobScene
 from proofs.scenes.memory_scene import BUCKET, CountingFileSystem
 
-pytestmark = [pytest.mark.slow, pytest.mark.sample(most=3)]
+pytestmark = [pytest.mark.slow, pytest.mark.sample(most=2)]
 
 OLD = {"p=1/old.bin": b"old", "p=7/kept.bin": b"kept"}
 NEW = tuple({f"p=1/{n}.bin": b"new %d" % n} for n in range(5))

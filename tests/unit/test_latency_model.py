@@ -231,6 +231,7 @@ def test_phase_takes_as_long_as_its_chain_or_as_the_store_lets_it_pass() -> None
     assert phase.seconds(10, 3200, slow) == pytest.approx(1 + 10 + 100)
 
 
+@pytest.mark.sample(most=3)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BY_NAME)
 def test_arithmetic_agrees_with_the_code_where_both_can_be_had(name: str) -> None:

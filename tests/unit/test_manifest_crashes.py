@@ -17,7 +17,7 @@ from magicfs.protocol import ids
 from magicfs.testing.store_faults import Crash, Fault, Kind
 from proofs.scenes.manifest_scene import ManifestScene
 
-pytestmark = [pytest.mark.slow, pytest.mark.sample(most=3)]
+pytestmark = [pytest.mark.slow, pytest.mark.sample(most=2)]
 
 OLD = {"day=1/old": b"old", "old": b"old"}
 NEW = {"day=1/a": b"1", "day=2/b": b"22", "c": b"333"}
@@ -55,6 +55,7 @@ def assert_published(scene: ManifestScene) -> None:
     assert not scene.job_directory.exists()
 
 
+@pytest.mark.sample(most=1)
 @pytest.mark.parametrize("given", [True, False], ids=["the commits", "none"])
 def test_a_job_commit_that_died_anywhere_is_carried_out_again(tmp_path: Path, given: bool) -> None:
     for number in range(1, 120):
@@ -71,6 +72,7 @@ def test_a_job_commit_that_died_anywhere_is_carried_out_again(tmp_path: Path, gi
     assert 40 < number < 119, "every request was cut"
 
 
+@pytest.mark.sample(most=1)
 @pytest.mark.parametrize("how", ["recover", "rollback"])
 def test_a_job_commit_that_died_anywhere_is_ended_by_recover(tmp_path: Path, how: str) -> None:
     endings: set[str] = set()

@@ -32,7 +32,7 @@ from magicfs.testing.faulty_store import Traffic
 from magicfs.testing.store_faults import Crash, Fault, Kind, Request
 from proofs.scenes.job_scene import BUCKET, JobScene
 
-pytestmark = [pytest.mark.slow, pytest.mark.sample(most=3)]
+pytestmark = [pytest.mark.slow, pytest.mark.sample(most=2)]
 
 OLD = {"p=1/old.bin": b"old"}
 NEW = [{"p=1/a.bin": b"new 0"}, {"p=1/b.bin": b"new 1"}, {"p=1/c.bin": b"new 2"}]

@@ -177,6 +177,7 @@ def test_empty_file_has_one_part(filesystem: CountingFileSystem) -> None:
     assert filesystem.since() == {"create_upload": 1, "put_part": 1}
 
 
+@pytest.mark.sample(most=4)
 @pytest.mark.slow
 @pytest.mark.parametrize("files", [0, 1, 7, 499, 500, 501, 1001])
 @pytest.mark.parametrize("elsewhere", [False, True])

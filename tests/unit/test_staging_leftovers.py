@@ -259,6 +259,7 @@ def test_lock_tells_job_host_and_process(scene: StagedScene) -> None:
 # -- through Job and Task ------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(most=1)
 @pytest.mark.parametrize("how", ["next attempt", "commit", "abort"])
 def test_dead_attempt_of_a_job_goes_with_the_next_one_or_with_the_job(
     scene: StagedScene, start: type[Worker], how: str

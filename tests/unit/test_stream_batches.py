@@ -36,7 +36,7 @@ from magicfs.testing.store_faults import Actor, Crash, Fault, Kind
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
 from proofs.scenes.job_scene import JobScene
 
-pytestmark = [pytest.mark.slow, pytest.mark.sample(most=3)]
+pytestmark = [pytest.mark.slow, pytest.mark.sample(most=2)]
 
 SINK = "clicks/día"
 MODES = pytest.mark.parametrize("mode", ["append", "replace"])
@@ -199,6 +199,7 @@ def run_again(scene: JobScene, batch: int, body: bytes, mode: Any = "append") ->
     return not run(scene, batch, body, mode).published_before
 
 
+@pytest.mark.sample(most=1)
 @MODES
 @pytest.mark.parametrize(
     ("dies", "replays"),
