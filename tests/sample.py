@@ -30,7 +30,7 @@ from typing import Any, ClassVar, TypeVar
 import pytest
 from hypothesis import settings
 
-__all__ = ["Sample", "Some", "covering", "examples", "few", "pytest_configure", "some"]
+__all__ = ["Sample", "Some", "covering", "examples", "few", "may_leave_out", "pytest_configure", "some"]
 
 _T = TypeVar("_T")
 Some = Callable[[Iterable[Any], int], list[Any]]
@@ -41,7 +41,7 @@ _SENT = "magicfs_left_out"
 
 def covering(rows: Sequence[Mapping[Any, Hashable]], strength: int, draw: random.Random) -> list[int]:
     """Indices of rows in which each combination of as many values is that is in any row."""
-    parts = [{frozenset(some) for some in combinations(row.items(), min(strength, len(row)))} for row in rows]
+    parts = _parts(rows, strength)
     missing = {part for row in parts for part in row}
     left = list(range(len(rows)))
     draw.shuffle(left)
@@ -52,6 +52,17 @@ def covering(rows: Sequence[Mapping[Any, Hashable]], strength: int, draw: random
         chosen.append(best)
         missing -= parts[best]
     return sorted(chosen)
+
+
+def may_leave_out(rows: Sequence[Mapping[Any, Hashable]], strength: int) -> bool:
+    """Whether some draw of ``covering`` leaves out a row: one that has nothing alone."""
+    parts = _parts(rows, strength)
+    counts = Counter(part for row in parts for part in row)
+    return any(all(counts[part] > 1 for part in row) for row in parts)
+
+
+def _parts(rows: Sequence[Mapping[Any, Hashable]], strength: int) -> list[set[frozenset[Any]]]:
+    return [{frozenset(some) for some in combinations(row.items(), min(strength, len(row)))} for row in rows]
 
 
 def few(values: Iterable[_T], count: int, draw: random.Random) -> list[_T]:
@@ -135,14 +146,17 @@ class Sample:
                 inner.append(item)
         for (path, name, strength, most), product in products.items():
             drawn = self.draw(f"{path.name} {name}")
-            if most is None:
-                chosen = set(covering([_row(item) for item in product], strength, drawn))
-            else:
-                chosen = set(drawn.sample(range(len(product)), min(most, len(product))))
-            left = [item for index, item in enumerate(product) if index not in chosen]
-            if self.whole:
-                left = product if self._is_long and left else []
-            else:
+            rows = [_row(item) for item in product]
+            left: list[pytest.Function] = []
+            if self._is_long:
+                is_cut = may_leave_out(rows, strength) if most is None else len(rows) > most
+                left = product if is_cut else []
+            elif not self.whole:
+                if most is None:
+                    chosen = set(covering(rows, strength, drawn))
+                else:
+                    chosen = set(drawn.sample(range(len(rows)), min(most, len(rows))))
+                left = [item for index, item in enumerate(product) if index not in chosen]
                 self.left_out["tests"] += len(left)
                 self.left_out["of tests"] += len(product)
             for item in left:

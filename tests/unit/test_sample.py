@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.sample import Sample, covering, few
+from tests.sample import Sample, covering, few, may_leave_out
 
 TESTS = """
 import pytest
@@ -129,6 +129,15 @@ def test_covering_has_each_combination_and_is_small(strength: int) -> None:
 
 def test_covering_of_what_has_no_parameters_is_one() -> None:
     assert covering([{"": "Class"}], 2, random.Random(1)) == [0]
+
+
+def test_long_run_knows_what_any_day_may_leave_out() -> None:
+    draw = random.Random(7)
+    for _ in range(100):
+        rows = [{name: draw.randrange(3) for name in "abc"} for _ in range(draw.randrange(1, 7))]
+        for strength in (1, 2):
+            days = [covering(rows, strength, random.Random(day)) for day in range(40)]
+            assert any(len(day) < len(rows) for day in days) == may_leave_out(rows, strength), rows
 
 
 def test_few_keep_their_order_and_both_ends() -> None:
