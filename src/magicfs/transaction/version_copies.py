@@ -81,6 +81,8 @@ async def _footers(
 
     Files are copied without it where it is lost: it can be made again, and they cannot.
     """
+    if all(one.rows is None for one in files):
+        return {}
     store, destination = engine.store, context.layout.destination
     below = chain.chain(store, destination, conditions, start=context.restores, hidden="readable")
     try:
