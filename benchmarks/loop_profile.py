@@ -41,7 +41,7 @@ Row = tuple[str, int, float]
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.loop_profile", description=__doc__)
-    parser.add_argument("work", choices=("commit", "pipe", "store", "stream"))
+    parser.add_argument("work", choices=("commit", "pipe", "uploads", "store", "stream"))
     parser.add_argument("--files", type=int, default=5000, help="files, or MiB of a stream")
     parser.add_argument("--top", type=int, default=25, help="how many functions are printed")
     given = parser.parse_args(arguments)
@@ -50,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         works: dict[str, Work] = {
             "commit": partial(side.commit, files=given.files, tasks=_TASKS),
             "pipe": partial(side.pipe, files=given.files, size=_SIZE, tracking="bundles"),
+            "uploads": partial(side.pipe, files=given.files, size=_SIZE, tracking="memory"),
             "store": partial(side.pipe, files=given.files, size=_SIZE, tracking="store"),
             "stream": partial(side.stream, mebibytes=given.files),
         }

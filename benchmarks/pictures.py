@@ -85,7 +85,15 @@ PICTURES: Final[tuple[Picture, ...]] = (
         unit="s",
         before="many_",
         after="_s",
-        sides={**_TRACKED, "s3fs": "s3fs", "obstore": "obstore", "boto3": "boto3", "s5cmd": "s5cmd"},
+        sides={
+            "memory": "magicfs, in memory",
+            "bundles": "magicfs, in bundles",
+            "store": "magicfs, in store",
+            "s3fs": "s3fs",
+            "obstore": "obstore",
+            "boto3": "boto3",
+            "s5cmd": "s5cmd",
+        },
     ),
     Picture(
         name="rows",

@@ -29,8 +29,8 @@ def measure(session: Session) -> Mapping[str, Figure]:
     with on_seaweedfs(session) as bucket, crew(session, _SIDES, bucket.place, _OPTIONAL) as sides:
         ours = sides.pop("magicfs")
         turns = {
-            "memory": sized(partial(ours.do, "pipe", tracking="bundles", size=_SIZE), files=files),
-            "uploads": sized(partial(ours.do, "pipe", tracking="memory", size=_SIZE), files=files),
+            "memory": sized(partial(ours.do, "pipe", tracking="memory", size=_SIZE), files=files),
+            "bundles": sized(partial(ours.do, "pipe", tracking="bundles", size=_SIZE), files=files),
             "store": sized(partial(ours.do, "pipe", tracking="store", size=_SIZE), files=files),
         }
         turns |= {

@@ -446,6 +446,13 @@ def test_nothing_stays_in_place_for_no_time(scene: JobScene, kind: str) -> None:
     assert scene.everything() == before
 
 
+def test_no_job_leaves_files_in_place_for_no_time(scene: JobScene) -> None:
+    before = scene.everything()
+    with pytest.raises(UsageError, match="keep_replaced does not say for how long"):
+        magicfs.Job(scene.url, conflict="replace", keep_in_place=True, filesystem=scene.filesystem)
+    assert scene.everything() == before
+
+
 def test_the_log_says_how_files_are_kept(scene: JobScene, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "magicfs")
     replaced(scene)

@@ -14,7 +14,7 @@ from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
 from magicfs.protocol.conflict import CONFLICTS, Conflict, is_reserved
 from magicfs.protocol.ids import JobId
 from magicfs.protocol.paths import Location
-from magicfs.protocol.period import Period, parse_period
+from magicfs.protocol.period import Period, kept_for, parse_period
 from magicfs.protocol.temporary import RENAMING
 from magicfs.stores import object_settings
 from magicfs.stores.object_settings import ObjectSettings
@@ -318,9 +318,14 @@ def check_storage_class(committer: str, settings: ObjectSettings) -> None:
         )
 
 
-def kept_of_replaced(keep: Period | None, *, in_place: bool) -> dict[str, Any]:
-    """What a job's specification says of files that it replaces."""
-    return {"keep_replaced": keep, "keep_in_place": in_place}
+def kept_of_replaced(keep: Period | None, *, in_place: bool, has_catalogs: bool) -> dict[str, Any]:
+    """What a job's specification says of files that it replaces; those that a catalog names stay in place.
+
+    Raises UsageError where files that nobody keeps should stay where they are.
+    """
+    if in_place:
+        kept_for(keep, keep_in_place=True)
+    return {"keep_replaced": keep, "keep_in_place": in_place or has_catalogs}
 
 
 def keep_of(spec: JobSpec) -> int | None:

@@ -97,7 +97,8 @@ class Job(Twins[JobReport], Maps):
             lists the destination sees them beside the new files; on a bucket of S3 with versions the bucket
             keeps them out of sight. By default they are deleted at once.
         keep_in_place: Whether they stay where they are on a bucket with versions, too, for readers who know
-            names and no versions, such as those of Iceberg and Delta tables. With ``catalogs`` they do.
+            names and no versions, such as those of Iceberg and Delta tables. With ``catalogs`` they do. Only
+            with ``keep_replaced``.
         catalogs: Tables that ``commit`` lets show the dataset as soon as it is published, such as
             ``[magicfs.catalogs.Delta()]``: as ``magicfs.register`` does. One that fails is a warning of the
             report, for the job is published. They are the driver's, and not pickled. If the driver dies
@@ -202,7 +203,7 @@ class Job(Twins[JobReport], Maps):
             single_driver=single_driver,
             extra_destinations=extra_destinations,
             also_replace=also_replace,
-            **kept_of_replaced(keep_replaced, in_place=keep_in_place or bool(catalogs)),
+            **kept_of_replaced(keep_replaced, in_place=keep_in_place, has_catalogs=bool(catalogs)),
             **kept_of_files(footers=footers, checksums=checksums, audit=audit),
             storage_options=options,
             filesystem=filesystem,
