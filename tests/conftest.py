@@ -60,8 +60,8 @@ WITHOUT_SESSION = tuple(
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One more process than processors: many tests wait, for a server, a JVM, or a clock."""
-    return len(os.sched_getaffinity(0)) + 1
+    """Two more processes than processors: many tests wait, for a server, a JVM, or a clock."""
+    return len(os.sched_getaffinity(0)) + 2
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -7,6 +7,9 @@ not each combination. One body for several classes, as in an exam, has the class
 mark, and with each value of its parameters. With ``sample(most=COUNT)`` not each value is tried, but of one
 body so many of all combinations, other ones each day.
 
+``@pytest.mark.turn(days=COUNT)`` is for a dear test, class or module: each test that is left has its turn on
+one day of so many.
+
 Hypothesis tries a quarter of its examples; in settings of a test, ``examples(COUNT)`` is that of so many.
 
 The fixture ``some`` is for a test that goes through a long sequence itself, such as the requests of a job:
@@ -163,6 +166,19 @@ class Sample:
                 item.add_marker(pytest.mark.long)
         for item in inner if self._is_long else ():
             item.add_marker(pytest.mark.long)
+        for item in items:
+            if not item.get_closest_marker("long") and self._waits(item):
+                item.add_marker(pytest.mark.long)
+
+    def _waits(self, item: pytest.Item) -> bool:
+        """Whether a test has no turn today; in a long run, whether there are such days."""
+        marker = item.get_closest_marker("turn")
+        if marker is None or self._is_long or self.whole:
+            return marker is not None and self._is_long
+        waits = bool(self.draw(f"{item.nodeid} turn").randrange(marker.kwargs["days"]))
+        self.left_out["tests"] += waits
+        self.left_out["of tests"] += item.get_closest_marker("sample") is None  # which counted it before
+        return waits
 
     def take(self, item: str, values: Iterable[_T], count: int) -> list[_T]:
         """Of a sequence of one test all, or some."""
@@ -210,6 +226,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "sample(pairs, classes, most): a product of which each day a sample is run"
     )
+    config.addinivalue_line("markers", "turn(days): a dear test that is run on one day of so many")
 
 
 @pytest.fixture

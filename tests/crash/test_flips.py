@@ -108,6 +108,7 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
 }
 
 
+@pytest.mark.turn(days=2)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_cuts_catch(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     place, attribute, wrong = MUTANTS[name]

@@ -42,6 +42,7 @@ def thinned(*arguments: Any, **options: Any) -> list[tuple[str, Any]]:
     ]
 
 
+@pytest.mark.turn(days=2)
 def test_some_of_everything_quickly(some: Some, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of each kind of work a few units; those of the sides and of the past are in the tests beside this."""
     monkeypatch.setenv("PYTHONHASHSEED", "0")

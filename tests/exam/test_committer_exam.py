@@ -34,7 +34,7 @@ from proofs.committer_exam.selection import LeftOut
 #
 # And of what is left, each day a sample: in memory each body runs for magic, in one of the modes and with
 # each other value once, and for one of the others; where all are on local files, and on servers, for one.
-pytestmark = pytest.mark.sample
+pytestmark = [pytest.mark.sample, pytest.mark.turn(days=2)]
 EVERYWHERE = os.environ.get("MAGICFS_EXAMS") == "all"
 ON_CEPH = os.environ.get("MAGICFS_EXAMS") == "ceph"
 DRIVEN = tuple(name for name, traits in COMMITTERS.items() if traits.driven)

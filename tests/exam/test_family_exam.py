@@ -28,6 +28,8 @@ COLUMNS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 # Every committer on every server takes long, and ``tox run -e exams`` does it. Each day each is examined in
 # memory or on local files, and on one server; the magic one has the committer exam there. Of those on servers
 # each day a sample: each committer, each server, and each body.
+pytestmark = pytest.mark.turn(days=2)
+
 EVERYWHERE = os.environ.get("MAGICFS_EXAMS") == "all"
 ON_CEPH = os.environ.get("MAGICFS_EXAMS") == "ceph"
 EACH_DAY = {

@@ -71,6 +71,7 @@ def compare(directory: Path, protocol: str, options: dict[str, Any], bucket: str
 
 
 @pytest.mark.sample(most=1)
+@pytest.mark.turn(days=2)
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("where", ["memory", "files"])
 def test_suites_on(where: str, tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ def test_the_table_has_every_committer_and_every_attribute() -> None:
 
 
 @pytest.mark.sample
+@pytest.mark.turn(days=2)
 @pytest.mark.parametrize("attribute", EXPERIMENTS)
 @pytest.mark.parametrize("column", BY_COLUMN)
 def test_a_committer_is_as_safe_as_it_says(column: str, attribute: str) -> None:

@@ -46,6 +46,8 @@ from magicfs.testing.store_exam.local import LocalFiles
 from magicfs.testing.store_exam.memory import BUCKET, MemoryObjects
 from magicfs.testing.store_exam.suite import PlainFileStoreExam
 
+pytestmark = pytest.mark.turn(days=2)
+
 # Each day each sentence is put to one server of each kind, and to one of the stores that are built around
 # that in memory; ``tox run -e exams`` puts it to all.
 of_s3, of_gcs, of_azure, of_versions, around_memory = (

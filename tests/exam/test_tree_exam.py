@@ -22,6 +22,8 @@ from magicfs.testing.servers import Server
 from magicfs.testing.store_exam.memory import BUCKET
 from proofs.tree_exam import AtomicTreeExam, CopyingTreeExam, LocalTreeExam, MemoryTreeExam
 
+pytestmark = pytest.mark.turn(days=2)
+
 
 class TestMemoryTree(MemoryTreeExam):
     subject = "memory"

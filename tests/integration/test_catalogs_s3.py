@@ -16,7 +16,7 @@ from magicfs.demo.fingerprint import Fingerprint, fingerprint
 from magicfs.testing.servers import Server
 from proofs.scenes.catalog_scene import CatalogScene, parquet
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = [pytest.mark.sample(most=2), pytest.mark.turn(days=2)]
 
 KINDS = ("symlink", "delta", "iceberg")
 

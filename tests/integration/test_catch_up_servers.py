@@ -15,6 +15,8 @@ import pytest
 from magicfs.testing.servers import Server
 from proofs.scenes.catalog_scene import FSSPEC, CatalogScene, parquet
 
+pytestmark = pytest.mark.turn(days=2)
+
 FILES = {"p=a b/f 1 é.parquet": parquet(1), "p=+/f.parquet": parquet(2)}
 
 DRIVER = """

@@ -10,7 +10,7 @@ import pytest
 
 from magicfs.testing import environments
 
-pytestmark = pytest.mark.sample
+pytestmark = [pytest.mark.sample, pytest.mark.turn(days=4)]  # the environment takes a minute
 
 ROOT = Path(__file__).parents[2]
 REQUIREMENTS = (

@@ -19,7 +19,7 @@ from magicfs.testing.adls_server import AdlsDouble
 from magicfs.testing.azurite import Azurite
 from magicfs.testing.gcs_server import GcsDouble
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = [pytest.mark.sample(most=2), pytest.mark.turn(days=2)]
 
 LONG_S = 3600
 _TOKEN = {"service": True, "container": True, "object": True}

@@ -24,7 +24,7 @@ from magicfs.testing.store_faults import Crash
 from proofs.scenes.catalog_scene import CatalogScene, parquet
 from tests.sample import Some
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = [pytest.mark.sample(most=2), pytest.mark.turn(days=2)]
 
 DATABASE = "lake"
 STATES = (

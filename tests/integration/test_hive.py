@@ -28,7 +28,7 @@ from proofs.scenes.hive_metastore import HiveMetastore
 from proofs.scenes.java import skip_without_java
 from tests.sample import Some
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = [pytest.mark.sample(most=2), pytest.mark.turn(days=2)]
 
 DATABASE = "lake"
 STATES = (

@@ -48,6 +48,7 @@ def test_killed_jobs_are_recovered_and_no_row_is_lost(store: str) -> None:
     assert set(figures["delays_s"]) == set(REQUIRED)
 
 
+@pytest.mark.turn(days=2)
 @pytest.mark.parametrize("committer", [pytest.param("manifest", marks=pytest.mark.long), "file-v1"])
 def test_killed_jobs_of_renames_are_recovered_and_no_row_is_lost(committer: str) -> None:
     command = [sys.executable, "-m", "proofs.kill", "--kills", "2", "--seed", "7"]

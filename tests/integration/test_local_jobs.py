@@ -21,7 +21,7 @@ from magicfs.cli.main import main
 from magicfs.stores.local_files import UPLOADS
 from proofs.scenes.java import skip_without_java
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = [pytest.mark.sample(most=2), pytest.mark.turn(days=2)]
 
 ROOT = Path(__file__).parents[2]
 ROWS = Counter([(day, amount) for n in range(4) for day, amount in (("mon", n), ("tue", 10 * n))])

@@ -22,7 +22,7 @@ from magicfs.stores.interrupt import run_on
 from magicfs.testing.fault_proxy import Action, FaultProxy, RequestSeen, Rule
 from magicfs.testing.servers import Server
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = [pytest.mark.sample(most=2), pytest.mark.turn(days=2)]
 
 DESTINATION = "wäre house/sales%201 +#"
 TOLD = {

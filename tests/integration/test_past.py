@@ -23,7 +23,7 @@ from proofs.past.places import Place, Versions, place_of
 from proofs.past.readers import Look, Onlookers
 from proofs.past.turns import Done
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = [pytest.mark.sample(most=2), pytest.mark.turn(days=2)]
 
 
 LOCAL, S3, VERSIONED = ("--store=local",), ("--no-versioned",), ("--versioned",)

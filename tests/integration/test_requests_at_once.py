@@ -15,7 +15,7 @@ from magicfs.testing.gcs_operations import gcs_operation
 from magicfs.testing.gcs_server import GcsDouble
 from magicfs.testing.servers import Server
 
-pytestmark = pytest.mark.sample(most=2)
+pytestmark = [pytest.mark.sample(most=2), pytest.mark.turn(days=2)]
 
 FILES = 40
 AT_ONCE = 32

@@ -14,7 +14,10 @@ import magicfs
 from magicfs.demo.session import PANDAS_WARNING
 from magicfs.testing.servers import Server
 
-pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning"),
+    pytest.mark.turn(days=2),
+]
 
 ROOT = Path(__file__).parents[2]
 ROWS = [(month, carrier, month * 10) for month in range(3) for carrier in ("AA", "UA")]

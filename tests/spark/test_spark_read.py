@@ -17,7 +17,10 @@ from magicfs.demo.session import PANDAS_WARNING
 from magicfs.tables.formats import FORMATS
 from magicfs.testing.servers import Server
 
-pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning"),
+    pytest.mark.turn(days=2),
+]
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 HOSTILE = "a b%20c+#é=?"

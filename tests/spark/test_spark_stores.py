@@ -16,7 +16,10 @@ import magicfs
 import magicfs.spark
 from magicfs.demo.session import PANDAS_WARNING
 
-pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning"),
+    pytest.mark.turn(days=3),
+]
 
 # What the others do otherwise than these is the exams' own subject.
 STORES = (

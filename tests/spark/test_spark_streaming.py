@@ -27,7 +27,10 @@ from magicfs.testing.fault_proxy import Action, FaultProxy, Rule
 from magicfs.testing.servers import Server
 from pyspark_magic import DefaultSource
 
-pytestmark = pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning")
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore:{PANDAS_WARNING}:FutureWarning"),
+    pytest.mark.turn(days=2),
+]
 
 ROWS = 10
 """Of each batch; the ids are ten times the batch and what follows."""

@@ -492,6 +492,7 @@ class TestCommands:
         assert "a name for a publication" in capsys.readouterr().out
 
 
+@pytest.mark.turn(days=2)
 class TestDeaths:
     """A process dies at each of its requests, before and after the store does it."""
 

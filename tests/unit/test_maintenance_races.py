@@ -34,7 +34,7 @@ from proofs.crash.patching import patched
 from proofs.crash.snapshots import BUCKET, SnapshotWorld
 from proofs.scenes.interleavings import NOW, Explored, Process, exact, explore
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.turn(days=2)]
 
 DEST = "t"
 PLACE = paths.parse_url(f"memory://{BUCKET}/{DEST}")

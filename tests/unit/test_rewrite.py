@@ -301,6 +301,7 @@ def until_it_dies(scene: JobScene, fault: Fault, **how: Any) -> bool:
     return bool(traffic.met)
 
 
+@pytest.mark.turn(days=2)
 class TestRuns:
     def test_a_run_rewrites_once(self, scene: JobScene):
         scene.published({"a.parquet": parquet(1), "b.parquet": parquet(2)})

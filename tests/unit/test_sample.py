@@ -36,6 +36,16 @@ def test_sampled_steps(some):
 
 def test_plain(): pass
 
+@pytest.mark.turn(days=3)
+class TestTurn:
+    def test_dear_0(self): pass
+    @pytest.mark.parametrize("a", range(2))
+    def test_dear_1(self, a): pass
+    def test_dear_2(self): pass
+    def test_dear_3(self): pass
+    def test_dear_4(self): pass
+    def test_dear_5(self): pass
+
 @pytest.mark.long
 def test_long(): pass
 
@@ -167,7 +177,7 @@ def test_default_run_has_each_value_and_says_what_is_left_out(
     assert {name for name, *_ in bodies} == {"TestThree", "TestFour"}
     told = capsys.readouterr().out
     assert "STEPS 10\n" in told
-    assert "28 of 48 tests of large products were left out, drawn by --randomly-seed=7" in told
+    assert "34 of 55 tests of large products were left out, drawn by --randomly-seed=7" in told
     assert "97 of 109 steps of large products were left out" in told
     assert "tox run -e long has them all" in told
 
@@ -184,6 +194,16 @@ def test_long_run_has_all_of_what_is_ever_left_out(
     told = capsys.readouterr().out
     assert "STEPS 100\n" in told
     assert "left out" not in told
+
+
+def test_dear_ones_take_turns(tmp_path: Path) -> None:
+    days = [run(tmp_path, "-m", "not long", "-p", "randomly", f"--randomly-seed={day}") for day in range(6)]
+    turns = {body: [day.of(f"test_dear_{body}") for day in days] for body in range(6)}
+    assert all(set(turns[body]) <= {0, 1, 1 + (body == 1)} for body in turns)
+    assert 6 <= sum(bool(ran) for turn in turns.values() for ran in turn) <= 18
+    assert len({tuple(turn) for turn in turns.values()}) > 1
+    (whole := tmp_path / "dear_ones_whole").mkdir()
+    assert run(whole, "-m", "long").of("test_dear_") == 7
 
 
 def test_one_that_is_named_is_run_whatever_is_drawn(tmp_path: Path) -> None:

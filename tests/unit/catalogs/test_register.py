@@ -74,6 +74,7 @@ class Overtaken:
         return found
 
 
+@pytest.mark.turn(days=2)
 @pytest.mark.parametrize("kind", KINDS)
 class TestEveryKind:
     @pytest.mark.parametrize("before", [None, 0, 1, 2, 3])
