@@ -11,7 +11,7 @@ import io
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["PolarsFiles", "Written"]
 
 _CODECS = {"none": "uncompressed", "lz4": "lz4", "snappy": "snappy", "zstd": "zstd", "gzip": "gzip"}
-_FINISHERS = 4
+_FINISHERS = 16  # which only wait for the store
 _OPEN_MAX = 64
 _GROUP_ROWS = 100_000
 _GROUP_ROWS_MIN = 2048
@@ -94,14 +94,12 @@ class PolarsFiles:
         opened = _Opened(self)
         if isinstance(frame, pl.LazyFrame):
             return Written(self._finished(opened, partial(self._write_lazy, frame)) or 0)
-        if not frame.height:
-            return Written(0)
-        group = self._group_rows(frame) if self.partition_by else self.row_group_size
-        if self.partition_by and group is None:
-            rows = None
-        else:
-            rows = self._finished(opened, partial(self._write_frame, frame, group))
-        return Written(0, frame.iter_slices(_PIECE_ROWS)) if rows is None else Written(rows)
+        if self.partition_by:
+            rows = self._write_all((frame,))
+            return Written(0, frame.iter_slices(_PIECE_ROWS)) if rows is None else Written(rows)
+        if frame.height:
+            self._finished(opened, partial(self._write_file, frame))
+        return Written(frame.height)
 
     def write_pieces(self, pieces: Iterator[pl.DataFrame]) -> Written:
         """Write the partitions of frames that come one after the other, as long as they are few.
@@ -113,18 +111,38 @@ class PolarsFiles:
         held, is_all = _hold(pieces)
         if not held:
             return Written(0)
-        # Even if that are all: as one frame they take Polars longer.
+        if is_all:
+            rows = self._write_all(held)
+            return Written(0, popped(held)) if rows is None else Written(rows)
         seen = pl.concat([keys_of(piece, self.partition_by) for piece in held]).unique()
         partitions_max = min(self.open_max, 2 * seen.height)
         group = self._rows_in_buffer(held, partitions_max)
-        # A thread waits for the frames of the other query, unless that has ended.
-        threads_min = 1 if is_all else _THREADS_MIN
-        if seen.height > partitions_max or group is None or pl.thread_pool_size() < threads_min:
+        # A thread waits for the frames of the other query.
+        if seen.height > partitions_max or group is None or pl.thread_pool_size() < _THREADS_MIN:
             return Written(0, chain(popped(held), pieces))
         opened = _Opened(self)
         stream = FrameStream(held, pieces, seen, partitions_max, opened.errors)
         self._finished(opened, partial(self._write_stream, stream, group))
         return Written(stream.rows, stream.left, opened.numbers)
+
+    def _write_all(self, frames: Collection[pl.DataFrame]) -> int | None:
+        """Write the partitions of frames that are all there; None if they are too many."""
+        import polars as pl
+
+        count: int = sum(one.height for one in frames)
+        if not count:
+            return 0
+        group = self._group_rows(frames)
+        if group is None:
+            return None
+        frame = pl.concat([one.lazy() for one in frames])  # as one frame in memory they take Polars longer
+        empty = next(iter(frames)).clear()
+
+        def write(opened: _Opened) -> int:
+            self._sink(frame, self._partitions(empty, opened), group)
+            return count
+
+        return self._finished(_Opened(self), write)
 
     def _finished(self, opened: _Opened, write: Callable[[_Opened], int]) -> int | None:
         """Write, and finish every file; None if there were too many, and nothing is left of them."""
@@ -141,9 +159,8 @@ class PolarsFiles:
             raise
         return rows
 
-    def _write_frame(self, frame: pl.DataFrame, group: int | None, opened: _Opened) -> int:
-        target = self._partitions(frame, opened) if self.partition_by else opened.open("")
-        self._sink(frame.lazy(), target, group)
+    def _write_file(self, frame: pl.DataFrame, opened: _Opened) -> int:
+        self._sink(frame.lazy(), opened.open(""), self.row_group_size)
         rows: int = frame.height
         return rows
 
@@ -166,14 +183,17 @@ class PolarsFiles:
             opened.abort()
         return sum(counts)
 
-    def _group_rows(self, frame: pl.DataFrame) -> int | None:
-        """How many rows each partition may hold."""
+    def _group_rows(self, frames: Collection[pl.DataFrame]) -> int | None:
+        """How many rows each partition may hold; None where that is too few, or partitions are too many."""
+        import polars as pl
+
         # Taken at random: a pattern of the rows could hide partitions from any other sample.
-        some = frame.select(self.partition_by).sample(_SAMPLE_ROWS, with_replacement=True, seed=0)
+        keys = pl.concat([one.select(self.partition_by) for one in frames])
+        some = keys.sample(_SAMPLE_ROWS, with_replacement=True, seed=0)
         count = some.n_unique()
         if count > self.open_max:
             return None
-        return self._rows_in_buffer((frame,), min(self.open_max, 2 * count))
+        return self._rows_in_buffer(frames, min(self.open_max, 2 * count))
 
     def _rows_in_buffer(self, frames: Collection[pl.DataFrame], partitions_max: int) -> int | None:
         """How many rows of each partition fit the buffer, if they are like these; None: too few."""
@@ -222,7 +242,11 @@ class _Directories:
 
 
 class _Opened:
-    """The files that Polars has asked for, which it leaves open. ``open`` is called by threads of Polars."""
+    """The files that Polars has asked for. ``open`` is called by threads of Polars.
+
+    A file that Polars has let go of is finished beside those that it still writes. If the query fails, it is
+    aborted like the others.
+    """
 
     def __init__(self, files: PolarsFiles) -> None:
         self.errors: list[BaseException] = []  # that the files raised, the first one first
@@ -230,7 +254,9 @@ class _Opened:
         self._files = files
         self._lock = threading.Lock()
         self.numbers: dict[str, int] = {}
+        self._count = 0  # of the files that are open, or are being opened
         self._open: list[_Sink] = []
+        self._finishers: ThreadPoolExecutor | None = None
         self._ended = False
 
     def open(self, directory: str) -> Any:
@@ -240,24 +266,43 @@ class _Opened:
     def open_for(self, directory: Callable[[], str]) -> Any:
         """Begin a file of a directory that is still to be named."""
         try:
-            with self._lock:
-                return self._begin(directory())
+            named = directory()
+            name = self._take_name(named)
+            # Without the lock: several are opened at once, each of which waits for the store.
+            return self._handle(self._files.open_file(f"{named}/{name}" if named else name))
         except BaseException as error:
             self.errors.append(error)
             raise
 
-    def _begin(self, directory: str) -> Any:
-        if self._ended:
-            raise ValueError("the write has ended")
-        if len(self._open) >= self._files.open_max:
-            self.too_many = True
-            raise ValueError("more files than may be open")
-        number = self.numbers.get(directory, 0)
-        self.numbers[directory] = number + 1
-        name = self._files.name.of(number)
-        file = self._files.open_file(f"{directory}/{name}" if directory else name)
-        self._open.append(_Sink(file, self.errors))
-        return self._open[-1]
+    def _take_name(self, directory: str) -> str:
+        with self._lock:
+            if self._ended:
+                raise ValueError("the write has ended")
+            if self._count >= self._files.open_max:
+                self.too_many = True
+                raise ValueError("more files than may be open")
+            self._count += 1
+            number = self.numbers.get(directory, 0)
+            self.numbers[directory] = number + 1
+        return self._files.name.of(number)
+
+    def _handle(self, file: OutputFile) -> _Handle:
+        sink = _Sink(file, self.errors)
+        with self._lock:
+            if not self._ended:
+                self._open.append(sink)
+                if self._count > 1 and self._finishers is None:  # an only file needs none
+                    self._finishers = ThreadPoolExecutor(_FINISHERS, thread_name_prefix="magicfs-finisher")
+                return _Handle(sink, self._let_go)
+        sink.abort()
+        raise ValueError("the write has ended")
+
+    def _let_go(self, sink: _Sink) -> None:
+        """Finish a file soon, unless all are about to be finished, or discarded."""
+        # Not the lock: this may come at any moment, also to a thread that holds it.
+        if self._finishers is not None and not self._ended and not self.errors:
+            with suppress(RuntimeError):  # they ended meanwhile
+                sink.done = self._finishers.submit(sink.finish)
 
     def finish(self) -> None:
         """Finish every file, several at once; each is tried."""
@@ -265,32 +310,34 @@ class _Opened:
             raise self.errors[0]
         with self._lock:
             self._ended = True
-        if len(self._open) == 1:
-            self._open[0].finish()
+        if self._finishers is None:
+            for file in self._open:
+                file.finish()
             return
-        with ThreadPoolExecutor(_FINISHERS, thread_name_prefix="magicfs-finisher") as pool:
-            for done in [pool.submit(file.finish) for file in self._open]:
+        with self._finishers:
+            for done in [file.done or self._finishers.submit(file.finish) for file in self._open]:
                 done.result()
 
     def abort(self) -> None:
-        """Discard the files that are not finished. A second call does nothing."""
+        """Discard all files. A second call does nothing."""
         with self._lock:
             self._ended = True
             waiting, self._open = self._open, []
+        if self._finishers is not None:
+            self._finishers.shutdown(cancel_futures=True)
         for file in waiting:
             with suppress(Exception):  # the first error must not be hidden; the task discards what it finds
                 file.abort()
 
 
 class _Sink:
-    """What Polars writes a file to. It keeps what went wrong, for Polars makes another error of it.
+    """One file. It keeps what went wrong, for Polars makes another error of it.
 
     Threads of Polars may still write when the query has failed, and the file is aborted.
     """
 
-    closed = False
-
     def __init__(self, file: OutputFile, errors: list[BaseException]) -> None:
+        self.done: Future[None] | None = None  # once it is being finished
         self._file = file
         self._errors = errors
         self._lock = threading.Lock()
@@ -307,12 +354,6 @@ class _Sink:
                 raise
         return len(data)
 
-    def flush(self) -> None:
-        """Do nothing: what was written is written."""
-
-    def close(self) -> None:
-        """Do nothing: whoever opened the file finishes it."""
-
     def finish(self) -> None:
         with self._lock:
             self._ended = True
@@ -322,6 +363,26 @@ class _Sink:
         with self._lock:
             self._ended = True
             self._file.abort()
+
+
+class _Handle:
+    """What Polars writes a file to, and lets go of as soon as the file is whole."""
+
+    closed = False
+
+    def __init__(self, sink: _Sink, let_go: Callable[[_Sink], None]) -> None:
+        self._sink = sink
+        self._let_go = let_go
+        self.write = sink.write
+
+    def flush(self) -> None:
+        """Do nothing: what was written is written."""
+
+    def close(self) -> None:
+        """Do nothing: whoever opened the file finishes it."""
+
+    def __del__(self) -> None:
+        self._let_go(self._sink)
 
 
 def _hold(pieces: Iterator[pl.DataFrame]) -> tuple[deque[pl.DataFrame], bool]:
