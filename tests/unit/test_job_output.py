@@ -20,7 +20,7 @@ from magicfs.formats.statistics import Statistics
 from magicfs.parallel import in_order
 from magicfs.protocol import winners
 from magicfs.protocol.readback import WRITE_ID
-from magicfs.protocol.steps import Complete
+from magicfs.protocol.steps import Complete, Rename
 from magicfs.protocol.winners import LateKeyCheck
 from magicfs.transaction import pack, taken
 from magicfs.transaction.etags import ETags
@@ -63,9 +63,15 @@ def test_what_is_packed_comes_back(files: list[Pending]) -> None:
     assert [pending_of(text) for text in texts] == files
     steps = [pack.step_of(one) for one in files]
     raw = pack.pack_steps(steps)
+    assert list(pack.unpack_keys(raw)) == [one.key for one in steps]
     for if_absent in (False, True):
         expected = [one._replace(if_absent=if_absent) if isinstance(one, Complete) else one for one in steps]
         assert pack.unpack_steps(raw, if_absent=if_absent) == expected
+
+
+@given(st.lists(st.builds(Rename, TEXTS, TEXTS, st.integers(0, 9)), max_size=3))
+def test_keys_of_packed_renames_are_the_final_ones(steps: list[Rename]) -> None:
+    assert list(pack.unpack_keys(pack.pack_steps(steps))) == [one.key for one in steps]
 
 
 @pytest.mark.parametrize("held", [0, 3, 1000])

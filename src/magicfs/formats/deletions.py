@@ -43,8 +43,9 @@ class OldObject:
 
 def write(objects: Sequence[OldObject]) -> bytes:
     """One chunk."""
-    listed = [{"key": one.key, "etag": one.etag, "size": one.size, **_version(one)} for one in objects]
-    has_versions = any(one.version for one in objects)
+    listed = [{"key": one.key, "etag": one.etag, "size": one.size} for one in objects]
+    if has_versions := any(one.version for one in objects):
+        listed = [{**shown, **_version(one)} for shown, one in zip(listed, objects, strict=True)]
     raw = render(
         {
             "format": DELETIONS_OF_VERSIONS_FORMAT if has_versions else DELETIONS_FORMAT,
@@ -59,7 +60,7 @@ def read(path: str, raw: bytes) -> tuple[OldObject, ...]:
     fields = Fields(path, parse(path, raw, size_limit=DELETIONS_SIZE_LIMIT))
     check_format(fields, DELETIONS_FORMAT, DELETIONS_OF_VERSIONS_FORMAT)
     if _all_plain(fields.elements("objects")):
-        return tuple([OldObject(**one) for one in fields.elements("objects")])
+        return tuple([OldObject(one["key"], one["etag"], one["size"]) for one in fields.elements("objects")])
     return tuple(
         OldObject(
             one.required_text("key"),

@@ -88,16 +88,27 @@ def is_work(relative: str) -> bool:
     return any(element.startswith(WORK) for element in relative.split("/"))
 
 
+def is_plain(relative: str) -> bool:
+    """Whether a path relative to a destination is data at first sight, as most are.
+
+    Nothing in it may be hidden, reserved, or the mark of a directory. What is not plain may be data, too.
+    """
+    return not (
+        relative.startswith((".", "_")) or "/." in relative or "/_" in relative or relative.endswith("/")
+    )
+
+
 def is_replaced(key: str, directory: str) -> bool:
     """Whether ``replace`` removes a key: data, and Parquet's summaries of data that will be gone.
 
     What ``is_reserved`` is never removed, whatever the mode.
     """
-    if not paths.is_under(key, directory):
+    prefix = paths.prefix_of(directory)
+    if not key.startswith(prefix) or len(key) == len(prefix):
         return False
-    relative = paths.relative_to(key, directory)
-    if not relative.startswith((".", "_")) and "/." not in relative and "/_" not in relative:
-        return not key.endswith("/")  # nothing is hidden, as of most keys
+    relative = key[len(prefix) :]
+    if is_plain(relative):
+        return True
     *parents, last = relative.split("/")
     if is_reserved(relative):
         return False

@@ -21,6 +21,7 @@ __all__ = [
     "concerns",
     "directories_between",
     "layout_of",
+    "may_be_others",
     "other_of",
     "reaches",
     "table_of",
@@ -35,8 +36,9 @@ _HUDI: Final = ".hoodie"
 _HUDI_PARTITION: Final = ".hoodie_partition_metadata"
 _STREAM: Final = "_spark_metadata"
 # Most keys of a listing are data: one look must tell them.
+_PLAIN_SIGN: Final = "metadata/"
 _SIGN: Final = re.compile(
-    rf"(?:^|/)(?:{MAGIC}|{MANIFESTS}/|{TEMPORARY}/|_delta_log/|metadata/|\.hoodie|{_STREAM}/)"
+    rf"(?:^|/)(?:{MAGIC}|{MANIFESTS}/|{TEMPORARY}/|_delta_log/|{_PLAIN_SIGN}|\.hoodie|{_STREAM}/)"
 )
 
 
@@ -82,6 +84,14 @@ def other_of(key: str, destination: str) -> Other | None:
         if (table := table_of("/".join(names[depth:]))) is not None:
             return Other(directory, "table", table, key)
     return None
+
+
+def may_be_others(relative: str) -> bool:
+    """Whether a path relative to a destination, which ``is_plain``, may show that it belongs to anybody else.
+
+    All other signs begin with a dot or with ``_``.
+    """
+    return _PLAIN_SIGN in relative
 
 
 def table_of(relative: str) -> str | None:
@@ -169,9 +179,13 @@ class Others:
     _found: dict[tuple[str, Kind, WorkLayout | None], Other] = field(default_factory=dict)
 
     _is_registered: bool = False
+    _mark: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._mark = delta_mark(self.destination)
 
     def add(self, key: str) -> None:
-        if key == delta_mark(self.destination):
+        if key == self._mark:
             self._is_registered = True
         if (other := other_of(key, self.destination)) is not None:
             self._found.setdefault((other.directory, other.kind, other.layout), other)
@@ -183,5 +197,5 @@ class Others:
 
     def _is_own_table(self, other: Other) -> bool:
         """Whether it is the destination itself, as a table of Delta Lake."""
-        log = delta_mark(self.destination).rpartition("/")[0]
+        log = self._mark.rpartition("/")[0]
         return other.kind == "table" and paths.is_under(other.key, log)

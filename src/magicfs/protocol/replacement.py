@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from magicfs.protocol import conflict, paths
-from magicfs.protocol.other_datasets import Others
+from magicfs.protocol.other_datasets import Others, may_be_others
 
 __all__ = ["OldFile", "Replacement", "Scope"]
 
 
-@dataclass(frozen=True, slots=True)
-class OldFile:
-    """One listed object."""
+class OldFile(NamedTuple):
+    """One listed object. Made by the million, so a tuple."""
 
     key: str
     etag: str
@@ -54,8 +54,10 @@ class Replacement:
     others: Others = field(init=False)
     """Whom else the listing shows below the destination."""
     _partitions: frozenset[str] = field(init=False, repr=False)
+    _prefix: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        self._prefix = paths.prefix_of(self.scope.destination)
         self._partitions = frozenset(self.scope.partitions or ())
         self.others = Others(self.scope.destination)
 
@@ -65,8 +67,12 @@ class Replacement:
             if one.etag.strip('"') == self.ours[one.key]:
                 return True  # published already, by a driver of Hadoop's that died
             self.equal_keys.append(one.key)
-        self.others.add(one.key)
-        is_data = conflict.is_replaced(one.key, self.scope.destination)
+        relative = one.key[len(self._prefix) :] if one.key.startswith(self._prefix) else ""
+        if relative and conflict.is_plain(relative) and not may_be_others(relative):
+            is_data = True
+        else:
+            self.others.add(one.key)
+            is_data = conflict.is_replaced(one.key, self.scope.destination)
         if not is_data and not self._is_given_up(one.key):
             if conflict.is_hidden_output(one.key, self.scope.destination) and self.covers(one.key):
                 self.hidden.append(one)
@@ -105,5 +111,8 @@ class Replacement:
     def _is_in_partitions(self, key: str) -> bool:
         if not self._partitions:
             return False
-        directories = paths.parents(paths.relative_to(key, self.scope.destination))
+        relative = paths.relative_to(key, self.scope.destination)
+        if relative.rpartition("/")[0] in self._partitions:
+            return True
+        directories = paths.parents(relative)
         return any(one in self._partitions for one in directories) or "" in self._partitions

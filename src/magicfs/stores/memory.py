@@ -12,7 +12,6 @@ import itertools
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from magicfs.errors import ObjectExists, ObjectNotFound, PreconditionFailed, StoreError, UploadNotFound
@@ -27,6 +26,8 @@ from magicfs.stores.port import Body, Capabilities, ObjectInfo, Part, PartBody, 
 __all__ = ["MemoryStore", "MemoryVersions", "Versioning", "World", "default_world"]
 
 _numbers = itertools.count(1)
+
+_NOTHING: Mapping[str, Any] = {}
 
 
 class World:
@@ -261,10 +262,9 @@ class MemoryStore:
             problem = f"{len(objects)} keys are too many for one request"
             raise StoreError("delete_all_matching", self.path(objects[0][0]), problem)
         contents = self.contents("delete_all_matching", objects[0][0] if objects else "")
+        looked_at = objects if self._looks("bulk_delete") else ()
         left = [
-            key
-            for key, etag in objects
-            if self._looks("bulk_delete") and key in contents.objects and not self._holds(contents, key, etag)
+            key for key, etag in looked_at if key in contents.objects and not self._holds(contents, key, etag)
         ]
         for key in {key for key, _ in objects} - set(left):
             contents.remove(key)
@@ -337,7 +337,7 @@ def _etag(body: bytes) -> str:
 def _listed(info: ObjectInfo) -> ObjectInfo:
     """What a listing tells of an object: no metadata, and no version."""
     if info.metadata or info.description or info.version:
-        return replace(info, metadata={}, description={}, version="")
+        return ObjectInfo(info.key, info.size, info.etag, info.modified, _NOTHING, _NOTHING)
     return info
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from json import JSONEncoder
 
 from magicfs.errors import UsageError
@@ -21,6 +21,8 @@ _BYTES_OF_CHARACTER = 4
 
 _NAMES = 1024**2
 """Bytes of a ``_SUCCESS`` beside its statistics: 100 of the longest names, each byte escaped, and others."""
+
+_AT_ONCE = 1000
 
 _dumps = JSONEncoder(ensure_ascii=False).encode
 
@@ -64,9 +66,10 @@ def check_success(context: JobContext, output: JobOutput) -> None:
         )
 
 
-def _size(texts: Iterable[str]) -> int:
-    """Bytes of texts in JSON, each with a comma."""
-    return sum(map(_size_of, texts))
+def _size(texts: Sequence[str]) -> int:
+    """Bytes of texts in JSON, each with a comma. Many are joined, for they take as much together."""
+    groups = (texts[start : start + _AT_ONCE] for start in range(0, len(texts), _AT_ONCE))
+    return sum(_size_of("".join(group)) + (len(group) - 1) * _size_of("") for group in groups)
 
 
 def _size_of(text: str) -> int:

@@ -90,8 +90,9 @@ async def write_deletions(
     """Write down the old objects that a job deletes; with ``kind="hidden"`` those that it only hides."""
 
     def written() -> Iterator[_Written]:
-        for number, group in enumerate(_grouped(objects, deletions.CHUNK_LENGTH)):
-            name, size = f"{kind}-{number:05d}.json", sum(one.size for one in group)
+        for number, start in enumerate(range(0, len(objects), deletions.CHUNK_LENGTH)):
+            group = objects[start : start + deletions.CHUNK_LENGTH]
+            name, size = f"{kind}-{number:05d}.json", sum([one.size for one in group])
             yield _chunk(context, nonce, name, deletions.write(group), len(group), size)
 
     return await _write(engine, written())
@@ -172,13 +173,15 @@ async def read_old(
 ) -> list[OldObject]:
     """Read back lists of old objects; each key must lie under the destination that is given."""
     found: list[OldObject] = []
+    prefix = paths.prefix_of(destination)
     async with aclosing(_read(engine, context, chunks, DELETIONS_SIZE_LIMIT)) as read:
         async for chunk, raw in read:
             path = f"{engine.store.bucket}/{chunk.key}"
-            for one in deletions.read(path, raw):
-                if not paths.is_under(one.key, destination):
+            listed = deletions.read(path, raw)
+            for one in listed:
+                if not one.key.startswith(prefix) or len(one.key) == len(prefix):
                     raise FormatError(path, "objects", f"{one.key!a} lies outside the destination")
-                found.append(one)
+            found += listed
     return found
 
 

@@ -148,7 +148,7 @@ class JobOutput:
 
     def final_keys(self) -> Iterator[str]:
         """Where every file will be."""
-        return (step.key for step in self.steps())
+        return chain.from_iterable(map(self._taken.keys, range(len(self.names))))
 
     def restored_keys(self, destination: str) -> Iterator[str]:
         """Where the files lie that a rollback shows again."""

@@ -17,7 +17,7 @@ from magicfs.formats.plain_set import PlainFile
 from magicfs.protocol.readback import WRITE_ID
 from magicfs.protocol.steps import Complete, Publication, Put, Rename
 
-__all__ = ["pack_steps", "pack_texts", "plain_step", "step_of", "unpack_steps", "unpack_texts"]
+__all__ = ["pack_steps", "pack_texts", "plain_step", "step_of", "unpack_keys", "unpack_steps", "unpack_texts"]
 
 _BETWEEN: Final = "\n"
 """Stands in no JSON that is written in one line."""
@@ -91,6 +91,16 @@ def unpack_steps(raw: bytes, *, if_absent: bool = False) -> list[Publication]:
         step if body is None else Put(step.key, step.length, step.write_id or "", *body)
         for step, body in zip(steps, bodies, strict=True)
     ]
+
+
+def unpack_keys(raw: bytes) -> Sequence[str]:
+    """Where the files of the steps will be that ``pack_steps`` was given: much less work than the steps."""
+    count, columns, bodies = pickle.loads(zlib.decompress(raw))  # noqa: S301 - as above
+    if not columns:
+        return ()
+    kind = Rename if bodies is Rename else Complete
+    keys: tuple[str, ...] = columns[kind._fields.index("key")]
+    return keys if len(keys) == count else keys * count
 
 
 def _columns(rows: Iterable[Iterable[Any]]) -> list[tuple[Any, ...]]:

@@ -124,6 +124,7 @@ async def publish_manifest(
     destination = context.layout.destination
     hides = _HIDES.get(job.conflict, "nothing")
     hidden = [*old, *left]
+    prefix = paths.prefix_of(destination)
     removed = [one for one in hidden if _is_named(one.key, destination)] if hides == "keys" else []
     manifest = Manifest(
         job_id=job.job_id,
@@ -135,7 +136,7 @@ async def publish_manifest(
         previous=job.pointer.job if job.pointer else None,
         replaced=job.pointer.job if job.pointer and job.conflict == "replace" else None,
         hides=hides,
-        deleted=tuple(paths.relative_to(one.key, destination) for one in removed),
+        deleted=tuple([one.key[len(prefix) :] for one in removed]),
         partitions=job.partitions if job.conflict == "replace_partitions" else None,
         older_files=job.older_files and job.pointer is None,
         object_settings=job.object_settings,
@@ -197,7 +198,7 @@ async def delete_old(
     Returns the keys that hold another object by now, untouched.
     """
     keys = {one.key for one in old}
-    own = {step.key: step.write_id for step in output.steps() if step.key in keys} if keys else {}
+    own = dict.fromkeys(key for key in output.final_keys() if key in keys) if keys else {}
     objects = [(one.key, one.etag) for one in old if may_delete(Purpose.REPLACE, one.key, None, own)]
     return await remove_matching(engine.store, conditions, objects, engine.concurrency, check=check)
 

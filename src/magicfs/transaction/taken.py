@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from magicfs.protocol.steps import Publication, Put
 from magicfs.transaction import pack
@@ -36,6 +36,12 @@ class TakenFiles:
         if number < len(self._held):
             return self._held[number][0]
         return pack.unpack_texts(self._packed.read(2 * (number - len(self._held))))
+
+    def keys(self, number: int) -> Iterable[str]:
+        """Where the files of a set will be."""
+        if number < len(self._held):
+            return (step.key for step in self._held[number][1])
+        return pack.unpack_keys(self._packed.read(2 * (number - len(self._held)) + 1))
 
     def steps(self, number: int, *, if_absent: bool = False) -> Sequence[Publication]:
         """The steps of the files of a set; ``if_absent`` is about uploads and renames."""

@@ -137,6 +137,19 @@ def test_everything_that_goes_is_data_or_was_given_up(found: list[tuple[str, str
     assert given_up == {f"d/given/{key[2:]}" for key in keys if not is_work(key)}
 
 
+@given(
+    st.lists(st.tuples(BELOW, st.sampled_from([*SIGNS, *NO_SIGNS])), max_size=8),
+    st.sampled_from(["", "d", "d/e"]),
+)
+def test_a_replacement_tells_all_whom_the_listing_shows(found: list[tuple[str, str]], dest: str) -> None:
+    keys = [paths.join(dest, below) + f"/{name}" for below, name in found]
+    replacement, others = Replacement(Scope(dest, whole=True)), Others(dest)
+    for key in keys:
+        replacement.add(OldFile(key, '"e"', 1))
+        others.add(key)
+    assert replacement.others == others
+
+
 def test_each_other_is_told_once() -> None:
     others = Others("d")
     for number in range(5):
