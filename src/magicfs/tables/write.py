@@ -104,7 +104,7 @@ def write(
             partition columns.
         index: Whether to write the index of pandas, as for ``DataFrame.to_parquet``.
         tasks: How many write at once, each files of its own: threads that share the rows. With 1, files hold
-            rows in their order.
+            rows in their order. Leave it at 1 for frames of Polars, which then encodes on all processors.
         executor: Runs the tasks elsewhere, each with a part of the files of a ``pyarrow.dataset``: a process
             pool, or anything with ``submit``. A failed task is tried again.
         run_id: Name of the run, such as a scheduler's: however often it is run, it is published once.
