@@ -50,15 +50,14 @@ def _sample(rows: pa.Table) -> list[pa.ChunkedArray[Any]]:
 
 
 def _places(rows: int, count: int) -> pa.Array[Any]:
-    step = rows / count
-    return pa.array([int((n + _jitter()[n]) * step) for n in range(count)], pa.int64())
+    return pc.cast(pc.multiply(_steps().slice(0, count), rows / count), pa.int64(), safe=False)
 
 
 @cache
-def _jitter() -> list[float]:
+def _steps() -> pa.Array[Any]:
     # A pattern of the rows could look like repetition, or hide it, at even distances.
     numbers = random.Random(0)  # noqa: S311
-    return [numbers.random() for _ in range(_SAMPLE)]
+    return pa.array([step + numbers.random() for step in range(_SAMPLE)])
 
 
 def _repeats(values: pa.ChunkedArray[Any]) -> bool:
