@@ -6,8 +6,7 @@ Those that name versions are ``magicfs.deletions/2``: an older magicfs, which kn
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from magicfs.formats.document import parse, render
 from magicfs.formats.fields import LONG_MAX, Fields, check_format
@@ -30,9 +29,8 @@ CHUNK_LENGTH: Final = 1000
 _MEMBERS: Final = frozenset({"key", "etag", "size"})
 
 
-@dataclass(frozen=True, slots=True)
-class OldObject:
-    """An object as a listing showed it."""
+class OldObject(NamedTuple):
+    """An object as a listing showed it. Made by the million, so a tuple."""
 
     key: str
     etag: str  # as listed; an object that has another one by now stays

@@ -620,11 +620,17 @@ def any_value(made: type) -> st.SearchStrategy[Any]:
     """Any value of a class, whatever its type hints allow: a field that is added is tried here, too."""
     given: dict[str, st.SearchStrategy[Any]] = {}
     hints = get_type_hints(made)
-    for one in fields(made):
-        given[one.name] = _hostile if one.default == "" else _any_of(hints[one.name])
-        for name in (one.name, f"{made.__name__}.{one.name}"):
-            given[one.name] = _ATTRIBUTES.get(name, given[one.name])
+    defaults = {one.name: one.default for one in fields(made)} if is_dataclass(made) else _defaults(made)
+    for attribute, default in defaults.items():
+        given[attribute] = _hostile if default == "" else _any_of(hints[attribute])
+        for name in (attribute, f"{made.__name__}.{attribute}"):
+            given[attribute] = _ATTRIBUTES.get(name, given[attribute])
     return st.builds(made, **given)
+
+
+def _defaults(made: Any) -> dict[str, Any]:
+    """The members of a named tuple, each with its default."""
+    return dict.fromkeys(made._fields, None) | made._field_defaults
 
 
 def _any_of(hint: Any) -> st.SearchStrategy[Any]:
@@ -1304,7 +1310,7 @@ FORMATS = [
         value=DELETIONS,
         read=deletions.read,
         write=deletions.write,
-        made=st.lists(any_value(OldObject).map(lambda one: replace(one, version="")), max_size=5).map(tuple),
+        made=st.lists(any_value(OldObject).map(lambda one: one._replace(version="")), max_size=5).map(tuple),
         required=("format", "objects", "objects[1].key", "objects[1].etag", "objects[1].size"),
         refused={"objects[0].key": [""], "objects[0].etag": [""], "objects[0].size": _NO_SIZE},
         forgets=True,
@@ -1317,7 +1323,7 @@ FORMATS = [
         read=deletions.read,
         write=deletions.write,
         made=st.lists(
-            any_value(OldObject).map(lambda one: replace(one, version=one.version or "v")),
+            any_value(OldObject).map(lambda one: one._replace(version=one.version or "v")),
             min_size=1,
             max_size=5,
         ).map(tuple),
