@@ -18,7 +18,7 @@ import magicfs
 from magicfs.errors import UsageError
 from magicfs.filesystem.upload import DelayedFile
 from magicfs.stores.memory_filesystem import MemoryFileSystem
-from magicfs.tables import polars_files
+from magicfs.tables import polars_files, write
 from magicfs.tables.polars_files import PolarsFiles
 from tests.unit.test_write import NAMES, uploads, url, visible
 
@@ -318,4 +318,42 @@ def test_a_file_that_fails_at_any_step_publishes_nothing_and_leaves_nothing(
     assert left > 0
     assert number > (3 if how else 1)
     assert table(url)["n"].to_pylist() == FRAME["n"].to_list()
+    assert not uploads(url)
+
+
+@pytest.mark.parametrize("make", MAKES)
+def test_partitions_that_are_too_many_are_written_anew_once_no_file_is_being_opened(
+    make: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread of Polars that opens a file late would open a name that is then written by others."""
+    monkeypatch.setattr(polars_files, "_SAMPLE_ROWS", 1)  # which sees one partition
+    opener = write._opener
+    finished = PolarsFiles._finished
+    late: list[bool] = []
+    under_way: list[str] = []
+
+    def slow(task: magicfs.Task) -> Callable[[str], Any]:
+        open_file = opener(task)
+
+        def opened(name: str) -> Any:
+            under_way.append(name)
+            try:
+                time.sleep(0.3)
+                return open_file(name)
+            finally:
+                under_way.remove(name)
+
+        return opened
+
+    def watched(files: PolarsFiles, *args: Any) -> int | None:
+        rows = finished(files, *args)
+        late.append(bool(under_way))
+        return rows
+
+    monkeypatch.setattr(write, "_opener", slow)
+    monkeypatch.setattr(PolarsFiles, "_finished", watched)
+    frame = pl.DataFrame({"day": [f"d{n % 8}" for n in range(64)], "n": range(64)})
+    magicfs.write(MAKES[make](frame), url, partition_by="day", max_open_files=4)
+    assert table(url)["n"].to_pylist() == list(range(64))
+    assert late == [False]
     assert not uploads(url)

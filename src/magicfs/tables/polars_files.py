@@ -8,11 +8,8 @@ partitions that would hold more rows in memory, or more files open, than a task 
 from __future__ import annotations
 
 import io
-import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache, partial
@@ -26,6 +23,7 @@ from magicfs.tables.column_types import ColumnTypes
 from magicfs.tables.output_files import FileName, OutputFile
 from magicfs.tables.partition_names import Partitioning
 from magicfs.tables.partition_writer import BUFFER_BYTES
+from magicfs.tables.polars_open_files import OpenFiles
 from magicfs.tables.polars_stream import FrameStream, keys_of, popped
 
 if TYPE_CHECKING:
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["PolarsFiles", "Written"]
 
 _CODECS = {"none": "uncompressed", "lz4": "lz4", "snappy": "snappy", "zstd": "zstd", "gzip": "gzip"}
-_FINISHERS = 16  # which only wait for the store
 _OPEN_MAX = 64
 _GROUP_ROWS = 100_000
 _GROUP_ROWS_MIN = 2048
@@ -73,6 +70,9 @@ class PolarsFiles:
         """Of files: Polars leaves them open until all are whole."""
         return min(self.files_max, _OPEN_MAX)
 
+    def _open_files(self) -> OpenFiles:
+        return OpenFiles(self.open_file, self.name, self.open_max)
+
     def fits(self, columns: pl.DataFrame, schema: pa.Schema) -> bool:
         """Whether Polars makes of a frame's columns what pyarrow would make of a schema."""
         import polars as pl
@@ -91,7 +91,7 @@ class PolarsFiles:
         """
         import polars as pl
 
-        opened = _Opened(self)
+        opened = self._open_files()
         if isinstance(frame, pl.LazyFrame):
             return Written(self._finished(opened, partial(self._write_lazy, frame)) or 0)
         if self.partition_by:
@@ -120,7 +120,7 @@ class PolarsFiles:
         # A thread waits for the frames of the other query.
         if seen.height > partitions_max or group is None or pl.thread_pool_size() < _THREADS_MIN:
             return Written(0, chain(popped(held), pieces))
-        opened = _Opened(self)
+        opened = self._open_files()
         stream = FrameStream(held, pieces, seen, partitions_max, opened.errors)
         self._finished(opened, partial(self._write_stream, stream, group))
         return Written(stream.rows, stream.left, opened.numbers)
@@ -138,13 +138,13 @@ class PolarsFiles:
         frame = pl.concat([one.lazy() for one in frames])  # as one frame in memory they take Polars longer
         empty = next(iter(frames)).clear()
 
-        def write(opened: _Opened) -> int:
+        def write(opened: OpenFiles) -> int:
             self._sink(frame, self._partitions(empty, opened), group)
             return count
 
-        return self._finished(_Opened(self), write)
+        return self._finished(self._open_files(), write)
 
-    def _finished(self, opened: _Opened, write: Callable[[_Opened], int]) -> int | None:
+    def _finished(self, opened: OpenFiles, write: Callable[[OpenFiles], int]) -> int | None:
         """Write, and finish every file; None if there were too many, and nothing is left of them."""
         try:
             rows = write(opened)
@@ -159,18 +159,18 @@ class PolarsFiles:
             raise
         return rows
 
-    def _write_file(self, frame: pl.DataFrame, opened: _Opened) -> int:
+    def _write_file(self, frame: pl.DataFrame, opened: OpenFiles) -> int:
         self._sink(frame.lazy(), opened.open(""), self.row_group_size)
         rows: int = frame.height
         return rows
 
-    def _write_stream(self, stream: FrameStream, group: int, opened: _Opened) -> int:
+    def _write_stream(self, stream: FrameStream, group: int, opened: OpenFiles) -> int:
         lazy = stream.frame()
         empty = lazy.collect_schema().to_frame(eager=True)
         self._sink(lazy, self._partitions(empty, opened), group)
         return stream.rows
 
-    def _write_lazy(self, frame: pl.LazyFrame, opened: _Opened) -> int:
+    def _write_lazy(self, frame: pl.LazyFrame, opened: OpenFiles) -> int:
         counts: list[int] = []
 
         def count(rows: pl.DataFrame) -> pl.DataFrame:
@@ -204,7 +204,7 @@ class PolarsFiles:
         rows = BUFFER_BYTES * sum(frame.height for frame in frames) // (size * partitions_max)
         return None if rows < _GROUP_ROWS_MIN else min(group, rows)
 
-    def _partitions(self, frame: pl.DataFrame, opened: _Opened) -> pl.PartitionBy:
+    def _partitions(self, frame: pl.DataFrame, opened: OpenFiles) -> pl.PartitionBy:
         import polars as pl
 
         directory = _Directories(frame, self.partition_by, self.partitioning)
@@ -239,150 +239,6 @@ class _Directories:
         batch = types.convert(chosen.to_arrow().to_batches()[0])
         directory, _ = next(partition_split.split(batch, self._names, partitioning=self._partitioning))
         return directory
-
-
-class _Opened:
-    """The files that Polars has asked for. ``open`` is called by threads of Polars.
-
-    A file that Polars has let go of is finished beside those that it still writes. If the query fails, it is
-    aborted like the others.
-    """
-
-    def __init__(self, files: PolarsFiles) -> None:
-        self.errors: list[BaseException] = []  # that the files raised, the first one first
-        self.too_many = False
-        self._files = files
-        self._lock = threading.Lock()
-        self.numbers: dict[str, int] = {}
-        self._count = 0  # of the files that are open, or are being opened
-        self._open: list[_Sink] = []
-        self._finishers: ThreadPoolExecutor | None = None
-        self._ended = False
-
-    def open(self, directory: str) -> Any:
-        """Begin a file of a directory."""
-        return self.open_for(lambda: directory)
-
-    def open_for(self, directory: Callable[[], str]) -> Any:
-        """Begin a file of a directory that is still to be named."""
-        try:
-            named = directory()
-            name = self._take_name(named)
-            # Without the lock: several are opened at once, each of which waits for the store.
-            return self._handle(self._files.open_file(f"{named}/{name}" if named else name))
-        except BaseException as error:
-            self.errors.append(error)
-            raise
-
-    def _take_name(self, directory: str) -> str:
-        with self._lock:
-            if self._ended:
-                raise ValueError("the write has ended")
-            if self._count >= self._files.open_max:
-                self.too_many = True
-                raise ValueError("more files than may be open")
-            self._count += 1
-            number = self.numbers.get(directory, 0)
-            self.numbers[directory] = number + 1
-        return self._files.name.of(number)
-
-    def _handle(self, file: OutputFile) -> _Handle:
-        sink = _Sink(file, self.errors)
-        with self._lock:
-            if not self._ended:
-                self._open.append(sink)
-                if self._count > 1 and self._finishers is None:  # an only file needs none
-                    self._finishers = ThreadPoolExecutor(_FINISHERS, thread_name_prefix="magicfs-finisher")
-                return _Handle(sink, self._let_go)
-        sink.abort()
-        raise ValueError("the write has ended")
-
-    def _let_go(self, sink: _Sink) -> None:
-        """Finish a file soon, unless all are about to be finished, or discarded."""
-        # Not the lock: this may come at any moment, also to a thread that holds it.
-        if self._finishers is not None and not self._ended and not self.errors:
-            with suppress(RuntimeError):  # they ended meanwhile
-                sink.done = self._finishers.submit(sink.finish)
-
-    def finish(self) -> None:
-        """Finish every file, several at once; each is tried."""
-        if self.errors:  # one whose write failed is not whole, whatever Polars made of it
-            raise self.errors[0]
-        with self._lock:
-            self._ended = True
-        if self._finishers is None:
-            for file in self._open:
-                file.finish()
-            return
-        with self._finishers:
-            for done in [file.done or self._finishers.submit(file.finish) for file in self._open]:
-                done.result()
-
-    def abort(self) -> None:
-        """Discard all files. A second call does nothing."""
-        with self._lock:
-            self._ended = True
-            waiting, self._open = self._open, []
-        if self._finishers is not None:
-            self._finishers.shutdown(cancel_futures=True)
-        for file in waiting:
-            with suppress(Exception):  # the first error must not be hidden; the task discards what it finds
-                file.abort()
-
-
-class _Sink:
-    """One file. It keeps what went wrong, for Polars makes another error of it.
-
-    Threads of Polars may still write when the query has failed, and the file is aborted.
-    """
-
-    def __init__(self, file: OutputFile, errors: list[BaseException]) -> None:
-        self.done: Future[None] | None = None  # once it is being finished
-        self._file = file
-        self._errors = errors
-        self._lock = threading.Lock()
-        self._ended = False
-
-    def write(self, data: Any) -> int:
-        with self._lock:
-            if self._ended:
-                raise ValueError("the file has ended")
-            try:
-                self._file.write(data)
-            except BaseException as error:
-                self._errors.append(error)
-                raise
-        return len(data)
-
-    def finish(self) -> None:
-        with self._lock:
-            self._ended = True
-            self._file.close()
-
-    def abort(self) -> None:
-        with self._lock:
-            self._ended = True
-            self._file.abort()
-
-
-class _Handle:
-    """What Polars writes a file to, and lets go of as soon as the file is whole."""
-
-    closed = False
-
-    def __init__(self, sink: _Sink, let_go: Callable[[_Sink], None]) -> None:
-        self._sink = sink
-        self._let_go = let_go
-        self.write = sink.write
-
-    def flush(self) -> None:
-        """Do nothing: what was written is written."""
-
-    def close(self) -> None:
-        """Do nothing: whoever opened the file finishes it."""
-
-    def __del__(self) -> None:
-        self._let_go(self._sink)
 
 
 def _hold(pieces: Iterator[pl.DataFrame]) -> tuple[deque[pl.DataFrame], bool]:
