@@ -5,7 +5,6 @@ same rows, names and types.
 from __future__ import annotations
 
 import datetime as dt
-import time
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -18,7 +17,7 @@ import magicfs
 from magicfs.errors import UsageError
 from magicfs.filesystem.upload import DelayedFile
 from magicfs.stores.memory_filesystem import MemoryFileSystem
-from magicfs.tables import polars_files, write
+from magicfs.tables import polars_files, polars_stream
 from magicfs.tables.polars_files import PolarsFiles
 from tests.unit.test_write import NAMES, uploads, url, visible
 
@@ -202,51 +201,17 @@ def test_a_stream_that_fits_the_buffer_comes_to_polars_in_pieces(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heights: list[int] = []
-    write_all = PolarsFiles._write_all
+    popped = polars_files.popped
 
-    def watched(files: PolarsFiles, frames: Any) -> Any:
-        heights.extend(piece.height for piece in frames)
-        return write_all(files, frames)
+    def watched(held: Any) -> Any:
+        heights.extend(piece.height for piece in held)
+        return popped(held)
 
-    monkeypatch.setattr(PolarsFiles, "_write_all", watched)
+    monkeypatch.setattr(polars_stream, "popped", watched)
     frame = pl.DataFrame({"n": range(300_000)}).with_columns(part=pl.col("n") % 3)
     assert magicfs.write(frame.lazy(), url, partition_by="part").rows == sum(heights) == frame.height
     assert len(heights) > 1
     assert (writers(url), table(url)["n"].to_pylist()) == ({"Polars"}, list(range(frame.height)))
-
-
-@pytest.mark.parametrize("make", MAKES)
-@pytest.mark.parametrize("fails", [False, True])
-def test_files_are_finished_while_polars_writes_and_discarded_if_it_fails_then(
-    make: str, fails: bool, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    closed: list[DelayedFile] = []
-    close, sink = DelayedFile.close, PolarsFiles._sink
-
-    def watched(file: DelayedFile) -> None:
-        close(file)
-        closed.append(file)
-
-    def sink_on(files: PolarsFiles, *args: Any) -> None:
-        sink(files, *args)
-        until = time.monotonic() + 30
-        while not closed and time.monotonic() < until:
-            time.sleep(0.01)
-        assert closed, "no file was finished before the query ended"
-        if fails:
-            raise LookupError("the query failed")
-
-    monkeypatch.setattr(DelayedFile, "close", watched)
-    monkeypatch.setattr(PolarsFiles, "_sink", sink_on)
-    if fails:
-        with pytest.raises(LookupError, match="the query failed"):
-            magicfs.write(MAKES[make](FRAME), url, partition_by="day")
-        assert not visible(url)
-    else:
-        magicfs.write(MAKES[make](FRAME), url, partition_by="day")
-        assert table(url)["n"].to_pylist() == FRAME["n"].to_list()
-    assert not uploads(url)
-    assert not [path for path in MemoryFileSystem().find(url) if "__magic" in path]
 
 
 @pytest.mark.parametrize("place", [10_000, 1_500_000])
@@ -318,42 +283,4 @@ def test_a_file_that_fails_at_any_step_publishes_nothing_and_leaves_nothing(
     assert left > 0
     assert number > (3 if how else 1)
     assert table(url)["n"].to_pylist() == FRAME["n"].to_list()
-    assert not uploads(url)
-
-
-@pytest.mark.parametrize("make", MAKES)
-def test_partitions_that_are_too_many_are_written_anew_once_no_file_is_being_opened(
-    make: str, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A thread of Polars that opens a file late would open a name that is then written by others."""
-    monkeypatch.setattr(polars_files, "_SAMPLE_ROWS", 1)  # which sees one partition
-    opener = write._opener
-    finished = PolarsFiles._finished
-    late: list[bool] = []
-    under_way: list[str] = []
-
-    def slow(task: magicfs.Task) -> Callable[[str], Any]:
-        open_file = opener(task)
-
-        def opened(name: str) -> Any:
-            under_way.append(name)
-            try:
-                time.sleep(0.3)
-                return open_file(name)
-            finally:
-                under_way.remove(name)
-
-        return opened
-
-    def watched(files: PolarsFiles, *args: Any) -> int | None:
-        rows = finished(files, *args)
-        late.append(bool(under_way))
-        return rows
-
-    monkeypatch.setattr(write, "_opener", slow)
-    monkeypatch.setattr(PolarsFiles, "_finished", watched)
-    frame = pl.DataFrame({"day": [f"d{n % 8}" for n in range(64)], "n": range(64)})
-    magicfs.write(MAKES[make](frame), url, partition_by="day", max_open_files=4)
-    assert table(url)["n"].to_pylist() == list(range(64))
-    assert late == [False]
     assert not uploads(url)

@@ -8,8 +8,11 @@ partitions that would hold more rows in memory, or more files open, than a task 
 from __future__ import annotations
 
 import io
+import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache, partial
@@ -23,7 +26,6 @@ from magicfs.tables.column_types import ColumnTypes
 from magicfs.tables.output_files import FileName, OutputFile
 from magicfs.tables.partition_names import Partitioning
 from magicfs.tables.partition_writer import BUFFER_BYTES
-from magicfs.tables.polars_open_files import OpenFiles
 from magicfs.tables.polars_stream import FrameStream, keys_of, popped
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["PolarsFiles", "Written"]
 
 _CODECS = {"none": "uncompressed", "lz4": "lz4", "snappy": "snappy", "zstd": "zstd", "gzip": "gzip"}
+_FINISHERS = 4
 _OPEN_MAX = 64
 _GROUP_ROWS = 100_000
 _GROUP_ROWS_MIN = 2048
@@ -70,9 +73,6 @@ class PolarsFiles:
         """Of files: Polars leaves them open until all are whole."""
         return min(self.files_max, _OPEN_MAX)
 
-    def _open_files(self) -> OpenFiles:
-        return OpenFiles(self.open_file, self.name, self.open_max)
-
     def fits(self, columns: pl.DataFrame, schema: pa.Schema) -> bool:
         """Whether Polars makes of a frame's columns what pyarrow would make of a schema."""
         import polars as pl
@@ -91,15 +91,17 @@ class PolarsFiles:
         """
         import polars as pl
 
-        opened = self._open_files()
+        opened = _Opened(self)
         if isinstance(frame, pl.LazyFrame):
             return Written(self._finished(opened, partial(self._write_lazy, frame)) or 0)
-        if self.partition_by:
-            rows = self._write_all((frame,))
-            return Written(0, frame.iter_slices(_PIECE_ROWS)) if rows is None else Written(rows)
-        if frame.height:
-            self._finished(opened, partial(self._write_file, frame))
-        return Written(frame.height)
+        if not frame.height:
+            return Written(0)
+        group = self._group_rows(frame) if self.partition_by else self.row_group_size
+        if self.partition_by and group is None:
+            rows = None
+        else:
+            rows = self._finished(opened, partial(self._write_frame, frame, group))
+        return Written(0, frame.iter_slices(_PIECE_ROWS)) if rows is None else Written(rows)
 
     def write_pieces(self, pieces: Iterator[pl.DataFrame]) -> Written:
         """Write the partitions of frames that come one after the other, as long as they are few.
@@ -111,40 +113,20 @@ class PolarsFiles:
         held, is_all = _hold(pieces)
         if not held:
             return Written(0)
-        if is_all:
-            rows = self._write_all(held)
-            return Written(0, popped(held)) if rows is None else Written(rows)
+        # Even if that are all: as one frame they take Polars longer.
         seen = pl.concat([keys_of(piece, self.partition_by) for piece in held]).unique()
         partitions_max = min(self.open_max, 2 * seen.height)
         group = self._rows_in_buffer(held, partitions_max)
-        # A thread waits for the frames of the other query.
-        if seen.height > partitions_max or group is None or pl.thread_pool_size() < _THREADS_MIN:
+        # A thread waits for the frames of the other query, unless that has ended.
+        threads_min = 1 if is_all else _THREADS_MIN
+        if seen.height > partitions_max or group is None or pl.thread_pool_size() < threads_min:
             return Written(0, chain(popped(held), pieces))
-        opened = self._open_files()
+        opened = _Opened(self)
         stream = FrameStream(held, pieces, seen, partitions_max, opened.errors)
         self._finished(opened, partial(self._write_stream, stream, group))
         return Written(stream.rows, stream.left, opened.numbers)
 
-    def _write_all(self, frames: Collection[pl.DataFrame]) -> int | None:
-        """Write the partitions of frames that are all there; None if they are too many."""
-        import polars as pl
-
-        count: int = sum(one.height for one in frames)
-        if not count:
-            return 0
-        group = self._group_rows(frames)
-        if group is None:
-            return None
-        frame = pl.concat([one.lazy() for one in frames])  # as one frame in memory they take Polars longer
-        empty = next(iter(frames)).clear()
-
-        def write(opened: OpenFiles) -> int:
-            self._sink(frame, self._partitions(empty, opened), group)
-            return count
-
-        return self._finished(self._open_files(), write)
-
-    def _finished(self, opened: OpenFiles, write: Callable[[OpenFiles], int]) -> int | None:
+    def _finished(self, opened: _Opened, write: Callable[[_Opened], int]) -> int | None:
         """Write, and finish every file; None if there were too many, and nothing is left of them."""
         try:
             rows = write(opened)
@@ -159,18 +141,19 @@ class PolarsFiles:
             raise
         return rows
 
-    def _write_file(self, frame: pl.DataFrame, opened: OpenFiles) -> int:
-        self._sink(frame.lazy(), opened.open(""), self.row_group_size)
+    def _write_frame(self, frame: pl.DataFrame, group: int | None, opened: _Opened) -> int:
+        target = self._partitions(frame, opened) if self.partition_by else opened.open("")
+        self._sink(frame.lazy(), target, group)
         rows: int = frame.height
         return rows
 
-    def _write_stream(self, stream: FrameStream, group: int, opened: OpenFiles) -> int:
+    def _write_stream(self, stream: FrameStream, group: int, opened: _Opened) -> int:
         lazy = stream.frame()
         empty = lazy.collect_schema().to_frame(eager=True)
         self._sink(lazy, self._partitions(empty, opened), group)
         return stream.rows
 
-    def _write_lazy(self, frame: pl.LazyFrame, opened: OpenFiles) -> int:
+    def _write_lazy(self, frame: pl.LazyFrame, opened: _Opened) -> int:
         counts: list[int] = []
 
         def count(rows: pl.DataFrame) -> pl.DataFrame:
@@ -183,17 +166,14 @@ class PolarsFiles:
             opened.abort()
         return sum(counts)
 
-    def _group_rows(self, frames: Collection[pl.DataFrame]) -> int | None:
-        """How many rows each partition may hold; None where that is too few, or partitions are too many."""
-        import polars as pl
-
+    def _group_rows(self, frame: pl.DataFrame) -> int | None:
+        """How many rows each partition may hold."""
         # Taken at random: a pattern of the rows could hide partitions from any other sample.
-        keys = pl.concat([one.select(self.partition_by) for one in frames])
-        some = keys.sample(_SAMPLE_ROWS, with_replacement=True, seed=0)
+        some = frame.select(self.partition_by).sample(_SAMPLE_ROWS, with_replacement=True, seed=0)
         count = some.n_unique()
         if count > self.open_max:
             return None
-        return self._rows_in_buffer(frames, min(self.open_max, 2 * count))
+        return self._rows_in_buffer((frame,), min(self.open_max, 2 * count))
 
     def _rows_in_buffer(self, frames: Collection[pl.DataFrame], partitions_max: int) -> int | None:
         """How many rows of each partition fit the buffer, if they are like these; None: too few."""
@@ -204,7 +184,7 @@ class PolarsFiles:
         rows = BUFFER_BYTES * sum(frame.height for frame in frames) // (size * partitions_max)
         return None if rows < _GROUP_ROWS_MIN else min(group, rows)
 
-    def _partitions(self, frame: pl.DataFrame, opened: OpenFiles) -> pl.PartitionBy:
+    def _partitions(self, frame: pl.DataFrame, opened: _Opened) -> pl.PartitionBy:
         import polars as pl
 
         directory = _Directories(frame, self.partition_by, self.partitioning)
@@ -239,6 +219,109 @@ class _Directories:
         batch = types.convert(chosen.to_arrow().to_batches()[0])
         directory, _ = next(partition_split.split(batch, self._names, partitioning=self._partitioning))
         return directory
+
+
+class _Opened:
+    """The files that Polars has asked for, which it leaves open. ``open`` is called by threads of Polars."""
+
+    def __init__(self, files: PolarsFiles) -> None:
+        self.errors: list[BaseException] = []  # that the files raised, the first one first
+        self.too_many = False
+        self._files = files
+        self._lock = threading.Lock()
+        self.numbers: dict[str, int] = {}
+        self._open: list[_Sink] = []
+        self._ended = False
+
+    def open(self, directory: str) -> Any:
+        """Begin a file of a directory."""
+        return self.open_for(lambda: directory)
+
+    def open_for(self, directory: Callable[[], str]) -> Any:
+        """Begin a file of a directory that is still to be named."""
+        try:
+            with self._lock:
+                return self._begin(directory())
+        except BaseException as error:
+            self.errors.append(error)
+            raise
+
+    def _begin(self, directory: str) -> Any:
+        if self._ended:
+            raise ValueError("the write has ended")
+        if len(self._open) >= self._files.open_max:
+            self.too_many = True
+            raise ValueError("more files than may be open")
+        number = self.numbers.get(directory, 0)
+        self.numbers[directory] = number + 1
+        name = self._files.name.of(number)
+        file = self._files.open_file(f"{directory}/{name}" if directory else name)
+        self._open.append(_Sink(file, self.errors))
+        return self._open[-1]
+
+    def finish(self) -> None:
+        """Finish every file, several at once; each is tried."""
+        if self.errors:  # one whose write failed is not whole, whatever Polars made of it
+            raise self.errors[0]
+        with self._lock:
+            self._ended = True
+        if len(self._open) == 1:
+            self._open[0].finish()
+            return
+        with ThreadPoolExecutor(_FINISHERS, thread_name_prefix="magicfs-finisher") as pool:
+            for done in [pool.submit(file.finish) for file in self._open]:
+                done.result()
+
+    def abort(self) -> None:
+        """Discard the files that are not finished. A second call does nothing."""
+        with self._lock:
+            self._ended = True
+            waiting, self._open = self._open, []
+        for file in waiting:
+            with suppress(Exception):  # the first error must not be hidden; the task discards what it finds
+                file.abort()
+
+
+class _Sink:
+    """What Polars writes a file to. It keeps what went wrong, for Polars makes another error of it.
+
+    Threads of Polars may still write when the query has failed, and the file is aborted.
+    """
+
+    closed = False
+
+    def __init__(self, file: OutputFile, errors: list[BaseException]) -> None:
+        self._file = file
+        self._errors = errors
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def write(self, data: Any) -> int:
+        with self._lock:
+            if self._ended:
+                raise ValueError("the file has ended")
+            try:
+                self._file.write(data)
+            except BaseException as error:
+                self._errors.append(error)
+                raise
+        return len(data)
+
+    def flush(self) -> None:
+        """Do nothing: what was written is written."""
+
+    def close(self) -> None:
+        """Do nothing: whoever opened the file finishes it."""
+
+    def finish(self) -> None:
+        with self._lock:
+            self._ended = True
+            self._file.close()
+
+    def abort(self) -> None:
+        with self._lock:
+            self._ended = True
+            self._file.abort()
 
 
 def _hold(pieces: Iterator[pl.DataFrame]) -> tuple[deque[pl.DataFrame], bool]:
