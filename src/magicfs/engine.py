@@ -152,7 +152,7 @@ class Engine:
 
     def told(self, settings: ObjectSettings) -> Engine:
         """The engine for a job that was told these settings of its objects; itself if they are its own."""
-        store = object_settings.store_with(self.store, settings)
+        store = object_settings.store_as_recorded(self.store, settings)
         return self if store is self.store else Engine(store, self.concurrency, self._observer)
 
     def tell(self, event: Event) -> None:

@@ -100,7 +100,7 @@ async def adopt_files(engine: Engine, location: Location) -> Manifest | None:
         files=tuple(files[key] for key in sorted(files)),
         object_settings=told or object_settings.of_store(store),
     )
-    store = object_settings.store_with(store, told)
+    store = object_settings.store_as_recorded(store, told)
     conditions = await conditions_of(store, paths.join(destination, MANIFESTS))
     if await _head(store, destination) != before:
         raise CommitDenied(

@@ -23,7 +23,7 @@ from magicfs.protocol.ids import JobId
 from magicfs.protocol.job_state import BEFORE_COMMIT, PUBLISHES
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.protocol.paths import Location
-from magicfs.transaction import facts, jvm_commit
+from magicfs.transaction import facts, job_location, jvm_commit
 from magicfs.transaction import output as job_output
 from magicfs.transaction.context import JobContext
 from magicfs.transaction.others import OtherJob, find_unfinished_jobs
@@ -77,7 +77,8 @@ async def find(
             f"job {name} is a {one.job.conflict} whose process knew which files it is about; nothing was "
             f"changed; run magicfs abort {location.url} --job {name}, then the {one.job.conflict} again"
         )
-    context = replace(context_of(location, one.layout).of(one.job), allow_empty=allow_empty)
+    context = await job_location.believed(engine, context_of(location, one.layout), one.job)
+    context = replace(context, allow_empty=allow_empty)
     if one.job.state in PUBLISHES:
         return Found(context, one.job, None)
     if one.job.state not in BEFORE_COMMIT:

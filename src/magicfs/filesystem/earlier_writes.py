@@ -41,15 +41,16 @@ async def abort_earlier(store: Store, path: MagicPath, earlier: Pending | None, 
 
 
 async def _is_being_published(store: Store, path: MagicPath) -> bool:
-    from magicfs.formats.job_object import JOB_OBJECT_SIZE_LIMIT, JobObject
+    from magicfs.formats.gate import read_job
+    from magicfs.formats.limits import JOB_OBJECT_SIZE_LIMIT
 
     prefix = paths.join(path.destination, MAGIC_JOB)
     async for directory in store.list_directories(prefix):
         job = JobId(directory.removeprefix(prefix).rstrip("/"))
-        key = WorkLayout(path.destination, job).job_object_key
+        layout = WorkLayout(path.destination, job)
         with suppress(ObjectNotFound, FormatError):
-            raw = await store.get(key, size_max=JOB_OBJECT_SIZE_LIMIT + 1)
-            own_path = JobObject.from_bytes(f"{store.bucket}/{key}", raw).own_path
+            raw = await store.get(layout.job_object_key, size_max=JOB_OBJECT_SIZE_LIMIT + 1)
+            own_path = read_job(store.bucket, layout.job_object_key, raw, layout).own_path
             if own_path is not None and (path.key == own_path or paths.is_under(path.key, own_path)):
                 return True
     return False

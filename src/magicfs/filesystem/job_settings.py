@@ -19,10 +19,10 @@ from magicfs.errors import ObjectNotFound, ProtocolViolation
 from magicfs.filesystem.tracking import PlaceName, name_in
 from magicfs.formats.pending import DEFAULT_ETAG_FORMAT, EtagFormat
 from magicfs.protocol.job_state import BEFORE_COMMIT
-from magicfs.protocol.layout import JOB_OBJECT
-from magicfs.protocol.magic import MagicPath, PathOwner
+from magicfs.protocol.layout import LayoutName, WorkLayout
+from magicfs.protocol.magic import MAGIC, MagicPath, PathOwner
 from magicfs.protocol.parts import DEFAULT_PART_SIZE
-from magicfs.stores import fork_safety
+from magicfs.stores import fork_safety, object_settings
 from magicfs.stores.object_settings import ObjectSettings
 from magicfs.stores.port import Store
 
@@ -181,10 +181,13 @@ async def read_settings(store: Store, path: MagicPath, owner: PathOwner) -> Writ
 
 
 async def _read(store: Store, path: MagicPath, owner: PathOwner) -> WriteSettings:
-    from magicfs.formats.job_object import JOB_OBJECT_SIZE_LIMIT, JobObject
+    from magicfs.formats.gate import read_job
+    from magicfs.formats.limits import JOB_OBJECT_SIZE_LIMIT
 
     # The first version, also where versions are numbered: what is read here never changes.
-    key = f"{owner.job_directory.partition('/')[2]}/{JOB_OBJECT}"
+    name: LayoutName = "__magic" if path.magic == MAGIC else "__magic_job"
+    layout = WorkLayout("/".join(path.parents), owner.job, 0, name)
+    key = layout.job_object_key
     where = f"{store.bucket}/{key}"
     try:
         raw = await store.get(key, size_max=JOB_OBJECT_SIZE_LIMIT + 1)
@@ -195,8 +198,8 @@ async def _read(store: Store, path: MagicPath, owner: PathOwner) -> WriteSetting
             "committer='task-completing' give storage_options=task.storage_options), or write below a path "
             "of your own, such as DEST/__magic/mine/__base/…"
         ) from error
-    job = JobObject.from_bytes(where, raw)
-    job.check_place(where, owner.job, store.bucket, "/".join(path.parents))
+    job = read_job(store.bucket, key, raw, layout)
+    object_settings.check_recorded(job.object_settings, object_settings.of_store(store))
     if job.state not in BEFORE_COMMIT:
         raise ProtocolViolation(
             f"{path.path}: job {owner.job} is {job.state} already; nothing was written, because nobody would "

@@ -12,6 +12,7 @@ from magicfs.filesystem.tracking import identity_of, name_in, tracker
 from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
 from magicfs.parallel import drained
 from magicfs.protocol import paths
+from magicfs.protocol.final_names import final_key
 from magicfs.protocol.magic import PENDING, MagicPath
 from magicfs.stores.port import ObjectInfo, Store
 
@@ -184,14 +185,13 @@ async def read_pending(store: Store, path: MagicPath) -> Pending:
     where = f"{store.bucket}/{path.pending_key}"
     raw = await store.get(path.pending_key, size_max=PENDING_SIZE_LIMIT + 1)
     pending = Pending.from_bytes(where, raw)
-    destination = path.destination
-    if pending.bucket != store.bucket or (
-        destination and not paths.is_under(pending.destination_key, destination)
-    ):
+    means = {final_key(path, unique_names=unique) for unique in ({False, path.owner is not None})}
+    if pending.bucket != store.bucket or pending.destination_key not in means:
         raise FormatError(
             where,
             "destinationKey",
-            f"{pending.bucket}/{pending.destination_key} lies outside {destination!r}",
+            f"is {pending.bucket}/{pending.destination_key}, and the path means {path.final_key}; nothing "
+            "was changed; somebody has moved, copied or forged the record",
         )
     return pending
 

@@ -27,11 +27,10 @@ class JobLocation:
     destination: str  # a key in the same bucket, without a slash at its end; empty for a whole bucket
 
     @classmethod
-    def from_bytes(cls, path: str, raw: bytes, owner: JobId | None = None) -> JobLocation:
-        """Read one. With ``owner``, another job's raises FormatError."""
+    def from_bytes(cls, path: str, raw: bytes) -> JobLocation:
         fields = Fields(path, parse(path, raw, size_limit=JOB_LOCATION_SIZE_LIMIT))
         check_format(fields, JOB_LOCATION_FORMAT)
-        return cls(fields.required_job_id(owner=owner), fields.text("destination"))
+        return cls(fields.required_job_id(), fields.text("destination"))
 
     def to_bytes(self) -> bytes:
         raw = render({"format": JOB_LOCATION_FORMAT, "jobId": self.job, "destination": self.destination})

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, get_args
 
-from magicfs.errors import FormatError
 from magicfs.formats.audit import Audit
 from magicfs.formats.chunk import Chunk, chunk_document, read_chunk, required_sha256
 from magicfs.formats.document import parse, render, shown, with_unknown
@@ -172,6 +171,11 @@ class JobObject:
     def is_unjudged(self) -> bool:
         """Whether rules have to judge it before it is published, and have not done so."""
         return bool(self.audit_rules) and self.audit is None and self.state in BEFORE_COMMIT
+
+    @property
+    def destinations(self) -> tuple[str, ...]:
+        """All directories that it names as places of its files."""
+        return (self.destination, *(one.key for one in self.extra_destinations))
 
     @property
     def scope(self) -> tuple[str, ...] | None:
@@ -336,16 +340,6 @@ class JobObject:
         if self.hidden:
             document["hidden"] = [chunk_document(one) for one in self.hidden]
         return document
-
-    def check_place(self, path: str, job: JobId, bucket: str, destination: str) -> None:
-        """Raise FormatError if the object is not that of the job at the place where it was read."""
-        if (self.job_id, self.bucket) != (job, bucket):
-            whose = f"belongs to job {self.job_id} in bucket {self.bucket}"
-            raise FormatError(path, "jobId", f"{whose}; somebody copied it here")
-        if self.destination != destination:
-            raise FormatError(
-                path, "destination", f"is {self.destination!a}, not {destination!a}; it was moved"
-            )
 
 
 def _number(fields: Fields, name: str) -> int | None:

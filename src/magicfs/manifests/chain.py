@@ -31,6 +31,7 @@ from magicfs.errors import (
     Unavailable,
     UsageError,
 )
+from magicfs.formats.gate import Place, admit
 from magicfs.formats.manifest import Manifest
 from magicfs.formats.pointer import Pointer
 from magicfs.manifests.parts import with_files
@@ -53,6 +54,7 @@ __all__ = [
     "manifest_key",
     "newest_job",
     "pointer_key",
+    "pointer_of",
     "publish",
     "read",
     "read_pointer",
@@ -112,7 +114,7 @@ async def read_pointer(
     if entry is None:
         return None
     try:
-        return Pointer.from_bytes(f"{store.bucket}/{entry.key}", entry.body), entry
+        return pointer_of(store, destination, entry), entry
     except FormatError as error:
         if "newer magicfs" in error.problem:
             raise
@@ -137,7 +139,7 @@ async def read(
     entry = await Register(store, manifest_key(destination, job), conditions, lasting=True).read()
     if entry is None:
         return None
-    manifest = _manifest(store, job, entry)
+    manifest = _manifest(store, destination, job, entry)
     return await with_files(store, destination, manifest) if files and manifest.parts else manifest
 
 
@@ -272,7 +274,7 @@ async def publish(
             if there is None:
                 await own.create(linked.to_bytes())
             else:
-                found = _manifest(store, job, there)
+                found = _manifest(store, destination, job, there)
                 if found.previous != linked.previous:
                     if seen and await _is_linked(store, destination, conditions, seen[0].job_id, found):
                         return False
@@ -376,9 +378,14 @@ async def _is_linked(
     return False
 
 
-def _manifest(store: Store, job: str, entry: Entry) -> Manifest:
+def _manifest(store: Store, destination: str, job: str, entry: Entry) -> Manifest:
     path = f"{store.bucket}/{entry.key}"
-    manifest = Manifest.from_bytes(path, entry.body)
-    if manifest.job_id != job:
-        raise FormatError(path, "jobId", f"{manifest.job_id}, another job's; restore the file from a backup")
-    return manifest
+    return admit(
+        "manifest", Manifest.from_bytes(path, entry.body), Place(path, store.bucket, destination, job)
+    )
+
+
+def pointer_of(store: Store, destination: str, entry: Entry) -> Pointer:
+    """What the object of a pointer says. Raises FormatError if it is malformed or inconsistent."""
+    path = f"{store.bucket}/{entry.key}"
+    return admit("pointer", Pointer.from_bytes(path, entry.body), Place(path, store.bucket, destination))

@@ -24,11 +24,11 @@ from uuid import uuid4
 from magicfs.errors import FormatError, ObjectExists, PreconditionFailed, Unavailable
 from magicfs.formats import deletions
 from magicfs.formats.deletions import CHUNK_LENGTH, DELETIONS_SIZE_LIMIT, OldObject
+from magicfs.formats.gate import Place, admit
 from magicfs.formats.manifest import FilesPart, Manifest
 from magicfs.formats.pointer import Keeping, Pointer
 from magicfs.manifests import chain
 from magicfs.manifests.parts import named_part, read_lists, write_lists
-from magicfs.protocol import paths
 from magicfs.stores.conditions import Conditions
 from magicfs.stores.port import Store
 from magicfs.stores.register import Register
@@ -59,10 +59,9 @@ async def kept_of(store: Store, destination: str, manifest: Manifest) -> list[Ol
     )
     async with aclosing(lists) as read:
         async for path, raw in read:
-            for one in deletions.read(path, raw):
-                if not paths.is_under(one.key, destination):
-                    raise FormatError(path, "objects", f"{one.key!a} lies outside the destination")
-                found.append(one)
+            # Which datasets below the job could replace is not known any more.
+            place = Place(path, store.bucket, destination, also_replace=None)
+            found += admit("deletions", deletions.read(path, raw), place)
     return found
 
 

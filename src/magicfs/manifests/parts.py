@@ -18,6 +18,7 @@ from dataclasses import replace
 from itertools import islice
 
 from magicfs.errors import FormatError, ObjectNotFound
+from magicfs.formats.gate import Place, admit
 from magicfs.formats.limits import MANIFEST_SIZE_LIMIT
 from magicfs.formats.manifest import FILES_IN_PART, FilesPart, Manifest, ManifestFile, ManifestFiles
 from magicfs.parallel import in_order
@@ -127,7 +128,8 @@ async def with_files(store: Store, destination: str, manifest: Manifest) -> Mani
     lists = read_lists(store, destination, manifest.job_id, manifest.parts, size_limit=MANIFEST_SIZE_LIMIT)
     async with aclosing(lists) as read:
         async for path, raw in read:
-            listed = ManifestFiles.from_bytes(path, raw).files
+            place = Place(path, store.bucket, destination, manifest.job_id)
+            listed = admit("manifest files", ManifestFiles.from_bytes(path, raw), place).files
             files += listed
             seen.update(one.key for one in listed)
     if len(seen) < len(files):

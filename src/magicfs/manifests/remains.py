@@ -104,7 +104,7 @@ async def remains_of(store: Store, destination: str) -> Remains | None:
     problem = f"{store.bucket}/{key}: is gone"
     if entry is not None:
         try:
-            Pointer.from_bytes(f"{store.bucket}/{entry.key}", entry.body)
+            chain.pointer_of(store, destination, entry)
         except FormatError as error:
             if "newer magicfs" in error.problem:
                 raise

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping
 
 from magicfs.errors import FormatError, UsageError
 from magicfs.formats.manifest import Manifest
-from magicfs.formats.pointer import Pointer
 from magicfs.manifests import chain
 from magicfs.manifests.kept import kept_of
 from magicfs.manifests.remains import (
@@ -40,7 +39,7 @@ async def restore_pointer(store: Store, destination: str, unfinished: Collection
     entry = await Register(store, key, chain.READING, lasting=True).read()
     if entry is not None:
         try:
-            Pointer.from_bytes(f"{store.bucket}/{entry.key}", entry.body)
+            chain.pointer_of(store, destination, entry)
         except FormatError as error:
             if "newer magicfs" in error.problem:
                 raise
@@ -65,7 +64,7 @@ async def restore_pointer(store: Store, destination: str, unfinished: Collection
         )
     below = chain.chain(store, destination, chain.READING, start=heads[0], hidden="readable", files=False)
     pointer = pointer_naming(heads[0], [one async for one in below])
-    store = object_settings.store_with(store, manifests[heads[0]].object_settings)
+    store = object_settings.store_as_recorded(store, manifests[heads[0]].object_settings)
     conditions = await conditions_of(store, paths.join(destination, MANIFESTS))
     head = Register(store, key, conditions, lasting=True)
     await (head.create(pointer.to_bytes()) if entry is None else head.swap(entry, pointer.to_bytes()))

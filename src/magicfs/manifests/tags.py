@@ -14,7 +14,8 @@ import time
 from typing import Final
 from uuid import uuid4
 
-from magicfs.errors import FormatError, ObjectExists, PreconditionFailed, Unavailable, UsageError
+from magicfs.errors import ObjectExists, PreconditionFailed, Unavailable, UsageError
+from magicfs.formats.gate import Place, admit
 from magicfs.formats.tag import Tag
 from magicfs.protocol import paths
 from magicfs.protocol.conflict import MANIFESTS
@@ -44,7 +45,7 @@ async def read_tag(store: Store, destination: str, name: str, conditions: Condit
     """A tag; None if there is none of this name, or none can have it."""
     if not _NAME.fullmatch(name) or _NUMBERED.search(name):
         return None
-    found = await _read(store, _register(store, destination, name, conditions), name)
+    found = await _read(store, destination, _register(store, destination, name, conditions), name)
     return None if found is None else found[0]
 
 
@@ -67,7 +68,7 @@ async def set_tag(
     """
     register = _register(store, destination, name, conditions)
     for _ in range(_TRIES):
-        found = await _read(store, register, name)
+        found = await _read(store, destination, register, name)
         if found is not None and found[0].job_id == job:
             return
         if found is not None and not move:
@@ -91,7 +92,7 @@ async def remove_tag(store: Store, destination: str, conditions: Conditions, nam
     """Remove a tag; False if there is none. The publication stays."""
     register = _register(store, destination, name, conditions)
     for _ in range(_TRIES):
-        found = await _read(store, register, name)
+        found = await _read(store, destination, register, name)
         if found is None:
             return False
         try:
@@ -106,12 +107,9 @@ def _register(store: Store, destination: str, name: str, conditions: Conditions)
     return Register(store, paths.join(destination, MANIFESTS, _TAGS, f"{name}.json"), conditions)
 
 
-async def _read(store: Store, register: Register, name: str) -> tuple[Tag, Entry] | None:
+async def _read(store: Store, destination: str, register: Register, name: str) -> tuple[Tag, Entry] | None:
     entry = await register.read()
     if entry is None:
         return None
     path = f"{store.bucket}/{entry.key}"
-    tag = Tag.from_bytes(path, entry.body)
-    if tag.name != name:
-        raise FormatError(path, "tag", f"{tag.name!a}, another one's; remove the file, and set the tag again")
-    return tag, entry
+    return admit("tag", Tag.from_bytes(path, entry.body), Place(path, store.bucket, destination, name)), entry

@@ -8,13 +8,13 @@ from typing import Final, TypeAlias
 
 from magicfs.errors import UsageError
 
-__all__ = ["Period", "kept_for", "parse_period", "period_text"]
+__all__ = ["PERIOD_MAX_MS", "Period", "kept_for", "parse_period", "period_text"]
 
 Period: TypeAlias = str | timedelta
 
 _UNITS_MS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000}
 _PERIOD: Final = re.compile(r"(?P<number>[1-9][0-9]{0,5})(?P<unit>[dhms])")
-_PERIOD_MAX_MS: Final = 36_500 * _UNITS_MS["d"]
+PERIOD_MAX_MS: Final = 36_500 * _UNITS_MS["d"]
 
 
 def parse_period(name: str, value: object) -> int:
@@ -32,7 +32,7 @@ def parse_period(name: str, value: object) -> int:
                 f"{name}={value!r} is no length of time; write it as 7d, 12h, 30m or 45s, or give a timedelta"
             )
         found = int(match["number"]) * _UNITS_MS[match["unit"]]
-    if not 0 < found <= _PERIOD_MAX_MS:
+    if not 0 < found <= PERIOD_MAX_MS:
         raise UsageError(f"{name}={value!r} is out of range; choose a millisecond to 36500d")
     return found
 

@@ -44,8 +44,8 @@ class Replacement:
     """Old files in the scope."""
     hidden: list[OldFile] = field(default_factory=list)
     """Files in the scope that no reader takes for data: what jobs published of them goes, too."""
-    equal_keys: list[str] = field(default_factory=list)
-    """Keys of files that are there and will be written over."""
+    equal: list[OldFile] = field(default_factory=list)
+    """Files that are there and will be written over."""
     left: list[OldFile] = field(default_factory=list)
     """Files in the scope that stay where they are and are no part of the dataset any more: earlier jobs keep
     them, or they are gone already."""
@@ -61,12 +61,17 @@ class Replacement:
         self._partitions = frozenset(self.scope.partitions or ())
         self.others = Others(self.scope.destination)
 
+    @property
+    def equal_keys(self) -> list[str]:
+        """Keys of files that are there and will be written over."""
+        return [one.key for one in self.equal]
+
     def add(self, one: OldFile) -> bool:
         """Take one object of the listing in; returns whether more of the listing is needed."""
         if one.key in self.ours:
             if one.etag.strip('"') == self.ours[one.key]:
                 return True  # published already, by a driver of Hadoop's that died
-            self.equal_keys.append(one.key)
+            self.equal.append(one)
         relative = one.key[len(self._prefix) :] if one.key.startswith(self._prefix) else ""
         if relative and conflict.is_plain(relative) and not may_be_others(relative):
             is_data = True
@@ -89,7 +94,7 @@ class Replacement:
     def leave(self, keys: Collection[str]) -> None:
         """Leave files as they are that turned out to be the job's own, published already."""
         if keys:
-            self.equal_keys = [key for key in self.equal_keys if key not in keys]
+            self.equal = [one for one in self.equal if one.key not in keys]
             self.deleted = [one for one in self.deleted if one.key not in keys]
 
     def remove_known(self, published: Mapping[str, str]) -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from magicfs.errors import CommitFailed, ProtocolViolation
-from magicfs.protocol import paths
+from magicfs.protocol import conflict, paths
 from magicfs.protocol.ids import AttemptId, JobId, TaskId
 
 __all__ = ["Attempt", "KeyCheck", "LateKeyCheck", "StoredSet", "check_attempts", "last_committed"]
 
 _ARRAYS = 256
+# Few keys have an element that begins so: these alone are looked at more closely.
+_ODD = re.compile(r"(?:^|/)(?:[._/]|$)|\0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,8 @@ class KeyCheck:
         """
         if bucket != self.bucket or paths.which_holds(key, (self.destination, *self.extra)) is None:
             raise _outside(bucket, key, source, self.bucket, (self.destination, *self.extra))
+        if _ODD.search(key) is not None:
+            _refuse_odd(key, source, (self.destination, *self.extra))
         digest = hashlib.blake2b(key.encode(), digest_size=16).digest()
         if digest in self._seen:
             raise _written_twice(key, source)
@@ -108,6 +113,8 @@ class LateKeyCheck:
         for bucket, key in places:
             if bucket != own or not key.startswith(prefixes) or key in prefixes:
                 raise _outside(bucket, key, source, own, self._places)
+            if _ODD.search(key) is not None:
+                _refuse_odd(key, source, self._places)
             found = hash(key)
             hashes[found % _ARRAYS].append(found)
 
@@ -125,6 +132,19 @@ class LateKeyCheck:
                 if key in seen:
                     raise _written_twice(key, source)
                 seen.add(key)
+
+
+def _refuse_odd(key: str, source: str, directories: Iterable[str]) -> None:
+    """Raise CommitFailed for a key that no task could have opened: no file's, or a record's."""
+    directory = paths.which_holds(key, directories)
+    assert directory is not None
+    if paths.can_be_a_file(key) and not conflict.is_reserved(paths.relative_to(key, directory)):
+        return
+    raise CommitFailed(
+        f"{source} names {key!a}, which is no key of data: a record, or work of a job, or a path with an "
+        "element that is empty, '.' or '..'; nothing was published; find out who wrote the file",
+        failed=[key],
+    )
 
 
 def _outside(bucket: str, key: str, source: str, own: str, directories: Iterable[str]) -> CommitFailed:

@@ -20,11 +20,13 @@ __all__ = [
     "SettingsStore",
     "arguments",
     "beside",
+    "check_recorded",
     "foreign",
     "is_archive",
     "of_options",
     "of_records",
     "of_store",
+    "store_as_recorded",
     "store_with",
 ]
 
@@ -46,6 +48,8 @@ _GROUPS: Final = (
 )
 """Settings that contradict each other: of each group all come from one place."""
 _CUSTOMER_KEYS: Final = frozenset({"SSECustomerKey", "SSECustomerKeyMD5"})
+_OWNERS_ACLS: Final = frozenset({"private", "bucket-owner-read", "bucket-owner-full-control"})
+"""The ACLs that give rights to nobody but the owners of object and bucket."""
 _ARCHIVES: Final = frozenset({"GLACIER", "DEEP_ARCHIVE"})
 
 GIVE_CUSTOMER_KEY: Final = (
@@ -82,6 +86,35 @@ def store_with(store: Store, settings: ObjectSettings) -> Store:
         return store
     found: Store = made(settings)
     return found
+
+
+def store_as_recorded(store: Store, settings: ObjectSettings) -> Store:
+    """The same, of settings that a record in the bucket has. Raises UsageError as ``check_recorded``, too."""
+    check_recorded(settings, of_store(store))
+    return store_with(store, settings)
+
+
+def check_recorded(settings: ObjectSettings, own: ObjectSettings) -> None:
+    """Raise UsageError if settings of a record give rights away that this process was not given itself.
+
+    That is an ACL that opens objects to others, a grant, or a key by its ARN, which may be another account's.
+    Somebody who may write a record would decide otherwise who reads what commands write.
+    """
+    given_away = [name for name, value in settings.items() if _gives_away(name, value)]
+    refused = {name: settings[name] for name in sorted(given_away) if own.get(name) != settings[name]}
+    if refused:
+        listed = ", ".join(f"{name}={value!a}" for name, value in refused.items())
+        raise UsageError(
+            f"a record in the bucket asks to write objects with {listed}, and this process was not "
+            "given that; a record alone does not decide who may read; nothing was changed; if it is right, give "
+            "the same in s3_additional_kwargs, by storage_options or, for a command, the variable FSSPEC_S3"
+        )
+
+
+def _gives_away(name: str, value: str) -> bool:
+    if name == "SSEKMSKeyId":
+        return value.startswith("arn:")
+    return name.startswith("Grant") or (name == "ACL" and value not in _OWNERS_ACLS)
 
 
 def of_options(options: Mapping[str, Any]) -> ObjectSettings:

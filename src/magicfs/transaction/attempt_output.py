@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, MagicError, ObjectNotFound, UsageError
 from magicfs.formats.pending import PENDING_SIZE_LIMIT, Pending
+from magicfs.formats.rows import has_dots
 from magicfs.parallel import drained
 from magicfs.protocol import paths
 from magicfs.protocol.final_names import final_key
@@ -112,7 +113,7 @@ async def read_pending(
 def _check_place(where: str, pending: Pending, bucket: str, destinations: Sequence[str]) -> None:
     if pending.bucket != bucket:
         raise FormatError(where, "bucket", f"{pending.bucket!r} is not {bucket!r}, the job's")
-    if paths.which_holds(pending.destination_key, destinations) is None:
+    if paths.which_holds(pending.destination_key, destinations) is None or has_dots(pending.destination_key):
         places = " and ".join(repr(one) for one in destinations)
         raise FormatError(where, "destinationKey", f"{pending.destination_key!r} lies outside {places}")
 

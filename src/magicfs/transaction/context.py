@@ -138,7 +138,10 @@ class JobContext:
         return self.conflict == "fail" and not self.is_partition_scoped
 
     def of(self, job: JobObject) -> JobContext:
-        """The facts of another job at the same destination, as its job object tells them."""
+        """The facts of another job at the same destination, as its job object has them.
+
+        Its extra destinations are left out: ``magicfs.transaction.job_location.believed`` confirms them.
+        """
         layout = WorkLayout(self.layout.destination, job.job_id, job.attempt, cast("LayoutName", job.layout))
         return replace(
             self,
@@ -152,7 +155,7 @@ class JobContext:
             hadoop_sets=False,
             run_id=job.run_id,
             committer=job.committer,
-            extra_destinations=tuple(one.key for one in job.extra_destinations),
+            extra_destinations=(),
             own_path=job.own_path,
             also_replace=job.also_replace,
             new=job.new,

@@ -36,6 +36,7 @@ from magicfs.stores.interrupt import held
 from magicfs.transaction import (
     audit,
     flip_checks,
+    job_location,
     job_reports,
     jvm_commit,
     late_driver,
@@ -284,7 +285,8 @@ class JobTransaction:
         record, version = await self._read(self.engine, probe=not dry_run)
         if version is None:
             return None
-        executor = self._executor(self.engine, record, version, context=self.context.of(version.job))
+        context = await job_location.believed(self.engine, self.context, version.job)
+        executor = self._executor(self.engine, record, version, context=context)
         executor.settled.update(settled)
         if decide(version.job.state, wish) is Decision.LEAVE:
             return JobOutcome(JobEnd.LEFT)

@@ -175,7 +175,8 @@ class Executor:
             if not job.irreversible:
                 version = await self.record.move(version, JobState.COMMITTING, irreversible=True)
             if output.renames:
-                await work_files.delete_obstacles(self.engine, last.difference(output.final_keys()))
+                about = (self.engine, self.record.conditions, self.context)
+                await work_files.delete_recorded_obstacles(*about, version.job, output)
             bodies = Bundles(self.engine.store, partial(self.record.confirm, version))
             result = await self._run(
                 output,

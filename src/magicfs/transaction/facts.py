@@ -16,6 +16,7 @@ from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound
 from magicfs.formats import deletions, plain_set
 from magicfs.formats.deletions import DELETIONS_SIZE_LIMIT, OldObject
+from magicfs.formats.gate import Place, admit
 from magicfs.formats.job_object import Chunk, JobObject, OldSuccess
 from magicfs.formats.manifest import FILES_IN_PART, MANIFEST_SIZE_LIMIT, ManifestFile, ManifestFiles
 from magicfs.formats.pendingset import PENDINGSET_SIZE_LIMIT
@@ -163,8 +164,10 @@ async def read_restored(engine: Engine, context: JobContext, job: JobObject) -> 
     found: dict[str, ManifestFile] = {}
     async with aclosing(_read(engine, context, job.restored, MANIFEST_SIZE_LIMIT)) as read:
         async for chunk, raw in read:
-            listed = ManifestFiles.from_bytes(f"{engine.store.bucket}/{chunk.key}", raw).files
-            found |= {one.key: one for one in listed}
+            path = f"{engine.store.bucket}/{chunk.key}"
+            place = Place(path, engine.store.bucket, context.layout.destination, context.job)
+            listed = admit("manifest files", ManifestFiles.from_bytes(path, raw), place)
+            found |= {one.key: one for one in listed.files}
     return found
 
 
@@ -173,15 +176,11 @@ async def read_old(
 ) -> list[OldObject]:
     """Read back lists of old objects; each key must lie under the destination that is given."""
     found: list[OldObject] = []
-    prefix = paths.prefix_of(destination)
     async with aclosing(_read(engine, context, chunks, DELETIONS_SIZE_LIMIT)) as read:
         async for chunk, raw in read:
             path = f"{engine.store.bucket}/{chunk.key}"
-            listed = deletions.read(path, raw)
-            for one in listed:
-                if not one.key.startswith(prefix) or len(one.key) == len(prefix):
-                    raise FormatError(path, "objects", f"{one.key!a} lies outside the destination")
-            found += listed
+            place = Place(path, engine.store.bucket, destination, also_replace=context.also_replace)
+            found += admit("deletions", deletions.read(path, raw), place)
     return found
 
 

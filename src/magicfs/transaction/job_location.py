@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import get_args
+from dataclasses import replace
+from typing import Final, get_args
 
 from magicfs.engine import Engine
-from magicfs.errors import ObjectNotFound
+from magicfs.errors import FormatError, ObjectNotFound
+from magicfs.formats.gate import Place, admit
 from magicfs.formats.job_location import JOB_LOCATION_SIZE_LIMIT, JobLocation
+from magicfs.formats.job_object import JobObject
 from magicfs.parallel import drained
 from magicfs.protocol.ids import JobId
+from magicfs.protocol.job_state import JobState
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.transaction.context import JobContext
 
-__all__ = ["keys_of", "put", "read", "read_at"]
+__all__ = ["believed", "keys_of", "put", "read", "read_at"]
+
+_PUBLISHES: Final = (JobState.COMMITTING, JobState.REVERTING)
 
 
 def keys_of(context: JobContext) -> list[str]:
@@ -32,6 +38,37 @@ async def put(engine: Engine, context: JobContext) -> None:
     await drained(keys_of(context), one, engine.concurrency)
 
 
+async def believed(engine: Engine, context: JobContext, job: JobObject) -> JobContext:
+    """The facts of a job at the same destination, as its object has them; one GET for each extra destination.
+
+    An extra destination counts only if the job's location lies there and names this destination: the job's
+    driver wrote it at setup, and who may not write there cannot forge it. Those that the caller was given
+    itself, in ``context``, count as they are. Without a location, which goes with the last objects of a job,
+    nothing is done there.
+
+    Raises FormatError if the job would publish, or take back, where nothing confirms it; nothing was changed.
+    """
+    theirs, confirmed = context.of(job), set(context.extra_destinations)
+
+    async def look(extra: str) -> bool:
+        if await read_at(engine, replace(theirs.layout, destination=extra)) == theirs.layout.destination:
+            confirmed.add(extra)
+        return True
+
+    named = job.destinations[1:]
+    await drained([one for one in named if one not in confirmed], look, engine.concurrency)
+    unconfirmed = next((one for one in named if one not in confirmed), None)
+    if unconfirmed is not None and job.state in _PUBLISHES and job.chunks:
+        raise FormatError(
+            f"{engine.store.bucket}/{theirs.layout.job_object_key}",
+            "extraDestinations[].key",
+            f"{unconfirmed!a} does not confirm job {job.job_id}: its driver left no "
+            f"{theirs.layout.job_location_key(unconfirmed)} there; nothing was changed; find out who "
+            "wrote the job object, then restore that file, or remove the job by hand",
+        )
+    return replace(theirs, extra_destinations=tuple(one for one in named if one in confirmed))
+
+
 async def read(engine: Engine, directory: str, job: JobId) -> str | None:
     """The destination of a job that has left its location in a directory; None if it has left none."""
     names: Sequence[LayoutName] = get_args(LayoutName)
@@ -48,4 +85,6 @@ async def read_at(engine: Engine, layout: WorkLayout) -> str | None:
         raw = await engine.store.get(key, size_max=JOB_LOCATION_SIZE_LIMIT + 1)
     except ObjectNotFound:
         return None
-    return JobLocation.from_bytes(f"{engine.store.bucket}/{key}", raw, layout.job).destination
+    path = f"{engine.store.bucket}/{key}"
+    place = Place(path, engine.store.bucket, layout.destination, layout.job, layout)
+    return admit("job location", JobLocation.from_bytes(path, raw), place).destination

@@ -38,7 +38,10 @@ async def are_there(
     for other in await find_unfinished_jobs(engine, directory):
         if other.job is None:
             continue
-        theirs = replace(context.of(other.job), layout=other.layout)
+        # Only compared with the listing, so what the job names need not be confirmed.
+        theirs = replace(
+            context.of(other.job), layout=other.layout, extra_destinations=other.job.destinations[1:]
+        )
         if other.job.state in SHOWS_NOTHING:
             data -= await _published_by_tasks(engine, theirs)
         else:

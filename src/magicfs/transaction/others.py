@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound
+from magicfs.formats import gate
 from magicfs.formats.job_object import JOB_OBJECT_SIZE_LIMIT, JobObject
 from magicfs.parallel import drained
 from magicfs.protocol import paths
@@ -132,10 +133,10 @@ async def read_unfinished(engine: Engine, layout: WorkLayout) -> OtherJob | None
     try:
         job = None
         if known is not None and known.put_if_match:
-            job = await _read_first(engine, layout.job_object_key)
+            job = await _read_first(engine, layout)
         # Its own process may have seen the store otherwise.
         if job is None or job.numbered_versions:
-            job = await _read_newest(engine, layout.job_object_key)
+            job = await _read_newest(engine, layout)
         return None if job is None else OtherJob(layout, job)
     except ObjectNotFound:
         return None
@@ -143,17 +144,18 @@ async def read_unfinished(engine: Engine, layout: WorkLayout) -> OtherJob | None
         return OtherJob(layout, None, error)
 
 
-async def _read_first(engine: Engine, key: str) -> JobObject:
+async def _read_first(engine: Engine, layout: WorkLayout) -> JobObject:
     """What ``job.json`` says, by one request: all there is, unless versions are numbered."""
+    key = layout.job_object_key
     raw = await engine.store.get(key, size_max=JOB_OBJECT_SIZE_LIMIT + 1)
-    return JobObject.from_bytes(f"{engine.store.bucket}/{key}", raw)
+    return gate.read_job(engine.store.bucket, key, raw, layout)
 
 
-async def _read_newest(engine: Engine, key: str) -> JobObject | None:
-    entry = await Register(engine.store, key, Conditions()).read()
+async def _read_newest(engine: Engine, layout: WorkLayout) -> JobObject | None:
+    entry = await Register(engine.store, layout.job_object_key, Conditions()).read()
     if entry is None:
         return None
-    return JobObject.from_bytes(f"{engine.store.bucket}/{entry.key}", entry.body)
+    return gate.read_job(engine.store.bucket, entry.key, entry.body, layout)
 
 
 async def follow(engine: Engine, layout: WorkLayout) -> OtherJob | None:
@@ -165,7 +167,9 @@ async def follow(engine: Engine, layout: WorkLayout) -> OtherJob | None:
     if destination is None:
         return None
     one = await read_unfinished(engine, replace(layout, destination=destination))
-    return None if one is None else replace(one, visits=layout.destination)
+    if one is None or (one.job is not None and layout.destination not in one.job.destinations):
+        return None  # somebody else has left the location: the job does not publish here
+    return replace(one, visits=layout.destination)
 
 
 def of_run(others: Sequence[OtherJob], context: JobContext) -> list[OtherJob]:

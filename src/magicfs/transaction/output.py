@@ -349,11 +349,16 @@ def _check(name: str, files: SetFiles, context: JobContext, keys: LateKeyCheck) 
     for step in files.steps:
         if renames or isinstance(step, Rename):
             _check_source(name, step, work if renames else None)
-        if isinstance(step, Put) and not (context.layout.is_bundle(step.bundle) and step.write_id):
+        if isinstance(step, Put) and not (_is_bundle(context, step.bundle) and step.write_id):
             raise CommitFailed(
                 f"{name} names {step.bundle!a} as what holds {step.key}, which is no bundle of job "
                 f"{context.job}, or gives the file no write id; nothing was published; find out who wrote it"
             )
+
+
+def _is_bundle(context: JobContext, key: str) -> bool:
+    carries = context.committer not in RENAMING and context.small_files is not None
+    return carries and context.layout.is_bundle(key) and paths.can_be_a_file(key)
 
 
 def _check_source(name: str, step: Publication, work: str | None) -> None:

@@ -107,6 +107,8 @@ async def prepare(
         capacity.check_manifests(context, output)
         changes |= {"pointer": found.pointer, "older_files": found.replacement.older_files}
         changes["equal_keys"] = tuple(found.replacement.equal_keys)
+        if obstacles := _obstacles(output, found.replacement):
+            changes["deletions"] = await facts.write_deletions(engine, context, nonce, obstacles)
         return await _pass_commit_point(context, record, version, changes)
     since = version.entry.modified
     for attempt in range(_TRIES):
@@ -184,7 +186,7 @@ async def _announce_and_look(
     if context.conflict == "fail":
         data_there.refuse_any(context, found.replacement.deleted)
     nonce, partitions = new_token(), found.replacement.scope.partitions
-    deleted = _deleted(context, found)
+    deleted = [*_deleted(context, found), *_obstacles(output, found.replacement)]
     if context.new is not None:
         # Of conflict="fail" what would be deleted is no data: summaries of Parquet without any.
         carried = [*found.replacement.hidden, *(() if deleted else found.replacement.deleted)]
@@ -242,6 +244,12 @@ def _deleted(context: JobContext, found: _Found) -> list[OldObject]:
         for one in found.replacement.deleted
         if one.key not in written_over
     ]
+
+
+def _obstacles(output: JobOutput, found: Replacement) -> list[OldObject]:
+    """Old files in the places of directories: deleted before files are renamed, each by its ETag."""
+    places = set(output.obstacles)
+    return [OldObject(one.key, one.etag, one.size) for one in found.equal if one.key in places]
 
 
 async def _look(engine: Engine, context: JobContext, record: JobRecord, output: JobOutput) -> _Found:

@@ -117,6 +117,8 @@ async def publish_manifest(
     """
     etags = await _look_up(engine, output, etags)
     for extra in job.extra_destinations:
+        if extra.key not in context.extra_destinations:
+            continue  # nothing there has confirmed the job
         files = await _files_of(engine, output, extra.key, job.job_id, etags)
         if files.get("files") or files.get("parts"):
             manifest = _extra_manifest(job, extra, files)

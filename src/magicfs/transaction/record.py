@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from magicfs.engine import Engine
 from magicfs.errors import CommitDenied, ObjectExists, PreconditionFailed
+from magicfs.formats import gate
 from magicfs.formats.job_object import ExtraDestination, JobObject
 from magicfs.formats.limits import JOB_OBJECT_SIZE_LIMIT, ROOM, within
 from magicfs.protocol.job_state import BEFORE_COMMIT, JobState, check_move
@@ -80,10 +81,7 @@ class JobRecord:
         if entry is None:
             return None
         self.keeps_versions = bool(entry.version)
-        path = f"{self.store.bucket}/{entry.key}"
-        job = JobObject.from_bytes(path, entry.body)
-        job.check_place(path, self.layout.job, self.store.bucket, self.layout.destination)
-        return JobVersion(job, entry)
+        return JobVersion(gate.read_job(self.store.bucket, entry.key, entry.body, self.layout), entry)
 
     async def create(self, job: JobObject, *, tried: bool = True) -> JobVersion:
         """Write the first version; ObjectExists if the job was set up already.
@@ -174,7 +172,7 @@ async def read_record(
     record = JobRecord(store, layout, known or Conditions())
     version = await record.read()
     if version is not None:
-        record.store = object_settings.store_with(store, version.job.object_settings)
+        record.store = object_settings.store_as_recorded(store, version.job.object_settings)
         if probe and known is None:
             known = await conditions_of(record.store, layout.job_directory)
         record.use(known or Conditions())

@@ -222,11 +222,7 @@ async def _recorded(engine: Engine, context: JobContext, keys: list[str]) -> set
         if p.bucket == bucket
         and p.is_upload
         and p.job_id in {"", context.job}
-        # The extra destinations of a job that has ended are not known any more; its names tell.
-        and (
-            paths.which_holds(p.destination_key, context.destinations) is not None
-            or _is_own(context, p.destination_key)
-        )
+        and paths.which_holds(p.destination_key, context.destinations) is not None
     }
 
 

@@ -1,0 +1,293 @@
+"""What each field of a job object is compared with before anything is done by its word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from magicfs.errors import UsageError
+from magicfs.formats.chunk import Chunk
+from magicfs.formats.job_object import JobObject
+from magicfs.formats.limits import BUNDLE_SIZE_LIMIT
+from magicfs.formats.rows import Place, Problem, Row, has_dots, moment, old_problem
+from magicfs.protocol import ids, paths
+from magicfs.protocol.conflict import REMOVALS, is_by_partition, is_reserved
+from magicfs.protocol.layout import FACTS, WorkLayout
+from magicfs.protocol.magic import locate
+from magicfs.protocol.period import PERIOD_MAX_MS
+from magicfs.protocol.temporary import RENAMING
+
+__all__ = ["JOB_ROWS"]
+
+_PART_SIZE_MAX: Final = 5 * 1024**3
+_ATTEMPT_MAX: Final = 9999
+_BEGUN_BY: Final = frozenset({"", "hadoop-magic", "hadoop-manifest", "hadoop-staging"})
+
+
+def _work(place: Place) -> WorkLayout:
+    assert place.layout is not None
+    return place.layout
+
+
+def _bucket(job: JobObject, place: Place) -> str | None:
+    return None if job.bucket == place.bucket else f"is {job.bucket!a}, not {place.bucket!a}; it was moved"
+
+
+def _destination(job: JobObject, place: Place) -> str | None:
+    expected = place.destination
+    return None if job.destination == expected else f"is {job.destination!a}, not {expected!a}; it was moved"
+
+
+def _job_id(job: JobObject, place: Place) -> str | None:
+    whose = place.whose
+    return None if job.job_id == whose else f"belongs to job {job.job_id}, not {whose}; somebody copied it"
+
+
+def _layout(job: JobObject, place: Place) -> str | None:
+    name = _work(place).name
+    return None if job.layout == name else f"is {job.layout}, and lies in {name}"
+
+
+def _attempt(job: JobObject, _: Place) -> str | None:
+    return None if job.attempt <= _ATTEMPT_MAX else f"{job.attempt} attempts, and a job has at most 9999"
+
+
+def _committer(job: JobObject, _: Place) -> str | None:
+    return None if ids.is_job_id(job.committer) else "is no name of a committer"
+
+
+def _sum(said: Callable[[JobObject], int], of_chunk: Callable[[Chunk], int]) -> Problem:
+    def problem(job: JobObject, _: Place) -> str | None:
+        listed = sum(map(of_chunk, job.chunks))
+        return f"{said(job)}, and its chunks have {listed}" if job.chunks and said(job) != listed else None
+
+    return problem
+
+
+def _facts(chunks: Callable[[JobObject], Iterable[str]], allowed: Callable[[JobObject], bool]) -> Problem:
+    def problem(job: JobObject, place: Place) -> str | None:
+        directory, named = f"{_work(place).job_directory}/{FACTS}", list(chunks(job))
+        if named and not allowed(job):
+            return f"a job of committer {job.committer!a} and mode {job.conflict!a} names none"
+        wrong = (key for key in named if not (paths.is_under(key, directory) and paths.can_be_a_file(key)))
+        key = next(wrong, None)
+        return None if key is None else f"{key!a} lies outside {directory!a}, where the job keeps its facts"
+
+    return problem
+
+
+def _keys(chunks: Callable[[JobObject], Iterable[Chunk]]) -> Callable[[JobObject], Iterable[str]]:
+    return lambda job: (one.key for one in chunks(job))
+
+
+def _deletes(job: JobObject) -> bool:
+    """Whether a job may delete old objects: to replace them, or from the place of a directory."""
+    return job.conflict.startswith("replace") or job.conflict in REMOVALS or job.committer in RENAMING
+
+
+def _hides(job: JobObject) -> bool:
+    return job.conflict == "replace_partitions" or job.conflict in REMOVALS
+
+
+def _partitions(job: JobObject, _: Place) -> str | None:
+    if job.partitions is None:
+        return None
+    if not is_by_partition(job.conflict, job.committer):
+        return f"a job of mode {job.conflict!a} names none"
+    wrong = next((one for one in job.partitions if one.startswith("/") or has_dots(one)), None)
+    return None if wrong is None else f"{wrong!a} is no directory below the destination"
+
+
+def _pointer(job: JobObject, _: Place) -> str | None:
+    if job.pointer is None or (ids.is_job_id(job.pointer.job) and job.pointer.job != job.job_id):
+        return None
+    return f"{job.pointer.job!a} is no other job"
+
+
+def _old_success(job: JobObject) -> Iterable[str]:
+    return () if job.old_success is None else (job.old_success.key,)
+
+
+def _equal_keys(job: JobObject, place: Place) -> str | None:
+    for key in job.equal_keys:
+        if (problem := old_problem(key, place.destination)) is not None:
+            return problem
+        if not paths.can_be_a_file(key):
+            return f"{key!a} is no key of a file"
+    return None
+
+
+def _extra_destinations(job: JobObject, place: Place) -> str | None:
+    if not job.extra_destinations:
+        return None
+    if job.committer in RENAMING or not (job.unique_names and ids.is_random(job.job_id)):
+        return "only jobs with delayed uploads, unique names and a random id have any"
+    met = [place.destination]
+    for one in job.extra_destinations:
+        if not paths.can_be_a_file(one.key) or is_reserved(one.key):
+            return f"{one.key!a} is no directory of data"
+        if any(_overlap(one.key, other) for other in met):
+            return f"{one.key!a} overlaps the destination or another one"
+        met.append(one.key)
+    return None
+
+
+def _overlap(first: str, second: str) -> bool:
+    return first == second or paths.is_under(first, second) or paths.is_under(second, first)
+
+
+def _part_size(job: JobObject, _: Place) -> str | None:
+    fits = job.part_size is None or job.part_size <= _PART_SIZE_MAX
+    return None if fits else f"{job.part_size} bytes, and no store takes such a part"
+
+
+def _small_files(job: JobObject, _: Place) -> str | None:
+    if job.small_files is None:
+        return None
+    if job.committer != "magic" or job.tracking != "memory":
+        return "only the magic committer with tracking='memory' keeps small files"
+    fits = job.small_files <= BUNDLE_SIZE_LIMIT
+    return None if fits else f"{job.small_files} bytes, more than a bundle holds"
+
+
+def _own_path(job: JobObject, place: Place) -> str | None:
+    if job.own_path is None:
+        return None
+    try:
+        found = locate(f"{place.bucket}/{job.own_path}")
+        leads_here = found is not None and (found.key, found.destination) == (job.own_path, place.destination)
+    except UsageError:
+        leads_here = False
+    return None if leads_here else f"{job.own_path!a} is no magic path of this destination"
+
+
+def _also_replace(job: JobObject, place: Place) -> str | None:
+    if job.also_replace and not job.conflict.startswith("replace"):
+        return f"a job of mode {job.conflict!a} replaces no other dataset"
+    for one in job.also_replace:
+        if has_dots(one) or not (not one or _overlap(one, place.destination)):
+            return f"{one!a} lies neither below the destination nor above it"
+    return None
+
+
+def _keep_replaced(job: JobObject, _: Place) -> str | None:
+    fits = job.keep_replaced_ms is None or job.keep_replaced_ms <= PERIOD_MAX_MS
+    return None if fits else "longer than a hundred years"
+
+
+def _restores(job: JobObject, _: Place) -> str | None:
+    if job.restores is None:
+        return None
+    if job.conflict != "replace":
+        return f"a rollback replaces everything, and this job has mode {job.conflict!a}"
+    return "the job itself" if job.restores == job.job_id else None
+
+
+def _begun_by(job: JobObject, _: Place) -> str | None:
+    return None if job.begun_by in _BEGUN_BY else f"{job.begun_by!a} is no committer of Hadoop's"
+
+
+JOB_ROWS: Final = (
+    Row("jobId", "the job of the directory that it lies in", _job_id),
+    Row("bucket", "the bucket that it was read from", _bucket),
+    Row("destination", "the directory that it was read below", _destination),
+    Row("layout", "the kind of directory that it lies in", _layout),
+    Row(
+        "state",
+        "the states of a job; what each allows stands in job-object.md",
+        by="protocol.job_state.decide",
+    ),
+    Row("nonce", "nothing: only compared with itself, read again"),
+    Row("driver", "nothing: only compared with the token that the driver was given"),
+    Row("attempt", "0 to 9999", _attempt),
+    Row("committer", "one word; `manifest` and `file` rename, all others complete uploads", _committer),
+    Row("conflict", "the modes"),
+    Row("uniqueNames", "true or false; changes which uploads are found by name, of this job alone"),
+    Row("tracking", "`store` or `memory`"),
+    Row("runId", "the run of the driver that looks for its predecessor"),
+    Row("created", "a moment before the year 10000", moment(lambda job: job.created_ms)),
+    Row("changed", "a moment before the year 10000", moment(lambda job: job.changed_ms)),
+    Row("host", "nothing: only shown"),
+    Row("tasks", "nothing: only shown"),
+    Row("files", "the sum of its chunks", _sum(lambda job: job.files, lambda one: one.files)),
+    Row("bytes", "the sum of its chunks", _sum(lambda job: job.size, lambda one: one.size)),
+    Row(
+        "chunks[].key",
+        "the job's own directory of facts",
+        _facts(_keys(lambda job: job.chunks), lambda _: True),
+    ),
+    Row("chunks[].sha256", "the bytes that are read", by="transaction.facts.read_output"),
+    Row("chunks[].files", "`files`, as a sum"),
+    Row("chunks[].bytes", "`bytes`, as a sum"),
+    Row(
+        "deletions[].key",
+        "the job's own directory of facts; only a mode that replaces, or a committer that renames, has any",
+        _facts(_keys(lambda job: job.deletions), _deletes),
+    ),
+    Row("deletions[].sha256", "the bytes that are read", by="transaction.facts.read_old"),
+    Row("deletions[].files", "nothing: only shown"),
+    Row("deletions[].bytes", "nothing: only shown"),
+    Row("partitions[]", "directories below the destination; only modes of partitions have any", _partitions),
+    Row("pointer.jobId", "a job id, not the job's own", _pointer),
+    Row("pointer.etag", "nothing: only compared with the pointer"),
+    Row("olderFiles", "nothing: a warning to readers"),
+    Row("oldSuccess.key", "the job's own directory of facts", _facts(_old_success, lambda _: True)),
+    Row("oldSuccess.sha256", "the bytes that are read", by="transaction.facts.read_success"),
+    Row("oldSuccess.etag", "the `_SUCCESS` of the destination: only that version is replaced"),
+    Row("equalKeys[]", "keys of data below the destination", _equal_keys),
+    Row("irreversible", "true or false; keeps a job from being taken back"),
+    Row("reason", "nothing: only shown"),
+    Row(
+        "extraDestinations[].key",
+        "directories beside the destination and each other; only committers with uploads have any; believed "
+        "where the record of the job that lies there names this destination",
+        _extra_destinations,
+        by="transaction.job_location.believed",
+    ),
+    Row("extraDestinations[].olderFiles", "nothing: a warning to readers"),
+    Row("etagFormat", "`string` or `object`"),
+    Row("partSize", "at most 5 GiB", _part_size),
+    Row("smallFiles", "at most a bundle; only `magic` with `memory` has any", _small_files),
+    Row("ownPath", "a magic path of this destination", _own_path),
+    Row(
+        "alsoReplace[]",
+        "directories below the destination or above it; only modes that replace",
+        _also_replace,
+    ),
+    Row(
+        "objectSettings.*",
+        "an ACL, a grant or the ARN of a key counts only where this process was given the same",
+        by="stores.object_settings.check_recorded",
+    ),
+    Row("successMarker", "true or false"),
+    Row("keepReplaced", "at most a hundred years", _keep_replaced),
+    Row("keepInPlace", "true or false"),
+    Row("restores", "another job; only mode `replace` has any", _restores),
+    Row(
+        "restored[].key",
+        "the job's own directory of facts; only a rollback has any",
+        _facts(_keys(lambda job: job.restored), lambda job: job.restores is not None),
+    ),
+    Row("restored[].sha256", "the bytes that are read", by="transaction.facts.read_restored"),
+    Row("restored[].files", "nothing: only shown"),
+    Row("restored[].bytes", "nothing: only shown"),
+    Row(
+        "hidden[].key",
+        "the job's own directory of facts; only modes that name what they replace have any",
+        _facts(_keys(lambda job: job.hidden), _hides),
+    ),
+    Row("hidden[].sha256", "the bytes that are read", by="transaction.facts.read_old"),
+    Row("hidden[].files", "nothing: only shown"),
+    Row("hidden[].bytes", "nothing: only shown"),
+    Row("footers", "true or false"),
+    Row("checksums", "true or false"),
+    Row("auditRules[]", "nothing: only shown; with any, the job is not published unjudged"),
+    Row("audit.verdicts[].rule", "nothing: only shown"),
+    Row("audit.verdicts[].passed", "true or false; a failed one keeps the job from being published"),
+    Row("audit.verdicts[].told", "nothing: only shown"),
+    Row("audit.against", "a job id; only shown"),
+    Row("audit.audited", "nothing: only shown"),
+    Row("audit.accepted", "nothing: who may write it may publish by the record of the job, too"),
+    Row("numberedVersions", "true or false"),
+    Row("begunBy", "the committers of Hadoop that are known", _begun_by),
+)

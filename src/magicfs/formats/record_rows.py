@@ -1,0 +1,327 @@
+"""What each field of all records but the job object is compared with before anything is done by its word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from magicfs.formats.deletions import OldObject
+from magicfs.formats.job_location import JobLocation
+from magicfs.formats.manifest import Manifest, ManifestFiles
+from magicfs.formats.pointer import Pointer
+from magicfs.formats.rows import MOMENT_MAX_MS, Place, Row, has_dots, moment, old_problem
+from magicfs.formats.tag import Tag
+from magicfs.protocol import paths
+from magicfs.protocol.conflict import is_reserved
+
+__all__ = ["RECORD_ROWS"]
+
+_SHOWN: Final = "nothing: only shown"
+_ITSELF: Final = "nothing: only compared with itself, read again"
+_ANOTHER: Final = "a job id: names another record of this destination, which has to be that job's"
+_BYTES: Final = "the bytes that are read"
+_COUNTED: Final = "nothing: only shown, and counted again by `magicfs verify`"
+_STATISTICS: Final = "nothing: only added up and shown"
+
+
+def _whose(one: Manifest | ManifestFiles, place: Place) -> str | None:
+    return None if one.job_id == place.whose else f"{one.job_id}, another job's"
+
+
+def _kept_until(one: Manifest, _: Place) -> str | None:
+    late = one.kept is not None and one.kept.until_ms > MOMENT_MAX_MS
+    return "is a moment after the year 9999" if late else None
+
+
+def _deleted(one: Manifest, _: Place) -> str | None:
+    wrong = next((key for key in one.deleted if has_dots(key)), None)
+    return None if wrong is None else f"{wrong!a} is no key below the destination"
+
+
+def _partitions(one: Manifest, _: Place) -> str | None:
+    wrong = next((key for key in one.partitions or () if has_dots(key)), None)
+    return None if wrong is None else f"{wrong!a} is no directory below the destination"
+
+
+def _restores(one: Manifest, _: Place) -> str | None:
+    return "the job itself" if one.restores == one.job_id else None
+
+
+def _until(one: Pointer, _: Place) -> str | None:
+    late = any(each.until_ms > MOMENT_MAX_MS for each in one.keeping)
+    return "is a moment after the year 9999" if late else None
+
+
+def _old_keys(objects: Iterable[OldObject], place: Place) -> str | None:
+    problems = (old_problem(one.key, place.destination, place.also_replace) for one in objects)
+    return next((one for one in problems if one is not None), None)
+
+
+def _location(one: JobLocation, _: Place) -> str | None:
+    key = one.destination
+    fits = not key or (paths.can_be_a_file(key) and not is_reserved(key))
+    return None if fits else f"{key!a} is no directory of data"
+
+
+def _location_of(one: JobLocation, place: Place) -> str | None:
+    return None if one.job == place.whose else f"{one.job}, another job's"
+
+
+def _tag(one: Tag, place: Place) -> str | None:
+    return None if one.name == place.whose else f"{one.name!a}, another one's"
+
+
+_FILE: Final = "a key below the destination, without `.` and `..`: read, and shown to readers"
+_STEP: Final = "keys of data below the destination, or below an extra one that confirms the job"
+_LIST: Final = "the name of a file beside the manifest, without a slash"
+
+_MANIFEST: Final = (
+    Row("jobId", "the job that the file is named after", _whose),
+    Row("runId", "the run that a later job names"),
+    Row("bucket", "nothing: a dataset may be copied to another bucket, and keys are relative"),
+    Row("destination", "nothing: a dataset may be moved, and keys are relative"),
+    Row("conflict", _SHOWN),
+    Row("committed", "a moment before the year 10000", moment(lambda one: one.committed_ms)),
+    Row("previous", f"{_ANOTHER}; no circle", by="manifests.chain.chain"),
+    Row("hides", "`nothing`, `all` or `keys`"),
+    Row("replaced", "a job id: hides the files of that job and of those before it"),
+    Row("deleted[]", "keys below the destination: hides them from readers, and deletes nothing", _deleted),
+    Row("partitions[]", "directories below the destination; only shown", _partitions),
+    Row("olderFiles", "nothing: a warning to readers"),
+    Row("parts[].name", _LIST),
+    Row("parts[].sha256", _BYTES, by="manifests.parts.read_lists"),
+    Row("parts[].files", _COUNTED),
+    Row("parts[].size", _COUNTED),
+    Row("files[].key", _FILE),
+    Row("files[].size", "the size of the file", by="manifests.comparison.compare"),
+    Row("files[].etag", "the ETag of the file", by="manifests.comparison.compare"),
+    Row("files[].version", "the version of the file: only read, or copied to a name of the rollback"),
+    Row("files[].checksum", "the bytes of the file, with `magicfs verify --deep`"),
+    Row("files[].writeId", "the metadata of the file; only `magicfs adopt` reads it"),
+    Row("files[].rows", _SHOWN),
+    Row("runs[].runId", "the run that a later job names"),
+    Row("runs[].jobId", _ANOTHER),
+    Row("runs[].files", _SHOWN),
+    Row("runs[].size", _SHOWN),
+    Row("runs[].committed", _SHOWN),
+    Row("log.jobId", _ANOTHER),
+    Row("log.name", "the name of a file of a log"),
+    Row("log.sha256", _BYTES, by="manifests.log_files.read_log"),
+    Row(
+        "objectSettings.*",
+        "an ACL, a grant or the ARN of a key counts only where this process was given the same",
+        by="stores.object_settings.check_recorded",
+    ),
+    Row("kept.until", "a moment before the year 10000", _kept_until),
+    Row("kept.lists[].name", _LIST),
+    Row("kept.lists[].sha256", _BYTES, by="manifests.parts.read_lists"),
+    Row("kept.lists[].files", _COUNTED),
+    Row("kept.lists[].size", _COUNTED),
+    Row("restores", "another job", _restores),
+    Row("footers.rows", _SHOWN),
+    Row("footers.schemas[]", "nothing: only compared with each other"),
+    Row("footers.lists[].name", _LIST),
+    Row("footers.lists[].sha256", _BYTES, by="manifests.parts.read_lists"),
+    Row("footers.lists[].files", _COUNTED),
+    Row("footers.lists[].size", _COUNTED),
+    Row("audit.verdicts[].rule", _SHOWN),
+    Row("audit.verdicts[].passed", _SHOWN),
+    Row("audit.verdicts[].told", _SHOWN),
+    Row("audit.against", _SHOWN),
+    Row("audit.audited", _SHOWN),
+    Row("audit.accepted", _SHOWN),
+)
+
+_PENDING: Final = (
+    Row(
+        "filename",
+        "the path of the job's own magic path, where it is deleted",
+        by="transaction.own_path.delete_records",
+    ),
+    Row("uri", _SHOWN),
+    Row("uploadId", "the uploads of the store: it has to be one of that key"),
+    Row("bucket", "the bucket of the job", by="protocol.winners.LateKeyCheck"),
+    Row("destinationKey", _STEP, by="protocol.winners.LateKeyCheck"),
+    Row("created", "nothing: how old the oldest upload is; decides a refusal alone"),
+    Row("saved", _SHOWN),
+    Row("date", _SHOWN),
+    Row("jobId", "the job that reads it, or empty", by="transaction.output.load_listed"),
+    Row("taskId", "nothing: names the attempt; which attempt counts is decided by the record's name"),
+    Row("text", _SHOWN),
+    Row("etags[].etag", "the parts that the store has"),
+    Row("etags[].checksumAlgorithm", "the parts that the store has"),
+    Row("etags[].checksum", "the parts that the store has"),
+    Row(
+        "extraData.*",
+        "schema, footer, checksum and audit: read within limits, or left out",
+        by="formats.footer.footers_in",
+    ),
+    Row("length", "the size of the object once it is complete", by="protocol.readback.write_id_shown"),
+    Row("iostatistics.*", _STATISTICS),
+)
+
+_SUCCESS: Final = tuple(
+    Row(field, compared)
+    for field, compared in {
+        "name": "the name of the format",
+        "success": _SHOWN,
+        "timestamp": _SHOWN,
+        "date": _SHOWN,
+        "hostname": _SHOWN,
+        "committer": _SHOWN,
+        "description": _SHOWN,
+        "jobId": "the job that asks whether a JVM, or itself, has committed it",
+        "jobIdSource": _SHOWN,
+        "metrics.*": _SHOWN,
+        "diagnostics.*": _SHOWN,
+        "filenames[]": _SHOWN,
+        "iostatistics.*": _STATISTICS,
+        "state": _SHOWN,
+        "stage": _SHOWN,
+        "magicfs.winners.*.*": "names of attempts: chooses which files of the stocator committer are read",
+    }.items()
+)
+
+_LOGGED: Final = (
+    Row("publications[].jobId", _ANOTHER),
+    Row("publications[].runId", "the run that a later job names"),
+    Row("publications[].conflict", _SHOWN),
+    Row("publications[].committed", _SHOWN),
+    Row("publications[].files", _SHOWN),
+    Row("publications[].size", _SHOWN),
+    Row("publications[].restores", _SHOWN),
+    Row("publications[].keptUntil", _SHOWN),
+    Row("parts[].jobId", _ANOTHER),
+    Row("parts[].name", "the name of a file of a log, each once", by="manifests.log_files.read_part"),
+    Row("parts[].sha256", _BYTES, by="manifests.log_files.read_part"),
+    Row(
+        "parts[].level",
+        "less than that of the part that names it",
+        by="manifests.log_files.read_part",
+    ),
+    Row("parts[].jobs", "the publications that the part has", by="manifests.log_files.read_part"),
+    Row("parts[].oldest", "nothing: chooses which parts are read for a moment"),
+)
+
+
+RECORD_ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
+    "manifest": _MANIFEST,
+    "manifest files": (
+        Row("jobId", "the job of the manifest that names it", _whose),
+        *(row for row in _MANIFEST if row.field.startswith("files[].")),
+    ),
+    "pending": _PENDING,
+    "pendingset": (
+        Row("jobId", "the job that reads it, or empty", by="transaction.output.load_listed"),
+        *(row._replace(field=f"commits[].{row.field}") for row in _PENDING),
+        Row("commits[].body.bundle", "a bundle of the job", by="transaction.output.load_listed"),
+        Row("commits[].body.offset", "the bytes of the bundle", by="transaction.bundles.Bundles"),
+        Row("commits[].body.sha256", "the bytes that are put", by="transaction.bundles.Bundles"),
+        Row("commits[].source.key", "a work file of the job", by="transaction.output.load_listed"),
+        Row("commits[].source.etag", "the file that is renamed", by="transaction.renames.is_there"),
+        Row("iostatistics.*", _STATISTICS),
+        Row("extraData.*", "nothing: names the attempt"),
+    ),
+    "success": _SUCCESS,
+    "pointer": (
+        Row("jobId", _ANOTHER),
+        Row("nonce", _ITSELF),
+        Row("changed", "a moment before the year 10000", moment(lambda one: one.changed_ms)),
+        Row("runs[]", "a run that a later job names, and a job id"),
+        Row("forgottenRuns", "digests of runs that a later job names"),
+        Row("keeping[].jobId", _ANOTHER, by="manifests.kept.kept_by"),
+        Row("keeping[].until", "a moment before the year 10000", _until),
+        Row("keeping[].expires", "true or false"),
+        Row("log.jobId", _ANOTHER),
+        Row("log.name", "the name of a file of a log"),
+        Row("log.sha256", _BYTES, by="manifests.log_files.read_log"),
+    ),
+    "deletions": (
+        Row("objects[].key", "data below the destination: no record, no work, no `.` and `..`", _old_keys),
+        Row(
+            "objects[].etag",
+            "the ETag of the object: only that version is deleted",
+            by="stores.conditions.remove_matching",
+        ),
+        Row("objects[].size", _SHOWN),
+        Row("objects[].version", "a version of that key: only read, or deleted by `magicfs expire`"),
+    ),
+    "job location": (
+        Row("jobId", "the job of the directory that it lies in", _location_of),
+        Row(
+            "destination",
+            "a directory of data in the same bucket; its job object has to name this one",
+            _location,
+        ),
+    ),
+    "tag": (
+        Row("tag", "the name of the file", _tag),
+        Row("jobId", _ANOTHER),
+        Row("nonce", _ITSELF),
+        Row("created", "a moment before the year 10000", moment(lambda one: one.created_ms)),
+    ),
+    "registration": tuple(
+        Row(field, "what `magicfs register` can have written", by="catalogs.described")
+        for field in ("jobId", "catalog", "table", "options.*", "line")
+    ),
+    "log": (
+        Row("jobId", "the job that is named with it", by="manifests.log_files.read_log"),
+        Row("newest", _ANOTHER),
+        Row("jobs", _SHOWN),
+        Row("runs", _SHOWN),
+        *_LOGGED,
+        Row("names[].jobId", _ANOTHER),
+        Row("names[].names", _SHOWN),
+        Row("names[].sha256[]", _BYTES, by="manifests.log_files.read_names"),
+        Row("outdated[]", "names of files of logs, which are deleted"),
+    ),
+    "log part": (
+        Row("jobId", "the job that is named with it", by="manifests.log_files.read_log"),
+        *_LOGGED,
+    ),
+    "log names": (
+        Row("jobId", "the job that is named with it", by="manifests.log_files.read_names"),
+        Row(
+            "runs[]",
+            "a run that a later job names, and a job id",
+            by="manifests.log_files.checked_job",
+        ),
+        Row("jobs[]", "nothing: only compared with the id of a job"),
+    ),
+    "footers": (
+        Row("jobId", _SHOWN),
+        Row("schemas[].fingerprint", "nothing: only compared with each other"),
+        Row("schemas[].fields[]", "names and types: only shown, and judged by audits"),
+        Row("files[].key", "the keys of the manifest: others are left out"),
+        Row("files[].rows", _SHOWN),
+        Row("files[].format", _SHOWN),
+        Row("files[].schema", "a schema of the same record, or none"),
+        Row("files[].columns[]", "values of that type, or none: only shown, and judged by audits"),
+        Row("files[].metadata.*", _SHOWN),
+    ),
+    "task manifest": (
+        Row("type", "the name of the format"),
+        Row("jobId", "the job that reads it", by="transaction.output.load_listed"),
+        Row("jobAttemptNumber", _SHOWN),
+        Row("taskID", _SHOWN),
+        Row("taskAttemptID", "an attempt id", by="transaction.task_manifests.TaskManifests"),
+        Row("taskAttemptDir", _SHOWN),
+        Row("files[].s", "a work file of the job", by="transaction.output.load_listed"),
+        Row("files[].d", "data below the destination", by="transaction.manifest_places.Places"),
+        Row("files[].z", "the file that is renamed"),
+        Row("files[].e", "the file that is renamed", by="transaction.renames.is_there"),
+        Row("directories[].d", "data below the destination", by="transaction.manifest_places.Places"),
+        Row("directories[].t", "the statuses that Hadoop has"),
+        Row("directories[].l", _SHOWN),
+        Row("iostatistics.*", _STATISTICS),
+        Row("extraData.*", _SHOWN),
+    ),
+    "file list": (
+        Row("jobId", "the job that reads it", by="committers.final.base"),
+        Row("taskId", "the task of the commit that carries it", by="committers.final.base"),
+        Row("attemptId", "the attempt of the commit that carries it", by="committers.final.base"),
+        Row("files[].key", "a key below the destination, without `.` and `..`"),
+        Row("files[].size", _SHOWN),
+    ),
+}
+"""By the names that ``magicfs.formats.kinds`` has for formats."""
