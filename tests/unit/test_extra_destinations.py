@@ -256,14 +256,17 @@ def test_nobody_who_clears_up_elsewhere_harms_a_living_job(scene: JobScene) -> N
     assert elsewhere(scene) == [b"extra 0", b"extra 1"]
 
 
-def test_what_a_zombie_left_elsewhere_is_found_by_its_record() -> None:
+def test_what_a_zombie_left_elsewhere_is_found_there() -> None:
     scene = JobScene("dataset1")
     job = job_of(scene)
     zombie = Task(job.spec, job.task(3).id)
     job.commit(wrote(job))
     put(zombie.setup(), EXTRA, {"deep/late.bin": b"late"})
     assert [key for key, _ in scene.uploads() if key.startswith(OTHER)]
+    # Whose directory that is, nobody can tell any more from the record alone.
     datasets.abort(scene.url, job=job.id, filesystem=scene.filesystem)
+    assert [key for key, _ in scene.uploads() if key.startswith(OTHER)]
+    datasets.abort(EXTRA, job=job.id, filesystem=scene.filesystem)
     assert left(scene) == []
 
 

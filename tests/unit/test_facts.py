@@ -110,7 +110,9 @@ def forged(scene: JobScene, job: Job, kind: str, key: str, raw: bytes) -> None:
     scene.put(key.removeprefix("sales/"), raw)
     name = job.spec.work_layout.job_object_key
     document = json.loads(scene.objects()[name][0])
-    document[kind] = [{"key": key, "sha256": hashlib.sha256(raw).hexdigest(), "files": 1, "bytes": 1}]
+    one = {"key": key, "sha256": hashlib.sha256(raw).hexdigest()}
+    one |= {name: document[name] if kind == "chunks" else 1 for name in ("files", "bytes")}
+    document[kind] = [one]
     scene.put(name.removeprefix("sales/"), json.dumps(document).encode())
 
 
@@ -120,7 +122,7 @@ def test_chunk_outside_the_job_is_refused() -> None:
     forged(scene, job, "chunks", "sales/elsewhere.json", raw)
     before = scene.everything()
     with pytest.raises(
-        FormatError, match=r"elsewhere\.json: is named by job .* and lies outside its directory"
+        FormatError, match=r"chunks\[\]\.key: 'sales/elsewhere\.json' lies outside '.*/facts', where the job"
     ):
         scene.recover()
     assert scene.everything() == before

@@ -148,7 +148,7 @@ def test_etags_stand_at_the_places_of_their_files(data: st.DataObject, files: in
     assert etags.known == files - expected.count(None)
 
 
-@given(st.lists(st.text("ab", max_size=3), max_size=30), st.integers(1, 3))
+@given(st.lists(st.text("ab", min_size=1, max_size=3), max_size=30), st.integers(1, 3))
 def test_two_equal_keys_are_found_whatever_their_hashes(keys: list[str], hashes: int) -> None:
     hashed = (lambda key: len(key) % hashes) if hashes < 3 else hash
     with pytest.MonkeyPatch.context() as patch:

@@ -436,7 +436,9 @@ def test_a_job_that_has_deleted_what_was_in_the_way_can_only_go_forward(tmp_path
     (scene.destination / "d").write_bytes(b"old")
     scene.set_up()
     only = scene.commit_task(0, {"d/a": b"new", "b": b"b"})
-    dead = scene.driver(Fault(Kind.CRASH_AFTER, operation="delete", prefix=f"{scene.destination}/d"[1:]))
+    dead = scene.driver(
+        Fault(Kind.CRASH_AFTER, operation="delete_all_matching", prefix=f"{scene.destination}/d"[1:])
+    )
     with pytest.raises(Crash):
         commit(scene, [only], dead)
     with pytest.raises(CommitDenied, match="has begun to replace files"):

@@ -90,7 +90,8 @@ def test_two_jobs(
         ({"format": "magicfs.job/9"}, "use a newer magicfs"),
         ({"state": "undecided"}, "none of open"),
         ({"destination": "elsewhere"}, "it was moved"),
-        ({"bucket": "elsewhere"}, "somebody copied it here"),
+        ({"bucket": "elsewhere"}, "it was moved"),
+        ({"jobId": "elsewhere"}, "somebody copied it here"),
     ],
 )
 @pytest.mark.parametrize("command", [["recover"], ["recover", "--rollback"]])

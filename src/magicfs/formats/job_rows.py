@@ -40,7 +40,9 @@ def _destination(job: JobObject, place: Place) -> str | None:
 
 def _job_id(job: JobObject, place: Place) -> str | None:
     whose = place.whose
-    return None if job.job_id == whose else f"belongs to job {job.job_id}, not {whose}; somebody copied it"
+    return (
+        None if job.job_id == whose else f"belongs to job {job.job_id}, not {whose}; somebody copied it here"
+    )
 
 
 def _layout(job: JobObject, place: Place) -> str | None:

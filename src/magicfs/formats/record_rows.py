@@ -25,7 +25,7 @@ _STATISTICS: Final = "nothing: only added up and shown"
 
 
 def _whose(one: Manifest | ManifestFiles, place: Place) -> str | None:
-    return None if one.job_id == place.whose else f"{one.job_id}, another job's"
+    return None if one.job_id == place.whose else f"belongs to job {one.job_id}, not {place.whose}"
 
 
 def _kept_until(one: Manifest, _: Place) -> str | None:
@@ -64,7 +64,7 @@ def _location(one: JobLocation, _: Place) -> str | None:
 
 
 def _location_of(one: JobLocation, place: Place) -> str | None:
-    return None if one.job == place.whose else f"{one.job}, another job's"
+    return None if one.job == place.whose else f"belongs to job {one.job}, not {place.whose}"
 
 
 def _tag(one: Tag, place: Place) -> str | None:

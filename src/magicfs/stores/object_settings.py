@@ -105,9 +105,9 @@ def check_recorded(settings: ObjectSettings, own: ObjectSettings) -> None:
     if refused:
         listed = ", ".join(f"{name}={value!a}" for name, value in refused.items())
         raise UsageError(
-            f"a record in the bucket asks to write objects with {listed}, and this process was not "
-            "given that; a record alone does not decide who may read; nothing was changed; if it is right, give "
-            "the same in s3_additional_kwargs, by storage_options or, for a command, the variable FSSPEC_S3"
+            f"a record in the bucket asks to write objects with {listed}, and this process was not given "
+            "that; a record alone does not decide who may read; nothing was changed; if it is right, give it "
+            "in s3_additional_kwargs, by storage_options or, for a command, the variable FSSPEC_S3"
         )
 
 

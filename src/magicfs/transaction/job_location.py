@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, get_args
+from typing import get_args
 
 from magicfs.engine import Engine
 from magicfs.errors import FormatError, ObjectNotFound
@@ -13,13 +13,11 @@ from magicfs.formats.job_location import JOB_LOCATION_SIZE_LIMIT, JobLocation
 from magicfs.formats.job_object import JobObject
 from magicfs.parallel import drained
 from magicfs.protocol.ids import JobId
-from magicfs.protocol.job_state import JobState
+from magicfs.protocol.job_state import SHOWS_NOTHING, JobState
 from magicfs.protocol.layout import LayoutName, WorkLayout
 from magicfs.transaction.context import JobContext
 
 __all__ = ["believed", "keys_of", "put", "read", "read_at"]
-
-_PUBLISHES: Final = (JobState.COMMITTING, JobState.REVERTING)
 
 
 def keys_of(context: JobContext) -> list[str]:
@@ -58,7 +56,8 @@ async def believed(engine: Engine, context: JobContext, job: JobObject) -> JobCo
     named = job.destinations[1:]
     await drained([one for one in named if one not in confirmed], look, engine.concurrency)
     unconfirmed = next((one for one in named if one not in confirmed), None)
-    if unconfirmed is not None and job.state in _PUBLISHES and job.chunks:
+    acts = job.state not in SHOWS_NOTHING and job.state is not JobState.COMPLETED
+    if unconfirmed is not None and acts and job.chunks:
         raise FormatError(
             f"{engine.store.bucket}/{theirs.layout.job_object_key}",
             "extraDestinations[].key",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 
@@ -61,11 +61,17 @@ async def delete_obstacles(engine: Engine, keys: Collection[str]) -> None:
 
 
 async def delete_recorded_obstacles(
-    engine: Engine, conditions: Conditions, context: JobContext, job: JobObject, output: JobOutput
+    engine: Engine,
+    conditions: Conditions,
+    context: JobContext,
+    job: JobObject,
+    output: JobOutput,
+    check: Callable[[], Awaitable[None]],
 ) -> None:
     """Delete the old files that lie where a job needs directories, each only as it was when the job looked.
 
-    A second call does nothing. Raises FormatError if the job names a key that is above none of its files.
+    A second call does nothing. ``check`` raises if the job is not the caller's to finish any more. Raises
+    FormatError if the job names a key that is above none of its files.
     """
     obstacles = set(job.equal_keys).difference(output.final_keys())
     if not obstacles:
@@ -80,7 +86,7 @@ async def delete_recorded_obstacles(
         )
     old = await facts.read_deletions(engine, context, job)
     there = [(one.key, one.etag) for one in old if one.key in obstacles]
-    await remove_matching(engine.store, conditions, there, engine.concurrency)
+    await remove_matching(engine.store, conditions, there, engine.concurrency, check=check)
 
 
 async def tell_of_visible(engine: Engine, context: JobContext) -> None:
