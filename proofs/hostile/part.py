@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from proofs.crash.patching import patched
 
-__all__ = ["Found", "Mutant", "Part", "is_caught"]
+__all__ = ["Found", "Mutant", "Part", "Wrong", "is_caught"]
 
 
 @dataclass
@@ -52,12 +53,34 @@ class Mutant:
     instead: str
     attack: Callable[[], Sequence[str]]
 
+    def wrong(self) -> AbstractContextManager[object]:
+        """Within it the line reads otherwise."""
+        return patched(self.module, self.line, self.instead)
+
+
+class Wrong(Protocol):
+    """Something that protects, made wrong."""
+
+    @property
+    def name(self) -> str:
+        """What is missing."""
+        ...
+
+    @property
+    def attack(self) -> Callable[[], Sequence[str]]:
+        """The attack that must notice."""
+        ...
+
+    def wrong(self) -> AbstractContextManager[object]:
+        """Within it the protection is missing."""
+        ...
+
 
 class Part(Protocol):
     """A module of this package that attacks one kind of input."""
 
     NAME: str
-    MUTANTS: Sequence[Mutant]
+    MUTANTS: Sequence[Wrong]
 
     def fixed(self) -> Found:
         """The attacks of every run, the same each time, within seconds."""
@@ -68,7 +91,7 @@ class Part(Protocol):
         ...
 
 
-def is_caught(mutant: Mutant) -> bool:
+def is_caught(mutant: Wrong) -> bool:
     """Whether the attack of a mutant reports a violation with the wrong line. An exception is not enough."""
-    with patched(mutant.module, mutant.line, mutant.instead):
+    with mutant.wrong():
         return bool(mutant.attack())

@@ -210,7 +210,11 @@ RECORD_ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
         Row("jobId", "the job of the manifest that names it", _whose),
         *(row for row in _MANIFEST if row.field.startswith("files[].")),
     ),
-    "pending": _PENDING,
+    "pending": (
+        *_PENDING,
+        Row("body", "none: only an entry of a set has one"),
+        Row("source", "none: only an entry of a set has one"),
+    ),
     "pendingset": (
         Row("jobId", "the job that reads it, or empty", by="transaction.output.load_listed"),
         *(row._replace(field=f"commits[].{row.field}") for row in _PENDING),
@@ -317,9 +321,9 @@ RECORD_ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
         Row("extraData.*", _SHOWN),
     ),
     "file list": (
-        Row("jobId", "the job that reads it", by="committers.final.base"),
-        Row("taskId", "the task of the commit that carries it", by="committers.final.base"),
-        Row("attemptId", "the attempt of the commit that carries it", by="committers.final.base"),
+        Row("jobId", "the job that reads it", by="committers.final.base.files_of"),
+        Row("taskId", "the task of the commit that carries it", by="committers.final.base.files_of"),
+        Row("attemptId", "the attempt of the commit that carries it", by="committers.final.base.files_of"),
         Row("files[].key", "a key below the destination, without `.` and `..`"),
         Row("files[].size", _SHOWN),
     ),

@@ -1,0 +1,76 @@
+"""``python -m proofs.hostile``: what somebody hostile writes, answers or lays in the way, and the mutants."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import secrets
+import sys
+import time
+from collections.abc import Sequence
+from typing import Final, cast
+
+from proofs.hostile.ground import impatient
+from proofs.hostile.part import Found, Part, is_caught
+
+__all__ = ["PARTS", "main"]
+
+PARTS: Final = ("records", "mutated", "data", "endpoint", "local_places", "canaries")
+"""The modules of the parts."""
+_KINDS: Final = ("records", "inputs", "footers", "answers", "local_cases", "outputs")
+_SHOWN_MAX: Final = 40
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command. Exit code 1 if something hostile was obeyed, or a mutant was not noticed."""
+    parser = argparse.ArgumentParser(prog="python -m proofs.hostile", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=3.0, help="how long inputs are drawn, of all parts")
+    parser.add_argument("--seed", type=int, default=None, help="what they are drawn by")
+    parser.add_argument("--part", choices=PARTS, action="append", help="only this one; may be repeated")
+    given = parser.parse_args(arguments)
+    seed = secrets.randbelow(10**6) if given.seed is None else given.seed
+    started, found = time.monotonic(), Found()
+    parts = [_part(name) for name in given.part or PARTS]
+    _say(f"seed {seed}")
+    caught, missed = 0, list[str]()
+    with impatient():
+        for part in parts:
+            found.add(_told(part.NAME, "fixed", part.fixed()))
+            until = time.monotonic() + 60 * given.minutes / len(parts)
+            found.add(_told(part.NAME, "drawn", part.fuzz(until, seed)))
+        for part in parts:
+            for mutant in part.MUTANTS:
+                if is_caught(mutant):
+                    caught += 1
+                else:
+                    missed.append(f"{part.NAME}: {mutant.name}")
+                    _say(f"not noticed: {missed[-1]}")
+    for line in found.violations[:_SHOWN_MAX]:
+        _say(f"VIOLATION {line}")
+    document = {
+        **{kind: found.counts[kind] for kind in _KINDS},
+        **{kind: count for kind, count in sorted(found.counts.items()) if kind not in _KINDS},
+        "mutants": caught + len(missed),
+        "mutants_caught": caught,
+        "violations": len(found.violations),
+        "seed": seed,
+        "seconds": round(time.monotonic() - started, 1),
+        "ok": not found.violations and not missed,
+    }
+    print(json.dumps(document, separators=(",", ":")))  # noqa: T201
+    return 0 if document["ok"] else 1
+
+
+def _part(name: str) -> Part:
+    return cast("Part", importlib.import_module(f"proofs.hostile.{name}"))
+
+
+def _told(part: str, how: str, found: Found) -> Found:
+    counts = ", ".join(f"{count} {kind}" for kind, count in sorted(found.counts.items()))
+    _say(f"{part}, {how}: {counts}; {len(found.violations)} violations")
+    return found
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # noqa: T201
