@@ -1,0 +1,33 @@
+"""The table of ``docs/security.md``: each field of each record, and what it is compared with, made from the gate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from magicfs.formats.gate import ROWS, Row
+
+__all__ = ["table", "written"]
+
+_BEGIN: Final = "<!-- rows of the gate -->\n"
+_END: Final = "<!-- end of the rows -->\n"
+
+
+def table() -> str:
+    """The rows of all formats, those with equal words in one line."""
+    lines = ["| record | field | compared with |\n| --- | --- | --- |\n"]
+    for kind, rows in ROWS.items():
+        merged: dict[str, list[Row]] = {}
+        for row in rows:
+            merged.setdefault(row.compared, []).append(row)
+        for compared, same in merged.items():
+            fields = ", ".join(f"`{row.field}`" for row in same)
+            lines.append(f"| {kind} | {fields} | {compared} |\n")
+    return "".join(lines)
+
+
+def written(document: Path) -> str:
+    """The document with the rows as they are now."""
+    before, _, rest = document.read_text(encoding="utf-8").partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    return f"{before}{_BEGIN}\n{table()}\n{_END}{after}"
